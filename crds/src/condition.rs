@@ -1,0 +1,68 @@
+//! Status conditions as kstatus (Flux, Argo CD, `kubectl wait`) reads them.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// True when the object is in its desired state and working.
+pub const READY: &str = "Ready";
+/// True while the controller is still moving towards the desired state.
+pub const RECONCILING: &str = "Reconciling";
+/// True when only a person can help; the message says how.
+pub const STALLED: &str = "Stalled";
+/// A Thread's worktree volume exists.
+pub const WORKTREE_READY: &str = "WorktreeReady";
+/// A Thread waits for a person's answer or click.
+pub const AWAITING_USER: &str = "AwaitingUser";
+/// A Repo's Slack channel could be reached with its credentials.
+pub const SLACK_REACHABLE: &str = "SlackReachable";
+/// A Repo's Git remote could be reached with its credentials.
+pub const GIT_REACHABLE: &str = "GitReachable";
+
+/// Sets one condition and keeps `lastTransitionTime` unless the status flipped.
+///
+/// Returns whether anything but the transition time changed, so that callers write only then.
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    type_: &str,
+    status: bool,
+    reason: &str,
+    message: impl Into<String>,
+    generation: Option<i64>,
+    now: &Time,
+) -> bool {
+    let wanted = Condition {
+        type_: type_.to_owned(),
+        status: if status { "True" } else { "False" }.to_owned(),
+        reason: reason.to_owned(),
+        message: message.into(),
+        observed_generation: generation,
+        last_transition_time: now.clone(),
+    };
+    match conditions.iter_mut().find(|c| c.type_ == type_) {
+        Some(current) => {
+            let flipped = current.status != wanted.status;
+            let last_transition_time =
+                if flipped { now.clone() } else { current.last_transition_time.clone() };
+            let next = Condition { last_transition_time, ..wanted };
+            let changed = *current != next;
+            *current = next;
+            changed
+        }
+        None => {
+            conditions.push(wanted);
+            true
+        }
+    }
+}
+
+/// Removes a condition; returns whether it was there.
+pub fn clear(conditions: &mut Vec<Condition>, type_: &str) -> bool {
+    let before = conditions.len();
+    conditions.retain(|c| c.type_ != type_);
+    conditions.len() != before
+}
+
+/// Whether a condition is present and `True`.
+#[must_use]
+pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
+    conditions.iter().any(|c| c.type_ == type_ && c.status == "True")
+}

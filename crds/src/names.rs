@@ -1,0 +1,103 @@
+//! Names that more than one process has to agree on.
+
+use crate::SlackTs;
+
+/// Label on every child object: the Repo it belongs to.
+pub const LABEL_REPO: &str = "codebutler.dev/repo";
+/// Label on every child object: the Thread it belongs to.
+pub const LABEL_THREAD: &str = "codebutler.dev/thread";
+/// Label on pods: the role that runs in it. For people and selectors; it proves nothing.
+pub const LABEL_ROLE: &str = "codebutler.dev/role";
+/// `app.kubernetes.io/managed-by` of every child, and its well-known sisters' values.
+pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The value of [`LABEL_MANAGED_BY`] and the field manager of applied children.
+pub const CONTROLLER: &str = "codebutler-controller";
+/// The field manager of what the gateway writes.
+pub const GATEWAY: &str = "codebutler-gateway";
+/// Annotation on a Secret: comma-separated hosts (`host` or `host:port`) that it may be sent to.
+pub const ANNOTATION_HOSTS: &str = "codebutler.dev/hosts";
+/// Audience of the token by which an agent pod proves who it is.
+pub const TOKEN_AUDIENCE: &str = "codebutler-gateway";
+/// ConfigMap with the gateway's CA certificate, in the gateway's namespace (written by it) and in
+/// each Repo's namespace (copied by the controller). Key: [`CA_KEY`].
+pub const CA_CONFIG_MAP: &str = "codebutler-gateway-ca";
+/// The key of the PEM bundle inside [`CA_CONFIG_MAP`].
+pub const CA_KEY: &str = "ca.crt";
+
+/// Keys inside the Secrets that a Repo names.
+pub mod secret_key {
+    /// Slack bot token (`xoxb-…`).
+    pub const SLACK_BOT_TOKEN: &str = "botToken";
+    /// Slack app-level token for Socket Mode (`xapp-…`).
+    pub const SLACK_APP_TOKEN: &str = "appToken";
+    /// Git and GitHub token.
+    pub const GIT_TOKEN: &str = "token";
+    /// API key of the model provider.
+    pub const MODEL_API_KEY: &str = "apiKey";
+}
+
+/// Where things are inside an agent pod. Controller (which builds the pod) and agent (which runs in
+/// it) both read this.
+pub mod pod {
+    /// The agent container.
+    pub const AGENT: &str = "agent";
+    /// The toolbox container (a native sidecar).
+    pub const TOOLBOX: &str = "toolbox";
+    /// The init container that copies the binary into [`BIN_DIR`].
+    pub const INSTALL: &str = "install";
+    /// Path of the binary in the agent image.
+    pub const IMAGE_BINARY: &str = "/usr/local/bin/codebutler-agent";
+    /// Shared emptyDir with the copied binary, read-only in the toolbox.
+    pub const BIN_DIR: &str = "/opt/codebutler";
+    /// Shared emptyDir with the agent ⇄ toolbox socket.
+    pub const RUN_DIR: &str = "/run/codebutler";
+    /// The Unix socket on which the toolbox waits for its one connection.
+    pub const SOCKET: &str = "/run/codebutler/toolbox.sock";
+    /// The volume's `agent/` part, in the agent container only: transcripts and marks.
+    pub const STATE_DIR: &str = "/var/lib/codebutler";
+    /// The volume's `work/` part, in the toolbox container only.
+    pub const WORK_DIR: &str = "/work";
+    /// The Git worktree inside [`WORK_DIR`].
+    pub const TREE_DIR: &str = "/work/tree";
+    /// The projected token, in the agent container only.
+    pub const TOKEN_FILE: &str = "/var/run/secrets/codebutler/token";
+    /// The gateway's CA bundle, in the agent container only.
+    pub const CA_FILE: &str = "/var/run/codebutler-ca/ca.crt";
+    /// Where the relay listens on the pod's loopback.
+    pub const RELAY: &str = "127.0.0.1:8417";
+}
+
+/// Longest Repo name for which every derived name stays a valid label value and host name (63).
+pub const MAX_REPO_NAME: usize = 32;
+
+/// The Thread of a Slack conversation: `<repo>-<seconds>-<micros>` of its first message.
+#[must_use]
+pub fn thread(repo: &str, ts: &SlackTs) -> String {
+    let (secs, micros) = ts.parts();
+    format!("{repo}-{secs}-{micros:06}")
+}
+
+/// The branch of a Thread. Derived from its name, never from a message: a message's text must reach
+/// neither etcd nor a shell.
+#[must_use]
+pub fn branch(thread: &str) -> String {
+    format!("codebutler/{thread}")
+}
+
+/// The pod of a role in a Thread.
+#[must_use]
+pub fn pod_name(thread: &str, role: &str) -> String {
+    format!("{thread}-{role}")
+}
+
+/// The worktree volume claim of a Thread.
+#[must_use]
+pub fn volume_claim(thread: &str) -> String {
+    thread.to_owned()
+}
+
+/// The ServiceAccount, without rights, of a Repo's agent pods.
+#[must_use]
+pub fn service_account(repo: &str) -> String {
+    format!("codebutler-{repo}")
+}

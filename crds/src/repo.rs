@@ -1,0 +1,189 @@
+//! `Repo`: a Git repository with the Slack channel in which a team talks about it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::SlackTs;
+
+/// A Git repository, its Slack channel, and the models and roles that work on it.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "codebutler.dev",
+    version = "v1alpha1",
+    kind = "Repo",
+    plural = "repos",
+    namespaced,
+    status = "RepoStatus",
+    derive = "PartialEq",
+    category = "codebutler",
+    doc = "A Git repository with the Slack channel in which a team talks about it.",
+    printcolumn = r#"{"name":"Channel","type":"string","jsonPath":".spec.slack.channel"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Threads","type":"integer","jsonPath":".status.threads.open"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"URL","type":"string","jsonPath":".spec.git.url","priority":1}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
+    validation = Rule::new("self.metadata.name.size() <= 32")
+        .message("a Repo's name is at most 32 characters, so that names derived from it stay valid"),
+)]
+#[serde(rename_all = "camelCase")]
+pub struct RepoSpec {
+    /// The Git remote.
+    pub git: GitSpec,
+    /// The Slack channel.
+    pub slack: SlackSpec,
+    /// The model API.
+    pub model: ModelSpec,
+    /// Names of the AgentRoles that may work here, looked up in the Repo's namespace and then in
+    /// the operator's. The first one is addressed by messages that mention nobody.
+    #[schemars(length(min = 1, max = 16))]
+    pub roles: Vec<String>,
+    /// The volume that each Thread works in.
+    #[serde(default)]
+    pub worktree: WorktreeSpec,
+    /// Stops new work; running turns end.
+    #[serde(default)]
+    pub suspend: bool,
+}
+
+/// Where the code lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GitSpec {
+    /// `https://host/owner/name`, with or without `.git`. On github.com its API is
+    /// api.github.com; elsewhere it is GitHub Enterprise's `/api/v3` on the same host.
+    #[schemars(
+        regex(pattern = r"^https?://[^/@\s]+/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$"),
+        length(max = 512)
+    )]
+    pub url: String,
+    /// The branch that pull requests target.
+    #[serde(default = "main_branch")]
+    #[schemars(length(min = 1, max = 128))]
+    pub branch: String,
+    /// Secret with the key `token`.
+    pub credentials: SecretRef,
+}
+
+/// Where the team talks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SlackSpec {
+    /// Channel id, such as `C0123ABCD`.
+    #[schemars(regex(pattern = r"^[CG][A-Z0-9]{2,20}$"))]
+    pub channel: String,
+    /// Secret with the keys `botToken` and `appToken`.
+    pub credentials: SecretRef,
+    /// How long to gather a user's burst of messages before the first role starts.
+    #[serde(default = "debounce")]
+    #[schemars(range(min = 0, max = 60))]
+    pub debounce_seconds: u32,
+}
+
+/// Which model API answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelSpec {
+    /// Base URL of an OpenAI-compatible API, up to and with `/v1`.
+    #[serde(default = "openrouter")]
+    #[schemars(regex(pattern = r"^https?://[^@\s]+$"), length(max = 512))]
+    #[serde(rename = "baseURL")]
+    pub base_url: String,
+    /// Secret with the key `apiKey`.
+    pub credentials: SecretRef,
+}
+
+/// A Secret in the Repo's namespace. Its annotation `codebutler.dev/hosts` names the hosts that it
+/// may be sent to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretRef {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// The volume that each Thread works in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorktreeSpec {
+    /// Requested size.
+    #[serde(default = "size")]
+    #[schemars(regex(pattern = r"^[1-9][0-9]*(Mi|Gi|Ti|M|G|T)$"))]
+    pub size: String,
+    /// StorageClass; the cluster's default if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_class_name: Option<String>,
+    /// Whether a Thread's pods have to share a node.
+    #[serde(default)]
+    pub access_mode: AccessMode,
+}
+
+impl Default for WorktreeSpec {
+    fn default() -> Self {
+        Self { size: size(), storage_class_name: None, access_mode: AccessMode::default() }
+    }
+}
+
+/// Access modes in which several pods of a Thread can use one volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AccessMode {
+    /// One node at a time: a Thread's pods share a node.
+    #[default]
+    ReadWriteOnce,
+    /// Many nodes.
+    ReadWriteMany,
+}
+
+/// What is known of a Repo.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RepoStatus {
+    /// The generation that the conditions speak of. Written by the controller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Ready`, `Reconciling`, `Stalled` by the controller; `SlackReachable`, `GitReachable` by the
+    /// gateway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// Counts of Threads. Written by the controller.
+    #[serde(default)]
+    pub threads: ThreadCounts,
+    /// Slack's side. Written by the gateway.
+    #[serde(default)]
+    pub slack: RepoSlackStatus,
+}
+
+/// How many Threads a Repo has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadCounts {
+    /// Threads that are not closed.
+    #[serde(default)]
+    pub open: u32,
+}
+
+/// What the gateway remembers of a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RepoSlackStatus {
+    /// Newest message that was taken in: reading resumes a little before it after downtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<SlackTs>,
+}
+
+fn main_branch() -> String {
+    "main".to_owned()
+}
+fn openrouter() -> String {
+    "https://openrouter.ai/api/v1".to_owned()
+}
+fn size() -> String {
+    "2Gi".to_owned()
+}
+const fn debounce() -> u32 {
+    3
+}

@@ -1,0 +1,281 @@
+//! `Thread`: one conversation, one branch, one worktree volume, one pull request.
+//!
+//! The status has two writers. The controller owns conditions, phase, active role and pod fields;
+//! the gateway owns marks, pending decisions, usage, branch, plan and pull request. A message's text
+//! is never stored here: Slack is the message store.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{NanoUsd, SlackTs};
+
+/// One conversation of a team with its roles.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "codebutler.dev",
+    version = "v1alpha1",
+    kind = "Thread",
+    plural = "threads",
+    namespaced,
+    status = "ThreadStatus",
+    derive = "PartialEq",
+    category = "codebutler",
+    doc = "One conversation: one Slack thread, one branch, one worktree volume, one pull request.",
+    printcolumn = r#"{"name":"Repo","type":"string","jsonPath":".spec.repo"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Role","type":"string","jsonPath":".status.activeRole"}"#,
+    printcolumn = r#"{"name":"Branch","type":"string","jsonPath":".status.branch"}"#,
+    printcolumn = r#"{"name":"PR","type":"integer","jsonPath":".status.pullRequest.number"}"#,
+    printcolumn = r#"{"name":"Cost","type":"string","jsonPath":".status.cost"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status","priority":1}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
+    selectable = ".spec.repo"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadSpec {
+    /// The Repo, in the same namespace.
+    #[schemars(length(min = 1, max = 32))]
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread stays with its Repo"}]))]
+    pub repo: String,
+    /// The Slack conversation.
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread stays with its Slack conversation"}]))]
+    pub slack: SlackThread,
+    /// Slack user id of who started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub requested_by: Option<String>,
+    /// `Closed` removes pods and volume. Only a user closes a Thread.
+    #[serde(default)]
+    pub state: ThreadState,
+}
+
+/// Where a conversation happens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SlackThread {
+    /// Channel id.
+    #[schemars(regex(pattern = r"^[CG][A-Z0-9]{2,20}$"))]
+    pub channel: String,
+    /// `ts` of the first message.
+    pub ts: SlackTs,
+}
+
+/// Whether anything may still happen in a Thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ThreadState {
+    /// Messages wake its roles.
+    #[default]
+    Active,
+    /// Merged or abandoned by a user.
+    Closed,
+}
+
+/// What is known of a Thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadStatus {
+    /// The generation that the conditions speak of. (Controller.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Phase of the role that ran last, then `closed`. Informational. (Controller.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// The role that runs or ran last. (Controller.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_role: Option<String>,
+    /// The branch, once it exists on the remote. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The pull request. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<PullRequest>,
+    /// The plan that was posted last, and who approved it. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    /// The open or answered question how to end the thread. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closing: Option<Closing>,
+    /// Marks, pod and usage by role.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, RoleStatus>,
+    /// What Slack's history does not hold and no role has taken yet, oldest first. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub pending: Vec<Pending>,
+    /// USD spent by all roles. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<NanoUsd>,
+    /// When anything last happened in the conversation. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_activity: Option<Time>,
+    /// `Ready`, `Reconciling`, `Stalled`, `WorktreeReady`, `AwaitingUser`. (Controller.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// A pull request on the remote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PullRequest {
+    /// Its number.
+    pub number: u64,
+    /// Its page.
+    pub url: String,
+    /// The squash commit on the base branch, once merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge_commit: Option<String>,
+}
+
+/// A plan as it was posted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// The message that shows it.
+    pub ts: SlackTs,
+    /// SHA-256 of its text, in hex.
+    pub hash: String,
+    /// The role that proposed it.
+    pub role: String,
+    /// Slack user id of who approved exactly this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_by: Option<String>,
+}
+
+/// How a thread is to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Closing {
+    /// The message that asked, or the user's message that said it.
+    pub ts: SlackTs,
+    /// The role that acts on the answer.
+    pub role: String,
+    /// The user's answer, once given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<ClosingChoice>,
+    /// Slack user id of who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
+    /// Head commit of the pull request when it was asked: nothing else is merged on this answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+}
+
+/// The ways a thread can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ClosingChoice {
+    /// Squash-merge the pull request.
+    Merge,
+    /// Close without merging.
+    Discard,
+}
+
+/// One role in a Thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RoleStatus {
+    /// Newest message addressed to the role: a wake-up hint. Only grows. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inbox: Option<SlackTs>,
+    /// Newest message that an ended run had taken. Only grows. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<SlackTs>,
+    /// UID of the one pod that speaks for the role. Written by the controller alone: it is the
+    /// role's identity at the gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "podUID")]
+    pub pod_uid: Option<String>,
+    /// What the role's pod reported. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<RoleState>,
+    /// Model calls of the current or last run. (Gateway.)
+    #[serde(default)]
+    pub turns: u32,
+    /// Pods that died in a row without ending a run. (Controller.)
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: u32,
+    /// What it used so far. (Gateway.)
+    #[serde(default)]
+    pub usage: Usage,
+}
+
+impl RoleStatus {
+    /// Whether there is a message that no ended run has taken.
+    #[must_use]
+    pub fn has_mail(&self) -> bool {
+        match (&self.inbox, &self.done) {
+            (Some(inbox), Some(done)) => inbox > done,
+            (Some(_), None) => true,
+            (None, _) => false,
+        }
+    }
+}
+
+impl ThreadStatus {
+    /// Whether a role has something to do: mail, or a pending decision.
+    #[must_use]
+    pub fn wants(&self, role: &str) -> bool {
+        self.roles.get(role).is_some_and(RoleStatus::has_mail)
+            || self.pending.iter().any(|p| p.role == role)
+    }
+}
+
+/// What a role's pod last said of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RoleState {
+    /// In a run.
+    Running,
+    /// The last run ended and waits for an answer.
+    Waiting,
+    /// The last run ended; nothing is expected.
+    Idle,
+    /// The last run failed; the thread was told why.
+    Failed,
+}
+
+/// Tokens and money. Exact: sums of what the provider billed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// USD.
+    #[serde(default)]
+    pub cost: NanoUsd,
+    /// Tokens sent.
+    #[serde(default)]
+    pub prompt_tokens: u64,
+    /// Tokens received.
+    #[serde(default)]
+    pub completion_tokens: u64,
+    /// Answered model calls.
+    #[serde(default)]
+    pub calls: u64,
+}
+
+/// Something for a role that Slack's message history does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pending {
+    /// Identity, for deduplication: derived from the Slack payload, the same on redelivery.
+    #[schemars(length(min = 1, max = 100))]
+    pub id: String,
+    /// The role that is to take it.
+    pub role: String,
+    /// A decision's kind and the choice made, such as `plan` and `approve`.
+    pub kind: String,
+    /// See `kind`.
+    pub choice: String,
+    /// Slack user id.
+    pub user: String,
+    /// The message it refers to.
+    pub message: SlackTs,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_zero(n: &u32) -> bool {
+    *n == 0
+}

@@ -1,0 +1,286 @@
+//! The one API between an agent pod and the gateway: JSON over TLS, authorised by the pod's
+//! projected token (`Authorization: Bearer …`). The caller is a (Thread, role); no request names
+//! either.
+//!
+//! `POST /v1/chat/completions` is OpenAI's own and has no types here.
+
+use serde::{Deserialize, Serialize};
+
+use crate::slack_ts::SlackTs;
+use crate::thread::{Plan, PullRequest, RoleState, Usage};
+
+/// Paths of the API.
+pub mod path {
+    /// `GET` → [`super::Session`].
+    pub const SESSION: &str = "/v1/session";
+    /// `GET ?after=<ts>&wait=<seconds>` → [`super::Inbox`]. Answers at once if the role has mail or
+    /// a pending decision, otherwise after `wait` seconds at the latest.
+    pub const INBOX: &str = "/v1/inbox";
+    /// `POST` [`super::PostMessage`] → [`super::Posted`].
+    pub const MESSAGES: &str = "/v1/messages";
+    /// `POST` [`super::RunReport`] → `{}`.
+    pub const RUNS: &str = "/v1/runs";
+    /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.
+    pub const PULL_REQUEST: &str = "/v1/pull-request";
+    /// `POST` [`super::CloseThread`] → [`super::ThreadClosed`].
+    pub const CLOSE: &str = "/v1/close";
+    /// OpenAI-compatible model calls.
+    pub const CHAT: &str = "/v1/chat/completions";
+    /// Git's smart HTTP protocol: `/v1/git/info/refs`, `/v1/git/git-upload-pack`,
+    /// `/v1/git/git-receive-pack`. The relay serves it inside the pod as `/git/…`.
+    pub const GIT: &str = "/v1/git";
+}
+
+/// Everything a role needs to know to start a run. Taken once per turn boundary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    /// Namespace of the Thread.
+    pub namespace: String,
+    /// Name of the Thread.
+    pub thread: String,
+    /// Name of the Repo.
+    pub repo: String,
+    /// The caller's role.
+    pub role: String,
+    /// The model to ask for.
+    pub model: String,
+    /// Tools the role has.
+    pub tools: Vec<String>,
+    /// Model calls per run.
+    pub max_turns: u32,
+    /// Seconds per run.
+    pub timeout_seconds: u32,
+    /// Seconds to stay with nothing to do.
+    pub idle_timeout_seconds: u32,
+    /// Additional instructions from the AgentRole.
+    pub prompt: Option<String>,
+    /// The roles of this Repo, the caller included.
+    pub roles: Vec<RoleCard>,
+    /// The thread's own branch; published on the remote before this is answered.
+    pub branch: String,
+    /// The branch that a pull request targets.
+    pub base_branch: String,
+    /// The commit of the base branch from which `branch` was made, if this call made it.
+    pub base_commit: Option<String>,
+    /// The current plan, approved or not.
+    pub plan: Option<Plan>,
+    /// The pull request, if there is one.
+    pub pull_request: Option<PullRequest>,
+    /// Newest message that an ended run of this role had taken.
+    pub done: Option<SlackTs>,
+    /// `ts` of the conversation's first message.
+    pub root: SlackTs,
+    /// Usage by role so far.
+    pub usage: Vec<(String, Usage)>,
+}
+
+/// What one role knows of another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RoleCard {
+    /// Short name; `@codebutler.<role>` addresses it.
+    pub role: String,
+    /// Shown in Slack.
+    pub name: String,
+    /// One sentence.
+    pub description: String,
+}
+
+/// What waits for a role. The messages are all of the conversation after `after`, so that a role
+/// also knows what was said to others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Inbox {
+    /// Oldest first.
+    pub messages: Vec<Message>,
+    /// Oldest first.
+    pub pending: Vec<crate::thread::Pending>,
+    /// The Thread was closed, or the caller replaced: finish and exit.
+    pub closed: bool,
+}
+
+/// A message of the conversation. Its text is untrusted, whoever wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Message {
+    /// Identity and order.
+    pub ts: SlackTs,
+    /// Who wrote it.
+    pub author: Author,
+    /// Slack's markup as text.
+    pub text: String,
+    /// Whether it is addressed to the caller's role.
+    pub addressed: bool,
+}
+
+/// Who wrote a message: known from Slack's ids and the gateway's own metadata, never from text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum Author {
+    /// A person.
+    User {
+        /// Slack user id.
+        id: String,
+    },
+    /// A role of this conversation.
+    Role {
+        /// Short name.
+        role: String,
+    },
+    /// CodeButler itself (reports, notices), or another bot.
+    System,
+}
+
+/// A message that a role wants in its own thread, under its own name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PostMessage {
+    /// Identity of the effect: a second request with the same key posts nothing and answers with
+    /// the first one's `ts`. At most 64 characters of `[A-Za-z0-9_.:-]`.
+    pub key: String,
+    /// Markdown.
+    pub text: String,
+    /// Ask the people of the thread for a decision with buttons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+}
+
+/// Decisions that are asked with buttons. The gateway records the answer; an agent can't.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Decision {
+    /// The text is a plan: Approve, Modify, Reject.
+    Plan,
+    /// The work is done: Merge, Hold, Close without merge.
+    Merge,
+}
+
+impl Decision {
+    /// `plan` or `merge`: the `kind` of the resulting pending item.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Merge => "merge",
+        }
+    }
+}
+
+/// A message that is in Slack now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Posted {
+    /// Its identity (of the first part, if it had to be split).
+    pub ts: SlackTs,
+}
+
+/// Where a role's run stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunReport {
+    /// `Running` at the start; anything else ends the run.
+    pub state: RoleState,
+    /// Newest message taken, when the run ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<SlackTs>,
+    /// Ids of pending items taken, when the run ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handled: Vec<String>,
+    /// Model calls of this run so far.
+    pub turns: u32,
+    /// For `Failed`: what to tell the thread, one or two sentences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Opens the thread's pull request, or updates title and body of the one there is (the head branch
+/// is the key).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenPullRequest {
+    /// One line.
+    pub title: String,
+    /// Markdown.
+    pub body: String,
+}
+
+/// The thread's pull request as the remote sees it now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PullRequestState {
+    /// Its number.
+    pub number: u64,
+    /// Its page.
+    pub url: String,
+    /// `open`, `closed` or `merged`.
+    pub state: String,
+    /// One line.
+    pub title: String,
+    /// Head commit.
+    pub head: String,
+    /// Whether it can be merged, once the remote knows.
+    pub mergeable: Option<bool>,
+    /// Whether this call created it.
+    #[serde(default)]
+    pub created: bool,
+}
+
+/// Ends the conversation the way a user decided (recorded by the gateway, not claimed here).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloseThread {
+    /// Markdown: what was done. Becomes the pull request's description.
+    pub summary: String,
+}
+
+/// How the conversation ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadClosed {
+    /// The squash commit on the base branch, if it was merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge_commit: Option<String>,
+}
+
+/// Body of every refusal, in the shape of OpenAI's errors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// The error.
+    pub error: ErrorDetail,
+}
+
+/// What went wrong and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorDetail {
+    /// Stable; see [`ErrorCode`].
+    pub code: ErrorCode,
+    /// A sentence for the model or the log.
+    pub message: String,
+    /// OpenAI's field: always `codebutler_error`.
+    #[serde(rename = "type", default)]
+    pub type_: String,
+}
+
+/// Stable codes that the agent acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// 401: no token, or one that proves nothing here.
+    Unauthenticated,
+    /// 403 `not_registered`: a valid pod token, but no role of a Thread has this pod (yet): retry
+    /// for a while, then exit.
+    NotRegistered,
+    /// 403: the role lacks the right; retrying changes nothing.
+    Forbidden,
+    /// 403: a user has to approve the plan (or the merge) first.
+    NeedsApproval,
+    /// 409: the Thread is closed.
+    ThreadClosed,
+    /// 400: the request itself is wrong.
+    InvalidRequest,
+    /// 502: Slack, the model API or the Git host refused or failed; the message says what.
+    Upstream,
+    /// 503: try again.
+    Unavailable,
+}

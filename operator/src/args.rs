@@ -1,0 +1,81 @@
+//! Flags and environment, parsed once. Nothing else in this crate reads the environment.
+
+use std::net::SocketAddr;
+
+use clap::{Parser, Subcommand};
+
+/// `codebutler-operator`
+#[derive(Debug, Parser)]
+#[command(name = "codebutler-operator", version)]
+pub struct Args {
+    /// Logging.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
+    /// Which process to be.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The two processes.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Turns Repos, AgentRoles and Threads into pods and volumes.
+    Controller(ControllerArgs),
+    /// Holds the secrets: Slack, model APIs, Git and GitHub go through it.
+    Gateway(GatewayArgs),
+}
+
+/// How to log.
+#[derive(Debug, clap::Args)]
+pub struct TelemetryArgs {
+    /// `tracing` filter, such as `info` or `codebutler_operator=debug,info`.
+    #[arg(long, env = "CODEBUTLER_LOG", default_value = "info", global = true)]
+    pub log: String,
+    /// One JSON object a line instead of text.
+    #[arg(long, env = "CODEBUTLER_LOG_JSON", global = true)]
+    pub log_json: bool,
+}
+
+/// The controller's configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ControllerArgs {
+    /// The operator's own namespace: AgentRoles that a Repo's namespace lacks, and the gateway's
+    /// Service and CA, are looked up here.
+    #[arg(long, env = "CODEBUTLER_NAMESPACE", default_value = "codebutler-system")]
+    pub namespace: String,
+    /// Name of the gateway's Service in that namespace.
+    #[arg(long, env = "CODEBUTLER_GATEWAY_SERVICE", default_value = "codebutler-gateway")]
+    pub gateway_service: String,
+    /// The agents' port of that Service.
+    #[arg(long, env = "CODEBUTLER_GATEWAY_PORT", default_value_t = 8443)]
+    pub gateway_port: u16,
+    /// Image with the agent binary.
+    #[arg(long, env = "CODEBUTLER_AGENT_IMAGE", default_value = "codebutler-agent:0.1.0")]
+    pub agent_image: String,
+    /// Image for commands where an AgentRole names none.
+    #[arg(long, env = "CODEBUTLER_WORKSPACE_IMAGE", default_value = "debian:12")]
+    pub workspace_image: String,
+    /// Where `/metrics`, `/healthz` and `/readyz` are served.
+    #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
+    pub metrics_address: SocketAddr,
+}
+
+/// The gateway's configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GatewayArgs {
+    /// The operator's own namespace.
+    #[arg(long, env = "CODEBUTLER_NAMESPACE", default_value = "codebutler-system")]
+    pub namespace: String,
+    /// Name of the gateway's Service: its certificate is made for `<service>.<namespace>.svc`.
+    #[arg(long, env = "CODEBUTLER_GATEWAY_SERVICE", default_value = "codebutler-gateway")]
+    pub service: String,
+    /// Where agent pods connect (TLS).
+    #[arg(long, env = "CODEBUTLER_LISTEN", default_value = "0.0.0.0:8443")]
+    pub listen: SocketAddr,
+    /// Where `/metrics`, `/healthz` and `/readyz` are served.
+    #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
+    pub metrics_address: SocketAddr,
+    /// Base URL of Slack's Web API.
+    #[arg(long, env = "CODEBUTLER_SLACK_API", default_value = "https://slack.com/api")]
+    pub slack_api: String,
+}

@@ -1,0 +1,190 @@
+//! What every part of the gateway shares: watch caches, secrets by name, and the error that an
+//! agent sees.
+
+use std::sync::Arc;
+
+use codebutler_crds::repo::SecretRef;
+use codebutler_crds::wire::{ErrorBody, ErrorCode, ErrorDetail};
+use codebutler_crds::{AgentRole, Repo, Thread, names};
+use k8s_openapi::api::core::v1::Secret;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Api, Client, ResourceExt as _};
+
+/// A Thread by name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl From<&Thread> for ThreadKey {
+    fn from(thread: &Thread) -> Self {
+        Self { namespace: thread.namespace().unwrap_or_default(), name: thread.name_any() }
+    }
+}
+
+/// Clients and watch caches. Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    /// The gateway's own identity.
+    pub client: Client,
+    /// The operator's namespace, where AgentRoles are looked up second.
+    pub namespace: String,
+    /// All Repos.
+    pub repos: Store<Repo>,
+    /// All AgentRoles.
+    pub roles: Store<AgentRole>,
+    /// All Threads.
+    pub threads: Store<Thread>,
+}
+
+impl Context {
+    /// A Repo from the cache.
+    pub fn repo(&self, namespace: &str, name: &str) -> Option<Arc<Repo>> {
+        self.repos.get(&ObjectRef::new(name).within(namespace))
+    }
+
+    /// A Thread from the cache; it can lag behind the API server by moments.
+    pub fn thread(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
+        self.threads.get(&ObjectRef::new(&key.name).within(&key.namespace))
+    }
+
+    /// The AgentRoles that a Repo names, in its order: from its namespace, else the operator's.
+    /// Names that don't exist are left out; the controller reports them.
+    pub fn roles_of(&self, repo: &Repo) -> Vec<Arc<AgentRole>> {
+        let namespace = repo.namespace().unwrap_or_default();
+        let find = |ns: &str, name: &str| self.roles.get(&ObjectRef::new(name).within(ns));
+        let found = |name: &String| find(&namespace, name).or_else(|| find(&self.namespace, name));
+        repo.spec.roles.iter().filter_map(found).collect()
+    }
+
+    /// One key of a Secret that a Repo names, provided that the Secret may be sent to `host`
+    /// (`host` or `host:port`, as in its annotation).
+    ///
+    /// # Errors
+    /// A sentence that names Secret, key or annotation, and never the value.
+    pub async fn secret(
+        &self,
+        namespace: &str,
+        reference: &SecretRef,
+        key: &str,
+        host: &str,
+    ) -> Result<String, SecretError> {
+        let name = &reference.name;
+        let secret = Api::<Secret>::namespaced(self.client.clone(), namespace)
+            .get_opt(name)
+            .await
+            .map_err(|source| SecretError::Unreadable { name: name.clone(), source })?
+            .ok_or_else(|| SecretError::Missing { name: name.clone() })?;
+        let allowed = secret.annotations().get(names::ANNOTATION_HOSTS).map_or("", String::as_str);
+        let bare = host.rsplit_once(':').map_or(host, |(bare, _)| bare);
+        if !allowed.split(',').map(str::trim).any(|a| a == host || a == bare) {
+            return Err(SecretError::Host { name: name.clone(), host: host.to_owned() });
+        }
+        secret
+            .data
+            .as_ref()
+            .and_then(|data| data.get(key))
+            .and_then(|value| String::from_utf8(value.0.clone()).ok())
+            .map(|value| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
+            .ok_or_else(|| SecretError::Key { name: name.clone(), key: key.to_owned() })
+    }
+}
+
+/// Why a credential can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// No such Secret.
+    #[error("Secret `{name}` does not exist: create it, or name another one in the Repo")]
+    Missing {
+        /// Name of the Secret.
+        name: String,
+    },
+    /// The key is absent or empty.
+    #[error("Secret `{name}` has no usable key `{key}`: add it")]
+    Key {
+        /// Name of the Secret.
+        name: String,
+        /// The missing key.
+        key: String,
+    },
+    /// The annotation does not allow this host.
+    #[error(
+        "Secret `{name}` may not be sent to `{host}`: add the host to its annotation `{}`",
+        names::ANNOTATION_HOSTS
+    )]
+    Host {
+        /// Name of the Secret.
+        name: String,
+        /// The host it would have been sent to.
+        host: String,
+    },
+    /// The API server refused or failed.
+    #[error("Secret `{name}` can't be read")]
+    Unreadable {
+        /// Name of the Secret.
+        name: String,
+        /// Why.
+        #[source]
+        source: kube::Error,
+    },
+}
+
+/// Who calls: proven by a pod's token, resolved to a role of a Thread.
+#[derive(Clone)]
+pub struct Caller {
+    /// The Thread, as cached when the call came in.
+    pub thread: Arc<Thread>,
+    /// Its Repo.
+    pub repo: Arc<Repo>,
+    /// The caller's role.
+    pub role: Arc<AgentRole>,
+}
+
+impl Caller {
+    /// The Thread's name.
+    pub fn key(&self) -> ThreadKey {
+        ThreadKey::from(&*self.thread)
+    }
+
+    /// The role's short name.
+    pub fn role_name(&self) -> &str {
+        &self.role.spec.role
+    }
+
+    /// Whether the role has a tool.
+    pub fn has_tool(&self, tool: &str) -> bool {
+        self.role.spec.tools.allow.iter().any(|allowed| allowed == tool)
+    }
+}
+
+/// A refusal, as the agent sees it. Never carries a secret or an upstream's raw answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// Stable code; decides the HTTP status.
+    pub code: ErrorCode,
+    /// A sentence that says what to do.
+    pub message: String,
+}
+
+impl ApiError {
+    /// A refusal with a sentence.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// The body in the shape of OpenAI's errors.
+    pub fn body(&self) -> ErrorBody {
+        ErrorBody {
+            error: ErrorDetail {
+                code: self.code,
+                message: self.message.clone(),
+                type_: "codebutler_error".to_owned(),
+            },
+        }
+    }
+}

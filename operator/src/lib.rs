@@ -1,0 +1,48 @@
+//! CodeButler's operator: two processes in one crate.
+//!
+//! - [`controller`] turns Repos, AgentRoles and Threads into pods and volumes. It has Kubernetes
+//!   rights and no external secret.
+//! - [`gateway`] holds every external secret and almost no Kubernetes right. Slack, model APIs, Git
+//!   and GitHub are reached through it alone.
+
+pub mod args;
+pub mod controller;
+pub mod gateway;
+pub mod metrics;
+pub mod telemetry;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+/// Runs the operator as `argv` says and returns when it was told to stop (SIGTERM, SIGINT).
+pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = match args::Args::try_parse_from(argv) {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    telemetry::init(&args.telemetry);
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "stopped");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: args::Args) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // One crypto provider for kube, reqwest, octocrab and slack-morphism.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        match args.command {
+            args::Command::Controller(args) => controller::run(args).await,
+            args::Command::Gateway(args) => gateway::run(args).await,
+        }
+    })
+}

@@ -1,0 +1,1 @@
+//! `/metrics`, `/healthz` and `/readyz`, served by both processes on their own port.

@@ -1,0 +1,1 @@
+//! The cluster that a test or the demo runs on: embedded, or a real API server.

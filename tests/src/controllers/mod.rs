@@ -1,0 +1,1 @@
+//! What kube-controller-manager does, as far as CodeButler needs it.

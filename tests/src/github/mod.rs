@@ -1,0 +1,1 @@
+//! A GitHub of bare repositories.

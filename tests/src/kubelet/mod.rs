@@ -1,0 +1,1 @@
+//! Runs a pod's containers as local processes in namespaces of their own.

@@ -1,0 +1,10 @@
+//! The embedded outside world: what CodeButler's own processes meet in the demo and in tests.
+
+pub mod apiserver;
+pub mod cluster;
+pub mod controllers;
+pub mod github;
+pub mod kubelet;
+pub mod models;
+pub mod scenario;
+pub mod slack;

@@ -1,0 +1,1 @@
+//! Scenario files: a whole conversation with expectations.
