@@ -1,6 +1,8 @@
 //! The gateway: the one process that holds external secrets.
 
 pub mod context;
+pub mod slack;
+pub mod threads;
 
 use crate::args::GatewayArgs;
 
