@@ -127,8 +127,7 @@ impl Metrics {
     }
 }
 
-const DURATION_BUCKETS: [f64; 11] =
-    [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0];
+const DURATION_BUCKETS: [f64; 11] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0];
 
 fn model_labels(caller: &Caller) -> ModelLabels {
     ModelLabels {

@@ -13,7 +13,9 @@ use bytes::{Bytes, BytesMut};
 use codebutler_crds::names::{self, secret_key};
 use codebutler_crds::wire::ErrorCode;
 use futures::{StreamExt as _, stream};
-use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use kube::ResourceExt as _;
 use serde::Deserialize;
@@ -55,7 +57,10 @@ pub async fn info_refs(
     };
     if service == PUSH && caller.role.spec.push.is_none() {
         gateway.metrics.git_request(&caller.repo.name_any(), PUSH, "refused");
-        return text(StatusCode::FORBIDDEN, &push::explain(&[("", Refusal::Role)], &rights(&caller, "", false)));
+        return text(
+            StatusCode::FORBIDDEN,
+            &push::explain(&[("", Refusal::Role)], &rights(&caller, "", false)),
+        );
     }
     let forward = Forward { service, path: format!("info/refs?service={service}"), content: None };
     finish(&gateway, &caller, service, forward.run(&gateway, &caller, &headers).await)
@@ -197,8 +202,9 @@ impl Forward {
             None => gateway.http.get(url),
         };
         let basic = STANDARD.encode(format!("x-access-token:{token}"));
-        let mut basic = HeaderValue::try_from(format!("Basic {basic}"))
-            .map_err(|_| GitError::Remote("the Git token has characters no header allows".into()))?;
+        let mut basic = HeaderValue::try_from(format!("Basic {basic}")).map_err(|_| {
+            GitError::Remote("the Git token has characters no header allows".into())
+        })?;
         basic.set_sensitive(true);
         request = request.header(AUTHORIZATION, basic);
         let mut passed = vec![ACCEPT, CONTENT_TYPE, CONTENT_LENGTH];
@@ -248,8 +254,12 @@ fn complaint(status: StatusCode, host: &str, secret: &str) -> Option<GitError> {
         200 => return None,
         300..=399 => format!("{host} says that the repository has moved: correct spec.git.url"),
         401 => format!("{host} refused the token of Secret `{secret}`: put a valid one into it"),
-        403 => format!("{host} does not let the token of Secret `{secret}` do this: extend its rights"),
-        404 => format!("{host} has no such repository, or hides it from the token of Secret `{secret}`: check spec.git.url"),
+        403 => {
+            format!("{host} does not let the token of Secret `{secret}` do this: extend its rights")
+        }
+        404 => format!(
+            "{host} has no such repository, or hides it from the token of Secret `{secret}`: check spec.git.url"
+        ),
         status => return Some(GitError::Status(host.to_owned(), status)),
     };
     Some(GitError::Remote(why))
@@ -314,9 +324,7 @@ fn text(status: StatusCode, message: &str) -> Response {
 }
 
 fn result(body: Vec<u8>) -> Response {
-    let headers = [
-        (CONTENT_TYPE, "application/x-git-receive-pack-result"),
-        (CACHE_CONTROL, "no-cache"),
-    ];
+    let headers =
+        [(CONTENT_TYPE, "application/x-git-receive-pack-result"), (CACHE_CONTROL, "no-cache")];
     (headers, body).into_response()
 }

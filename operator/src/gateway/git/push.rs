@@ -240,8 +240,10 @@ mod tests {
 
     #[test]
     fn a_command_list_is_read_up_to_its_flush_and_no_further() {
-        let mut body =
-            bytes(&[format!("shallow {OLD}"), format!("{OLD} {NEW} refs/heads/a b\0report-status")]);
+        let mut body = bytes(&[
+            format!("shallow {OLD}"),
+            format!("{OLD} {NEW} refs/heads/a b\0report-status"),
+        ]);
         let list = body.len();
         body.extend_from_slice(b"PACK....");
         let (push, used) = parse(&body).unwrap().unwrap();

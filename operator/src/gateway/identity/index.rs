@@ -65,8 +65,7 @@ impl Maps {
         let mut pods = Vec::new();
         for (role, status) in roles {
             let Some(uid) = status.pod_uid.clone().filter(|uid| !uid.is_empty()) else { continue };
-            self.roles
-                .insert((key.namespace.clone(), uid.clone()), (key.clone(), role.clone()));
+            self.roles.insert((key.namespace.clone(), uid.clone()), (key.clone(), role.clone()));
             pods.push(uid);
         }
         if !pods.is_empty() {

@@ -144,9 +144,7 @@ mod tests {
         assert_eq!(with(|s| s.audiences = None), Err(Refused::Invalid));
         assert_eq!(with(|s| s.audiences = Some(vec!["api".into()])), Err(Refused::Invalid));
         assert_eq!(with(|s| s.user = None), Err(Refused::Invalid));
-        let user = |name: &str| {
-            with(|s| s.user.as_mut().unwrap().username = Some(name.to_owned()))
-        };
+        let user = |name: &str| with(|s| s.user.as_mut().unwrap().username = Some(name.to_owned()));
         assert_eq!(user("jane"), Err(Refused::NoServiceAccount));
         assert_eq!(user("system:serviceaccount::x"), Err(Refused::NoServiceAccount));
         let extra = |uids: &[&str]| {

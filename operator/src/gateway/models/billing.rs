@@ -73,7 +73,8 @@ mod tests {
             ("\"0.05\"", 50_000_000),
             ("0", 0),
         ] {
-            let bill = bill(&format!(r#"{{"prompt_tokens":7,"completion_tokens":3,"cost":{text}}}"#));
+            let bill =
+                bill(&format!(r#"{{"prompt_tokens":7,"completion_tokens":3,"cost":{text}}}"#));
             let cost = NanoUsd(nanos);
             let usage = Usage { cost, prompt_tokens: 7, completion_tokens: 3, calls: 1 };
             assert_eq!(bill, Bill { usage, priced: true, completed: true }, "{text}");

@@ -40,11 +40,7 @@ pub async fn complete(
 }
 
 /// Asks, and puts what it cost on the Thread before anybody sees the answer.
-async fn metered(
-    gateway: Shared,
-    caller: Caller,
-    request: Vec<u8>,
-) -> Result<Bytes, ModelError> {
+async fn metered(gateway: Shared, caller: Caller, request: Vec<u8>) -> Result<Bytes, ModelError> {
     let begun = Instant::now();
     let outcome = ask(&gateway, &caller, request).await;
     let label = outcome.as_ref().map_or_else(ModelError::outcome, |_| "ok");

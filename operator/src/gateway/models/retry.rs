@@ -80,9 +80,8 @@ mod tests {
 
     #[test]
     fn a_providers_wish_is_read() {
-        let with = |text: &str| {
-            asked_wait(&HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]))
-        };
+        let with =
+            |text: &str| asked_wait(&HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]));
         assert_eq!(with("7"), Some(Duration::from_secs(7)));
         assert_eq!(with("99999999"), Some(LONGEST_ASKED));
         assert_eq!(with("Wed, 21 Oct 2026 07:28:00 GMT"), None);

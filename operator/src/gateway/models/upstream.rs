@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use codebutler_crds::names::secret_key;
 use codebutler_crds::wire::ErrorCode;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::HeaderValue;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use kube::ResourceExt as _;
 use url::Url;
 
