@@ -4,3 +4,4 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod github;
+mod models;
