@@ -7,4 +7,5 @@ pub mod github;
 pub mod kubelet;
 pub mod models;
 pub mod scenario;
+pub mod serving;
 pub mod slack;
