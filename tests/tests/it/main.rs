@@ -3,5 +3,6 @@
 // Helpers of tests are tests too.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod gateway;
 mod github;
 mod models;
