@@ -5,3 +5,4 @@
 
 mod github;
 mod models;
+mod slack;
