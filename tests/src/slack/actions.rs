@@ -12,13 +12,32 @@ const MAX_REACTIONS: usize = 23;
 /// Seconds after which a thread's status goes away by itself.
 const STATUS_SECONDS: i64 = 120;
 
+/// What a call does to a message's metadata.
+#[derive(Debug, Default)]
+pub(super) enum MetadataChange {
+    #[default]
+    Keep,
+    Remove,
+    Set(Metadata),
+}
+
+impl MetadataChange {
+    pub fn applied_to(self, before: Option<Metadata>) -> Option<Metadata> {
+        match self {
+            Self::Keep => before,
+            Self::Remove => None,
+            Self::Set(metadata) => Some(metadata),
+        }
+    }
+}
+
 /// What an edit changes; `None` leaves a part as it is.
 #[derive(Debug, Default)]
 pub(super) struct Edit {
     pub text: Option<String>,
     pub blocks: Option<Vec<Value>>,
     pub attachments: Option<Vec<Value>>,
-    pub metadata: Option<Option<Metadata>>,
+    pub metadata: MetadataChange,
     /// Whether readers see "(edited)".
     pub marked: bool,
 }
@@ -126,14 +145,12 @@ impl Core {
         if let Some(attachments) = edit.attachments {
             after.attachments = attachments;
         }
-        if let Some(metadata) = edit.metadata {
-            after.metadata = metadata;
-        }
+        after.metadata = edit.metadata.applied_to(after.metadata);
         if edit.marked {
             let user = self.world.author(&after).unwrap_or_default();
             after.edited = Some(Edited { user, ts: event_ts.clone() });
         }
-        self.replace(channel_id, &event_ts, &before, after.clone())?;
+        self.replace(channel_id, &event_ts, &before, &after)?;
         let newly = !self.mentions_bot(&before.text) && self.mentions_bot(&after.text);
         if newly && !matches!(after.sender, Sender::App { .. }) {
             let event = self.for_event(self.world.channels.get(channel_id)?, &after);
@@ -150,12 +167,12 @@ impl Core {
         channel_id: &str,
         event_ts: &str,
         before: &Message,
-        after: Message,
+        after: &Message,
     ) -> Option<()> {
         let shown_before = self.for_event(self.world.channels.get(channel_id)?, before);
         let channel = self.world.channels.get_mut(channel_id)?;
         channel.messages.insert(after.ts.clone(), after.clone());
-        let mut shown = self.for_event(self.world.channels.get(channel_id)?, &after);
+        let mut shown = self.for_event(self.world.channels.get(channel_id)?, after);
         for name in ["source_team", "user_team"] {
             shown.insert(name.to_owned(), json!(self.world.team.id));
         }
@@ -181,7 +198,7 @@ impl Core {
             let mut tombstone = Message::draft(sender, "This message was deleted.".to_owned());
             tombstone.ts.clone_from(&before.ts);
             tombstone.subtype = Some("tombstone".to_owned());
-            self.replace(channel_id, &event_ts, &before, tombstone)?;
+            self.replace(channel_id, &event_ts, &before, &tombstone)?;
         } else {
             let shown = self.for_event(self.world.channels.get(channel_id)?, &before);
             let channel = self.world.channels.get_mut(channel_id)?;

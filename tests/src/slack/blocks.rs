@@ -63,7 +63,9 @@ pub(super) fn accept(blocks: &Value) -> Result<Vec<Value>, Failure> {
 
 fn fill_ids(block: &mut Value, at: usize, taken: &mut BTreeSet<String>) {
     if block["block_id"].as_str().is_none() {
-        let id = (0..).map(|n| format!("b{at}{n}")).find(|id| taken.insert(id.clone()));
+        let names = (0..=taken.len()).map(|n| format!("b{at}{n}"));
+        let id = names.into_iter().find(|id| !taken.contains(id)).unwrap_or_default();
+        taken.insert(id.clone());
         block["block_id"] = json!(id);
     }
     for (n, element) in elements_mut(block).into_iter().enumerate() {
@@ -262,14 +264,13 @@ impl Check {
 
     fn length(&mut self, value: &Value, least: usize, most: usize, at: &str) {
         match value {
-            Value::Null => {}
             Value::String(text) if text.chars().count() < least => {
                 self.problem(format!("must be more than {} characters", least - 1), at);
             }
             Value::String(text) if text.chars().count() > most => {
                 self.problem(format!("must be less than {} characters", most + 1), at);
             }
-            Value::String(_) => {}
+            Value::String(_) | Value::Null => {}
             _ => self.problem("must be a string", at),
         }
     }

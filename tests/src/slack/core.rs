@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::delivery::{Dispatcher, EnvelopeKind};
+use super::delivery::{Dispatcher, EnvelopeKind, Timer};
 use super::failure::{Failure, fail};
 use super::interaction::Hook;
 use super::limits::Limits;
@@ -66,6 +67,13 @@ impl Inner {
             let result = change(&mut core);
             (result, core.dispatcher.take_timers())
         };
+        self.start(timers);
+        self.version.send_modify(|version| *version += 1);
+        result
+    }
+
+    /// Not generic, so that a timer's own change can start timers.
+    fn start(self: &Arc<Self>, timers: Vec<(Duration, Timer)>) {
         for (after, timer) in timers {
             let inner = Arc::downgrade(self);
             let stop = self.stop.clone();
@@ -75,12 +83,14 @@ impl Inner {
                     () = stop.cancelled() => return,
                 }
                 if let Some(inner) = inner.upgrade() {
-                    inner.update(|core| core.fire(timer));
+                    inner.fire(timer);
                 }
             });
         }
-        self.version.send_modify(|version| *version += 1);
-        result
+    }
+
+    fn fire(self: &Arc<Self>, timer: Timer) {
+        self.update(|core| core.fire(timer));
     }
 }
 
@@ -102,7 +112,7 @@ impl Core {
         }
     }
 
-    fn fire(&mut self, timer: super::delivery::Timer) {
+    fn fire(&mut self, timer: Timer) {
         let lost = self.dispatcher.fire(timer);
         if let Some(click) = lost.filter(|lost| lost.kind == EnvelopeKind::Interactive) {
             let action_ts = click.key.clone();

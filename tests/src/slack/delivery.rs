@@ -384,8 +384,7 @@ mod tests {
         let (_, mut inbox) = dispatcher.connect(1).unwrap();
         emit(&mut dispatcher, "1");
         let mut seen = Vec::new();
-        loop {
-            let Some((_, timer)) = dispatcher.take_timers().pop() else { break };
+        while let Some((_, timer)) = dispatcher.take_timers().pop() {
             if let Timer::Expire { .. } = &timer {
                 let envelope = received(&mut inbox);
                 assert_eq!(envelope["payload"]["key"], "1");

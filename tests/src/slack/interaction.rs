@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::actions::{Edit, object};
+use super::actions::{Edit, MetadataChange, object};
 use super::args::Args;
 use super::blocks;
 use super::core::Core;
@@ -179,7 +179,7 @@ impl Core {
                 text: Some(content.text.unwrap_or_default()),
                 blocks: Some(content.blocks.unwrap_or_default()),
                 attachments: content.attachments,
-                metadata: None,
+                metadata: MetadataChange::Keep,
                 marked,
             };
             self.edit(&hook.channel, &hook.ts, edit);

@@ -81,9 +81,10 @@ impl Limits {
     ) -> Option<u64> {
         let (capacity, per_second) = match (rules, tier) {
             (RateLimits::Off, _) | (_, Tier::Unlimited) => return None,
-            (_, Tier::One) => (1.0, 1.0 / 60.0),
             (_, Tier::Two) => (20.0, 20.0 / 60.0),
             (RateLimits::Distributed, Tier::Reading) => (1.0, 1.0 / 60.0),
+            // Ten, so that an app can open all its connections at once.
+            (_, Tier::One) => (10.0, 1.0 / 60.0),
             (_, Tier::Three | Tier::Reading) => (50.0, 50.0 / 60.0),
             (_, Tier::Four) => (100.0, 100.0 / 60.0),
             (_, Tier::Posting) => (POSTING_BURST, 1.0),

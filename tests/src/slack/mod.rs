@@ -27,13 +27,15 @@ mod render;
 mod socket;
 mod text;
 mod view;
+mod watch;
 mod world;
 
 pub use delivery::{Delivery, DeliveryStats, EnvelopeKind};
-pub use driver::{Release, SlackError};
+pub use driver::SlackError;
 pub use limits::Fault;
 pub use options::{Options, RateLimits, Timing};
 pub use view::{ButtonView, Change, FileView, MessageView, SenderKind, SenderView};
+pub use watch::Release;
 pub use world::{Metadata, Reaction, World};
 
 use self::core::{Core, Inner};

@@ -109,8 +109,8 @@ pub(super) fn plain(wire: &str, name: &dyn Fn(&str) -> Option<String>) -> String
                 out.push('@');
                 out.push_str(&name(&id).unwrap_or(id));
             }
-            Piece::Channel(id) => out.push_str(&format!("#{id}")),
-            Piece::Broadcast(range) => out.push_str(&format!("@{range}")),
+            Piece::Channel(id) => out.extend(["#", id.as_str()]),
+            Piece::Broadcast(range) => out.extend(["@", range.as_str()]),
             Piece::Link { url, label } => out.push_str(&label.unwrap_or(url)),
         }
     }

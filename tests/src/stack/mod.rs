@@ -1,37 +1,31 @@
 //! The whole product on one machine: embedded outside world, the operator's two processes, and a
 //! team's Repo. The demo and the integration tests start one of these.
 
+pub mod build;
 pub mod manifests;
 pub mod process;
+pub mod toolchain;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::{AgentRole, Repo};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt as _};
+use codebutler_crds::Thread;
+use kube::Api;
 
 use crate::cluster::Cluster;
 use crate::controllers::ControllerManager;
-use crate::github::GitHubServer;
-use crate::kubelet::{Image, Kubelet, KubeletOptions, ServiceForward};
-use crate::models::ModelServer;
+use crate::github::{GitHubServer, Remote};
+use crate::kubelet::{InjectEnv, Kubelet};
+use crate::models::{ModelServer, Script};
 use crate::slack::SlackServer;
 
-use manifests::{Outside, SYSTEM, TEAM};
-use process::{Process, ProcessCommand};
-
-/// Port of the gateway's Service.
-const GATEWAY_PORT: u16 = 8443;
-/// How long controller and gateway may take to become ready.
-const READY: Duration = Duration::from_secs(60);
+use manifests::TEAM;
+use process::Process;
 
 /// What a stack is made of.
-#[derive(Debug)]
 pub struct StackOptions {
     /// Where everything is kept. Removed by whoever made it.
     pub dir: PathBuf,
@@ -41,23 +35,29 @@ pub struct StackOptions {
     pub name: String,
     /// People in the channel.
     pub users: Vec<String>,
+    /// AgentRoles that work in the repository; the first one is addressed by default.
+    pub roles: Vec<String>,
     /// The repository's default branch.
     pub branch: String,
     /// The repository's first commit: a folder.
     pub files: PathBuf,
-    /// Seconds a role's pod stays with nothing to do.
+    /// What the models say.
+    pub script: Script,
+    /// Seconds a role's pod stays with nothing to do; the seeds' figure if absent.
     pub idle_timeout_seconds: Option<u32>,
     /// Seconds to gather a burst of messages.
     pub debounce_seconds: u32,
     /// Log filter of the operator's processes.
     pub log: String,
+    /// Extra environment for containers, for tests that kill an agent at a chosen step.
+    pub inject_env: Option<Arc<InjectEnv>>,
 }
 
-/// Why a stack can't start.
+/// Why a stack can't start or be stopped cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum StackError {
     /// A part of the outside world.
-    #[error("the embedded {part} did not start")]
+    #[error("the embedded {part} failed")]
     Part {
         /// Which one.
         part: &'static str,
@@ -107,8 +107,10 @@ pub struct Stack {
     pub kubelet: Kubelet,
     /// The team's chat.
     pub slack: SlackServer,
-    /// The team's repository.
+    /// The team's Git host.
     pub github: GitHubServer,
+    /// The team's repository on it.
+    pub remote: Remote,
     /// The scripted model.
     pub models: ModelServer,
     /// Holds no secret.
@@ -119,10 +121,12 @@ pub struct Stack {
     pub metrics: Metrics,
     /// The Repo's name.
     pub repo: String,
-    /// The team's channel.
+    /// Channel id.
     pub channel: String,
     /// User ids by name.
     pub users: BTreeMap<String, String>,
+    /// Head of the default branch before anything happened.
+    pub first_commit: String,
     controllers: ControllerManager,
 }
 
@@ -141,8 +145,30 @@ impl Stack {
     ///
     /// # Errors
     /// Names the part that did not start, with the end of its log where it has one.
-    pub async fn start(options: StackOptions, models: ModelServer) -> Result<Self, StackError> {
-        Builder::new(options)?.start(models).await
+    pub async fn start(options: StackOptions) -> Result<Self, StackError> {
+        build::start(options).await
+    }
+
+    /// The team's Threads.
+    pub fn threads(&self) -> Api<Thread> {
+        Api::namespaced(self.cluster.client(), TEAM)
+    }
+
+    /// Ends every process of the product and of the outside world.
+    ///
+    /// # Errors
+    /// When a process can't be waited for.
+    pub async fn stop(mut self) -> Result<(), StackError> {
+        let io = |what: &str| {
+            let what = format!("stopping the {what}");
+            move |source| StackError::Io { what, source }
+        };
+        self.controller.stop().await.map_err(io("controller"))?;
+        self.kubelet.shutdown().await;
+        self.gateway.stop().await.map_err(io("gateway"))?;
+        self.controllers.shutdown().await;
+        self.slack.shutdown().await;
+        self.cluster.shutdown().await;
+        Ok(())
     }
 }
-

@@ -6,3 +6,4 @@
 mod gateway;
 mod github;
 mod models;
+mod slack;

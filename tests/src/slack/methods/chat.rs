@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::actions::Edit;
+use super::super::actions::{Edit, MetadataChange};
 use super::super::args::Args;
 use super::super::blocks::{self, MAX_MARKDOWN};
 use super::super::core::Core;
@@ -24,7 +24,7 @@ pub(in super::super) struct Content {
     pub text: Option<String>,
     pub blocks: Option<Vec<Value>>,
     pub attachments: Option<Vec<Value>>,
-    pub metadata: Option<Option<Metadata>>,
+    pub metadata: MetadataChange,
     pub truncated: bool,
 }
 
@@ -66,11 +66,13 @@ pub(in super::super) fn read_content(args: &Args) -> Result<Content, Failure> {
     Ok(content)
 }
 
-fn read_metadata(args: &Args) -> Result<Option<Option<Metadata>>, Failure> {
-    let Some(given) = args.json("metadata", "invalid_metadata_format")? else { return Ok(None) };
+fn read_metadata(args: &Args) -> Result<MetadataChange, Failure> {
+    let Some(given) = args.json("metadata", "invalid_metadata_format")? else {
+        return Ok(MetadataChange::Keep);
+    };
     let Value::Object(fields) = &given else { return fail("invalid_metadata_format") };
     if fields.is_empty() {
-        return Ok(Some(None));
+        return Ok(MetadataChange::Remove);
     }
     if given.to_string().len() > MAX_METADATA {
         return fail("metadata_too_large");
@@ -78,7 +80,7 @@ fn read_metadata(args: &Args) -> Result<Option<Option<Metadata>>, Failure> {
     match (given["event_type"].as_str(), given.get("event_payload")) {
         (Some(kind), Some(payload @ Value::Object(_))) if !kind.is_empty() => {
             let event_payload = payload.clone();
-            Ok(Some(Some(Metadata { event_type: kind.to_owned(), event_payload })))
+            Ok(MetadataChange::Set(Metadata { event_type: kind.to_owned(), event_payload }))
         }
         _ => fail("invalid_metadata_format"),
     }
@@ -108,7 +110,7 @@ pub(super) fn post_message(core: &mut Core, args: &Args) -> Reply {
     let mut message = Message::draft(sender, content.text.unwrap_or_default());
     message.blocks = content.blocks.unwrap_or_default();
     message.attachments = content.attachments.unwrap_or_default();
-    message.metadata = content.metadata.flatten();
+    message.metadata = content.metadata.applied_to(None);
     message.thread_ts = args.text("thread_ts");
     message.broadcast = message.thread_ts.is_some() && args.flag("reply_broadcast");
     if let Some(root) = &message.thread_ts {
@@ -205,9 +207,10 @@ pub(super) fn get_permalink(core: &mut Core, args: &Args) -> Reply {
     let Some(message) = core.visible(&channel)?.messages.get(&ts) else {
         return fail("message_not_found");
     };
-    let mut permalink = format!("{ORIGIN}/archives/{channel}/p{}", ts.replace('.', ""));
-    if let Some(root) = &message.thread_ts {
-        permalink.push_str(&format!("?thread_ts={root}&cid={channel}"));
-    }
+    let place = format!("{ORIGIN}/archives/{channel}/p{}", ts.replace('.', ""));
+    let permalink = match &message.thread_ts {
+        Some(root) => format!("{place}?thread_ts={root}&cid={channel}"),
+        None => place,
+    };
     answer(json!({ "channel": channel, "permalink": permalink }))
 }

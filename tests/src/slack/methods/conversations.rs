@@ -102,7 +102,7 @@ fn rendered(core: &Core, channel: &Channel, args: &Args, messages: &[&Message]) 
     messages.iter().map(render).collect()
 }
 
-fn messages(rendered: Vec<Value>, next: Option<String>) -> Reply {
+fn messages(rendered: &[Value], next: Option<String>) -> Reply {
     let mut reply = json!({ "messages": rendered, "has_more": next.is_some() });
     if let Some(next) = next {
         reply["response_metadata"] = json!({ "next_cursor": next });
@@ -122,7 +122,7 @@ pub(super) fn history(core: &mut Core, args: &Args) -> Reply {
         .filter(|message| window.holds(message))
         .filter(|message| before.as_ref().is_none_or(|before| message.ts < *before));
     let (page, next) = page(newest_first, limit, |message| message.ts.clone());
-    let mut reply = messages(rendered(core, channel, args, &page), next)?;
+    let mut reply = messages(&rendered(core, channel, args, &page), next)?;
     reply.insert("pin_count".to_owned(), json!(0));
     Ok(reply)
 }
@@ -142,7 +142,7 @@ pub(super) fn replies(core: &mut Core, args: &Args) -> Reply {
         Some(after) => message.ts > *after && window.holds(message),
     });
     let (page, next) = page(oldest_first, limit, |message| message.ts.clone());
-    messages(rendered(core, channel, args, &page), next)
+    messages(&rendered(core, channel, args, &page), next)
 }
 
 fn needs_read(core: &Core, is_private: bool) -> Result<(), Failure> {
