@@ -104,8 +104,7 @@ impl Apply {
         Self { recorder: Recorder::new(client.clone(), reporter), client, manager }
     }
 
-    /// Creates an object. `Ok(None)`: it is there already and `owner` owns it, so an earlier
-    /// attempt got this far; look again.
+    /// Creates an object, or finds that an earlier attempt for this `owner` (a UID) has.
     ///
     /// # Errors
     /// [`ApplyError::Refused`] also when the name is taken by somebody else's object.
@@ -247,7 +246,7 @@ pub fn owned_by<K: Resource>(object: &K, owner: &str) -> bool {
 fn action(notice: &Notice) -> String {
     let mut hasher = DefaultHasher::new();
     notice.note.hash(&mut hasher);
-    format!("{}-{:08x}", notice.reason, hasher.finish() as u32)
+    format!("{}-{:016x}", notice.reason, hasher.finish())
 }
 
 /// At most `max` bytes of `text`, cut at a character.

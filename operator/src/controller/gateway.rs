@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use crate::controller::testing::args;
 
-    fn read(spec: serde_json::Value) -> Result<Gateway, String> {
+    fn read(spec: &serde_json::Value) -> Result<Gateway, String> {
         let service = serde_json::from_value(serde_json::json!({"spec": spec})).unwrap();
         Gateway::read(Some(&service), &args())
     }
@@ -59,15 +59,15 @@ mod tests {
     #[test]
     fn only_a_service_with_an_address_and_the_port_will_do() {
         let ports = serde_json::json!([{"port": 8443, "targetPort": "agents"}]);
-        let found = read(serde_json::json!({"clusterIP": "10.96.0.7", "ports": ports})).unwrap();
+        let found = read(&serde_json::json!({"clusterIP": "10.96.0.7", "ports": ports})).unwrap();
         assert_eq!(found.address.to_string(), "10.96.0.7:8443");
         assert_eq!(found.target_port, IntOrString::String("agents".to_owned()));
-        let v6 = read(serde_json::json!({"clusterIP": "fd00::7", "ports": ports})).unwrap();
+        let v6 = read(&serde_json::json!({"clusterIP": "fd00::7", "ports": ports})).unwrap();
         assert_eq!(v6.address.to_string(), "[fd00::7]:8443");
 
-        let headless = read(serde_json::json!({"clusterIP": "None", "ports": ports})).unwrap_err();
+        let headless = read(&serde_json::json!({"clusterIP": "None", "ports": ports})).unwrap_err();
         assert!(headless.contains("headless"), "{headless}");
-        let portless = read(serde_json::json!({"clusterIP": "10.96.0.7"})).unwrap_err();
+        let portless = read(&serde_json::json!({"clusterIP": "10.96.0.7"})).unwrap_err();
         assert!(portless.contains("no port 8443"), "{portless}");
         assert!(Gateway::read(None, &args()).unwrap_err().contains("install the gateway"));
     }

@@ -110,10 +110,10 @@ impl<K: Resource, V> Index<K, V> {
     }
 }
 
-impl<K: Resource> Index<K, K> {
+impl<O: Resource> Index<O, O> {
     /// Takes in an object that was just created, before the watch tells of it. Without this the
     /// next look would not see it, and would create it again.
-    pub fn assume(&self, object: &K) {
+    pub fn assume(&self, object: &O) {
         let Some((owner, value)) = (self.project)(object) else { return };
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
         let group = groups.entry(owner).or_default();

@@ -15,6 +15,9 @@ use crate::args::ControllerArgs;
 use crate::controller::gateway::Gateway;
 use crate::controller::labels;
 
+/// `app.kubernetes.io/name` of the gateway's pods.
+const GATEWAY_PODS: &str = "codebutler-gateway";
+
 /// The network policy of a Repo.
 pub fn policy_name(repo: &str) -> String {
     format!("codebutler-{repo}")
@@ -40,7 +43,7 @@ pub fn policy(repo: &Repo, gateway: &Gateway, args: &ControllerArgs) -> NetworkP
     let to_gateway = NetworkPolicyEgressRule {
         to: Some(vec![NetworkPolicyPeer {
             namespace_selector: Some(select("kubernetes.io/metadata.name", &args.namespace)),
-            pod_selector: Some(select("app.kubernetes.io/name", &args.gateway_service)),
+            pod_selector: Some(select("app.kubernetes.io/name", GATEWAY_PODS)),
             ip_block: None,
         }]),
         ports: Some(vec![NetworkPolicyPort {
@@ -58,7 +61,8 @@ pub fn policy(repo: &Repo, gateway: &Gateway, args: &ControllerArgs) -> NetworkP
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(select(names::LABEL_REPO, &name)),
             policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
-            ingress: None,
+            // Said, so that a rule that somebody adds is a difference.
+            ingress: Some(Vec::new()),
             egress: Some(vec![to_gateway]),
         }),
     }
@@ -89,9 +93,14 @@ pub fn agrees<K: Serialize>(wanted: &K, found: Option<&K>) -> bool {
 
 fn contains(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
-        (Value::Object(found), Value::Object(wanted)) => wanted
-            .iter()
-            .all(|(key, wanted)| found.get(key).is_some_and(|found| contains(found, wanted))),
+        (Value::Object(found), Value::Object(wanted)) => {
+            // A server leaves out empty lists.
+            let empty = Value::Array(Vec::new());
+            wanted.iter().all(|(key, wanted)| {
+                let found = found.get(key).or((*wanted == empty).then_some(&empty));
+                found.is_some_and(|found| contains(found, wanted))
+            })
+        }
         (Value::Array(found), Value::Array(wanted)) => {
             found.len() == wanted.len()
                 && found.iter().zip(wanted).all(|(found, wanted)| contains(found, wanted))
@@ -113,5 +122,7 @@ mod tests {
         let more = json!({"spec": {"ports": [{"port": 1}, {"port": 2}], "on": true}});
         assert!(!contains(&more, &wanted));
         assert!(!contains(&json!({"spec": {"ports": [{"port": 1}]}}), &wanted));
+        assert!(contains(&json!({}), &json!({"ingress": []})));
+        assert!(!contains(&json!({"ingress": [{}]}), &json!({"ingress": []})));
     }
 }

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn pod(status: Value) -> Pod {
+    fn pod(status: &Value) -> Pod {
         serde_json::from_value(json!({"metadata": {"name": "t-pm"}, "status": status})).unwrap()
     }
 
@@ -157,7 +157,7 @@ mod tests {
             json!({"name": name, "image": "i", "imageID": "", "ready": false, "restartCount": 0,
                    "state": state})
         };
-        let failed = pod(json!({
+        let failed = pod(&json!({
             "phase": "Failed",
             "initContainerStatuses": [
                 container("toolbox", terminated(143, "Error", "2026-01-01T00:00:09Z"))],
@@ -167,13 +167,13 @@ mod tests {
         let at = "2026-01-01T00:00:09Z".parse().unwrap();
         let why = "container `agent` ended with exit code 137 (OOMKilled)".to_owned();
         assert_eq!(Life::of(&failed), Life::Failed { at, why });
-        let evicted = Life::of(&pod(json!({"phase": "Failed", "reason": "Evicted"})));
+        let evicted = Life::of(&pod(&json!({"phase": "Failed", "reason": "Evicted"})));
         assert!(matches!(evicted, Life::Failed { why, .. } if why == "Evicted"));
     }
 
     #[test]
     fn what_a_live_pod_waits_for_is_told_with_what_to_do() {
-        let unschedulable = pod(json!({"phase": "Pending", "conditions": [{
+        let unschedulable = pod(&json!({"phase": "Pending", "conditions": [{
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
             "message": "0/3 nodes are available: 3 Insufficient memory."}]}));
         let found = trouble(&unschedulable).unwrap();
@@ -186,7 +186,7 @@ mod tests {
             ("CrashLoopBackOff", Some("ContainerCrashes")),
             ("PodInitializing", None),
         ] {
-            let stuck = pod(json!({"phase": "Pending", "initContainerStatuses": [{
+            let stuck = pod(&json!({"phase": "Pending", "initContainerStatuses": [{
                 "name": "toolbox", "image": "debian:13", "imageID": "", "ready": false,
                 "restartCount": 0, "state": {"waiting": {"reason": waiting}}}]}));
             assert_eq!(trouble(&stuck).map(|t| t.reason), reason, "{waiting}");
