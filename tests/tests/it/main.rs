@@ -5,5 +5,6 @@
 
 mod gateway;
 mod github;
+mod ingest;
 mod models;
 mod slack;
