@@ -12,6 +12,7 @@ fn main() -> ExitCode {
     match program.as_deref() {
         Some("codebutler-operator") => codebutler_operator::main(std::env::args_os()),
         Some("codebutler-agent") => codebutler_agent::main(std::env::args_os()),
+        Some("codebutler-pause") => codebutler_testbed::kubelet::pause_main(std::env::args_os()),
         _ => ExitCode::FAILURE,
     }
 }

@@ -1,0 +1,3 @@
+//! Integration tests of the testbed, one binary.
+
+mod sandbox;
