@@ -203,6 +203,7 @@ async fn another_command_joins_the_same_container() {
     insta::assert_snapshot!(text, @r"
     mine
     1000
+    PATH=/usr/bin:/bin
     ONLY=this
     CapBnd:	0000000000000000
     NoNewPrivs:	1

@@ -42,7 +42,7 @@ pub enum SandboxError {
 /// The namespaces of one pod.
 #[derive(Debug)]
 pub struct PodSandbox {
-    helper: Child,
+    helper: Mutex<Child>,
     control: Mutex<UnixStream>,
     pid: i32,
 }
@@ -52,7 +52,7 @@ impl PodSandbox {
     pub async fn start(self_exe: &Path, spec: &PodSpec) -> Result<Self, SandboxError> {
         let (helper, control, pid) =
             launch(self_exe, "pod", spec, Stdio::null(), Stdio::null()).await?;
-        Ok(Self { helper, control: Mutex::new(control), pid })
+        Ok(Self { helper: Mutex::new(helper), control: Mutex::new(control), pid })
     }
 
     /// The process that holds the namespaces.
@@ -84,8 +84,8 @@ impl PodSandbox {
     }
 
     /// Ends the process that holds the namespaces. Containers have to be gone already.
-    pub async fn stop(mut self) {
-        let _ = self.helper.kill().await;
+    pub async fn stop(&self) {
+        let _ = self.helper.lock().await.kill().await;
     }
 }
 

@@ -146,6 +146,8 @@ fn limit_resources() -> io::Result<()> {
 
 fn execute(spec: &ProcessSpec) -> io::Result<Infallible> {
     setsid()?;
+    // The container's own, in place of one that was opened outside.
+    nix::unistd::dup2_stdin(File::open("/dev/null")?)?;
     std::env::set_current_dir(&spec.cwd)?;
     let program = find(spec)?;
     let argv = spec.argv.iter().map(|arg| c_string(arg)).collect::<io::Result<Vec<_>>>()?;
