@@ -30,7 +30,7 @@ pub struct Node {
     pub options: KubeletOptions,
     /// Pods by UID. A name may have been used before, a UID never.
     pub pods: Mutex<HashMap<String, Arc<PodEntry>>>,
-    /// Namespaces in which a ConfigMap or Secret has changed.
+    /// Namespaces in which a `ConfigMap` or Secret has changed.
     pub changes: broadcast::Sender<String>,
     /// Adds variables to containers.
     pub inject_env: RwLock<Option<Arc<InjectEnv>>>,

@@ -1,4 +1,4 @@
-//! A container's environment, command and arguments. Pure: the ConfigMaps and Secrets that it names
+//! A container's environment, command and arguments. Pure: the `ConfigMap`s and Secrets that it names
 //! have been fetched already.
 
 use std::collections::BTreeMap;
@@ -7,19 +7,19 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, Pod};
 
 use super::downward;
 
-/// Contents of ConfigMaps and Secrets by name; a missing one is absent.
+/// Contents of `ConfigMap`s and Secrets by name; a missing one is absent.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// ConfigMaps of the pod's namespace.
+    /// `ConfigMap`s of the pod's namespace.
     pub config_maps: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     /// Secrets of the pod's namespace.
     pub secrets: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
 }
 
-/// Names of the ConfigMaps and Secrets that a container's environment refers to.
+/// Names of the `ConfigMap`s and Secrets that a container's environment refers to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct References {
-    /// ConfigMap names.
+    /// `ConfigMap` names.
     pub config_maps: Vec<String>,
     /// Secret names.
     pub secrets: Vec<String>,

@@ -23,7 +23,7 @@ mod record;
 pub mod sandbox;
 mod status;
 mod supervisor;
-mod volumes;
+pub(crate) mod volumes;
 mod worker;
 mod writer;
 

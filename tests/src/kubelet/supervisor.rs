@@ -64,10 +64,8 @@ impl Problem {
 pub fn restarts(kind: Kind, policy: &str, code: i32) -> bool {
     match (kind, policy) {
         (Kind::Sidecar, _) => true,
-        (Kind::Init, "Never") => false,
-        (Kind::Init, _) => code != 0,
-        (Kind::Main, "Never") => false,
-        (Kind::Main, "OnFailure") => code != 0,
+        (_, "Never") => false,
+        (Kind::Init, _) | (_, "OnFailure") => code != 0,
         (Kind::Main, _) => true,
     }
 }

@@ -52,12 +52,11 @@ pub async fn run(entry: Arc<PodEntry>) {
         sandbox.stop().await;
     }
     entry.record.send_modify(|record| record.finished = true);
-    let why = match interrupted {
-        Some(why) => why,
-        None => {
-            publish(&entry).await;
-            stopped(&entry).await
-        }
+    let why = if let Some(why) = interrupted {
+        why
+    } else {
+        publish(&entry).await;
+        stopped(&entry).await
     };
     if why == Stop::Deleted {
         publish(&entry).await;
@@ -163,12 +162,12 @@ async fn prepare_volumes(entry: &Arc<PodEntry>, first: &str) {
     let mut tokens = projected::Tokens::new();
     loop {
         match volumes::prepare(entry, &mut tokens).await {
+            Err(problem) => waiting(entry, first, &problem.to_string()),
             Ok(folders) => {
                 let _ = entry.volumes.set(folders);
                 entry.node.tasks.spawn(keep_fresh(entry.clone(), tokens));
                 return;
             }
-            Err(problem) => waiting(entry, first, &problem.to_string()),
         }
         tokio::time::sleep(RETRY).await;
     }
@@ -233,11 +232,10 @@ async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, 
         let services: Api<Service> = Api::namespaced(entry.node.client.clone(), &forward.namespace);
         let service = services.get_opt(&forward.service).await.ok().flatten();
         let address = service.and_then(|service| service.spec?.cluster_ip?.parse().ok());
-        match address {
-            Some(address) => {
-                forwards.push((SocketAddr::new(address, forward.port), forward.target));
-            }
-            None => tracing::warn!(service = forward.service, "no such Service to forward to"),
+        if let Some(address) = address {
+            forwards.push((SocketAddr::new(address, forward.port), forward.target));
+        } else {
+            tracing::warn!(service = forward.service, "no such Service to forward to");
         }
     }
     let mut addresses = vec![ip];

@@ -53,13 +53,13 @@ fn pod(mut control: File) -> io::Result<i32> {
     let spec: PodSpec = read_frame(&control)?;
     // Possible for root only, and only root can have groups worth dropping.
     let _ = setgroups(&[]);
-    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let new = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNET
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS;
     step("user, net, ipc and uts namespaces", unshare(new).map_err(Into::into))?;
-    step("uid map", map_user(0, uid, 0, gid))?;
+    step("uid map", map_user((0, user), (0, group)))?;
     step("host name", sys::set_hostname(&spec.hostname))?;
     step("loopback", netlink::loopback_up(&spec.addresses))?;
     step("mount and pid namespaces", rehearse())?;

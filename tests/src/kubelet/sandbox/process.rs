@@ -91,35 +91,31 @@ fn start(
     // A change of credentials has cleared it.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     limit_resources()?;
-    match sys::fork()? {
-        Some(command) => {
-            // Nobody inside may trace or read pid 1.
-            nix::sys::prctl::set_dumpable(false)?;
-            detach_output()?;
-            Ok(command)
-        }
-        None => {
-            let Err(error) = execute(spec);
-            let problem = format!("{}: {error}", spec.argv.first().map_or("", String::as_str));
-            let _ = File::from(report.try_clone()?).write_all(problem.as_bytes());
-            std::process::exit(CANNOT_START)
-        }
-    }
+    let Some(command) = sys::fork()? else {
+        let Err(error) = execute(spec);
+        let problem = format!("{}: {error}", spec.argv.first().map_or("", String::as_str));
+        let _ = File::from(report.try_clone()?).write_all(problem.as_bytes());
+        std::process::exit(CANNOT_START)
+    };
+    // Nobody inside may trace or read pid 1.
+    nix::sys::prctl::set_dumpable(false)?;
+    detach_output()?;
+    Ok(command)
 }
 
 /// Leaves the pod's user namespace for one in which only the container's user exists, and which
 /// can have no user namespaces below it.
 pub fn become_user(spec: &ProcessSpec) -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWUSER)?;
-    map_user(spec.uid, 0, spec.gid, 0)?;
+    map_user((spec.uid, 0), (spec.gid, 0))?;
     std::fs::write("/proc/sys/user/max_user_namespaces", "0")
 }
 
-/// Maps one user and one group into the new user namespace of this process.
-pub fn map_user(uid: u32, outer_uid: u32, gid: u32, outer_gid: u32) -> io::Result<()> {
+/// Maps one user and one group into the new user namespace of this process: ids inside, outside.
+pub fn map_user(user: (u32, u32), group: (u32, u32)) -> io::Result<()> {
     std::fs::write("/proc/self/setgroups", "deny")?;
-    std::fs::write("/proc/self/uid_map", format!("{uid} {outer_uid} 1"))?;
-    std::fs::write("/proc/self/gid_map", format!("{gid} {outer_gid} 1"))
+    std::fs::write("/proc/self/uid_map", format!("{} {} 1", user.0, user.1))?;
+    std::fs::write("/proc/self/gid_map", format!("{} {} 1", group.0, group.1))
 }
 
 /// Lets go of the log, so that its end is the command's end.
