@@ -37,7 +37,7 @@ pub async fn run(client: Client, root_ca: Option<String>) {
     });
     futures::stream::select(new, lost)
         .for_each_concurrent(8, |namespace| {
-            let (client, root_ca) = (&client, &root_ca);
+            let (client, root_ca) = (&client, root_ca.as_deref());
             async move {
                 insist("default service account", || furnish(client, &namespace, root_ca)).await;
             }
@@ -45,7 +45,7 @@ pub async fn run(client: Client, root_ca: Option<String>) {
         .await;
 }
 
-async fn furnish(client: &Client, namespace: &str, root_ca: &Option<String>) -> kube::Result<()> {
+async fn furnish(client: &Client, namespace: &str, root_ca: Option<&str>) -> kube::Result<()> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     match namespaces.get_opt(namespace).await? {
         Some(found) if found.metadata.deletion_timestamp.is_none() => {}
@@ -56,7 +56,7 @@ async fn furnish(client: &Client, namespace: &str, root_ca: &Option<String>) -> 
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     exists(accounts.create(&PostParams::default(), &account).await)?;
     if let Some(root_ca) = root_ca {
-        let data = BTreeMap::from([("ca.crt".to_owned(), root_ca.clone())]);
+        let data = BTreeMap::from([("ca.crt".to_owned(), root_ca.to_owned())]);
         let bundle =
             ConfigMap { metadata: named(ROOT_CA), data: Some(data), ..ConfigMap::default() };
         let bundles: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);

@@ -64,7 +64,7 @@ pub async fn run(client: Client, dir: PathBuf, shutdown: CancellationToken) {
     let volumes: Api<PersistentVolume> = Api::all(client.clone());
     let pods: Api<Pod> = Api::all(client);
     let for_claims = Controller::new(claims.clone(), config.clone())
-        .watches(pods, config.clone(), claims_of_pod)
+        .watches(pods, config.clone(), |pod| claims_of_pod(&pod))
         .watches(volumes.clone(), config.clone(), |volume| claim_of_volume(&volume))
         .graceful_shutdown_on(shutdown.clone().cancelled_owned())
         .run(reconcile_claim, |_, error, _| retry(error), context.clone());
@@ -86,9 +86,9 @@ fn retry(error: &ClaimError) -> Action {
     Action::requeue(Duration::from_millis(300))
 }
 
-fn claims_of_pod(pod: Pod) -> Vec<ObjectRef<PersistentVolumeClaim>> {
+fn claims_of_pod(pod: &Pod) -> Vec<ObjectRef<PersistentVolumeClaim>> {
     let namespace = pod.namespace().unwrap_or_default();
-    claim_names(&pod).map(|name| ObjectRef::new(name).within(&namespace)).collect()
+    claim_names(pod).map(|name| ObjectRef::new(name).within(&namespace)).collect()
 }
 
 fn claim_names(pod: &Pod) -> impl Iterator<Item = &str> {

@@ -43,7 +43,7 @@ impl Collector {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let mut definitions =
             Box::pin(watcher(definitions, watcher::Config::default()).default_backoff());
-        let mut watches = JoinSet::new();
+        let mut running = JoinSet::new();
         let mut watched = BTreeMap::new();
         loop {
             insist("discovery", || self.discover()).await;
@@ -59,7 +59,7 @@ impl Collector {
             for kind in kinds.iter() {
                 watched
                     .entry(key(kind))
-                    .or_insert_with(|| watches.spawn(self.clone().watch(kind.clone())));
+                    .or_insert_with(|| running.spawn(self.clone().watch(kind.clone())));
             }
             // A definition may be established a little after it has been seen.
             let relevant = async {

@@ -75,7 +75,7 @@ impl Object {
 impl Graph {
     /// An object as it is now. Returns whose verdict may be another by that.
     pub fn put(&mut self, uid: &Uid, object: Object) -> Vec<Uid> {
-        let before = self.objects.insert(uid.clone(), object.clone());
+        let before = self.objects.get(uid).cloned();
         if before.as_ref() == Some(&object) {
             return Vec::new();
         }
@@ -87,6 +87,7 @@ impl Graph {
         }
         let mut affected = self.waiting_owners(&object);
         affected.push(uid.clone());
+        self.objects.insert(uid.clone(), object);
         affected
     }
 

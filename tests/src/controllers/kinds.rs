@@ -2,7 +2,7 @@
 
 use kube::Client;
 use kube::core::DynamicObject;
-use kube::discovery::{ApiCapabilities, ApiResource, Discovery, Scope, verbs};
+use kube::discovery::{ApiCapabilities, ApiGroup, ApiResource, Discovery, Scope, verbs};
 use kube::{Api, api::GroupVersionKind};
 
 /// One kind of object.
@@ -44,7 +44,7 @@ impl Kind {
 /// Every kind whose objects can be listed and deleted, in its preferred version.
 pub async fn discover(client: &Client) -> kube::Result<Vec<Kind>> {
     let found = Discovery::new(client.clone()).run().await?;
-    let kinds = found.groups().flat_map(|group| group.recommended_resources());
+    let kinds = found.groups().flat_map(ApiGroup::recommended_resources);
     Ok(kinds
         .map(|(resource, capabilities)| Kind { resource, capabilities })
         .filter(|kind| kind.can(&[verbs::LIST, verbs::DELETE]))

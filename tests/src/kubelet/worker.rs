@@ -190,8 +190,8 @@ async fn keep_fresh(entry: Arc<PodEntry>, mut tokens: projected::Tokens) {
         tokio::select! {
             () = entry.done.cancelled() => return,
             () = tokio::time::sleep(due) => {}
-            changed = changes.recv() => {
-                if changed.is_ok_and(|namespace| namespace != entry.namespace) {
+            event = changes.recv() => {
+                if event.is_ok_and(|namespace| namespace != entry.namespace) {
                     continue;
                 }
             }

@@ -15,7 +15,7 @@ pub const HELPER: &str = "codebutler-pause";
 pub struct PodSpec {
     /// Host name inside the pod.
     pub hostname: String,
-    /// Addresses on the pod's loopback, besides 127.0.0.1 and ::1.
+    /// Addresses on the pod's loopback, besides 127.0.0.1 and `::1`.
     pub addresses: Vec<IpAddr>,
 }
 
