@@ -1,0 +1,2 @@
+//! tools
+pub mod args;
