@@ -8,18 +8,18 @@
 //! - [`install`] copies this binary to where the toolbox's image finds it.
 
 pub mod args;
-//TMP pub mod gateway;
+pub mod gateway;
 pub mod install;
-//TMP pub mod model;
-//TMP pub mod prompt;
-//TMP pub mod relay;
-//TMP pub mod run;
+pub mod model;
+pub mod prompt;
+pub mod relay;
+pub mod run;
 pub mod seeds;
 pub mod step;
 pub mod text;
 pub mod toolbox;
 pub mod tools;
-//TMP pub mod transcript;
+pub mod transcript;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -50,7 +50,8 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn start(command: args::Command) -> anyhow::Result<ExitCode> {
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     match command {
         args::Command::Install(args) => {
             install::install(&args.dir)?;
@@ -64,10 +65,10 @@ fn start(command: args::Command) -> anyhow::Result<ExitCode> {
             served?;
             Ok(ExitCode::SUCCESS)
         }
-        args::Command::Run(_args) => { let args=_args;
+        args::Command::Run(args) => {
             step::arm(args.die_at_step);
             let runtime = runtime()?;
-            let code = ExitCode::SUCCESS;
+            let code = runtime.block_on(run::main(args));
             runtime.shutdown_background();
             Ok(code)
         }

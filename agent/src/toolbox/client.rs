@@ -96,7 +96,8 @@ struct CancelOnDrop<'a> {
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        let unanswered = lock(&self.toolbox.waiting).as_mut().is_some_and(|w| w.remove(&self.id).is_some());
+        let unanswered =
+            lock(&self.toolbox.waiting).as_mut().is_some_and(|w| w.remove(&self.id).is_some());
         if unanswered {
             let request = Request::Cancel { id: self.id };
             let _ = self.toolbox.requests.send(Frame { id: u64::MAX, request });
@@ -108,7 +109,11 @@ fn lock(waiting: &Waiting) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn carry(stream: UnixStream, mut queue: mpsc::UnboundedReceiver<Frame>, waiting: Arc<Waiting>) {
+async fn carry(
+    stream: UnixStream,
+    mut queue: mpsc::UnboundedReceiver<Frame>,
+    waiting: Arc<Waiting>,
+) {
     let mut frames = Framed::new(stream, codec());
     loop {
         tokio::select! {

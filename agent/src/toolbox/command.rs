@@ -90,7 +90,8 @@ pub async fn bash(tree: &Path, env: &Environment, args: &args::Bash) -> Result<S
             }
         };
         let wait = async {
-            let ended = tokio::time::timeout(Duration::from_secs(seconds.into()), running.0.wait()).await;
+            let ended =
+                tokio::time::timeout(Duration::from_secs(seconds.into()), running.0.wait()).await;
             // Only now does the pipe close, if something in the background still holds it.
             running.kill_group();
             kill_descendants().await;
@@ -122,7 +123,12 @@ pub async fn bash(tree: &Path, env: &Environment, args: &args::Bash) -> Result<S
     Ok(format!("{text}{newline}{verdict}"))
 }
 
-fn spawn(tree: &Path, env: &Environment, command: &str, output: io::PipeWriter) -> Result<Child, ToolError> {
+fn spawn(
+    tree: &Path,
+    env: &Environment,
+    command: &str,
+    output: io::PipeWriter,
+) -> Result<Child, ToolError> {
     for shell in ["bash", "sh"] {
         let (out, err) = match (output.try_clone(), output.try_clone()) {
             (Ok(out), Ok(err)) => (out, err),

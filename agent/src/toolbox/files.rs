@@ -80,7 +80,12 @@ pub fn read(tree: &Tree, seen: &Seen, args: &args::Read) -> Result<String, ToolE
 }
 
 /// Replaces or creates a file.
-pub fn write(tree: &Tree, seen: &Seen, scratch: &Path, args: &args::Write) -> Result<String, ToolError> {
+pub fn write(
+    tree: &Tree,
+    seen: &Seen,
+    scratch: &Path,
+    args: &args::Write,
+) -> Result<String, ToolError> {
     let at = tree.locate(&args.path)?;
     let existed = regular(&at)?.is_some();
     if let Some(parent) = at.full.parent() {
@@ -263,7 +268,12 @@ mod tests {
         fn content(&self, path: &str) -> String {
             fs::read_to_string(self.tree.root().join(path)).unwrap()
         }
-        fn read(&self, path: &str, offset: Option<u32>, limit: Option<u32>) -> Result<String, ToolError> {
+        fn read(
+            &self,
+            path: &str,
+            offset: Option<u32>,
+            limit: Option<u32>,
+        ) -> Result<String, ToolError> {
             read(&self.tree, &self.seen, &args::Read { path: path.into(), offset, limit })
         }
         fn write(&self, path: &str, content: &str) -> Result<String, ToolError> {
@@ -278,7 +288,10 @@ mod tests {
     }
 
     fn edits_of(path: &str, edits: &[(&str, &str)]) -> args::Edit {
-        let edit = |(old, new): &(&str, &str)| args::Replacement { old: (*old).into(), new: (*new).into() };
+        let edit = |(old, new): &(&str, &str)| args::Replacement {
+            old: (*old).into(),
+            new: (*new).into(),
+        };
         args::Edit { path: path.into(), edits: edits.iter().map(edit).collect() }
     }
 
@@ -293,13 +306,19 @@ mod tests {
     fn read_numbers_lines_and_says_where_the_rest_is() {
         let place = place();
         place.put("a.txt", "one\ntwo\nthree\nfour\n");
-        assert_eq!(place.read("a.txt", None, None).unwrap(), "     1\tone\n     2\ttwo\n     3\tthree\n     4\tfour\n");
+        assert_eq!(
+            place.read("a.txt", None, None).unwrap(),
+            "     1\tone\n     2\ttwo\n     3\tthree\n     4\tfour\n"
+        );
         assert_eq!(
             place.read("a.txt", Some(2), Some(2)).unwrap(),
             "     2\ttwo\n     3\tthree\n(lines 2 to 3 of 4; read on with offset 4)\n"
         );
         assert!(why(place.read("a.txt", Some(5), None)).contains("only 4 lines"));
-        place.put("long.txt", "x".repeat(100).as_str().to_owned().repeat(1) + "\n".repeat(1).as_str());
+        place.put(
+            "long.txt",
+            "x".repeat(100).as_str().to_owned().repeat(1) + "\n".repeat(1).as_str(),
+        );
         place.put("many.txt", format!("{}\n", "y".repeat(90)).repeat(3000));
         let many = place.read("many.txt", None, None).unwrap();
         assert!(many.len() < MAX_TEXT + 300, "{}", many.len());
@@ -330,7 +349,9 @@ mod tests {
         let place = place();
         place.write("a.txt", "same\nsame\nother\n").unwrap();
         assert!(why(place.edit("a.txt", &[("same", "x")])).contains("2 times"));
-        assert!(why(place.edit("a.txt", &[("other", "x"), ("Other", "y")])).contains("does not occur"));
+        assert!(
+            why(place.edit("a.txt", &[("other", "x"), ("Other", "y")])).contains("does not occur")
+        );
         assert!(why(place.edit("a.txt", &[("", "x")])).contains("empty"));
         assert!(why(place.edit("a.txt", &[("same", "same")])).contains("same"));
         assert!(why(place.edit("a.txt", &[])).contains("empty"));
@@ -352,7 +373,10 @@ mod tests {
             assert_eq!(place.content("a.txt"), "2 1\n");
         }
         place.put("a.txt", "3\n");
-        assert!(why(edit(&place.tree, &place.seen, place.dir.path(), &args, &plan)).contains("meanwhile"));
+        assert!(
+            why(edit(&place.tree, &place.seen, place.dir.path(), &args, &plan))
+                .contains("meanwhile")
+        );
     }
 
     #[test]

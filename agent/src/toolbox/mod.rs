@@ -94,8 +94,7 @@ pub async fn run(args: &ToolboxArgs) -> Result<(), StartError> {
 }
 
 fn make_folder(path: &Path) -> Result<(), StartError> {
-    fs::create_dir_all(path)
-        .map_err(|source| StartError::Folder { path: path.to_owned(), source })
+    fs::create_dir_all(path).map_err(|source| StartError::Folder { path: path.to_owned(), source })
 }
 
 /// Before any command runs, the socket is gone: nothing in the pod can connect a second time.

@@ -48,7 +48,9 @@ impl Tree {
         let relative = if asked.is_absolute() {
             match asked.strip_prefix(&self.root) {
                 Ok(relative) => relative,
-                Err(_) => return refuse("is outside the worktree: use a path relative to its root"),
+                Err(_) => {
+                    return refuse("is outside the worktree: use a path relative to its root");
+                }
             }
         } else {
             asked
@@ -58,7 +60,9 @@ impl Tree {
         }
         let joined = self.root.join(relative);
         let Some(full) = resolve(&joined) else {
-            return refuse("can't be resolved: a symlink leads nowhere, or `..` follows a missing folder");
+            return refuse(
+                "can't be resolved: a symlink leads nowhere, or `..` follows a missing folder",
+            );
         };
         let Ok(inside) = full.strip_prefix(&self.root) else {
             return refuse("leads outside the worktree");
@@ -144,10 +148,33 @@ mod tests {
         link(Path::new("src/not-yet/../../../secret"), "tricky");
         link(Path::new("loop"), "loop");
         for path in [
-            "", "a\0b", "..", "../secret", "src/../../secret", "src/deep/../../../secret", "/etc/passwd",
-            "/", "out", "out/secret", "out/new", "passwd", "relative", "git", "git/config", ".git",
-            ".git/config", ".GIT/config", ".GiT", "src/.git/x", "src/../.git/hooks/x", "dangling",
-            "dangling/x", "tricky", "loop", "missing/../../secret", "missing/../a.rs",
+            "",
+            "a\0b",
+            "..",
+            "../secret",
+            "src/../../secret",
+            "src/deep/../../../secret",
+            "/etc/passwd",
+            "/",
+            "out",
+            "out/secret",
+            "out/new",
+            "passwd",
+            "relative",
+            "git",
+            "git/config",
+            ".git",
+            ".git/config",
+            ".GIT/config",
+            ".GiT",
+            "src/.git/x",
+            "src/../.git/hooks/x",
+            "dangling",
+            "dangling/x",
+            "tricky",
+            "loop",
+            "missing/../../secret",
+            "missing/../a.rs",
         ] {
             let refused = tree.locate(path);
             assert!(matches!(refused, Err(ToolError::Refused(_))), "{path}: {refused:?}");

@@ -37,7 +37,9 @@ pub async fn kill_descendants() {
 fn descendants(of: i32) -> Vec<i32> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         if let Some(parent) = parent(pid) {
             children.entry(parent).or_default().push(pid);
         }
@@ -64,10 +66,8 @@ mod tests {
 
     #[test]
     fn a_grandchild_is_a_descendant() {
-        let mut child = std::process::Command::new("sh")
-            .args(["-c", "sleep 60 & wait"])
-            .spawn()
-            .unwrap();
+        let mut child =
+            std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
         let child_pid = i32::try_from(child.id()).unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
         while descendants(child_pid).is_empty() {

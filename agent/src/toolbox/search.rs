@@ -77,13 +77,17 @@ pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
     }
     let lines: Vec<String> = found
         .iter()
-        .flat_map(|f| f.lines.iter().map(move |(number, line)| format!("{}:{number}:{line}", f.path)))
+        .flat_map(|f| {
+            f.lines.iter().map(move |(number, line)| format!("{}:{number}:{line}", f.path))
+        })
         .take(MAX_MATCHES)
         .collect();
     let more = if total > MAX_MATCHES {
         let many = if total > ENOUGH_MATCHES { "more than " } else { "" };
         let total = total.min(ENOUGH_MATCHES);
-        format!("\n({MAX_MATCHES} of {many}{total} matches shown: narrow `pattern`, `path` or `glob`)")
+        format!(
+            "\n({MAX_MATCHES} of {many}{total} matches shown: narrow `pattern`, `path` or `glob`)"
+        )
     } else {
         String::new()
     };
@@ -221,7 +225,10 @@ mod tests {
         let (_dir, tree) = tree();
         assert_eq!(files(&tree, "*.rs", None), "src/a.rs\nsrc/deep/b.rs");
         assert_eq!(files(&tree, "src/*.rs", None), "src/a.rs");
-        assert_eq!(files(&tree, "src/**/*.{rs,py}", None), "src/a.rs\nsrc/deep/b.py\nsrc/deep/b.rs");
+        assert_eq!(
+            files(&tree, "src/**/*.{rs,py}", None),
+            "src/a.rs\nsrc/deep/b.py\nsrc/deep/b.rs"
+        );
         assert_eq!(files(&tree, "deep/*", Some("src")), "src/deep/b.py\nsrc/deep/b.rs");
         assert_eq!(files(&tree, "config", None), "no file matches");
         assert!(files(&tree, "[", None).starts_with("refused"));
@@ -234,7 +241,10 @@ mod tests {
             fs::write(tree.root().join(format!("many{n:02}.txt")), "needle\n".repeat(20)).unwrap();
         }
         let text = grep_for(&tree, "needle", None, Some("many*"));
-        assert!(text.ends_with("(250 of 600 matches shown: narrow `pattern`, `path` or `glob`)"), "{text}");
+        assert!(
+            text.ends_with("(250 of 600 matches shown: narrow `pattern`, `path` or `glob`)"),
+            "{text}"
+        );
         assert!(text.starts_with("many00.txt:1:needle\n"));
     }
 }

@@ -121,7 +121,9 @@ impl Toolbox {
             Request::Cancel { .. } => Ok(Reply::Text(String::new())),
             request => {
                 let (tree, place) = (self.tree()?, self.place()?);
-                blocking(move || work(&tree, &place, &seen, &scratch, request)).await.map(Reply::Text)
+                blocking(move || work(&tree, &place, &seen, &scratch, request))
+                    .await
+                    .map(Reply::Text)
             }
         }
     }
@@ -170,7 +172,10 @@ fn work(
         Request::GitDiff(args) => git::diff(place, tree, &args),
         Request::GitCommit { commit, parent } => git::commit(place, tree, &commit, &parent),
         Request::GitPush => git::push(place),
-        other => Err(ToolError::Failed(format!("not answered with text: {}", clip(&format!("{other:?}"), 60)))),
+        other => Err(ToolError::Failed(format!(
+            "not answered with text: {}",
+            clip(&format!("{other:?}"), 60)
+        ))),
     }
 }
 

@@ -12,7 +12,12 @@ const MAX_NAMES: usize = 30;
 
 /// Commits on top of `parent`, the commit that HEAD was at when the call was recorded. A repetition
 /// after a crash finds the commit by parent, message and author. Hooks are never run.
-pub fn commit(place: &Place, tree: &Tree, args: &args::GitCommit, parent: &str) -> Result<String, ToolError> {
+pub fn commit(
+    place: &Place,
+    tree: &Tree,
+    args: &args::GitCommit,
+    parent: &str,
+) -> Result<String, ToolError> {
     let _lock = place.lock()?;
     let repo = place.open()?;
     let message = git2::message_prettify(args.message.as_str(), None)?;
@@ -58,7 +63,13 @@ pub fn commit(place: &Place, tree: &Tree, args: &args::GitCommit, parent: &str) 
     said(&repo, id)
 }
 
-fn is_done(place: &Place, repo: &Repository, head: Oid, parent: &str, message: &str) -> Result<bool, ToolError> {
+fn is_done(
+    place: &Place,
+    repo: &Repository,
+    head: Oid,
+    parent: &str,
+    message: &str,
+) -> Result<bool, ToolError> {
     let commit = repo.find_commit(head)?;
     Ok(commit.parent_id(0).is_ok_and(|id| id.to_string() == parent)
         && commit.message_bytes() == message.as_bytes()
@@ -86,7 +97,9 @@ fn stage(index: &mut Index, tree: &Tree, path: &str) -> Result<(), ToolError> {
         let below = format!("{name}/");
         let inside = index.iter().any(|entry| entry.path.starts_with(below.as_bytes()));
         if !inside {
-            return Err(ToolError::refused(format!("`{path}` does not exist and Git does not know it")));
+            return Err(ToolError::refused(format!(
+                "`{path}` does not exist and Git does not know it"
+            )));
         }
         index.remove_dir(name.as_ref(), 0)?;
     }
@@ -100,8 +113,11 @@ fn nothing_to_commit(repo: &Repository, args: &args::GitCommit) -> Result<String
     if statuses.is_empty() {
         return Ok("nothing to commit: no file differs from the last commit".to_owned());
     }
-    let names: Vec<_> =
-        statuses.iter().take(MAX_NAMES).map(|s| String::from_utf8_lossy(s.path_bytes()).into_owned()).collect();
+    let names: Vec<_> = statuses
+        .iter()
+        .take(MAX_NAMES)
+        .map(|s| String::from_utf8_lossy(s.path_bytes()).into_owned())
+        .collect();
     let paths = args.paths.as_deref().unwrap_or_default().join("`, `");
     Ok(format!("nothing to commit in `{paths}`; these files differ: {}", names.join(", ")))
 }
@@ -142,7 +158,12 @@ mod tests {
         (f, tree)
     }
 
-    fn commit_all(f: &Fixture, tree: &Tree, message: &str, paths: Option<&[&str]>) -> Result<String, ToolError> {
+    fn commit_all(
+        f: &Fixture,
+        tree: &Tree,
+        message: &str,
+        paths: Option<&[&str]>,
+    ) -> Result<String, ToolError> {
         let paths = paths.map(|paths| paths.iter().map(|p| (*p).to_owned()).collect());
         let args = args::GitCommit { message: message.into(), paths };
         commit(&f.place, tree, &args, &head(&f.place)?)
@@ -175,8 +196,12 @@ mod tests {
         f.write("a/2", "2");
         f.write("b", "b");
         f.write("target/out", "x");
-        let refused = |paths: &[&str]| commit_all(&f, &tree, "x", Some(paths)).unwrap_err().to_string();
-        assert!(refused(&["README"]).contains("nothing to commit in `README`; these files differ: a/1, a/2, b"));
+        let refused =
+            |paths: &[&str]| commit_all(&f, &tree, "x", Some(paths)).unwrap_err().to_string();
+        assert!(
+            refused(&["README"])
+                .contains("nothing to commit in `README`; these files differ: a/1, a/2, b")
+        );
         assert!(refused(&["target/out"]).contains("ignored"));
         assert!(refused(&["nowhere"]).contains("does not exist"));
         assert!(refused(&["../x"]).contains("outside"));
@@ -202,7 +227,9 @@ mod tests {
         assert_eq!(commit(&f.place, &tree, &args, &parent).unwrap(), first);
         assert_eq!(f.git(&f.place.tree(), &["rev-list", "--count", "HEAD"]), "2");
         let other = args::GitCommit { message: "Other".into(), paths: None };
-        assert!(commit(&f.place, &tree, &other, &parent).unwrap_err().to_string().contains("moved"));
+        assert!(
+            commit(&f.place, &tree, &other, &parent).unwrap_err().to_string().contains("moved")
+        );
     }
 
     #[test]
@@ -214,7 +241,9 @@ mod tests {
         fs::create_dir_all(run.parent().unwrap()).unwrap();
         fs::write(&run, script).unwrap();
         fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).unwrap();
-        for hook in ["pre-commit", "commit-msg", "post-commit", "post-checkout", "reference-transaction"] {
+        for hook in
+            ["pre-commit", "commit-msg", "post-commit", "post-checkout", "reference-transaction"]
+        {
             fs::copy(&run, f.place.tree().join(".git/hooks").join(hook)).unwrap();
         }
         let config = f.place.tree().join(".git/config");

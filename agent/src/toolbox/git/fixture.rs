@@ -23,7 +23,10 @@ impl Fixture {
             relay_url: format!("file://{}", remote.display()),
             branch: "codebutler/t".to_owned(),
             base_branch: "main".to_owned(),
-            author: Author { name: "CodeButler Coder".into(), email: "coder@codebutler.invalid".into() },
+            author: Author {
+                name: "CodeButler Coder".into(),
+                email: "coder@codebutler.invalid".into(),
+            },
             role: "coder".to_owned(),
         };
         let fixture = Self { dir, place: Place { work, hello } };

@@ -63,7 +63,8 @@ fn touches(repo: &Repository, commit: &git2::Commit<'_>, path: &str) -> Result<b
     let before = commit.parent(0).ok().map(|parent| parent.tree()).transpose()?;
     let mut options = DiffOptions::new();
     options.pathspec(path).disable_pathspec_match(true);
-    let diff = repo.diff_tree_to_tree(before.as_ref(), Some(&commit.tree()?), Some(&mut options))?;
+    let diff =
+        repo.diff_tree_to_tree(before.as_ref(), Some(&commit.tree()?), Some(&mut options))?;
     Ok(diff.deltas().len() > 0)
 }
 

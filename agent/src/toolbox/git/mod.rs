@@ -14,7 +14,9 @@ mod push;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use git2::{AutotagOption, Config, FetchOptions, Oid, RemoteRedirect, Repository, RepositoryOpenFlags};
+use git2::{
+    AutotagOption, Config, FetchOptions, Oid, RemoteRedirect, Repository, RepositoryOpenFlags,
+};
 
 use super::ToolError;
 use super::protocol::Hello;

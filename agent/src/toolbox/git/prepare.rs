@@ -112,7 +112,8 @@ fn remove_stale_locks(git: &Path) {
         let path = git.join(name);
         let deadline = Instant::now() + STALE;
         while path.exists() {
-            let age = path.metadata().and_then(|m| m.modified()).ok().and_then(|t| t.elapsed().ok());
+            let age =
+                path.metadata().and_then(|m| m.modified()).ok().and_then(|t| t.elapsed().ok());
             if age.is_some_and(|age| age > STALE) || Instant::now() > deadline {
                 tracing::warn!(name, "removing a lock that a killed Git operation left");
                 let _ = fs::remove_file(&path);
@@ -158,7 +159,10 @@ mod tests {
         assert!(prepare(&f.place).unwrap().starts_with("codebutler/t is at "));
         assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
         assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
-        assert_eq!(f.git(&f.place.tree(), &["rev-parse", "--abbrev-ref", "@{u}"]), "origin/codebutler/t");
+        assert_eq!(
+            f.git(&f.place.tree(), &["rev-parse", "--abbrev-ref", "@{u}"]),
+            "origin/codebutler/t"
+        );
     }
 
     #[test]
