@@ -27,12 +27,12 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 
-/// Runs the part of an agent pod that `argv` names.
+/// Runs the part of an agent pod that the command line names.
 ///
 /// Exit codes: 0 when there is nothing (more) to do or it was told to stop, 2 for wrong flags, 3
 /// when the gateway could not be reached or did not know this pod, 1 for anything else.
-pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = match args::Args::try_parse_from(argv) {
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = match args::Args::try_parse_from(words) {
         Ok(args) => args,
         Err(error) => {
             let _ = error.print();

@@ -24,14 +24,14 @@ use crate::text::clip;
 pub use token::TokenFile;
 
 /// How long ordinary calls are tried for.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 /// How long a model call is tried for.
-pub const MODEL_PATIENCE: Duration = Duration::from_secs(240);
+pub const MODEL_PATIENCE: Duration = Duration::from_mins(4);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For everything that does not wait on purpose.
-const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// A model may think for long; the run's own limit is usually shorter.
-const MODEL_TIMEOUT: Duration = Duration::from_secs(1800);
+const MODEL_TIMEOUT: Duration = Duration::from_mins(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -263,13 +263,9 @@ async fn once(request: Result<RequestBuilder, GatewayError>) -> Result<Bytes, Ga
 
 /// What a refusal says.
 pub fn refusal(status: StatusCode, body: &[u8]) -> GatewayError {
-    match serde_json::from_slice::<ErrorBody>(body) {
-        Ok(ErrorBody { error }) => {
-            GatewayError::Refused { code: error.code, message: clip(&error.message, 1000) }
-        }
-        Err(_) => {
-            let excerpt = clip(String::from_utf8_lossy(body).trim(), 200);
-            GatewayError::Unexpected { status, excerpt }
-        }
+    if let Ok(ErrorBody { error }) = serde_json::from_slice(body) {
+        return GatewayError::Refused { code: error.code, message: clip(&error.message, 1000) };
     }
+    let excerpt = clip(String::from_utf8_lossy(body).trim(), 200);
+    GatewayError::Unexpected { status, excerpt }
 }

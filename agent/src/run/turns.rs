@@ -178,14 +178,10 @@ impl Agent {
         step::point("after post");
         match posted {
             Ok(_) => Ok((Outcome::Idle, None)),
-            Err(GatewayError::Refused { code, message })
-                if matches!(
-                    code,
-                    ErrorCode::Forbidden | ErrorCode::InvalidRequest | ErrorCode::Upstream
-                ) =>
-            {
-                Ok(failed(format!("the answer could not be posted: {message}")))
-            }
+            Err(GatewayError::Refused {
+                code: ErrorCode::Forbidden | ErrorCode::InvalidRequest | ErrorCode::Upstream,
+                message,
+            }) => Ok(failed(format!("the answer could not be posted: {message}"))),
             Err(error) => Err(error.into()),
         }
     }

@@ -16,7 +16,7 @@ use tokio_util::codec::Framed;
 use super::protocol::{Answer, Frame, MAX_FRAME, Reply, Request, codec};
 
 /// How long the toolbox's container may take to listen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Why the toolbox did not answer. All but the first end the agent: its pod starts anew.
 #[derive(Debug, thiserror::Error)]

@@ -47,13 +47,11 @@ impl Environment {
         let mut variables: Vec<_> =
             given.filter(|(name, _)| !platform(&name.to_string_lossy())).collect();
         let mut or = |name: &str, value: OsString| -> PathBuf {
-            match variables.iter().find(|(known, _)| known == name) {
-                Some((_, value)) => value.into(),
-                None => {
-                    variables.push((name.into(), value.clone()));
-                    value.into()
-                }
+            if let Some((_, given)) = variables.iter().find(|(known, _)| known == name) {
+                return given.into();
             }
+            variables.push((name.into(), value.clone()));
+            value.into()
         };
         let home = or("HOME", work.join("home").into());
         let tmp = or("TMPDIR", "/tmp".into());
@@ -80,7 +78,9 @@ pub async fn bash(tree: &Path, env: &Environment, args: &args::Bash) -> Result<S
     let (output, input) = io::pipe().map_err(fail)?;
     let mut output = pipe::Receiver::from_owned_fd(OwnedFd::from(output)).map_err(fail)?;
     let started = Instant::now();
-    let mut running = Running(spawn(tree, env, &args.command, input)?);
+    let mut running = Running(spawn(tree, env, &args.command, &input)?);
+    // What is read ends when the last writer is gone, so this one must be.
+    drop(input);
     let mut kept = Kept::default();
     let ended = {
         let read = async {
@@ -127,7 +127,7 @@ fn spawn(
     tree: &Path,
     env: &Environment,
     command: &str,
-    output: io::PipeWriter,
+    output: &io::PipeWriter,
 ) -> Result<Child, ToolError> {
     for shell in ["bash", "sh"] {
         let (out, err) = match (output.try_clone(), output.try_clone()) {

@@ -38,7 +38,7 @@ pub struct Edit {
     pub edits: Vec<Replacement>,
 }
 
-/// One replacement of [`Edit`].
+/// One replacement.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Replacement {

@@ -47,9 +47,26 @@ fn plain(schema: &mut Value) {
                     }
                 }
             }
-            object.values_mut().for_each(plain);
+            if let Some(Value::Array(options)) = object.get("oneOf") {
+                let values: Option<Vec<_>> = options.iter().map(|o| o.get("const").cloned()).collect();
+                if let Some(values) = values {
+                    object.remove("oneOf");
+                    object.insert("type".to_owned(), "string".into());
+                    object.insert("enum".to_owned(), values.into());
+                }
+            }
+            if let Some(Value::String(description)) = object.get_mut("description") {
+                *description = description.replace('\n', " ");
+            }
+            for value in object.values_mut() {
+                plain(value);
+            }
         }
-        Value::Array(items) => items.iter_mut().for_each(plain),
+        Value::Array(items) => {
+            for item in items {
+                plain(item);
+            }
+        }
         _ => {}
     }
 }

@@ -81,9 +81,10 @@ impl Handler for SendMessage {
         let waits = args.wait_for_reply.unwrap_or(decision.is_some());
         let message = wire::PostMessage { key: call.key.to_owned(), text: args.message, decision };
         let wire::Posted { ts } = cx.gateway.post(&message).await?;
-        let (kind, then) = match waits {
-            true => (ResultKind::Waits, " Your run ends here and goes on with the answer."),
-            false => (ResultKind::Plain, ""),
+        let (kind, then) = if waits {
+            (ResultKind::Waits, " Your run ends here and goes on with the answer.")
+        } else {
+            (ResultKind::Plain, "")
         };
         Ok(Done { text: format!("Posted as message {ts}.{then}"), kind })
     }

@@ -311,7 +311,9 @@ mod tests {
         let mut state = State::default();
         state.apply(&Record::RunStarted { run: "r".into(), at: 0 });
         state.apply(&Record::Taken { messages: vec![said(1, "hello")], pending: vec![] });
-        records.iter().for_each(|r| state.apply(r));
+        for record in records {
+            state.apply(record);
+        }
         state
     }
 

@@ -249,17 +249,18 @@ mod tests {
         let config = f.place.tree().join(".git/config");
         let mut text = fs::read_to_string(&config).unwrap();
         let run = run.display();
-        text += &format!(
-            "[core]\n\tfsmonitor = {run}\n\thooksPath = {}\n[filter \"x\"]\n\tclean = {run}\n\tsmudge = {run}\n\
-             \trequired = true\n[diff \"x\"]\n\ttextconv = {run}\n\tcommand = {run}\n[commit]\n\tgpgsign = true\n",
-            f.place.tree().join(".git/hooks").display()
-        );
+        let hooks = f.place.tree().join(".git/hooks");
+        text.push_str(&format!(
+            "[core]\n\tfsmonitor = {run}\n\thooksPath = {}\n[filter \"x\"]\n\tclean = {run}\n\
+             \tsmudge = {run}\n\trequired = true\n[diff \"x\"]\n\ttextconv = {run}\n\
+             \tcommand = {run}\n[commit]\n\tgpgsign = true\n",
+            hooks.display()
+        ));
         fs::write(&config, text).unwrap();
         f.write(".gitattributes", "* filter=x diff=x\n");
         f.write("a", "1");
         commit_all(&f, &tree, "Add a", None).unwrap();
         super::super::diff(&f.place, &tree, &args::GitDiff { base: None, path: None }).unwrap();
-        f.place.lock().unwrap();
         prepare(&f.place).unwrap();
         assert!(!ran.exists());
     }
