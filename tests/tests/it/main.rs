@@ -3,5 +3,7 @@
 // Helpers of tests are tests too.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod expectations;
 mod github;
 mod models;
+mod scenario;
