@@ -7,3 +7,4 @@ mod expectations;
 mod github;
 mod models;
 mod scenario;
+mod seeds;
