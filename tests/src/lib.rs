@@ -6,6 +6,7 @@ pub mod controllers;
 pub mod github;
 pub mod kubelet;
 pub mod models;
+pub mod pytools;
 pub mod scenario;
 pub mod serving;
 pub mod slack;
