@@ -10,6 +10,7 @@ mod gateway;
 mod github;
 mod marks;
 mod models;
+mod python;
 mod sandbox;
 mod scenario;
 mod seeds;
