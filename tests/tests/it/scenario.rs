@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use async_trait::async_trait;
+use codebutler_crds::AgentRole;
 use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer};
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::scenario::{
@@ -68,6 +69,21 @@ fn the_lines_that_the_shipped_scenarios_speak_of_exist() {
             found += 1;
         }
         assert!(found >= 4, "{name}");
+    }
+}
+
+#[test]
+fn the_shipped_scenarios_use_only_tools_that_the_roles_have() {
+    for name in ["bugfix", "question"] {
+        let (scenario, _) = shipped(name);
+        for role in scenario.models.0.keys() {
+            let manifest = folder().join(format!("../../seeds/roles/{role}.yaml"));
+            let manifest = std::fs::read_to_string(manifest).unwrap();
+            let own: AgentRole = serde_saphyr::from_str(&manifest).unwrap();
+            for call in steps(&scenario.models, role).flat_map(|s| &s.tools) {
+                assert!(own.spec.tools.allow.contains(&call.name), "{role}: {}", call.name);
+            }
+        }
     }
 }
 

@@ -51,7 +51,7 @@ fn six_roles_have_a_manifest_and_a_prompt() {
             assert!(!named, "{name}.md speaks of {tool}");
         }
     }
-    assert!(seed("global.md").contains("@codebutler.<role>"));
+    assert!(seed("global.md").contains("## Architecture"));
     assert!(seed("workflows.md").contains("## bugfix"));
 }
 
