@@ -197,8 +197,5 @@ impl Team {
 
 /// A step in which a role asks for a decision.
 pub fn asks(text: &str, decision: &str) -> Step {
-    Step::tool(
-        "SendMessage",
-        json!({"message": text, "waitForReply": true, "decision": decision}),
-    )
+    Step::tool("SendMessage", json!({"message": text, "waitForReply": true, "decision": decision}))
 }
