@@ -5,10 +5,14 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod boundaries;
+mod expectations;
 mod gateway;
 mod github;
 mod marks;
 mod models;
+mod python;
 mod sandbox;
+mod scenario;
+mod seeds;
 mod slack;
 mod support;
