@@ -8,6 +8,7 @@ mod boundaries;
 mod expectations;
 mod gateway;
 mod github;
+mod ingest;
 mod marks;
 mod models;
 mod python;
