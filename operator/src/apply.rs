@@ -116,8 +116,10 @@ impl Apply {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 match api.get_opt(&name).await.map_err(failed::<K>("get", &name))? {
                     Some(found) if owned_by(&found, owner) => Ok(Made::Found(found)),
-                    Some(_) => Err(taken::<K>(&name)),
-                    None => Err(stale::<K>(&name)),
+                    Some(found) if found.meta().deletion_timestamp.is_none() => {
+                        Err(taken::<K>(&name))
+                    }
+                    _ => Err(stale::<K>(&name)),
                 }
             }
             Err(error) => Err(refused::<K>("create", &name, error)),

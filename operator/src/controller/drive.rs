@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::backoff::Backoff;
 use super::context::Context;
+use super::index::Key;
 use super::metrics::Outcome;
 use crate::apply::ApplyError;
 
@@ -48,10 +49,10 @@ pub async fn drive<K, F>(
     K::DynamicType: Eq + Hash,
     F: Future<Output = Result<Action, ApplyError>> + Send + 'static,
 {
-    let backoff = Arc::new(Backoff::<ObjectRef<K>>::default());
-    let succeeded = backoff.clone();
+    let backoff = Arc::new(Backoff::<Key>::default());
+    let (succeeded, gone) = (backoff.clone(), backoff.clone());
     let look = move |object: Arc<K>, context: Arc<Context>| {
-        let (key, succeeded) = (ObjectRef::from_obj(&*object), succeeded.clone());
+        let (key, succeeded) = (Key::of(&*object), succeeded.clone());
         let metrics = context.metrics.clone();
         let task = tokio::spawn(async move {
             let start = Instant::now();
@@ -69,7 +70,7 @@ pub async fn drive<K, F>(
         Box::pin(task.map_err(Error::from).and_then(std::future::ready))
     };
     let retry = move |object: Arc<K>, error: &Error, _: Arc<Context>| {
-        let key = ObjectRef::from_obj(&*object);
+        let key = Key::of(&*object);
         let delay = backoff.failed(key.clone());
         let error = chain(error);
         tracing::warn!(kind = kind::<K>(), object = %key, error, ?delay, "failed, trying again");
@@ -77,8 +78,13 @@ pub async fn drive<K, F>(
     };
     let queue = queue.map(Ok::<_, Infallible>).take_until(stop.cancelled_owned());
     let config = controller::Config::default().concurrency(CONCURRENCY);
-    // What goes wrong is told where it is retried; an object that is gone needs nothing.
-    applier(look, retry, context, store, queue, config).for_each(|_| async {}).await;
+    let mut results = std::pin::pin!(applier(look, retry, context, store, queue, config));
+    // What goes wrong is told where it is retried.
+    while let Some(result) = results.next().await {
+        if let Err(controller::Error::ObjectNotFound(object)) = result {
+            gone.reset(&Key::new(object.namespace.unwrap_or_default(), object.name));
+        }
+    }
 }
 
 fn kind<K: Resource<DynamicType = ()>>() -> &'static str {

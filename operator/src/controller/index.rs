@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt as _};
@@ -35,7 +36,23 @@ impl fmt::Display for Key {
     }
 }
 
-type Groups<V> = HashMap<Key, BTreeMap<String, Arc<V>>>;
+type Groups<V> = HashMap<Key, BTreeMap<String, Entry<V>>>;
+
+/// How long an object that no watch has told of is taken to exist.
+const ASSUMED: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+struct Entry<V> {
+    value: Arc<V>,
+    /// Since when the object has been assumed to exist, if only assumed.
+    assumed: Option<Instant>,
+}
+
+impl<V> Entry<V> {
+    fn current(&self) -> Option<&Arc<V>> {
+        self.assumed.is_none_or(|since| since.elapsed() < ASSUMED).then_some(&self.value)
+    }
+}
 
 /// What an index keeps of an object: the key of what it belongs to, and a value.
 pub type Project<K, V> = fn(&K) -> Option<(Key, V)>;
@@ -58,14 +75,15 @@ impl<K: Resource, V> Index<K, V> {
     /// One group, by name.
     pub fn of(&self, owner: &Key) -> Vec<Arc<V>> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        groups.get(owner).map(|group| group.values().cloned().collect()).unwrap_or_default()
+        let group = groups.get(owner).into_iter().flat_map(BTreeMap::values);
+        group.filter_map(Entry::current).cloned().collect()
     }
 
     /// One group with its names.
     pub fn entries(&self, owner: &Key) -> Vec<(String, Arc<V>)> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
         let entries = groups.get(owner).into_iter().flatten();
-        entries.map(|(name, value)| (name.clone(), value.clone())).collect()
+        entries.filter_map(|(name, e)| Some((name.clone(), e.current()?.clone()))).collect()
     }
 
     /// Takes in what a watch says and returns whose groups it touched.
@@ -94,7 +112,8 @@ impl<K: Resource, V> Index<K, V> {
 
     fn insert(&self, groups: &mut Groups<V>, object: &K) -> Option<Key> {
         let (owner, value) = (self.project)(object)?;
-        groups.entry(owner.clone()).or_default().insert(object.name_any(), Arc::new(value));
+        let entry = Entry { value: Arc::new(value), assumed: None };
+        groups.entry(owner.clone()).or_default().insert(object.name_any(), entry);
         Some(owner)
     }
 
@@ -112,14 +131,16 @@ impl<K: Resource, V> Index<K, V> {
 
 impl<O: Resource> Index<O, O> {
     /// Takes in an object that was just created, before the watch tells of it. Without this the
-    /// next look would not see it, and would create it again.
+    /// next look would not see it, and would create it again. Should it be gone before this is
+    /// called, the watch will never tell of it: so it is forgotten after a while.
     pub fn assume(&self, object: &O) {
         let Some((owner, value)) = (self.project)(object) else { return };
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
         let group = groups.entry(owner).or_default();
         let known = group.get(&object.name_any());
-        if known.is_none_or(|known| known.meta().uid != object.meta().uid) {
-            group.insert(object.name_any(), Arc::new(value));
+        if known.is_none_or(|known| known.value.meta().uid != object.meta().uid) {
+            let entry = Entry { value: Arc::new(value), assumed: Some(Instant::now()) };
+            group.insert(object.name_any(), entry);
         }
     }
 }

@@ -137,3 +137,39 @@ fn tell<K: Resource<DynamicType = ()>>(error: &watcher::Error) {
         _ => tracing::warn!(%kind, %error, "watching failed, trying again"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    fn map(name: &str) -> ConfigMap {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.to_owned());
+        map
+    }
+
+    #[test]
+    fn what_vanished_unheard_is_told_with_the_next_list() {
+        let mut cache = Named::new();
+        let mut touched = |event: Event<ConfigMap>| {
+            let mut touched: Vec<_> = cache
+                .apply(&event)
+                .into_iter()
+                .map(|(object, before, touch)| (object.name_any(), before.is_some(), touch))
+                .collect();
+            touched.sort_by_key(|(name, ..)| name.clone());
+            touched
+        };
+        let seen = |name: &str, known| (name.to_owned(), known, Touch::Seen);
+        let gone = |name: &str| (name.to_owned(), true, Touch::Gone);
+        assert_eq!(touched(Event::Apply(map("a"))), [seen("a", false)]);
+        assert_eq!(touched(Event::Apply(map("a"))), [seen("a", true)]);
+        assert_eq!(touched(Event::Apply(map("b"))), [seen("b", false)]);
+        assert_eq!(touched(Event::Delete(map("b"))), [gone("b")]);
+
+        assert_eq!(touched(Event::Init), []);
+        assert_eq!(touched(Event::InitApply(map("c"))), []);
+        assert_eq!(touched(Event::InitDone), [gone("a"), seen("c", false)]);
+    }
+}

@@ -36,7 +36,7 @@ const RETRY_REFUSED: Duration = Duration::from_secs(15);
 /// # Errors
 /// When a write failed; what was done is found by the next look.
 pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Action, ApplyError> {
-    let mut observed = observe::observe(&context, &thread);
+    let observed = observe::observe(&context, &thread);
     let decide =
         |observed: &_| desired::desired(&thread, observed, &context.args, context.clock.now());
     let plan = decide(&observed);
@@ -44,6 +44,7 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
         // Decide again, knowing that: the decision is then what to tell.
         Err(ApplyError::Refused(refusal)) => {
             tracing::warn!(thread = %Key::of(&*thread), %refusal, "refused");
+            let mut observed = observe::observe(&context, &thread);
             observed.refusal = Some(refusal);
             perform(&thread, decide(&observed), &context).await?;
             Ok(Action::requeue(RETRY_REFUSED))

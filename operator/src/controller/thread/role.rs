@@ -17,6 +17,8 @@ use crate::controller::health::{Health, Level, Notice};
 pub const MAX_FAILURES: u32 = 5;
 /// A pod that has not started after this long is reported.
 const SLOW_START: SignedDuration = SignedDuration::from_secs(120);
+/// A pod that is still there this long after its grace is reported.
+const SLOW_END: SignedDuration = SignedDuration::from_secs(60);
 /// A message from further in the future than this shows that clocks differ.
 const SKEW: SignedDuration = SignedDuration::from_secs(2);
 
@@ -37,10 +39,7 @@ pub struct Role<'a> {
 pub fn decide(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
     let Some(pod) = role.pod else { return without_pod(view, role, plan) };
     match Life::of(pod) {
-        Life::Ending => role.wanted.then(|| {
-            let message = format!("waiting until the old pod of role `{}` is gone", role.name);
-            Health::new(Level::Reconciling, "PodEnding", message)
-        }),
+        Life::Ending => ending(view, role, pod, plan),
         Life::Succeeded => {
             let own = plan.status.roles.entry(role.name.to_owned()).or_default();
             own.failures = 0;
@@ -130,6 +129,27 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
         SLOW_START.as_secs()
     );
     Some(Health::new(Level::Trouble, "PodNotStarted", message))
+}
+
+/// A pod on its way out holds its name. One that does not go is on a node that does not answer.
+fn ending(view: &View, role: &Role, pod: &Pod, plan: &mut Plan) -> Option<Health> {
+    if !role.wanted {
+        return None;
+    }
+    let name = pod.name_any();
+    // The moment at which its grace ends.
+    let due = pod.metadata.deletion_timestamp.as_ref().map_or(view.now, |time| time.0);
+    let left = SLOW_END - view.now.duration_since(due);
+    if left.is_positive() {
+        plan.look_again_in(left.unsigned_abs());
+        let message = format!("waiting until the old pod `{name}` is gone");
+        return Some(Health::new(Level::Reconciling, "PodEnding", message));
+    }
+    let message = format!(
+        "pod `{name}` does not go: its node may be lost; if it is, `kubectl delete pod {name} \
+         --force`"
+    );
+    Some(Health::new(Level::Trouble, "PodNotEnding", message))
 }
 
 /// A failed pod stays, for its logs, until it is time to try again. Its failure is counted once:

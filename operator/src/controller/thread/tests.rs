@@ -289,6 +289,22 @@ fn a_pod_that_cannot_start_is_told_of_and_replaced_once_its_cause_is_corrected()
 }
 
 #[test]
+fn a_pod_that_does_not_go_is_told_of() {
+    let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
+    let mut ending = Pod::clone(&pod(&thread, "pm", "a", json!({"phase": "Running"})));
+    let mut at = |time: &str| {
+        ending.metadata.deletion_timestamp = serde_json::from_value(json!(time)).unwrap();
+        let pods = vec![Arc::new(ending.clone())];
+        plan(&thread, &Observed { pods, ..world() })
+    };
+    let plan = at("2026-01-01T11:59:50Z");
+    assert_eq!((ready(&plan).0, plan.again), ("PodEnding", Some(Duration::from_secs(50))));
+    assert_eq!((deleted(&plan), pod_uid(&plan, "pm")), (vec![], Some("a")));
+    let plan = at("2026-01-01T11:58:50Z");
+    assert!(ready(&plan).0 == "PodNotEnding" && ready(&plan).1.contains("--force"));
+}
+
+#[test]
 fn without_its_repo_a_thread_stalls_and_its_pods_go() {
     let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
     let mut world = world();
