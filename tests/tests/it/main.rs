@@ -1,3 +1,6 @@
 //! Integration tests of the testbed, one binary.
 
+mod controllers;
+mod kubelet;
 mod sandbox;
+mod world;

@@ -58,7 +58,11 @@ pub async fn without_kubelet() -> World {
     Api::all(world.client.clone()).create(&PostParams::default(), &new).await.unwrap();
     world
         .until("default account", || async {
-            world.api::<k8s_openapi::api::core::v1::ServiceAccount>().get_opt("default").await.unwrap()
+            world
+                .api::<k8s_openapi::api::core::v1::ServiceAccount>()
+                .get_opt("default")
+                .await
+                .unwrap()
         })
         .await;
     world
