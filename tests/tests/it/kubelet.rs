@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_testbed::kubelet::{Kubelet, KubeletOptions, ServiceForward, Signal};
+use codebutler_testbed::kubelet::{Image, Kubelet, KubeletOptions, ServiceForward, Signal};
 use k8s_openapi::api::authentication::v1::TokenReview;
 use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
 };
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::config::KubeConfigOptions;
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,9 +25,8 @@ fn sh(name: &str, script: &str) -> Value {
     json!({"name": name, "command": ["sh", "-c", script]})
 }
 
-fn with(mut container: Value, more: Value) -> Value {
-    let (into, more) = (container.as_object_mut().unwrap(), more.as_object().unwrap().clone());
-    into.extend(more);
+fn with(mut container: Value, mut more: Value) -> Value {
+    container.as_object_mut().unwrap().append(more.as_object_mut().unwrap());
     container
 }
 
@@ -144,7 +144,7 @@ async fn containers_see_neither_the_host_nor_each_other() {
     });
     world.pod("p", spec).await;
     world.ready("p").await;
-    let script = r#"
+    let script = r"
         id -u; env | cut -d= -f1 | sort | tr '\n' ' '; echo
         ls -d /a /home /root /sys /mnt /srv /work 2>/dev/null
         cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep -o 'sl[e]ep 4242\|c[a]rgo\|k[u]belet'
@@ -155,7 +155,7 @@ async fn containers_see_neither_the_host_nor_each_other() {
         grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status | tr -d '\t' | tr '\n' ' '; echo
         cut -d' ' -f5 /proc/self/mountinfo | grep -vE '^/(usr|bin|sbin|lib[0-9x]*|etc|dev|proc)(/|$)' | sort
         exit 0
-    "#;
+    ";
     let seen = world.sh("p", "b", script).await;
     insta::assert_snapshot!(seen, @r"
     1234
@@ -428,20 +428,23 @@ async fn a_pod_without_a_node_gets_one() {
 
 #[tokio::test]
 async fn shutdown_leaves_nothing() {
-    let world = world(|_| {}).await;
-    world
-        .pod("p", json!({"containers": [sh("c", "trap '' TERM; while :; do sleep 1; done")]}))
-        .await;
+    let mut world = world(|_| {}).await;
+    let mark = world.namespace.clone();
+    let deaf = format!("trap '' TERM; while :; do sleep 1; done # {mark}");
+    world.pod("p", json!({"containers": [sh("c", &deaf)]})).await;
     world.ready("p").await;
-    let dir = world.dir.path().join("kubelet");
-    let children = children(std::process::id());
+    let running = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let commands = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        commands.filter(|line| String::from_utf8_lossy(line).contains(&mark)).count()
+    };
+    assert!(running() > 0);
+    let pods = world.dir.path().join("kubelet/pods");
+    let kept = world.kubelet.take().unwrap();
+    kept.shutdown().await;
+    assert_eq!(running(), 0);
+    assert!(!pods.exists());
     world.end().await;
-    assert_eq!(std::fs::read_dir(dir.join("pods")).map_or(0, Iterator::count), 0);
-    for child in children {
-        let name = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
-        let of_this = name.contains(dir.to_str().unwrap());
-        assert!(!of_this, "{name}");
-    }
 }
 
 const CHILD: &str = "CODEBUTLER_TEST_KUBELET";
@@ -452,10 +455,11 @@ const CHILD: &str = "CODEBUTLER_TEST_KUBELET";
 async fn kubelet_process() {
     let Ok(dir) = std::env::var(CHILD) else { return };
     let config = kube::config::Kubeconfig::read_from(Path::new(&dir).join("kubeconfig")).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await.unwrap();
+    let config =
+        kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
     let mut options =
         KubeletOptions::new("killed", Path::new(&dir).join("k"), env!("CARGO_BIN_EXE_demo"));
-    options.images.insert("shell".into(), Default::default());
+    options.images.insert("shell".into(), Image::default());
     let _kubelet = Kubelet::start(Client::try_from(config).unwrap(), options).await.unwrap();
     std::future::pending::<()>().await;
 }

@@ -28,7 +28,7 @@ pub struct World {
     pub dir: tempfile::TempDir,
     pub cluster: Cluster,
     controllers: ControllerManager,
-    kubelet: Option<Kubelet>,
+    pub kubelet: Option<Kubelet>,
 }
 
 /// A world with a kubelet that knows the image `shell`, and whatever `change` makes of it.
