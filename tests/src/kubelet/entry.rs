@@ -158,6 +158,12 @@ impl PodEntry {
         self.dir.join(format!("{container}.log"))
     }
 
+    /// Where its output is kept after its end.
+    pub fn kept_logs(&self) -> PathBuf {
+        let name = format!("{}_{}_{}", self.namespace, self.name, self.uid);
+        self.node.options.dir.join("logs").join(name)
+    }
+
     /// Pods of this entry's namespace.
     pub fn api(&self) -> Api<Pod> {
         Api::namespaced(self.node.client.clone(), &self.namespace)

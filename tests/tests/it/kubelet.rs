@@ -2,33 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_testbed::kubelet::{Image, Kubelet, KubeletOptions, ServiceForward, Signal};
+use codebutler_testbed::kubelet::{KubeletOptions, ServiceForward, Signal};
 use k8s_openapi::api::authentication::v1::TokenReview;
 use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
 };
+use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::config::KubeConfigOptions;
-use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::world::{World, condition, container, without_kubelet, world};
-
-/// A container that runs a script.
-fn sh(name: &str, script: &str) -> Value {
-    json!({"name": name, "command": ["sh", "-c", script]})
-}
-
-fn with(mut container: Value, mut more: Value) -> Value {
-    container.as_object_mut().unwrap().append(more.as_object_mut().unwrap());
-    container
-}
+use crate::world::{World, condition, container, sh, with, without_kubelet, world};
 
 #[tokio::test]
 async fn init_then_sidecar_then_main_then_sidecar_again() {
@@ -424,88 +412,4 @@ async fn a_pod_without_a_node_gets_one() {
     assert_eq!(pod["spec"]["nodeName"], world.node);
     assert_eq!(condition(&pod, "PodScheduled"), "True");
     world.end().await;
-}
-
-#[tokio::test]
-async fn shutdown_leaves_nothing() {
-    let mut world = world(|_| {}).await;
-    let mark = world.namespace.clone();
-    let deaf = format!("trap '' TERM; while :; do sleep 1; done # {mark}");
-    world.pod("p", json!({"containers": [sh("c", &deaf)]})).await;
-    world.ready("p").await;
-    let running = || {
-        let all = std::fs::read_dir("/proc").unwrap().flatten();
-        let commands = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-        commands.filter(|line| String::from_utf8_lossy(line).contains(&mark)).count()
-    };
-    assert!(running() > 0);
-    let pods = world.dir.path().join("kubelet/pods");
-    let kept = world.kubelet.take().unwrap();
-    kept.shutdown().await;
-    assert_eq!(running(), 0);
-    assert!(!pods.exists());
-    world.end().await;
-}
-
-const CHILD: &str = "CODEBUTLER_TEST_KUBELET";
-
-/// Not a test of its own: the process that the next one kills.
-#[tokio::test]
-#[ignore = "run by a_killed_kubelet_takes_everything_with_it"]
-async fn kubelet_process() {
-    let Ok(dir) = std::env::var(CHILD) else { return };
-    let config = kube::config::Kubeconfig::read_from(Path::new(&dir).join("kubeconfig")).unwrap();
-    let config =
-        kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
-    let mut options =
-        KubeletOptions::new("killed", Path::new(&dir).join("k"), env!("CARGO_BIN_EXE_demo"));
-    options.images.insert("shell".into(), Image::default());
-    let _kubelet = Kubelet::start(Client::try_from(config).unwrap(), options).await.unwrap();
-    std::future::pending::<()>().await;
-}
-
-#[tokio::test]
-async fn a_killed_kubelet_takes_everything_with_it() {
-    let world = without_kubelet().await;
-    let mut process = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kubelet::kubelet_process", "--ignored"])
-        .env(CHILD, world.dir.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let spec = json!({
-        "nodeName": "killed",
-        "initContainers": [with(sh("side", "setsid sleep 1000 & sleep 1000"), json!({"restartPolicy": "Always"}))],
-        "containers": [sh("c", "sleep 1000 & trap '' TERM HUP INT; while :; do sleep 1; done")],
-    });
-    world.pod("p", spec).await;
-    world.ready("p").await;
-    let all = descendants(process.id());
-    assert!(all.len() >= 7, "pause, and three of each container: {all:?}");
-    process.kill().unwrap();
-    process.wait().unwrap();
-    world
-        .until("death", || async {
-            let left = all.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists());
-            (!left).then_some(())
-        })
-        .await;
-    world.end().await;
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    tasks
-        .flatten()
-        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
-        .flat_map(|line| {
-            line.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
-        })
-        .collect()
-}
-
-fn descendants(pid: u32) -> Vec<u32> {
-    let own = children(pid);
-    own.iter().flat_map(|child| descendants(*child)).chain(own.iter().copied()).collect()
 }

@@ -2,5 +2,6 @@
 
 mod controllers;
 mod kubelet;
+mod kubelet_end;
 mod sandbox;
 mod world;

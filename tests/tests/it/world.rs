@@ -207,3 +207,14 @@ pub fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
         .find(|status| status["name"] == name)
         .unwrap_or(&Value::Null)
 }
+
+/// A container that runs a script.
+pub fn sh(name: &str, script: &str) -> Value {
+    json!({"name": name, "command": ["sh", "-c", script]})
+}
+
+/// A container and more of its fields.
+pub fn with(mut container: Value, mut more: Value) -> Value {
+    container.as_object_mut().unwrap().append(more.as_object_mut().unwrap());
+    container
+}
