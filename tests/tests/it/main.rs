@@ -5,10 +5,13 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod boundaries;
+mod controllers;
 mod expectations;
 mod gateway;
 mod github;
 mod ingest;
+mod kubelet;
+mod kubelet_end;
 mod marks;
 mod models;
 mod python;
@@ -17,3 +20,4 @@ mod scenario;
 mod seeds;
 mod slack;
 mod support;
+mod world;
