@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod boundaries;
+mod controller;
 mod controllers;
 mod expectations;
 mod gateway;
