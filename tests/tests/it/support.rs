@@ -189,8 +189,10 @@ impl Team {
         let describe = |t: &Thread| {
             let status = serde_json::to_string_pretty(&t.status).unwrap();
             let messages = self.messages(t.spec.slack.ts.as_str());
-            let lines: Vec<String> =
-                messages.iter().map(|m| format!("{} {}: {}", m.ts, m.sender.name, m.shown)).collect();
+            let lines: Vec<String> = messages
+                .iter()
+                .map(|m| format!("{} {}: {}", m.ts, m.sender.name, m.shown))
+                .collect();
             format!("{}\n{}\n{status}", t.name_any(), lines.join("\n"))
         };
         threads.iter().filter(busy).map(describe).collect::<Vec<_>>().join("\n\n")
