@@ -1,9 +1,90 @@
 //! What runs in an agent pod.
+//!
+//! - [`run`] is the loop of the agent container: model ⇄ tools, with a [`transcript`] from which a
+//!   killed pod resumes, and the [`relay`] through which the toolbox reaches Git. It has the pod's
+//!   token and never touches the worktree.
+//! - [`toolbox`] is the other container: every file access, all Git and every command. It has no
+//!   token and no secret.
+//! - [`install`] copies this binary to where the toolbox's image finds it.
+
+pub mod args;
+pub mod gateway;
+pub mod install;
+pub mod model;
+pub mod prompt;
+pub mod relay;
+pub mod run;
+pub mod seeds;
+pub mod step;
+pub mod text;
+pub mod toolbox;
+pub mod tools;
+pub mod transcript;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Runs the part of an agent pod that `argv` names.
-pub fn main(_argv: impl IntoIterator<Item = OsString>) -> ExitCode {
-    ExitCode::FAILURE
+use clap::Parser as _;
+use tracing_subscriber::EnvFilter;
+
+/// Runs the part of an agent pod that the command line names.
+///
+/// Exit codes: 0 when there is nothing (more) to do or it was told to stop, 2 for wrong flags, 3
+/// when the gateway could not be reached or did not know this pod, 1 for anything else.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = match args::Args::try_parse_from(words) {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    log_to_stderr(&args.log);
+    match start(args.command) {
+        Ok(code) => code,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "stopped");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(command: args::Command) -> anyhow::Result<ExitCode> {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    match command {
+        args::Command::Install(args) => {
+            install::install(&args.dir)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        args::Command::Toolbox(args) => {
+            let runtime = runtime()?;
+            let served = runtime.block_on(toolbox::run(&args));
+            // A blocking Git or search call must not hold up the end of the process.
+            runtime.shutdown_background();
+            served?;
+            Ok(ExitCode::SUCCESS)
+        }
+        args::Command::Run(args) => {
+            step::arm(args.die_at_step);
+            let runtime = runtime()?;
+            let code = runtime.block_on(run::main(args));
+            runtime.shutdown_background();
+            Ok(code)
+        }
+    }
+}
+
+/// Logs to stderr. A filter that can't be parsed is reported and replaced by `info`.
+fn log_to_stderr(filter: &str) {
+    let (parsed, problem) = match EnvFilter::try_new(filter) {
+        Ok(parsed) => (parsed, None),
+        Err(error) => (EnvFilter::new("info"), Some(error)),
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr);
+    // A second call (tests) keeps the first subscriber.
+    let _ = builder.with_ansi(false).try_init();
+    if let Some(error) = problem {
+        tracing::warn!(%error, filter, "unusable log filter, logging at `info`");
+    }
 }

@@ -2,16 +2,48 @@
 //!
 //! `cargo run` builds one package only, so this binary is every process of the product: under the
 //! name `codebutler-operator` or `codebutler-agent` (a link to itself) it is that program.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people at a terminal")]
 
+use std::path::Path;
 use std::process::ExitCode;
 
+use clap::Parser as _;
+use codebutler_testbed::{demo, kubelet};
+
 fn main() -> ExitCode {
-    let mut argv = std::env::args_os();
-    let name = argv.next().unwrap_or_default();
-    let program = std::path::Path::new(&name).file_name().map(|n| n.to_string_lossy().into_owned());
+    let name = std::env::args_os().next().unwrap_or_default();
+    let program = Path::new(&name).file_name().map(|n| n.to_string_lossy().into_owned());
     match program.as_deref() {
-        Some("codebutler-operator") => codebutler_operator::main(std::env::args_os()),
+        Some("codebutler-operator") => {
+            // Never outlives the testbed, however that ends.
+            let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+            codebutler_operator::main(std::env::args_os())
+        }
         Some("codebutler-agent") => codebutler_agent::main(std::env::args_os()),
-        _ => ExitCode::FAILURE,
+        Some("codebutler-pause") => kubelet::pause_main(std::env::args_os()),
+        _ => play(),
+    }
+}
+
+fn play() -> ExitCode {
+    let args = demo::Args::parse();
+    let played = std::env::current_exe().map_err(anyhow::Error::from).and_then(|program| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        runtime.block_on(demo::run(&args, &program, &mut |text| println!("{text}")))
+    });
+    match played {
+        Ok(Some(summary)) => {
+            if args.json {
+                println!("{}", serde_json::to_string(&summary).unwrap_or_default());
+            }
+            if summary.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        // Ctrl-C: the shell's figure for it.
+        Ok(None) => ExitCode::from(130),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
     }
 }

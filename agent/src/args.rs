@@ -1,0 +1,84 @@
+//! Flags and environment, parsed once. Nothing else in this crate reads the environment (the
+//! toolbox passes its own on to commands).
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use codebutler_crds::names::pod;
+
+/// `codebutler-agent`
+#[derive(Debug, Parser)]
+#[command(name = "codebutler-agent", version)]
+pub struct Args {
+    /// `tracing` filter, such as `info` or `codebutler_agent=debug,info`.
+    #[arg(long, env = "CODEBUTLER_LOG", default_value = "info", global = true)]
+    pub log: String,
+    /// Which part of the pod to be.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The parts of an agent pod.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// The agent's loop.
+    Run(RunArgs),
+    /// Files, Git and commands, on behalf of the loop.
+    Toolbox(ToolboxArgs),
+    /// Copies this binary into a folder.
+    Install(InstallArgs),
+}
+
+/// The loop's configuration. Paths are those of the pod unless a test says otherwise.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RunArgs {
+    /// URL of the gateway, `https://<service>.<namespace>.svc:<port>`. TLS is verified by this name.
+    #[arg(long, env = "CODEBUTLER_GATEWAY")]
+    pub gateway: String,
+    /// Where the gateway listens: there is no DNS in the pod.
+    #[arg(long, env = "CODEBUTLER_GATEWAY_ADDRESS")]
+    pub gateway_address: Option<SocketAddr>,
+    /// The role, for the log and the place of the transcript; the gateway knows it from the token.
+    #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
+    pub role: String,
+    /// The Thread, for the log.
+    #[arg(long, env = "CODEBUTLER_THREAD", default_value = "")]
+    pub thread: String,
+    /// The pod's projected token.
+    #[arg(long, default_value = pod::TOKEN_FILE, hide = true)]
+    pub token_file: PathBuf,
+    /// The gateway's CA bundle, the only one that is trusted.
+    #[arg(long, default_value = pod::CA_FILE, hide = true)]
+    pub ca_file: PathBuf,
+    /// The toolbox's socket.
+    #[arg(long, default_value = pod::SOCKET, hide = true)]
+    pub socket: PathBuf,
+    /// Transcripts, one folder per role.
+    #[arg(long, default_value = pod::STATE_DIR, hide = true)]
+    pub state_dir: PathBuf,
+    /// Where the relay listens; if the port is taken, any free one.
+    #[arg(long, default_value = pod::RELAY, hide = true)]
+    pub relay: SocketAddr,
+    /// For crash tests: kill this process with SIGKILL at the n-th step point.
+    #[arg(long, env = "CODEBUTLER_DIE_AT_STEP", hide = true)]
+    pub die_at_step: Option<u64>,
+}
+
+/// The toolbox's configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ToolboxArgs {
+    /// The socket to listen on.
+    #[arg(long, default_value = pod::SOCKET, hide = true)]
+    pub socket: PathBuf,
+    /// The volume's part with the worktree (in `tree/`).
+    #[arg(long, default_value = pod::WORK_DIR, hide = true)]
+    pub work_dir: PathBuf,
+}
+
+/// `install`'s configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct InstallArgs {
+    /// The folder to copy to; made if absent.
+    pub dir: PathBuf,
+}

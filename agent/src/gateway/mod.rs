@@ -1,0 +1,274 @@
+//! The agent's only way out: typed calls to the gateway, over TLS with the cluster's own CA, with
+//! the pod's projected token.
+//!
+//! Every call can be repeated: its effects have keys. So whatever may pass by itself is tried again
+//! here, with growing pauses, for as long as the caller is patient.
+
+mod token;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use codebutler_crds::SlackTs;
+use codebutler_crds::wire::{
+    CloseThread, ErrorBody, ErrorCode, Inbox, OpenPullRequest, PostMessage, Posted,
+    PullRequestState, RunReport, Session, ThreadClosed, path,
+};
+use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::text::clip;
+pub use token::TokenFile;
+
+/// How long ordinary calls are tried for.
+pub const PATIENCE: Duration = Duration::from_mins(1);
+/// How long a model call is tried for.
+pub const MODEL_PATIENCE: Duration = Duration::from_mins(4);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For everything that does not wait on purpose.
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
+/// A model may think for long; the run's own limit is usually shorter.
+const MODEL_TIMEOUT: Duration = Duration::from_mins(30);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Why a call came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The gateway said no, in a sentence.
+    #[error("{message}")]
+    Refused {
+        /// Why.
+        code: ErrorCode,
+        /// What to do about it.
+        message: String,
+    },
+    /// No answer.
+    #[error("the gateway can't be reached")]
+    Unreachable(#[source] reqwest::Error),
+    /// An answer that is not the gateway's API.
+    #[error("the gateway answered {status}: {excerpt}")]
+    Unexpected {
+        /// HTTP status.
+        status: StatusCode,
+        /// The beginning of the body.
+        excerpt: String,
+    },
+    /// The pod's token can't be read.
+    #[error("the token {path} can't be read")]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Flags or files that make no client.
+    #[error("the gateway's {what} can't be used: {why}")]
+    Config {
+        /// Which one.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
+}
+
+impl GatewayError {
+    /// The gateway's code, if it answered with one.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Refused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Whether trying again may help.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Refused { code, .. } => matches!(
+                code,
+                ErrorCode::Unavailable | ErrorCode::NotRegistered | ErrorCode::Unauthenticated
+            ),
+            Self::Unreachable(_) | Self::Token { .. } => true,
+            Self::Unexpected { status, .. } => {
+                matches!(status.as_u16(), 429 | 502 | 503 | 504)
+            }
+            Self::Config { .. } => false,
+        }
+    }
+}
+
+/// The gateway. Cheap to clone.
+#[derive(Clone)]
+pub struct Gateway {
+    http: reqwest::Client,
+    base: Url,
+    token: TokenFile,
+}
+
+impl Gateway {
+    /// A client for `url`, reached at `address` (there is no DNS in the pod), trusting `ca` alone.
+    pub fn new(
+        url: &str,
+        address: Option<SocketAddr>,
+        ca: &Path,
+        token: &Path,
+    ) -> Result<Self, GatewayError> {
+        // One provider for the process; another part of it may have chosen it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let config = |what, why: String| GatewayError::Config { what, why };
+        let mut base = Url::parse(url).map_err(|e| config("URL", e.to_string()))?;
+        let host = base.host_str().filter(|_| base.scheme() == "https").map(ToOwned::to_owned);
+        let Some(host) = host else {
+            return Err(config("URL", format!("`{url}` is not https://host:port")));
+        };
+        let pem = std::fs::read(ca).map_err(|e| config("CA file", e.to_string()))?;
+        let roots =
+            Certificate::from_pem_bundle(&pem).map_err(|e| config("CA file", e.to_string()))?;
+        if roots.is_empty() {
+            return Err(config("CA file", format!("{} holds no certificate", ca.display())));
+        }
+        let mut client = reqwest::Client::builder()
+            .tls_certs_only(roots)
+            .https_only(true)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true);
+        if let Some(address) = address {
+            client = client.resolve(&host, address);
+            // Otherwise the URL's port would win over the address'.
+            let _ = base.set_port(Some(address.port()));
+        }
+        let http = client.build().map_err(|e| config("client", e.to_string()))?;
+        Ok(Self { http, base, token: TokenFile::new(token) })
+    }
+
+    /// What the role needs to know for a run.
+    pub async fn session(&self) -> Result<Session, GatewayError> {
+        self.typed(|| self.request(Method::GET, path::SESSION)).await
+    }
+
+    /// The conversation after `after` and what is pending; waits for mail for at most `wait`.
+    pub async fn inbox(&self, after: &SlackTs, wait: Duration) -> Result<Inbox, GatewayError> {
+        let query = [("after", after.as_str().to_owned()), ("wait", wait.as_secs().to_string())];
+        self.typed(|| {
+            let request = self.request(Method::GET, path::INBOX)?;
+            Ok(request.query(&query).timeout(wait + CALL_TIMEOUT))
+        })
+        .await
+    }
+
+    /// Posts into the thread.
+    pub async fn post(&self, message: &PostMessage) -> Result<Posted, GatewayError> {
+        self.send(path::MESSAGES, message).await
+    }
+
+    /// Tells where the run stands.
+    pub async fn report(&self, report: &RunReport) -> Result<(), GatewayError> {
+        let _: serde_json::Value = self.send(path::RUNS, report).await?;
+        Ok(())
+    }
+
+    /// Opens or updates the thread's pull request.
+    pub async fn open_pull_request(
+        &self,
+        request: &OpenPullRequest,
+    ) -> Result<PullRequestState, GatewayError> {
+        self.send(path::PULL_REQUEST, request).await
+    }
+
+    /// The thread's pull request.
+    pub async fn pull_request(&self) -> Result<PullRequestState, GatewayError> {
+        self.typed(|| self.request(Method::GET, path::PULL_REQUEST)).await
+    }
+
+    /// Ends the thread the way a user decided.
+    pub async fn close(&self, request: &CloseThread) -> Result<ThreadClosed, GatewayError> {
+        self.send(path::CLOSE, request).await
+    }
+
+    /// A model call; the answer as it came.
+    pub async fn chat(&self, body: &serde_json::Value) -> Result<Bytes, GatewayError> {
+        self.retried(MODEL_PATIENCE, || {
+            Ok(self.request(Method::POST, path::CHAT)?.json(body).timeout(MODEL_TIMEOUT))
+        })
+        .await
+    }
+
+    /// A request that the relay fills in and sends.
+    pub fn raw(
+        &self,
+        method: Method,
+        path: &str,
+        query: Option<&str>,
+    ) -> Result<RequestBuilder, GatewayError> {
+        let mut url = self.base.clone();
+        url.set_path(path);
+        url.set_query(query);
+        Ok(self.http.request(method, url).bearer_auth(self.token.read()?))
+    }
+
+    fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, GatewayError> {
+        self.raw(method, path, None)
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, GatewayError> {
+        self.typed(|| Ok(self.request(Method::POST, path)?.json(body).timeout(CALL_TIMEOUT))).await
+    }
+
+    async fn typed<T: DeserializeOwned>(
+        &self,
+        build: impl Fn() -> Result<RequestBuilder, GatewayError>,
+    ) -> Result<T, GatewayError> {
+        let body = self.retried(PATIENCE, build).await?;
+        serde_json::from_slice(&body).map_err(|e| GatewayError::Unexpected {
+            status: StatusCode::OK,
+            excerpt: clip(&e.to_string(), 200),
+        })
+    }
+
+    async fn retried(
+        &self,
+        patience: Duration,
+        build: impl Fn() -> Result<RequestBuilder, GatewayError>,
+    ) -> Result<Bytes, GatewayError> {
+        let deadline = Instant::now() + patience;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match once(build()).await {
+                Ok(body) => return Ok(body),
+                Err(error) => error,
+            };
+            if !error.may_pass() || Instant::now() + pause > deadline {
+                return Err(error);
+            }
+            tracing::debug!(%error, ?pause, "trying again");
+            tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+async fn once(request: Result<RequestBuilder, GatewayError>) -> Result<Bytes, GatewayError> {
+    let answer = request?.send().await.map_err(GatewayError::Unreachable)?;
+    let status = answer.status();
+    let body = answer.bytes().await.map_err(GatewayError::Unreachable)?;
+    if status.is_success() { Ok(body) } else { Err(refusal(status, &body)) }
+}
+
+/// What a refusal says.
+pub fn refusal(status: StatusCode, body: &[u8]) -> GatewayError {
+    if let Ok(ErrorBody { error }) = serde_json::from_slice(body) {
+        return GatewayError::Refused { code: error.code, message: clip(&error.message, 1000) };
+    }
+    let excerpt = clip(String::from_utf8_lossy(body).trim(), 200);
+    GatewayError::Unexpected { status, excerpt }
+}

@@ -1,0 +1,56 @@
+//! `install DIR`: puts this binary where the toolbox's container, whatever its image, can run it.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Name of the copy.
+pub const BINARY: &str = "codebutler-agent";
+
+/// Why the binary could not be copied.
+#[derive(Debug, thiserror::Error)]
+#[error("can't copy this binary to {path}")]
+pub struct InstallError {
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+/// Copies the running binary to `dir/codebutler-agent`, mode 0755. The name appears only when the
+/// copy is complete.
+pub fn install(dir: &Path) -> Result<PathBuf, InstallError> {
+    let path = dir.join(BINARY);
+    copy(Path::new("/proc/self/exe"), dir, &path)
+        .map_err(|source| InstallError { path: path.clone(), source })?;
+    Ok(path)
+}
+
+fn copy(from: &Path, dir: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let partial = dir.join(format!(".{BINARY}.{}", std::process::id()));
+    fs::copy(from, &partial)?;
+    let file = File::open(&partial)?;
+    file.set_permissions(Permissions::from_mode(0o755))?;
+    file.sync_all()?;
+    fs::rename(&partial, to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copy_is_complete_executable_and_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("bin");
+        for _ in 0..2 {
+            let path = install(&target).unwrap();
+            let own = fs::metadata("/proc/self/exe").unwrap().len();
+            let copy = fs::metadata(&path).unwrap();
+            assert_eq!(copy.len(), own);
+            assert_eq!(copy.permissions().mode() & 0o777, 0o755);
+            assert_eq!(fs::read_dir(&target).unwrap().count(), 1);
+        }
+    }
+}

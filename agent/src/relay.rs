@@ -1,0 +1,227 @@
+//! The relay: how Git in the toolbox reaches the gateway. It listens on the pod's loopback, serves
+//! `/git/…` and nothing else, and adds the pod's token. Any command in the pod can use it, so it
+//! decides nothing: the gateway enforces what the role may do.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use codebutler_crds::wire::path;
+use futures::TryStreamExt as _;
+use http::header::{self, HeaderMap, HeaderName};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+use crate::gateway::{Gateway, GatewayError, refusal};
+
+/// The path under which Git is served.
+const PREFIX: &str = "/git";
+/// Headers that belong to one hop, and those that the relay sets itself.
+const OWN: [HeaderName; 9] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::HOST,
+    header::AUTHORIZATION,
+];
+
+type Body = BoxBody<Bytes, io::Error>;
+
+/// A running relay.
+#[derive(Clone)]
+pub struct Relay {
+    address: SocketAddr,
+    refused: Arc<Mutex<Option<String>>>,
+}
+
+impl Relay {
+    /// Listens on `address`, or on any port of the same host if that one is taken.
+    pub async fn start(address: SocketAddr, gateway: Gateway) -> io::Result<Self> {
+        let listener = match TcpListener::bind(address).await {
+            Ok(listener) => listener,
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
+                TcpListener::bind((address.ip(), 0)).await?
+            }
+            Err(e) => return Err(e),
+        };
+        let relay = Self { address: listener.local_addr()?, refused: Arc::default() };
+        tokio::spawn(relay.clone().accept(listener, gateway));
+        Ok(relay)
+    }
+
+    /// The Git remote that it offers.
+    pub fn url(&self) -> String {
+        format!("http://{}{PREFIX}", self.address)
+    }
+
+    /// The gateway's last refusal, once: Git itself throws its words away.
+    pub fn take_refusal(&self) -> Option<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    async fn accept(self, listener: TcpListener, gateway: Gateway) {
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                // Out of file descriptors, say: it passes.
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                continue;
+            };
+            let _ = stream.set_nodelay(true);
+            let (relay, gateway) = (self.clone(), gateway.clone());
+            tokio::spawn(async move {
+                let service = service_fn(move |request| {
+                    let (relay, gateway) = (relay.clone(), gateway.clone());
+                    async move { Ok::<_, Infallible>(relay.answer(&gateway, request).await) }
+                });
+                let served = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
+                if let Err(error) = served {
+                    tracing::debug!(%error, "relay connection ended");
+                }
+            });
+        }
+    }
+
+    async fn answer(&self, gateway: &Gateway, request: Request<Incoming>) -> Response<Body> {
+        let Some(target) = target(request.method(), request.uri().path()) else {
+            return say(StatusCode::NOT_FOUND, "the relay serves /git/ only");
+        };
+        match self.forward(gateway, request, &target).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::warn!(error = format!("{:#}", anyhow::Error::new(error)), "relay");
+                say(StatusCode::BAD_GATEWAY, "the gateway can't be reached: try again")
+            }
+        }
+    }
+
+    async fn forward(
+        &self,
+        gateway: &Gateway,
+        request: Request<Incoming>,
+        target: &str,
+    ) -> Result<Response<Body>, GatewayError> {
+        let (head, body) = request.into_parts();
+        let mut onward = gateway
+            .raw(head.method.clone(), target, head.uri.query())?
+            .headers(end_to_end(&head.headers));
+        if head.method == Method::POST {
+            onward = onward.body(reqwest::Body::wrap_stream(body.into_data_stream()));
+        }
+        let answer = onward.send().await.map_err(GatewayError::Unreachable)?;
+        let status = answer.status();
+        let headers = end_to_end(answer.headers());
+        let body = if status.is_success() {
+            let frames = answer.bytes_stream().map_ok(Frame::data).map_err(io::Error::other);
+            StreamBody::new(frames).boxed()
+        } else {
+            let bytes = answer.bytes().await.map_err(GatewayError::Unreachable)?;
+            let said = match refusal(status, &bytes) {
+                GatewayError::Unexpected { excerpt, .. } if !excerpt.is_empty() => excerpt,
+                other => other.to_string(),
+            };
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+            full(bytes)
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        Ok(response)
+    }
+}
+
+/// The gateway's path for a path of the relay; none for anything that is not Git.
+fn target(method: &Method, asked: &str) -> Option<String> {
+    let rest = asked.strip_prefix(PREFIX)?;
+    let plain = rest.starts_with('/')
+        && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_.".contains(&b))
+        && !rest.split('/').any(|part| part == "..");
+    let known = *method == Method::GET || *method == Method::POST;
+    (plain && known).then(|| format!("{}{rest}", path::GIT))
+}
+
+fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+    let named: Vec<_> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(',').map(|name| name.trim().to_ascii_lowercase()))
+        .collect();
+    headers
+        .iter()
+        .filter(|(name, _)| !OWN.contains(name) && name.as_str() != "keep-alive")
+        .filter(|(name, _)| **name != header::EXPECT && **name != header::CONTENT_LENGTH)
+        .filter(|(name, _)| !named.iter().any(|n| n == name.as_str()))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+fn say(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(full(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    response
+}
+
+fn full(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_git_is_served() {
+        let get = |path| target(&Method::GET, path);
+        assert_eq!(get("/git/info/refs").as_deref(), Some("/v1/git/info/refs"));
+        assert_eq!(
+            target(&Method::POST, "/git/git-receive-pack").as_deref(),
+            Some("/v1/git/git-receive-pack")
+        );
+        for path in [
+            "/",
+            "/git",
+            "/gitx/",
+            "/v1/session",
+            "/git/../session",
+            "/git/%2e%2e/session",
+            "/git/a/..",
+            "git/x",
+        ] {
+            assert_eq!(get(path), None, "{path}");
+        }
+        assert_eq!(target(&Method::DELETE, "/git/info/refs"), None);
+    }
+
+    #[test]
+    fn a_hops_own_headers_and_credentials_stay_behind() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "keep-alive, X-Hop"),
+            ("x-hop", "1"),
+            ("authorization", "Bearer stolen"),
+            ("transfer-encoding", "chunked"),
+            ("content-length", "3"),
+            ("host", "x"),
+            ("git-protocol", "version=2"),
+            ("content-encoding", "gzip"),
+        ] {
+            headers.append(HeaderName::from_static(name), value.parse().unwrap());
+        }
+        let mut kept: Vec<_> = end_to_end(&headers).keys().map(ToString::to_string).collect();
+        kept.sort();
+        assert_eq!(kept, ["content-encoding", "git-protocol"]);
+    }
+}

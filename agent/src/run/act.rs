@@ -1,0 +1,169 @@
+//! Carries out the tool calls of an answer: those that only read side by side, the others one after
+//! the other, each recorded before and after.
+
+use futures::{StreamExt as _, stream};
+use tokio::time::Instant;
+
+use super::turns::Ended;
+use super::{Agent, RunError};
+use crate::model::ToolCall;
+use crate::step;
+use crate::text::{clip, head_and_tail};
+use crate::tools::{Call, Context, Done, Failure, Risk, Tools};
+use crate::transcript::{Outcome, Record, ResultKind};
+
+/// Calls that read at the same time.
+const SIDE_BY_SIDE: usize = 8;
+/// Longest result, in characters.
+const MAX_RESULT: usize = 64_000;
+/// Longest error, in characters.
+const MAX_ERROR: usize = 500;
+
+/// A call without a result.
+#[derive(Clone, Debug)]
+struct Open {
+    place: usize,
+    call: ToolCall,
+    /// The key of an effect that may have happened before a crash.
+    intent: Option<String>,
+}
+
+impl Agent {
+    /// Carries out what is open of the last answer. Returns an outcome if the run has to end.
+    pub(super) async fn act(
+        &mut self,
+        tools: &Tools,
+        deadline: Instant,
+    ) -> Result<Option<Ended>, RunError> {
+        loop {
+            let open = self.open_calls();
+            let Some(first) = open.first() else { return Ok(None) };
+            let reads = open.iter().take_while(|open| is_harmless(tools, open)).count();
+            let ended = match reads {
+                0 => self.effect(tools, first, deadline).await?,
+                reads => self.read(tools, &open[..reads], deadline).await?,
+            };
+            if ended.is_some() {
+                return Ok(ended);
+            }
+        }
+    }
+
+    fn open_calls(&self) -> Vec<Open> {
+        let answer = self.transcript.state().run().and_then(|run| run.answer.as_ref());
+        let open = answer.map(|answer| {
+            answer
+                .open_calls()
+                .map(|(place, call)| Open {
+                    place,
+                    call: call.clone(),
+                    intent: answer.intents.get(&place).cloned(),
+                })
+                .collect()
+        });
+        open.unwrap_or_default()
+    }
+
+    async fn read(
+        &mut self,
+        tools: &Tools,
+        calls: &[Open],
+        deadline: Instant,
+    ) -> Result<Option<Ended>, RunError> {
+        let cx = self.tools.clone();
+        let work = stream::iter(calls)
+            .map(|open| carry_out(tools, &cx, &open.call, "", false))
+            .buffered(SIDE_BY_SIDE)
+            .collect::<Vec<_>>();
+        let Ok(results) = tokio::time::timeout_at(deadline, work).await else {
+            return Ok(Some(self.out_of_time()));
+        };
+        for (open, result) in calls.iter().zip(results) {
+            if let Some(ended) = self.conclude(open, result)? {
+                return Ok(Some(ended));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn effect(
+        &mut self,
+        tools: &Tools,
+        open: &Open,
+        deadline: Instant,
+    ) -> Result<Option<Ended>, RunError> {
+        let cx = self.tools.clone();
+        let (key, again) = match &open.intent {
+            Some(key) => (key.clone(), true),
+            None => match self.key(tools, &cx, open).await {
+                Ok(key) => {
+                    self.transcript
+                        .append(&Record::Intent { call: open.place, key: key.clone() })?;
+                    (key, false)
+                }
+                Err(failure) => return self.conclude(open, Err(failure)),
+            },
+        };
+        step::point("before effect");
+        let work = carry_out(tools, &cx, &open.call, &key, again);
+        let Ok(result) = tokio::time::timeout_at(deadline, work).await else {
+            let text = "[CodeButler] Interrupted: the time for the run was over. Whether it was \
+                        carried out is not known.";
+            self.result(open, text.to_owned(), ResultKind::Plain)?;
+            return Ok(Some(self.out_of_time()));
+        };
+        step::point("after effect");
+        self.conclude(open, result)
+    }
+
+    async fn key(&self, tools: &Tools, cx: &Context, open: &Open) -> Result<String, Failure> {
+        let run = self.transcript.state().run();
+        let (id, turns) = run.map_or(("", 0), |run| (run.id.as_str(), run.turns));
+        let proposed = format!("{id}.{turns}.{}", open.place);
+        tools.find(&open.call.name)?.key(cx, &open.call.arguments, &proposed).await
+    }
+
+    fn conclude(
+        &mut self,
+        open: &Open,
+        result: Result<Done, Failure>,
+    ) -> Result<Option<Ended>, RunError> {
+        match result {
+            Ok(Done { text, kind }) => self.result(open, head_and_tail(&text, MAX_RESULT), kind)?,
+            Err(Failure::Respond(why)) => {
+                self.result(open, format!("Error: {}", clip(&why, MAX_ERROR)), ResultKind::Plain)?;
+            }
+            Err(Failure::Fault(why)) => {
+                tracing::warn!(why, "a tool call is wrong");
+                self.result(open, format!("Error: {}", clip(&why, MAX_ERROR)), ResultKind::Fault)?;
+            }
+            Err(Failure::Stop(why)) => {
+                self.result(open, format!("Error: {}", clip(&why, MAX_ERROR)), ResultKind::Plain)?;
+                return Ok(Some((Outcome::Failed, Some(clip(&why, MAX_ERROR)))));
+            }
+            Err(Failure::Closed) => return Err(RunError::Closed),
+            Err(Failure::Gateway(error)) => return Err(RunError::Gateway(error)),
+            Err(Failure::Toolbox(error)) => return Err(RunError::Toolbox(error)),
+        }
+        Ok(None)
+    }
+
+    fn result(&mut self, open: &Open, text: String, kind: ResultKind) -> Result<(), RunError> {
+        Ok(self.transcript.append(&Record::Result { call: open.place, text, kind })?)
+    }
+}
+
+/// Calls that read, and calls of tools that don't exist.
+fn is_harmless(tools: &Tools, open: &Open) -> bool {
+    tools.find(&open.call.name).map_or(true, |tool| tool.risk() == Risk::Reads)
+}
+
+async fn carry_out(
+    tools: &Tools,
+    cx: &Context,
+    call: &ToolCall,
+    key: &str,
+    again: bool,
+) -> Result<Done, Failure> {
+    tools.find(&call.name)?.call(cx, &call.arguments, Call { key, again }).await
+}

@@ -1,0 +1,150 @@
+//! What of an inbox is new, and whether it is worth waking up for. Pure.
+
+use codebutler_crds::SlackTs;
+use codebutler_crds::thread::Pending;
+use codebutler_crds::wire::{Author, Inbox, Message};
+
+use crate::transcript::state::State;
+
+/// An inbox, sorted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Mail {
+    /// Not taken yet, oldest first. Includes what was said to others: context.
+    pub messages: Vec<Message>,
+    /// Not taken yet.
+    pub pending: Vec<Pending>,
+    /// Ids of decisions that were taken before and are still shown.
+    pub handled: Vec<String>,
+    /// Whether any of it is for this role and new.
+    pub wakes: bool,
+    /// Newest message of all that were shown, taken or not.
+    pub newest: Option<SlackTs>,
+    /// Newest message of those that are addressed to the role, taken or not.
+    pub addressed: Option<SlackTs>,
+}
+
+/// Sorts an inbox. With an empty transcript (the first run, or a lost volume), everything is
+/// context, own words included, and only what came after `done` wakes.
+pub fn sort(inbox: Inbox, state: &State, role: &str, done: Option<&SlackTs>) -> Mail {
+    let new = state.is_new();
+    let mut mail = Mail::default();
+    for message in inbox.messages {
+        let ts = &message.ts;
+        mail.newest = mail.newest.take().max(Some(ts.clone()));
+        if message.addressed {
+            mail.addressed = mail.addressed.take().max(Some(ts.clone()));
+        }
+        let own = matches!(&message.author, Author::Role { role: author } if author == role);
+        let repeated = mail.messages.iter().any(|m| m.ts == *ts);
+        if state.has_seen(ts) || repeated || (own && !new) {
+            continue;
+        }
+        let old = new && done.is_some_and(|done| ts <= done);
+        mail.wakes |= message.addressed && !own && !old;
+        mail.messages.push(message);
+    }
+    mail.messages.sort_by(|a, b| a.ts.cmp(&b.ts));
+    for pending in inbox.pending.into_iter().filter(|p| p.role == role) {
+        if state.has_decided(&pending.id) {
+            mail.handled.push(pending.id);
+        } else if !mail.pending.iter().any(|p| p.id == pending.id) {
+            mail.wakes = true;
+            mail.pending.push(pending);
+        }
+    }
+    mail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transcript::Record;
+
+    fn ts(n: u32) -> SlackTs {
+        format!("{n}.000000").parse().unwrap()
+    }
+
+    fn message(n: u32, author: &str, addressed: bool) -> Message {
+        let author = match author {
+            "user" => Author::User { id: "U1".into() },
+            role => Author::Role { role: role.into() },
+        };
+        Message { ts: ts(n), author, text: n.to_string(), addressed }
+    }
+
+    fn pending(id: &str, role: &str) -> Pending {
+        Pending {
+            id: id.into(),
+            role: role.into(),
+            kind: "plan".into(),
+            choice: "approve".into(),
+            user: "U1".into(),
+            message: ts(1),
+        }
+    }
+
+    fn taken(messages: &[Message], pending: &[Pending]) -> State {
+        let mut state = State::default();
+        state.apply(&Record::RunStarted { run: "r".into(), at: 0 });
+        state.apply(&Record::Taken { messages: messages.to_vec(), pending: pending.to_vec() });
+        state
+    }
+
+    fn inbox(messages: &[Message], pending: &[Pending]) -> Inbox {
+        Inbox { messages: messages.to_vec(), pending: pending.to_vec(), ..Inbox::default() }
+    }
+
+    fn numbers(mail: &Mail) -> String {
+        let texts: Vec<_> = mail.messages.iter().map(|m| m.text.as_str()).collect();
+        texts.join(" ")
+    }
+
+    #[test]
+    fn the_first_time_everything_is_context() {
+        let all = [message(2, "pm", false), message(1, "user", true), message(3, "coder", true)];
+        let mail = sort(inbox(&all, &[]), &State::default(), "pm", None);
+        assert_eq!((numbers(&mail).as_str(), mail.wakes), ("1 2 3", true));
+        // A lost volume: what was done before does not wake again.
+        let mail = sort(inbox(&all, &[]), &State::default(), "pm", Some(&ts(3)));
+        assert_eq!((numbers(&mail).as_str(), mail.wakes), ("1 2 3", false));
+        assert_eq!((mail.newest, mail.addressed), (Some(ts(3)), Some(ts(3))));
+    }
+
+    #[test]
+    fn what_was_taken_is_never_taken_again() {
+        let first = message(1, "user", true);
+        let state = taken(std::slice::from_ref(&first), &[pending("a", "pm")]);
+        let again =
+            inbox(&[first.clone(), first.clone()], &[pending("a", "pm"), pending("x", "coder")]);
+        let mail = sort(again, &state, "pm", None);
+        assert_eq!((numbers(&mail).as_str(), mail.wakes), ("", false));
+        assert_eq!((mail.handled, mail.addressed), (vec!["a".to_owned()], Some(ts(1))));
+    }
+
+    #[test]
+    fn late_and_doubled_messages_are_taken_once_whatever_is_done() {
+        let state = taken(&[message(5, "user", true)], &[]);
+        let late = message(3, "user", true);
+        let mail = sort(
+            inbox(&[late.clone(), late, message(5, "user", true)], &[]),
+            &state,
+            "pm",
+            Some(&ts(5)),
+        );
+        assert_eq!((numbers(&mail).as_str(), mail.wakes), ("3", true));
+    }
+
+    #[test]
+    fn own_words_and_words_to_others_do_not_wake() {
+        let state = taken(&[message(1, "user", true)], &[]);
+        let mail = sort(
+            inbox(&[message(2, "pm", true), message(3, "user", false)], &[]),
+            &state,
+            "pm",
+            None,
+        );
+        assert_eq!((numbers(&mail).as_str(), mail.wakes), ("3", false));
+        let mail = sort(inbox(&[], &[pending("b", "pm"), pending("b", "pm")]), &state, "pm", None);
+        assert_eq!((mail.pending.len(), mail.wakes), (1, true));
+    }
+}

@@ -1,0 +1,319 @@
+//! The agent container: wakes with mail, runs turns until the model is done or waits, reports, and
+//! leaves when nothing more comes.
+//!
+//! [`mail`] decides what is new, [`crate::transcript::state`] what comes next, [`act`] carries out
+//! tool calls, [`turns`] is a run, and this file is the life of the process around it.
+
+mod act;
+mod mail;
+mod turns;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use codebutler_crds::SlackTs;
+use codebutler_crds::thread::RoleState;
+use codebutler_crds::wire::{ErrorCode, RunReport, Session};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::Instrument as _;
+
+use crate::args::RunArgs;
+use crate::gateway::{Gateway, GatewayError};
+use crate::relay::Relay;
+use crate::step;
+use crate::toolbox::client::{Toolbox, ToolboxError};
+use crate::toolbox::protocol::{Author, Hello, Request};
+use crate::tools::Context;
+use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
+use mail::Mail;
+
+/// Exit code when the gateway could not be reached or did not know this pod.
+const NO_GATEWAY: u8 = 3;
+/// How long one question for mail may wait.
+const LONG_POLL: Duration = Duration::from_secs(25);
+/// Slack shows a message that is told as mail within this time; later it was deleted.
+const LATE: Duration = Duration::from_secs(30);
+
+/// Why the process ends early.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Not an error: the thread is closed, or another pod has taken over.
+    #[error("the thread is closed")]
+    Closed,
+    /// No way out of the pod.
+    #[error("the gateway does not answer as it should")]
+    Gateway(#[source] GatewayError),
+    /// No worktree.
+    #[error("the toolbox does not answer as it should")]
+    Toolbox(#[source] ToolboxError),
+    /// No memory.
+    #[error("the transcript can't be used")]
+    Transcript(#[from] TranscriptError),
+    /// No Git.
+    #[error("the relay can't listen")]
+    Relay(#[source] std::io::Error),
+}
+
+impl From<GatewayError> for RunError {
+    fn from(error: GatewayError) -> Self {
+        match error.code() {
+            Some(ErrorCode::ThreadClosed) => Self::Closed,
+            _ => Self::Gateway(error),
+        }
+    }
+}
+
+impl From<ToolboxError> for RunError {
+    fn from(error: ToolboxError) -> Self {
+        Self::Toolbox(error)
+    }
+}
+
+/// Lives until there is nothing to do, or SIGTERM: the transcript has all that a successor needs.
+pub async fn main(args: RunArgs) -> ExitCode {
+    let span = tracing::info_span!("agent", role = args.role, thread = args.thread);
+    let life = async {
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else { return ExitCode::FAILURE };
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => {
+                tracing::info!("told to stop");
+                ExitCode::SUCCESS
+            }
+            ended = live(args) => exit_code(ended),
+        }
+    };
+    life.instrument(span).await
+}
+
+fn exit_code(ended: Result<(), RunError>) -> ExitCode {
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(RunError::Closed) => {
+            tracing::info!("the thread is closed");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let code = match &error {
+                RunError::Gateway(_) => ExitCode::from(NO_GATEWAY),
+                _ => ExitCode::FAILURE,
+            };
+            tracing::error!(error = format!("{:#}", anyhow::Error::new(error)), "stopped");
+            code
+        }
+    }
+}
+
+async fn live(args: RunArgs) -> Result<(), RunError> {
+    let transcript = Transcript::open(&args.state_dir, &args.role)?;
+    let gateway =
+        Gateway::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?;
+    let relay = Relay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
+    let (toolbox, session) = tokio::try_join!(
+        async { Toolbox::connect(&args.socket).await.map_err(RunError::from) },
+        async { gateway.session().await.map_err(RunError::from) },
+    )?;
+    let hello = hello(&session, &relay);
+    toolbox.ask(Request::Hello(hello)).await?;
+    let done = session.done.clone();
+    let tools = Context { gateway, toolbox, relay };
+    let mut agent = Agent { tools, transcript, session, done };
+    agent.live().await
+}
+
+fn hello(session: &Session, relay: &Relay) -> Hello {
+    let role = &session.role;
+    let name = session.roles.iter().find(|card| card.role == *role).map_or(role, |card| &card.name);
+    // Names end up in commits: one line, without the characters that end a name there.
+    let name: String = name.chars().filter(|c| !c.is_control() && !"<>".contains(*c)).collect();
+    Hello {
+        relay_url: relay.url(),
+        branch: session.branch.clone(),
+        base_branch: session.base_branch.clone(),
+        author: Author {
+            name: format!("CodeButler {}", name.trim()),
+            email: format!("{role}@codebutler.invalid"),
+        },
+        role: role.clone(),
+    }
+}
+
+/// A role in its pod.
+struct Agent {
+    tools: Context,
+    transcript: Transcript,
+    /// As of the start of the current or last run.
+    session: Session,
+    /// What the gateway was last told to be done.
+    done: Option<SlackTs>,
+}
+
+impl Agent {
+    async fn live(&mut self) -> Result<(), RunError> {
+        if self.transcript.state().last().is_some_and(|last| !last.reported) {
+            self.report_end().await?;
+        }
+        let mut idle = Instant::now();
+        let mut stuck = None;
+        loop {
+            if self.transcript.state().run().is_some() {
+                self.run().await?;
+                (idle, stuck) = (Instant::now(), None);
+            }
+            let left = Duration::from_secs(self.session.idle_timeout_seconds.into())
+                .saturating_sub(idle.elapsed());
+            let asked = Instant::now();
+            let wait = LONG_POLL.min(left);
+            let mail = self.mail(wait).await?;
+            if mail.wakes {
+                self.start_run(mail).await?;
+                continue;
+            }
+            self.settle(&mail).await?;
+            if left.is_zero() && stuck.is_none() {
+                tracing::info!("nothing more to do");
+                return Ok(());
+            }
+            stuck = self.watch_for_ghosts(stuck, asked, wait).await?;
+        }
+    }
+
+    /// Reads the conversation, from a little before what is done, or all of it the first time.
+    async fn mail(&self, wait: Duration) -> Result<Mail, RunError> {
+        let state = self.transcript.state();
+        let done = self.done.as_ref().filter(|_| !state.is_new());
+        let after = done.unwrap_or(&self.session.root).minus_secs(60);
+        let inbox = self.tools.gateway.inbox(&after, wait).await?;
+        if inbox.closed {
+            return Err(RunError::Closed);
+        }
+        Ok(mail::sort(inbox, state, &self.session.role, self.session.done.as_ref()))
+    }
+
+    async fn start_run(&mut self, mail: Mail) -> Result<(), RunError> {
+        // One view of the thread for the whole run.
+        self.session = self.tools.gateway.session().await?;
+        let run = format!("{:016x}", rand::random::<u64>());
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        tracing::info!(run, messages = mail.messages.len(), "run started");
+        self.transcript.append(&Record::RunStarted { run, at })?;
+        self.take(mail)
+    }
+
+    fn take(&mut self, mail: Mail) -> Result<(), RunError> {
+        if mail.messages.is_empty() && mail.pending.is_empty() {
+            return Ok(());
+        }
+        let Mail { messages, pending, .. } = mail;
+        Ok(self.transcript.append(&Record::Taken { messages, pending })?)
+    }
+
+    async fn run(&mut self) -> Result<(), RunError> {
+        let (outcome, reason) = self.turns().await?;
+        tracing::info!(?outcome, reason, "run ended");
+        self.transcript.append(&Record::RunEnded { outcome, reason })?;
+        self.report_end().await?;
+        if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
+    }
+
+    async fn report_running(&self) -> Result<(), RunError> {
+        let turns = self.transcript.state().run().map_or(0, |run| run.turns);
+        let state = RoleState::Running;
+        self.report(RunReport { state, done: None, handled: vec![], turns, reason: None }).await
+    }
+
+    async fn report_end(&mut self) -> Result<(), RunError> {
+        let state = self.transcript.state();
+        let Some(last) = state.last() else { return Ok(()) };
+        let done = state.newest().cloned();
+        let report = RunReport {
+            state: role_state(last.outcome),
+            done: done.clone(),
+            handled: last.run.handled.clone(),
+            turns: last.run.turns,
+            reason: last.reason.clone(),
+        };
+        let outcome = last.outcome;
+        match self.report(report).await {
+            // What closed it was this run.
+            Err(RunError::Closed) if outcome == Outcome::Closed => {}
+            other => other?,
+        }
+        self.done = self.done.take().max(done);
+        self.transcript.append(&Record::Reported)?;
+        if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
+    }
+
+    async fn report(&self, report: RunReport) -> Result<(), RunError> {
+        step::point("before report");
+        self.tools.gateway.report(&report).await?;
+        step::point("after report");
+        Ok(())
+    }
+
+    /// Tells the gateway about mail that turned out to be known: a redelivery, or what a predecessor
+    /// had taken.
+    async fn settle(&mut self, mail: &Mail) -> Result<(), RunError> {
+        let known =
+            mail.addressed.as_ref().filter(|ts| self.done.as_ref().is_none_or(|done| done < *ts));
+        if known.is_none() && mail.handled.is_empty() {
+            return Ok(());
+        }
+        self.report_done(mail.newest.clone(), mail.handled.clone()).await
+    }
+
+    async fn report_done(
+        &mut self,
+        done: Option<SlackTs>,
+        handled: Vec<String>,
+    ) -> Result<(), RunError> {
+        let last = self.transcript.state().last();
+        let report = RunReport {
+            state: last.map_or(RoleState::Idle, |last| match last.outcome {
+                Outcome::Waiting => RoleState::Waiting,
+                _ => RoleState::Idle,
+            }),
+            done: done.clone(),
+            handled,
+            turns: last.map_or(0, |last| last.run.turns),
+            reason: None,
+        };
+        self.report(report).await?;
+        self.done = self.done.take().max(done);
+        Ok(())
+    }
+
+    /// A question for mail that is answered at once, again and again, and shows nothing new: the
+    /// message that raised the mark is gone. Slack gets some time to show it, then it is given up.
+    async fn watch_for_ghosts(
+        &mut self,
+        since: Option<Instant>,
+        asked: Instant,
+        wait: Duration,
+    ) -> Result<Option<Instant>, RunError> {
+        if asked.elapsed() >= wait / 2 {
+            return Ok(None);
+        }
+        let since = since.unwrap_or(asked);
+        if since.elapsed() < LATE {
+            tokio::time::sleep(
+                (since.elapsed() / 4).clamp(Duration::from_millis(50), Duration::from_secs(5)),
+            )
+            .await;
+            return Ok(Some(since));
+        }
+        tracing::warn!("there is mail that Slack does not show: it was deleted");
+        let moment = SystemTime::now() - LATE;
+        let secs = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        self.report_done(format!("{secs}.000000").parse().ok(), vec![]).await?;
+        Ok(None)
+    }
+}
+
+fn role_state(outcome: Outcome) -> RoleState {
+    match outcome {
+        Outcome::Idle | Outcome::Closed => RoleState::Idle,
+        Outcome::Waiting => RoleState::Waiting,
+        Outcome::Failed => RoleState::Failed,
+    }
+}

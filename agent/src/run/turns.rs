@@ -1,0 +1,221 @@
+//! A run: turns of model and tools, from mail to an outcome. Everything that is decided here is
+//! decided from the transcript, so a run that was killed goes on as if nothing had been.
+
+use std::time::Duration;
+
+use codebutler_crds::wire::{ErrorCode, PostMessage};
+use tokio::time::Instant;
+
+use super::{Agent, RunError};
+use crate::gateway::GatewayError;
+use crate::model;
+use crate::prompt::{self, Guides};
+use crate::seeds;
+use crate::step;
+use crate::text::clip;
+use crate::toolbox::protocol::{Reply, Request};
+use crate::tools::Tools;
+use crate::transcript::state::{MAX_FAULTS, Next};
+use crate::transcript::{Outcome, Record};
+
+/// Longest text of a last message, in characters; the gateway takes 64 KiB.
+const MAX_LAST_WORDS: usize = 16_000;
+/// Tries of making the worktree ready.
+const PREPARATIONS: u32 = 3;
+
+/// How a run ended, and for failures what the thread is told.
+pub type Ended = (Outcome, Option<String>);
+
+fn failed(reason: impl Into<String>) -> Ended {
+    (Outcome::Failed, Some(reason.into()))
+}
+
+impl Agent {
+    /// Runs until an outcome.
+    pub(super) async fn turns(&mut self) -> Result<Ended, RunError> {
+        let limit = Duration::from_secs(self.session.timeout_seconds.into());
+        let deadline = Instant::now() + limit;
+        // What the last record says about mail may be old if this is a resumed run.
+        let mut fresh = self.transcript.state().run().is_some_and(|run| run.turns == 0)
+            && !self.transcript.state().chat().is_empty();
+        self.report_running().await?;
+        if let Some(ended) = self.prepare().await? {
+            return Ok(ended);
+        }
+        let system = prompt::system(&self.guides().await?, &self.session);
+        let tools = Tools::new(&self.session.tools);
+        let specs = tools.specs();
+        loop {
+            if Instant::now() >= deadline {
+                return Ok(self.out_of_time());
+            }
+            let Some(run) = self.transcript.state().run() else { return Ok((Outcome::Idle, None)) };
+            match run.next() {
+                Next::Ask if run.turns >= self.session.max_turns => {
+                    return Ok(self.out_of_turns(run.turns));
+                }
+                Next::Ask => {
+                    if !std::mem::take(&mut fresh) {
+                        let news = self.mail(Duration::ZERO).await?;
+                        self.take(news)?;
+                    }
+                    if self.transcript.state().chat().is_empty() {
+                        // What woke this run is gone.
+                        return Ok((Outcome::Idle, None));
+                    }
+                    if let Some(ended) = self.ask(&system, &specs, deadline).await? {
+                        return Ok(ended);
+                    }
+                }
+                Next::Act => {
+                    if let Some(ended) = self.act(&tools, deadline).await? {
+                        return Ok(ended);
+                    }
+                }
+                Next::Post(text) => {
+                    let key = format!("{}.{}.final", run.id, run.turns);
+                    return self.last_words(key, &text).await;
+                }
+                Next::End(outcome) => return Ok((outcome, None)),
+                Next::GiveUp => return Ok(self.given_up()),
+            }
+        }
+    }
+
+    async fn prepare(&mut self) -> Result<Option<Ended>, RunError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            self.tools.relay.take_refusal();
+            let why = match self.tools.toolbox.ask(Request::Prepare).await? {
+                Reply::Text(done) => {
+                    tracing::info!(done, "worktree ready");
+                    return Ok(None);
+                }
+                Reply::Refused(why) | Reply::Failed(why) => why,
+                other => format!("{other:?}"),
+            };
+            let why = self.tools.relay.take_refusal().unwrap_or(why);
+            tracing::warn!(why, tries, "the worktree is not ready");
+            if tries >= PREPARATIONS {
+                return Ok(Some(failed(format!(
+                    "the worktree could not be made ready: {}",
+                    clip(&why, 500)
+                ))));
+            }
+            tokio::time::sleep(Duration::from_secs(u64::from(tries))).await;
+        }
+    }
+
+    /// The repository's own guides, and the seeds where it has none.
+    async fn guides(&self) -> Result<Guides, RunError> {
+        let first = self.session.roles.first().is_some_and(|card| card.role == self.session.role);
+        let role = format!("{}.md", self.session.role);
+        let (role, global) = tokio::try_join!(self.guide(&role), self.guide("global.md"))?;
+        let workflows = if first { self.guide("workflows.md").await? } else { None };
+        Ok(Guides { role, global, workflows })
+    }
+
+    async fn guide(&self, file: &str) -> Result<Option<String>, RunError> {
+        let own = match self.tools.toolbox.ask(Request::Guide { file: file.to_owned() }).await? {
+            Reply::Guide(own) => own,
+            other => {
+                tracing::warn!(file, ?other, "a guide of the repository can't be used");
+                None
+            }
+        };
+        Ok(own.or_else(|| seeds::seed(file).map(ToOwned::to_owned)))
+    }
+
+    /// One model call, recorded.
+    async fn ask(
+        &mut self,
+        system: &str,
+        specs: &[serde_json::Value],
+        deadline: Instant,
+    ) -> Result<Option<Ended>, RunError> {
+        let chat = self.transcript.state().chat();
+        let body = prompt::request(&self.session.model, system, chat, specs);
+        step::point("before model call");
+        let Ok(answer) = tokio::time::timeout_at(deadline, self.tools.gateway.chat(&body)).await
+        else {
+            return Ok(Some(self.out_of_time()));
+        };
+        step::point("after model call");
+        let body = match answer {
+            Ok(body) => body,
+            Err(GatewayError::Refused { code, message })
+                if !matches!(
+                    code,
+                    ErrorCode::ThreadClosed | ErrorCode::NotRegistered | ErrorCode::Unauthenticated
+                ) =>
+            {
+                return Ok(Some(failed(message)));
+            }
+            Err(error @ GatewayError::Unexpected { .. }) => {
+                return Ok(Some(failed(error.to_string())));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let record = match model::parse(&body) {
+            Ok(model::Reply { message, usage }) => {
+                tracing::info!(tools = message.tool_calls.len(), "the model answered");
+                Record::Answer { message, usage }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the model's reply is not readable");
+                Record::Unreadable { why: error.to_string() }
+            }
+        };
+        self.transcript.append(&record)?;
+        Ok(None)
+    }
+
+    async fn last_words(&mut self, key: String, text: &str) -> Result<Ended, RunError> {
+        let text = clip(text, MAX_LAST_WORDS);
+        step::point("before post");
+        let posted = self.tools.gateway.post(&PostMessage { key, text, decision: None }).await;
+        step::point("after post");
+        match posted {
+            Ok(_) => Ok((Outcome::Idle, None)),
+            Err(GatewayError::Refused {
+                code: ErrorCode::Forbidden | ErrorCode::InvalidRequest | ErrorCode::Upstream,
+                message,
+            }) => Ok(failed(format!("the answer could not be posted: {message}"))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn out_of_time(&self) -> Ended {
+        let minutes = self.session.timeout_seconds.div_ceil(60);
+        failed(format!(
+            "the time for one run ({minutes} min) is over{}. Write again and I go on from here.",
+            self.last_step()
+        ))
+    }
+
+    fn out_of_turns(&self, turns: u32) -> Ended {
+        failed(format!(
+            "{turns} model calls are the limit of one run{}. Write again and I go on from here.",
+            self.last_step()
+        ))
+    }
+
+    fn given_up(&self) -> Ended {
+        failed(format!(
+            "{MAX_FAULTS} replies of the model `{}` in a row were of no use (no readable answer, a tool \
+             that does not exist, or arguments that don't fit). Write again to make me try again.",
+            self.session.model
+        ))
+    }
+
+    fn last_step(&self) -> String {
+        match self.transcript.state().last_call() {
+            Some((name, arguments)) => {
+                let arguments: String = arguments.chars().filter(|c| *c != '`').collect();
+                format!("; the last step was {name} `{}`", clip(&arguments, 120))
+            }
+            None => String::new(),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The prompts that a repository starts with, built into the binary from `seeds/`.
+
+use include_dir::{Dir, include_dir};
+
+static SEEDS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../seeds");
+
+/// A seed such as `pm.md` (a role's instructions), `global.md` or `workflows.md`.
+pub fn seed(file: &str) -> Option<&'static str> {
+    SEEDS
+        .get_file(format!("prompts/{file}"))
+        .or_else(|| SEEDS.get_file(file))
+        .and_then(include_dir::File::contents_utf8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_role_has_a_seed_and_nothing_else_is_found() {
+        assert!(seed("pm.md").is_some_and(|text| !text.trim().is_empty()));
+        assert!(seed("../Cargo.toml").is_none());
+        assert!(seed("no-such-role.md").is_none());
+    }
+}

@@ -1,0 +1,269 @@
+//! GitCommit.
+
+use git2::{Index, IndexAddOption, Oid, Repository, RepositoryState, Signature, StatusOptions};
+
+use super::{Place, short};
+use crate::toolbox::ToolError;
+use crate::toolbox::paths::Tree;
+use crate::tools::args;
+
+/// Files named in an answer.
+const MAX_NAMES: usize = 30;
+
+/// Commits on top of `parent`, the commit that HEAD was at when the call was recorded. A repetition
+/// after a crash finds the commit by parent, message and author. Hooks are never run.
+pub fn commit(
+    place: &Place,
+    tree: &Tree,
+    args: &args::GitCommit,
+    parent: &str,
+) -> Result<String, ToolError> {
+    let _lock = place.lock()?;
+    let repo = place.open()?;
+    let message = git2::message_prettify(args.message.as_str(), None)?;
+    if message.is_empty() {
+        return Err(ToolError::refused("`message` is empty"));
+    }
+    if repo.state() != RepositoryState::Clean {
+        return Err(ToolError::refused(
+            "a merge or rebase is in progress: finish or abort it with `git` in Bash first",
+        ));
+    }
+    let head = place.head_on_branch(&repo)?;
+    if is_done(place, &repo, head, parent, &message)? {
+        return said(&repo, head);
+    }
+    if head.to_string() != parent {
+        return Err(ToolError::refused(
+            "the branch has moved meanwhile (another role committed): look at it with GitLog, then \
+             try again",
+        ));
+    }
+    let mut index = repo.index()?;
+    index.read(true)?;
+    match &args.paths {
+        None => {
+            index.add_all(["*"], IndexAddOption::DEFAULT, None)?;
+        }
+        Some(paths) => {
+            for path in paths {
+                stage(&mut index, tree, path)?;
+            }
+        }
+    }
+    index.write()?;
+    let parent = repo.find_commit(head)?;
+    let tree = repo.find_tree(index.write_tree()?)?;
+    if tree.id() == parent.tree_id() {
+        return Err(ToolError::refused(nothing_to_commit(&repo, args)?));
+    }
+    let author = &place.hello.author;
+    let signature = Signature::now(&author.name, &author.email)?;
+    let id = repo.commit(Some("HEAD"), &signature, &signature, &message, &tree, &[&parent])?;
+    said(&repo, id)
+}
+
+fn is_done(
+    place: &Place,
+    repo: &Repository,
+    head: Oid,
+    parent: &str,
+    message: &str,
+) -> Result<bool, ToolError> {
+    let commit = repo.find_commit(head)?;
+    Ok(commit.parent_id(0).is_ok_and(|id| id.to_string() == parent)
+        && commit.message_bytes() == message.as_bytes()
+        && commit.author().name_bytes() == place.hello.author.name.as_bytes())
+}
+
+fn stage(index: &mut Index, tree: &Tree, path: &str) -> Result<(), ToolError> {
+    // The name that was given, not what a symlink leads to: Git stores the link itself.
+    let at = tree.locate(path)?;
+    let literal = IndexAddOption::DISABLE_PATHSPEC_MATCH;
+    let name = path.trim_start_matches("./").trim_end_matches('/');
+    let given = tree.root().join(name);
+    if at.shown == "." {
+        index.add_all(["*"], IndexAddOption::DEFAULT, None)?;
+    } else if given.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+        index.add_all([name], literal, None)?;
+    } else if given.symlink_metadata().is_ok() {
+        index.add_all([name], literal, None)?;
+        if index.get_path(name.as_ref(), 0).is_none() {
+            return Err(ToolError::refused(format!("`{path}` is ignored by .gitignore")));
+        }
+    } else if index.get_path(name.as_ref(), 0).is_some() {
+        index.remove_path(name.as_ref())?;
+    } else {
+        let below = format!("{name}/");
+        let inside = index.iter().any(|entry| entry.path.starts_with(below.as_bytes()));
+        if !inside {
+            return Err(ToolError::refused(format!(
+                "`{path}` does not exist and Git does not know it"
+            )));
+        }
+        index.remove_dir(name.as_ref(), 0)?;
+    }
+    Ok(())
+}
+
+fn nothing_to_commit(repo: &Repository, args: &args::GitCommit) -> Result<String, ToolError> {
+    let mut options = StatusOptions::new();
+    options.include_untracked(true).recurse_untracked_dirs(true);
+    let statuses = repo.statuses(Some(&mut options))?;
+    if statuses.is_empty() {
+        return Ok("nothing to commit: no file differs from the last commit".to_owned());
+    }
+    let names: Vec<_> = statuses
+        .iter()
+        .take(MAX_NAMES)
+        .map(|s| String::from_utf8_lossy(s.path_bytes()).into_owned())
+        .collect();
+    let paths = args.paths.as_deref().unwrap_or_default().join("`, `");
+    Ok(format!("nothing to commit in `{paths}`; these files differ: {}", names.join(", ")))
+}
+
+fn said(repo: &Repository, id: Oid) -> Result<String, ToolError> {
+    let commit = repo.find_commit(id)?;
+    let before = commit.parent(0)?.tree()?;
+    let diff = repo.diff_tree_to_tree(Some(&before), Some(&commit.tree()?), None)?;
+    let stats = diff.stats()?;
+    let names: Vec<_> = diff
+        .deltas()
+        .take(MAX_NAMES)
+        .filter_map(|delta| delta.new_file().path().map(|path| path.display().to_string()))
+        .collect();
+    Ok(format!(
+        "Committed {}: {} file(s), +{} −{}: {}",
+        short(id),
+        stats.files_changed(),
+        stats.insertions(),
+        stats.deletions(),
+        names.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::super::fixture::Fixture;
+    use super::super::{head, prepare};
+    use super::*;
+
+    fn fixture() -> (Fixture, Tree) {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        let tree = Tree::open(&f.place.tree()).unwrap();
+        (f, tree)
+    }
+
+    fn commit_all(
+        f: &Fixture,
+        tree: &Tree,
+        message: &str,
+        paths: Option<&[&str]>,
+    ) -> Result<String, ToolError> {
+        let paths = paths.map(|paths| paths.iter().map(|p| (*p).to_owned()).collect());
+        let args = args::GitCommit { message: message.into(), paths };
+        commit(&f.place, tree, &args, &head(&f.place)?)
+    }
+
+    #[test]
+    fn everything_that_changed_is_committed_by_the_role_and_ignored_files_are_not() {
+        let (f, tree) = fixture();
+        f.write("src/new.rs", "fn a() {}\n");
+        f.write("target/out", "x");
+        f.write("README", "changed\n");
+        symlink("README", f.place.tree().join("link")).unwrap();
+        let said = commit_all(&f, &tree, "Add a\n\nBecause.  \n\n", None).unwrap();
+        assert!(said.contains("3 file(s)") && said.contains("src/new.rs"), "{said}");
+        let git = |args: &[&str]| f.git(&f.place.tree(), args);
+        assert_eq!(git(&["status", "--porcelain"]), "");
+        assert_eq!(
+            git(&["log", "-1", "--format=%an <%ae> %cn|%B"]),
+            "CodeButler Coder <coder@codebutler.invalid> CodeButler Coder|Add a\n\nBecause."
+        );
+        fs::remove_file(f.place.tree().join("README")).unwrap();
+        commit_all(&f, &tree, "Remove README", None).unwrap();
+        assert_eq!(git(&["ls-files"]), ".gitignore\nlink\nsrc/new.rs");
+    }
+
+    #[test]
+    fn chosen_paths_only_and_clear_refusals() {
+        let (f, tree) = fixture();
+        f.write("a/1", "1");
+        f.write("a/2", "2");
+        f.write("b", "b");
+        f.write("target/out", "x");
+        let refused =
+            |paths: &[&str]| commit_all(&f, &tree, "x", Some(paths)).unwrap_err().to_string();
+        assert!(
+            refused(&["README"])
+                .contains("nothing to commit in `README`; these files differ: a/1, a/2, b")
+        );
+        assert!(refused(&["target/out"]).contains("ignored"));
+        assert!(refused(&["nowhere"]).contains("does not exist"));
+        assert!(refused(&["../x"]).contains("outside"));
+        assert!(refused(&[".git/config"]).contains(".git"));
+        commit_all(&f, &tree, "A", Some(&["./a/"])).unwrap();
+        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "?? b");
+        fs::remove_dir_all(f.place.tree().join("a")).unwrap();
+        commit_all(&f, &tree, "No a", Some(&["a"])).unwrap();
+        assert_eq!(f.git(&f.place.tree(), &["ls-files"]), ".gitignore\nREADME");
+        commit_all(&f, &tree, "B", None).unwrap();
+        let nothing = commit_all(&f, &tree, "again", None).unwrap_err().to_string();
+        assert!(nothing.contains("no file differs"), "{nothing}");
+        assert!(commit_all(&f, &tree, " \n", None).unwrap_err().to_string().contains("empty"));
+    }
+
+    #[test]
+    fn a_repetition_after_a_crash_commits_once() {
+        let (f, tree) = fixture();
+        f.write("a", "1");
+        let parent = head(&f.place).unwrap();
+        let args = args::GitCommit { message: "Add a".into(), paths: None };
+        let first = commit(&f.place, &tree, &args, &parent).unwrap();
+        assert_eq!(commit(&f.place, &tree, &args, &parent).unwrap(), first);
+        assert_eq!(f.git(&f.place.tree(), &["rev-list", "--count", "HEAD"]), "2");
+        let other = args::GitCommit { message: "Other".into(), paths: None };
+        assert!(
+            commit(&f.place, &tree, &other, &parent).unwrap_err().to_string().contains("moved")
+        );
+    }
+
+    #[test]
+    fn nothing_of_the_repositorys_own_runs() {
+        let (f, tree) = fixture();
+        let ran = f.dir.path().join("ran");
+        let script = format!("#!/bin/sh\ntouch {}\ncat\n", ran.display());
+        let run = f.place.tree().join(".git/hooks/run");
+        fs::create_dir_all(run.parent().unwrap()).unwrap();
+        fs::write(&run, script).unwrap();
+        fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).unwrap();
+        for hook in
+            ["pre-commit", "commit-msg", "post-commit", "post-checkout", "reference-transaction"]
+        {
+            fs::copy(&run, f.place.tree().join(".git/hooks").join(hook)).unwrap();
+        }
+        let config = f.place.tree().join(".git/config");
+        let mut text = fs::read_to_string(&config).unwrap();
+        let run = run.display();
+        let hooks = f.place.tree().join(".git/hooks");
+        let _ = write!(
+            text,
+            "[core]\n\tfsmonitor = {run}\n\thooksPath = {}\n[filter \"x\"]\n\tclean = {run}\n\
+             \tsmudge = {run}\n\trequired = true\n[diff \"x\"]\n\ttextconv = {run}\n\
+             \tcommand = {run}\n[commit]\n\tgpgsign = true\n",
+            hooks.display()
+        );
+        fs::write(&config, text).unwrap();
+        f.write(".gitattributes", "* filter=x diff=x\n");
+        f.write("a", "1");
+        commit_all(&f, &tree, "Add a", None).unwrap();
+        super::super::diff(&f.place, &tree, &args::GitDiff { base: None, path: None }).unwrap();
+        prepare(&f.place).unwrap();
+        assert!(!ran.exists());
+    }
+}

@@ -1,0 +1,87 @@
+//! A bare remote with one commit on `main` and on the thread's branch, and a volume to work in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Place;
+use crate::toolbox::protocol::{Author, Hello};
+
+pub struct Fixture {
+    pub dir: tempfile::TempDir,
+    pub place: Place,
+}
+
+impl Fixture {
+    pub fn new() -> Self {
+        super::init();
+        let dir = tempfile::tempdir().unwrap();
+        let work = dir.path().join("work");
+        fs::create_dir_all(&work).unwrap();
+        let remote = dir.path().join("remote.git");
+        let hello = Hello {
+            relay_url: format!("file://{}", remote.display()),
+            branch: "codebutler/t".to_owned(),
+            base_branch: "main".to_owned(),
+            author: Author {
+                name: "CodeButler Coder".into(),
+                email: "coder@codebutler.invalid".into(),
+            },
+            role: "coder".to_owned(),
+        };
+        let fixture = Self { dir, place: Place { work, hello } };
+        fixture.git(fixture.dir.path(), &["init", "-q", "--bare", "-b", "main", "remote.git"]);
+        fixture.git(fixture.dir.path(), &["clone", "-q", "remote.git", "seed"]);
+        let seed = fixture.seed();
+        fixture.git(&seed, &["checkout", "-q", "-b", "main"]);
+        fs::write(seed.join("README"), "hello\n").unwrap();
+        fs::write(seed.join(".gitignore"), "target/\n").unwrap();
+        fixture.git(&seed, &["add", "."]);
+        fixture.git(&seed, &["commit", "-q", "-m", "First"]);
+        fixture.git(&seed, &["push", "-q", "origin", "main", "main:codebutler/t"]);
+        fixture.git(&seed, &["checkout", "-q", "-b", "codebutler/t"]);
+        fixture
+    }
+
+    fn seed(&self) -> PathBuf {
+        self.dir.path().join("seed")
+    }
+
+    /// Someone else pushes to the thread's branch.
+    pub fn commit_elsewhere(&self, path: &str, content: &str) {
+        let seed = self.seed();
+        self.git(&seed, &["pull", "-q", "--rebase", "origin", "codebutler/t"]);
+        fs::write(seed.join(path), content).unwrap();
+        self.git(&seed, &["add", "."]);
+        self.git(&seed, &["commit", "-q", "-m", "Elsewhere"]);
+        self.git(&seed, &["push", "-q", "origin", "HEAD:codebutler/t"]);
+    }
+
+    pub fn file(&self, path: &str) -> String {
+        fs::read_to_string(self.place.tree().join(path)).unwrap()
+    }
+
+    pub fn write(&self, path: &str, content: &str) {
+        let path = self.place.tree().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub fn remote_tip(&self) -> String {
+        self.git(&self.dir.path().join("remote.git"), &["rev-parse", "codebutler/t"])
+    }
+
+    #[allow(clippy::unused_self)]
+    pub fn git(&self, dir: &Path, args: &[&str]) -> String {
+        let out = Command::new("git")
+            .args(["-c", "user.name=Someone", "-c", "user.email=someone@example.org"])
+            .args(args)
+            .current_dir(dir)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null")
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap().trim().to_owned()
+    }
+}

@@ -1,0 +1,124 @@
+//! All Git of a pod, with libgit2, through the relay.
+//!
+//! Commands can write `.git`, so nothing in it is trusted to be more than data: the repository's
+//! own configuration is not used, hooks and external filters do not exist in libgit2, and a
+//! worktree that points elsewhere is refused. Pods of a thread's other roles share the volume: a
+//! lock in it lets one of them at a time change the repository.
+
+mod commit;
+mod history;
+mod libgit;
+mod prepare;
+mod push;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use git2::{
+    AutotagOption, Config, FetchOptions, Oid, RemoteRedirect, Repository, RepositoryOpenFlags,
+};
+
+use super::ToolError;
+use super::protocol::Hello;
+
+pub use commit::commit;
+pub use history::{diff, log};
+pub use libgit::init;
+pub use prepare::prepare;
+pub use push::push;
+
+/// Where Git works and for whom.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The volume's part of the toolbox; the worktree is in `tree/`.
+    pub work: PathBuf,
+    /// Branches, author and remote.
+    pub hello: Hello,
+}
+
+impl From<git2::Error> for ToolError {
+    fn from(error: git2::Error) -> Self {
+        Self::Refused(format!("Git: {}", error.message()))
+    }
+}
+
+impl Place {
+    fn tree(&self) -> PathBuf {
+        self.work.join("tree")
+    }
+
+    /// The worktree's repository, without the configuration that lies in it.
+    fn open(&self) -> Result<Repository, ToolError> {
+        let tree = self.tree();
+        let nothing: [&Path; 0] = [];
+        let repo = Repository::open_ext(&tree, RepositoryOpenFlags::NO_SEARCH, nothing)?;
+        let same = |path: Option<&Path>, expected: &Path| {
+            path.and_then(|path| path.canonicalize().ok()) == expected.canonicalize().ok()
+        };
+        if !same(repo.workdir(), &tree) || !same(Some(repo.path()), &tree.join(".git")) {
+            return Err(ToolError::refused(
+                "this repository's configuration points outside its worktree; undo that first",
+            ));
+        }
+        repo.set_config(&Config::new()?)?;
+        Ok(repo)
+    }
+
+    /// Held while the repository is changed; released when dropped or when the process dies.
+    fn lock(&self) -> Result<File, ToolError> {
+        let path = self.work.join(".git.lock");
+        File::create(&path)
+            .and_then(|file| file.lock().map(|()| file))
+            .map_err(|e| ToolError::Failed(format!("{} can't be locked: {e}", path.display())))
+    }
+
+    fn local(&self) -> String {
+        format!("refs/heads/{}", self.hello.branch)
+    }
+
+    fn remote_branch(&self) -> String {
+        tracking(&self.hello.branch)
+    }
+
+    /// Brings `origin/<branch>` and `origin/<base>` up to date.
+    fn fetch(&self, repo: &Repository) -> Result<(), ToolError> {
+        let mut remote = repo.remote_anonymous(&self.hello.relay_url)?;
+        let mut options = FetchOptions::new();
+        options.download_tags(AutotagOption::None).follow_redirects(RemoteRedirect::None);
+        options.update_fetchhead(false);
+        let spec = |branch: &str| format!("+refs/heads/{branch}:{}", tracking(branch));
+        let specs = [spec(&self.hello.branch), spec(&self.hello.base_branch)];
+        remote.fetch(&specs, Some(&mut options), None)?;
+        Ok(())
+    }
+
+    /// HEAD's commit, if HEAD is on the thread's branch.
+    fn head_on_branch(&self, repo: &Repository) -> Result<Oid, ToolError> {
+        let head = repo.head()?;
+        let branch = &self.hello.branch;
+        if head.name_bytes() != self.local().as_bytes() {
+            return Err(ToolError::refused(format!(
+                "HEAD is on `{}`, not on this thread's branch: go back with `git checkout {branch}`",
+                String::from_utf8_lossy(head.shorthand_bytes())
+            )));
+        }
+        Ok(head.peel_to_commit()?.id())
+    }
+}
+
+/// The commit that HEAD is at.
+pub fn head(place: &Place) -> Result<String, ToolError> {
+    let repo = place.open()?;
+    Ok(place.head_on_branch(&repo)?.to_string())
+}
+
+fn tracking(branch: &str) -> String {
+    format!("refs/remotes/origin/{branch}")
+}
+
+fn short(id: Oid) -> String {
+    id.to_string().chars().take(10).collect()
+}
+
+#[cfg(test)]
+pub(super) mod fixture;

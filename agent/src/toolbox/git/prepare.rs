@@ -1,0 +1,220 @@
+//! The worktree at the start of a run: cloned if it is not there, on the thread's branch, and not
+//! behind the remote unless it holds work.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use git2::build::CheckoutBuilder;
+use git2::{Oid, Repository, RepositoryInitOptions, StatusOptions};
+
+use super::{Place, short, tracking};
+use crate::toolbox::ToolError;
+
+/// A lock file of Git that nobody touched for this long belongs to a process that died.
+const STALE: Duration = Duration::from_secs(5);
+
+/// Clones or updates; says in a line what was done.
+pub fn prepare(place: &Place) -> Result<String, ToolError> {
+    let _lock = place.lock()?;
+    if !place.tree().join(".git").exists() {
+        return clone(place);
+    }
+    remove_stale_locks(&place.tree().join(".git"));
+    let repo = place.open()?;
+    place.fetch(&repo)?;
+    update(place, &repo)
+}
+
+fn clone(place: &Place) -> Result<String, ToolError> {
+    let io = |e: std::io::Error| ToolError::Failed(format!("the worktree can't be made: {e}"));
+    // A clone that was killed leaves a folder like this one.
+    for entry in fs::read_dir(&place.work).map_err(io)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with("tree.new-") {
+            fs::remove_dir_all(entry.path()).map_err(io)?;
+        }
+    }
+    let fresh = place.work.join(format!("tree.new-{:016x}", rand::random::<u64>()));
+    let repo = Repository::init_opts(
+        &fresh,
+        RepositoryInitOptions::new().external_template(false).initial_head(&place.hello.branch),
+    )?;
+    place.fetch(&repo)?;
+    let tip = remote_tip(place, &repo)?;
+    // For `git` on the command line; the toolbox itself does not read it.
+    repo.remote("origin", &place.hello.relay_url)?;
+    let mut config = repo.config()?;
+    config.set_str(&format!("branch.{}.remote", place.hello.branch), "origin")?;
+    config.set_str(&format!("branch.{}.merge", place.hello.branch), &place.local())?;
+    repo.reference(&place.local(), tip, false, "thread's branch")?;
+    repo.checkout_head(Some(CheckoutBuilder::new().force()))?;
+    drop(config);
+    drop(repo);
+    fs::rename(&fresh, place.tree()).map_err(io)?;
+    Ok(format!("cloned {} at {}", place.hello.branch, short(tip)))
+}
+
+fn remote_tip(place: &Place, repo: &Repository) -> Result<Oid, ToolError> {
+    repo.refname_to_id(&place.remote_branch()).map_err(|_| {
+        ToolError::refused(format!("the remote has no branch `{}`", place.hello.branch))
+    })
+}
+
+fn update(place: &Place, repo: &Repository) -> Result<String, ToolError> {
+    let branch = &place.hello.branch;
+    let tip = remote_tip(place, repo)?;
+    let clean = is_clean(repo)?;
+    let on_branch = repo.head().is_ok_and(|head| head.name_bytes() == place.local().as_bytes());
+    if !on_branch {
+        if !clean {
+            return Ok(format!("left as it is: uncommitted work, and HEAD is not on {branch}"));
+        }
+        if repo.refname_to_id(&place.local()).is_err() {
+            repo.reference(&place.local(), tip, false, "thread's branch")?;
+        }
+        let target = repo.find_reference(&place.local())?.peel_to_commit()?;
+        repo.checkout_tree(target.as_object(), Some(CheckoutBuilder::new().safe()))?;
+        repo.set_head(&place.local())?;
+    }
+    let own = place.head_on_branch(repo)?;
+    if own == tip || !repo.graph_descendant_of(tip, own)? {
+        return Ok(format!("{branch} is at {}", short(own)));
+    }
+    let target = repo.find_commit(tip)?;
+    // The second case is a fast-forward that was killed after its files were there.
+    if !clean && !same_as(repo, &target)? {
+        return Ok(format!("left as it is: uncommitted work on {}", short(own)));
+    }
+    match repo.checkout_tree(target.as_object(), Some(CheckoutBuilder::new().safe())) {
+        Ok(()) => {
+            repo.reference(&place.local(), tip, true, "fast-forward to the remote")?;
+            Ok(format!("{branch} moved on to {}", short(tip)))
+        }
+        Err(error) => Ok(format!("left as it is: {}", error.message())),
+    }
+}
+
+/// Whether no tracked file differs from HEAD. Files that Git does not know don't count.
+pub(super) fn is_clean(repo: &Repository) -> Result<bool, ToolError> {
+    let mut options = StatusOptions::new();
+    options.include_untracked(false).include_ignored(false);
+    Ok(repo.statuses(Some(&mut options))?.is_empty())
+}
+
+fn same_as(repo: &Repository, commit: &git2::Commit<'_>) -> Result<bool, ToolError> {
+    let diff = repo.diff_tree_to_workdir(Some(&commit.tree()?), None)?;
+    Ok(diff.deltas().len() == 0)
+}
+
+/// Removes what a killed Git operation left locked. A lock in use is waited for: it moves on.
+fn remove_stale_locks(git: &Path) {
+    for name in ["index.lock", "HEAD.lock", "config.lock", "packed-refs.lock"] {
+        let path = git.join(name);
+        let deadline = Instant::now() + STALE;
+        while path.exists() {
+            let age =
+                path.metadata().and_then(|m| m.modified()).ok().and_then(|t| t.elapsed().ok());
+            if age.is_some_and(|age| age > STALE) || Instant::now() > deadline {
+                tracing::warn!(name, "removing a lock that a killed Git operation left");
+                let _ = fs::remove_file(&path);
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    // Branch locks sit beside the branch, at any depth.
+    remove_lock_files(&git.join("refs"));
+}
+
+fn remove_lock_files(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_lock_files(&path);
+        } else if path.extension().is_some_and(|extension| extension == "lock") {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// The point where the thread's branch left the base branch.
+pub(super) fn fork_point(place: &Place, repo: &Repository) -> Result<Oid, ToolError> {
+    let base = repo.refname_to_id(&tracking(&place.hello.base_branch))?;
+    let head = repo.head()?.peel_to_commit()?.id();
+    Ok(repo.merge_base(base, head)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::*;
+
+    #[test]
+    fn a_clone_is_on_the_branch_and_a_second_role_finds_it() {
+        let f = Fixture::new();
+        fs::create_dir(f.place.work.join("tree.new-dead")).unwrap();
+        assert!(prepare(&f.place).unwrap().starts_with("cloned codebutler/t at "));
+        assert_eq!(f.file("README"), "hello\n");
+        assert!(!f.place.work.join("tree.new-dead").exists());
+        assert!(prepare(&f.place).unwrap().starts_with("codebutler/t is at "));
+        assert_eq!(f.git(&f.place.tree(), &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+        assert_eq!(
+            f.git(&f.place.tree(), &["rev-parse", "--abbrev-ref", "@{u}"]),
+            "origin/codebutler/t"
+        );
+    }
+
+    #[test]
+    fn a_clean_tree_moves_on_and_a_dirty_one_is_left_alone() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        f.commit_elsewhere("README", "second\n");
+        assert!(prepare(&f.place).unwrap().contains("moved on"));
+        assert_eq!(f.file("README"), "second\n");
+        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+
+        f.write("README", "mine\n");
+        f.commit_elsewhere("README", "third\n");
+        assert!(prepare(&f.place).unwrap().contains("uncommitted work"));
+        assert_eq!(f.file("README"), "mine\n");
+
+        // As if killed between files and branch.
+        f.write("README", "third\n");
+        assert!(prepare(&f.place).unwrap().contains("moved on"));
+        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+    }
+
+    #[test]
+    fn an_untracked_file_in_the_way_is_not_overwritten() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        f.write("new.txt", "mine\n");
+        f.commit_elsewhere("new.txt", "theirs\n");
+        assert!(prepare(&f.place).unwrap().contains("left as it is"));
+        assert_eq!(f.file("new.txt"), "mine\n");
+    }
+
+    #[test]
+    fn a_missing_branch_and_a_dead_lock_are_dealt_with() {
+        let mut f = Fixture::new();
+        prepare(&f.place).unwrap();
+        let lock = f.place.tree().join(".git/refs/heads/codebutler/t.lock");
+        fs::write(&lock, "").unwrap();
+        prepare(&f.place).unwrap();
+        assert!(!lock.exists());
+        f.place.hello.branch = "codebutler/nothing".to_owned();
+        let refused = prepare(&f.place).unwrap_err().to_string();
+        assert!(refused.contains("no branch `codebutler/nothing`"), "{refused}");
+    }
+
+    #[test]
+    fn a_repository_that_points_elsewhere_is_refused() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        let outside = f.place.work.join("outside");
+        fs::create_dir(&outside).unwrap();
+        f.git(&f.place.tree(), &["config", "core.worktree", outside.to_str().unwrap()]);
+        assert!(prepare(&f.place).unwrap_err().to_string().contains("outside"));
+    }
+}

@@ -1,0 +1,191 @@
+//! GitPush: the thread's branch, to the remote behind the relay.
+
+use std::cell::RefCell;
+
+use git2::build::CheckoutBuilder;
+use git2::{
+    Oid, PushOptions, RebaseOptions, RemoteCallbacks, RemoteRedirect, Repository, Signature,
+};
+
+use super::prepare::is_clean;
+use super::{Place, short};
+use crate::text::clip;
+use crate::toolbox::ToolError;
+
+/// Characters of what the remote says beside a refusal.
+const MAX_SAID: usize = 600;
+
+/// Pushes HEAD to the thread's branch. A repetition finds the branch up to date.
+pub fn push(place: &Place) -> Result<String, ToolError> {
+    let _lock = place.lock()?;
+    let repo = place.open()?;
+    place.fetch(&repo)?;
+    let branch = &place.hello.branch;
+    let mut own = place.head_on_branch(&repo)?;
+    let remote = repo.refname_to_id(&place.remote_branch()).ok();
+    let mut rebased = "";
+    if let Some(remote) = remote {
+        if remote == own {
+            return Ok(format!("`{branch}` is up to date on the remote at {}", short(own)));
+        }
+        if repo.graph_descendant_of(remote, own)? {
+            return Ok(format!(
+                "nothing to push: the remote's `{branch}` is ahead, at {}",
+                short(remote)
+            ));
+        }
+        if !repo.graph_descendant_of(own, remote)? {
+            own = rebase(place, &repo, remote)?;
+            rebased = ", rebased onto what others had pushed";
+        }
+    }
+    send(place, &repo)?;
+    repo.reference(&place.remote_branch(), own, true, "pushed")?;
+    Ok(format!("Pushed `{branch}` at {}{rebased}", short(own)))
+}
+
+fn send(place: &Place, repo: &Repository) -> Result<(), ToolError> {
+    let refused = RefCell::new(None);
+    let said = RefCell::new(Vec::new());
+    let mut callbacks = RemoteCallbacks::new();
+    callbacks.sideband_progress(|text| {
+        said.borrow_mut().extend_from_slice(text);
+        true
+    });
+    callbacks.push_update_reference(|_, status| {
+        if let Some(status) = status {
+            *refused.borrow_mut() = Some(status.to_owned());
+        }
+        Ok(())
+    });
+    let mut options = PushOptions::new();
+    options.remote_callbacks(callbacks).follow_redirects(RemoteRedirect::None);
+    let own = place.local();
+    let mut remote = repo.remote_anonymous(&place.hello.relay_url)?;
+    let sent = remote.push(&[format!("{own}:{own}")], Some(&mut options));
+    drop(options);
+    let branch = &place.hello.branch;
+    sent.map_err(|e| {
+        ToolError::refused(format!("the push of `{branch}` failed: {}", e.message()))
+    })?;
+    match refused.into_inner() {
+        None => Ok(()),
+        Some(why) => {
+            let said = said.into_inner();
+            let said = clip(String::from_utf8_lossy(&said).trim(), MAX_SAID);
+            let more = if said.is_empty() { said } else { format!(". {said}") };
+            Err(ToolError::refused(format!("the push of `{branch}` was refused: {why}{more}")))
+        }
+    }
+}
+
+/// Puts the own commits on top of `remote`.
+fn rebase(place: &Place, repo: &Repository, remote: Oid) -> Result<Oid, ToolError> {
+    let branch = &place.hello.branch;
+    if !is_clean(repo)? {
+        return Err(ToolError::refused(format!(
+            "the remote's `{branch}` has commits that you don't have: commit your changes, then push \
+             again, and they are put on top"
+        )));
+    }
+    let upstream = repo.find_annotated_commit(remote)?;
+    let signature = Signature::now(&place.hello.author.name, &place.hello.author.email)?;
+    let mut checkout = CheckoutBuilder::new();
+    checkout.safe();
+    let mut options = RebaseOptions::new();
+    options.checkout_options(checkout);
+    let mut rebase = repo.rebase(None, Some(&upstream), None, Some(&mut options))?;
+    let outcome = (|| {
+        while let Some(step) = rebase.next() {
+            step?;
+            match rebase.commit(None, &signature, None) {
+                Ok(_) => {}
+                // The remote has this change already.
+                Err(e) if e.code() == git2::ErrorCode::Applied => {}
+                Err(e) => return Err(e),
+            }
+        }
+        rebase.finish(Some(&signature))
+    })();
+    if let Err(error) = outcome {
+        rebase.abort()?;
+        return Err(ToolError::refused(format!(
+            "the remote's `{branch}` has commits that conflict with yours ({}). Nothing was changed. \
+             Resolve it with `git rebase origin/{branch}` in Bash, then push again",
+            error.message()
+        )));
+    }
+    place.head_on_branch(repo)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::super::{commit, head, prepare};
+    use super::*;
+    use crate::toolbox::paths::Tree;
+    use crate::tools::args;
+
+    fn fixture() -> Fixture {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        f
+    }
+
+    fn commit_file(f: &Fixture, path: &str, content: &str) -> String {
+        f.write(path, content);
+        let args = args::GitCommit { message: format!("Change {path}"), paths: None };
+        let tree = Tree::open(&f.place.tree()).unwrap();
+        commit(&f.place, &tree, &args, &head(&f.place).unwrap()).unwrap();
+        head(&f.place).unwrap()
+    }
+
+    #[test]
+    fn a_push_moves_the_branch_once() {
+        let f = fixture();
+        assert!(push(&f.place).unwrap().contains("up to date"));
+        let own = commit_file(&f, "a", "1");
+        assert!(push(&f.place).unwrap().starts_with("Pushed `codebutler/t` at "));
+        assert_eq!(f.remote_tip(), own);
+        assert!(push(&f.place).unwrap().contains("up to date"));
+        f.commit_elsewhere("b", "2");
+        assert!(push(&f.place).unwrap().contains("ahead"));
+    }
+
+    #[test]
+    fn others_commits_are_kept_below() {
+        let f = fixture();
+        f.commit_elsewhere("b", "2");
+        commit_file(&f, "a", "1");
+        f.write("README", "dirty\n");
+        assert!(push(&f.place).unwrap_err().to_string().contains("commit your changes"));
+        f.write("README", "hello\n");
+        let said = push(&f.place).unwrap();
+        assert!(said.contains("rebased"), "{said}");
+        assert_eq!(f.remote_tip(), head(&f.place).unwrap());
+        assert_eq!((f.file("a"), f.file("b")), ("1".to_owned(), "2".to_owned()));
+        let log = f.git(&f.place.tree(), &["log", "--format=%an: %s"]);
+        assert_eq!(log, "CodeButler Coder: Change a\nSomeone: Elsewhere\nSomeone: First");
+    }
+
+    #[test]
+    fn a_conflict_changes_nothing() {
+        let f = fixture();
+        f.commit_elsewhere("README", "theirs\n");
+        let own = commit_file(&f, "README", "mine\n");
+        let refused = push(&f.place).unwrap_err().to_string();
+        assert!(refused.contains("git rebase origin/codebutler/t"), "{refused}");
+        assert_eq!(head(&f.place).unwrap(), own);
+        assert_eq!(f.file("README"), "mine\n");
+        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+    }
+
+    #[test]
+    fn a_remote_that_is_gone_is_said_so() {
+        let f = fixture();
+        commit_file(&f, "a", "1");
+        let mut place = f.place.clone();
+        place.hello.relay_url = format!("file://{}/gone.git", f.dir.path().display());
+        assert!(push(&place).unwrap_err().to_string().starts_with("Git: "));
+    }
+}

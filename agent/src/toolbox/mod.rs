@@ -1,0 +1,114 @@
+//! The toolbox container: every file access, all Git and every command of a role, in an image of
+//! the user's choice. It holds no token and no secret, so that a command which takes it over gains
+//! nothing that it did not have.
+//!
+//! The agent asks over a Unix socket ([`protocol`]); [`client`] is the agent's end, the rest runs
+//! in the toolbox.
+
+pub mod client;
+mod command;
+mod files;
+mod git;
+mod paths;
+mod processes;
+pub mod protocol;
+mod search;
+mod server;
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::ToolboxArgs;
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// For the model: what is wrong and what to do instead.
+    #[error("{0}")]
+    Refused(String),
+    /// Not the model's business: the worktree or the disk is not usable.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl ToolError {
+    fn refused(text: impl Into<String>) -> Self {
+        Self::Refused(text.into())
+    }
+}
+
+/// Why the toolbox could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The socket can't be made.
+    #[error("can't listen on {path}")]
+    Listen {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The volume or HOME can't be written.
+    #[error("can't make the folder {path}")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The system refused something that always works.
+    #[error("can't set up the process")]
+    Process(#[source] io::Error),
+}
+
+/// Waits for the one connection, serves it, and returns when it ends or on SIGTERM. No command
+/// survives.
+pub async fn run(args: &ToolboxArgs) -> Result<(), StartError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(StartError::Process)?;
+    // Orphans of commands become children of this process, where they are found and killed.
+    nix::sys::prctl::set_child_subreaper(true).map_err(|e| StartError::Process(e.into()))?;
+    git::init();
+    let environment = command::Environment::inherit(&args.work_dir);
+    for folder in environment.folders() {
+        make_folder(&folder)?;
+    }
+    make_folder(&args.work_dir)?;
+    let stream = tokio::select! {
+        stream = accept_one(&args.socket) => stream?,
+        _ = terminate.recv() => return Ok(()),
+    };
+    tracing::info!("connected");
+    tokio::select! {
+        () = server::serve(stream, &args.work_dir, environment) => tracing::info!("connection closed"),
+        _ = terminate.recv() => tracing::info!("told to stop"),
+    }
+    processes::kill_descendants().await;
+    Ok(())
+}
+
+fn make_folder(path: &Path) -> Result<(), StartError> {
+    fs::create_dir_all(path).map_err(|source| StartError::Folder { path: path.to_owned(), source })
+}
+
+/// Before any command runs, the socket is gone: nothing in the pod can connect a second time.
+async fn accept_one(path: &Path) -> Result<UnixStream, StartError> {
+    let fail = |source| StartError::Listen { path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        make_folder(folder)?;
+    }
+    // Left by an earlier toolbox container of this pod.
+    let _ = fs::remove_file(path);
+    let listener = UnixListener::bind(path).map_err(fail)?;
+    // The containers may run as different users; only they mount this folder.
+    fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(fail)?;
+    let (stream, _) = listener.accept().await.map_err(fail)?;
+    fs::remove_file(path).map_err(fail)?;
+    Ok(stream)
+}

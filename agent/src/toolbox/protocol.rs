@@ -1,0 +1,137 @@
+//! What agent and toolbox say to each other: length-delimited JSON frames over one Unix socket.
+//! Requests carry ids and are answered in any order.
+
+use serde::{Deserialize, Serialize};
+use tokio_util::codec::LengthDelimitedCodec;
+
+use crate::tools::args;
+
+/// Longest frame, in bytes, either way.
+pub const MAX_FRAME: usize = 8 * 1024 * 1024;
+
+/// The framing that both sides use.
+pub fn codec() -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder().max_frame_length(MAX_FRAME).new_codec()
+}
+
+/// Agent → toolbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Frame {
+    /// Chosen by the agent, unique on the connection.
+    pub id: u64,
+    /// What to do.
+    pub request: Request,
+}
+
+/// Toolbox → agent.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Answer {
+    /// Of the request.
+    pub id: u64,
+    /// What came of it.
+    pub reply: Reply,
+}
+
+/// What the toolbox can be asked for. Everything but [`Request::Bash`] may be repeated after a
+/// crash of either side.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// First on the connection.
+    Hello(Hello),
+    /// Clone or fetch, and get on the thread's branch. → [`Reply::Text`]: what was done.
+    Prepare,
+    /// A file of the repository's own `.codebutler/`. → [`Reply::Guide`]
+    Guide {
+        /// Its name, without folder.
+        file: String,
+    },
+    /// The commit that HEAD is at. → [`Reply::Text`]
+    Head,
+    /// → [`Reply::Text`], as all below unless said otherwise.
+    Read(args::Read),
+    /// Writes a whole file.
+    Write(args::Write),
+    /// Checks an edit without doing it. → [`Reply::Plan`]
+    PlanEdit(args::Edit),
+    /// Does an edit that was planned; one that is done already is fine.
+    Edit {
+        /// The edit.
+        edit: args::Edit,
+        /// What [`Request::PlanEdit`] said.
+        plan: EditPlan,
+    },
+    /// Runs a command.
+    Bash(args::Bash),
+    /// Searches file contents.
+    Grep(args::Grep),
+    /// Finds files by name.
+    Glob(args::Glob),
+    /// History.
+    GitLog(args::GitLog),
+    /// Changes.
+    GitDiff(args::GitDiff),
+    /// Commits on top of `parent`; a commit with this message that is already there is fine.
+    GitCommit {
+        /// What to commit.
+        commit: args::GitCommit,
+        /// What [`Request::Head`] said before.
+        parent: String,
+    },
+    /// Pushes the thread's branch.
+    GitPush,
+    /// Stop working on another request. Not answered.
+    Cancel {
+        /// Its id.
+        id: u64,
+    },
+}
+
+/// What the toolbox has to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// The relay, as a Git remote.
+    pub relay_url: String,
+    /// The thread's branch.
+    pub branch: String,
+    /// The branch it came from.
+    pub base_branch: String,
+    /// Author of commits.
+    pub author: Author,
+    /// The role that works here now.
+    pub role: String,
+}
+
+/// Author and committer of commits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Author {
+    /// Such as `CodeButler Coder`.
+    pub name: String,
+    /// Not meant to be written to.
+    pub email: String,
+}
+
+/// SHA-256 of a file before and after an edit, in hex: enough to know later whether it was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EditPlan {
+    /// Before.
+    pub before: String,
+    /// After.
+    pub after: String,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// It worked.
+    Text(String),
+    /// The file, if the repository has it.
+    Guide(Option<String>),
+    /// The edit can be done.
+    Plan(EditPlan),
+    /// It did not work; the model is told why.
+    Refused(String),
+    /// The toolbox itself can't go on with this (no worktree, no disk).
+    Failed(String),
+}

@@ -1,0 +1,197 @@
+//! Answers the agent's requests, any number at a time.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures::{SinkExt as _, StreamExt as _};
+use tokio::net::UnixStream;
+use tokio::sync::{OwnedMutexGuard, mpsc};
+use tokio::task::AbortHandle;
+use tokio_util::codec::Framed;
+
+use super::command::{self, Environment};
+use super::files::{self, Seen};
+use super::git::{self, Place};
+use super::paths::Tree;
+use super::processes::kill_descendants;
+use super::protocol::{Answer, Frame, Hello, Reply, Request, codec};
+use super::{ToolError, search};
+use crate::text::clip;
+
+/// Largest file of `.codebutler/` that is handed out, in characters.
+const MAX_GUIDE: usize = 64 * 1024;
+
+/// Serves until the connection ends.
+pub async fn serve(stream: UnixStream, work: &Path, environment: Environment) {
+    let mut frames = Framed::new(stream, codec());
+    let toolbox = Arc::new(Toolbox::new(work, environment));
+    let (answers, mut answered) = mpsc::channel::<Answer>(64);
+    let mut running = HashMap::<u64, AbortHandle>::new();
+    loop {
+        tokio::select! {
+            frame = frames.next() => {
+                let Some(Ok(frame)) = frame else { break };
+                let Ok(Frame { id, request }) = serde_json::from_slice::<Frame>(&frame) else {
+                    tracing::error!("not a frame of this protocol");
+                    break;
+                };
+                if let Request::Cancel { id } = request {
+                    if let Some(handle) = running.remove(&id) {
+                        handle.abort();
+                    }
+                    continue;
+                }
+                let (toolbox, answers) = (toolbox.clone(), answers.clone());
+                let task = tokio::spawn(async move {
+                    let reply = toolbox.answer(request).await;
+                    let _ = answers.send(Answer { id, reply }).await;
+                });
+                running.insert(id, task.abort_handle());
+            }
+            Some(answer) = answered.recv() => {
+                running.remove(&answer.id);
+                let bytes = serde_json::to_vec(&answer).unwrap_or_default();
+                if frames.send(Bytes::from(bytes)).await.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    for task in running.into_values() {
+        task.abort();
+    }
+}
+
+struct Toolbox {
+    work: PathBuf,
+    environment: Environment,
+    hello: Mutex<Option<Hello>>,
+    seen: Arc<Seen>,
+    /// One command at a time: what it leaves behind can be told from anything else only so.
+    command: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Toolbox {
+    fn new(work: &Path, environment: Environment) -> Self {
+        Self {
+            work: work.to_owned(),
+            environment,
+            hello: Mutex::default(),
+            seen: Arc::default(),
+            command: Arc::default(),
+        }
+    }
+
+    async fn answer(&self, request: Request) -> Reply {
+        match self.dispatch(request).await {
+            Ok(reply) => reply,
+            Err(ToolError::Refused(why)) => Reply::Refused(why),
+            Err(ToolError::Failed(why)) => Reply::Failed(why),
+        }
+    }
+
+    async fn dispatch(&self, request: Request) -> Result<Reply, ToolError> {
+        let (seen, scratch) = (self.seen.clone(), self.work.join(".scratch"));
+        match request {
+            Request::Hello(hello) => {
+                std::fs::create_dir_all(&scratch)
+                    .map_err(|e| ToolError::Failed(format!("the volume can't be written: {e}")))?;
+                *self.hello.lock().unwrap_or_else(PoisonError::into_inner) = Some(hello);
+                Ok(Reply::Text(String::new()))
+            }
+            Request::Prepare => {
+                let place = self.place()?;
+                blocking(move || git::prepare(&place)).await.map(Reply::Text)
+            }
+            Request::Guide { file } => {
+                let tree = self.tree()?;
+                blocking(move || guide(&tree, &file)).await.map(Reply::Guide)
+            }
+            Request::PlanEdit(edit) => {
+                let tree = self.tree()?;
+                blocking(move || files::plan_edit(&tree, &seen, &edit)).await.map(Reply::Plan)
+            }
+            Request::Bash(args) => {
+                let tree = self.tree()?;
+                let _turn = Turn(Some(self.command.clone().lock_owned().await));
+                command::bash(tree.root(), &self.environment, &args).await.map(Reply::Text)
+            }
+            Request::Cancel { .. } => Ok(Reply::Text(String::new())),
+            request => {
+                let (tree, place) = (self.tree()?, self.place()?);
+                blocking(move || work(&tree, &place, &seen, &scratch, request))
+                    .await
+                    .map(Reply::Text)
+            }
+        }
+    }
+
+    fn tree(&self) -> Result<Tree, ToolError> {
+        Tree::open(&self.work.join("tree"))
+    }
+
+    fn place(&self) -> Result<Place, ToolError> {
+        let hello = self.hello.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let hello = hello.ok_or_else(|| ToolError::Failed("no hello yet".to_owned()))?;
+        Ok(Place { work: self.work.clone(), hello })
+    }
+}
+
+/// The right to run a command. Given on only when nothing of the last one is left, also when that
+/// was cancelled.
+struct Turn(Option<OwnedMutexGuard<()>>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let turn = self.0.take();
+        tokio::spawn(async move {
+            kill_descendants().await;
+            drop(turn);
+        });
+    }
+}
+
+/// The requests that are answered with text, by code that blocks.
+fn work(
+    tree: &Tree,
+    place: &Place,
+    seen: &Seen,
+    scratch: &Path,
+    request: Request,
+) -> Result<String, ToolError> {
+    match request {
+        Request::Read(args) => files::read(tree, seen, &args),
+        Request::Write(args) => files::write(tree, seen, scratch, &args),
+        Request::Edit { edit, plan } => files::edit(tree, seen, scratch, &edit, &plan),
+        Request::Grep(args) => search::grep(tree, &args),
+        Request::Glob(args) => search::find(tree, &args),
+        Request::Head => git::head(place),
+        Request::GitLog(args) => git::log(place, tree, &args),
+        Request::GitDiff(args) => git::diff(place, tree, &args),
+        Request::GitCommit { commit, parent } => git::commit(place, tree, &commit, &parent),
+        Request::GitPush => git::push(place),
+        other => Err(ToolError::Failed(format!(
+            "not answered with text: {}",
+            clip(&format!("{other:?}"), 60)
+        ))),
+    }
+}
+
+fn guide(tree: &Tree, file: &str) -> Result<Option<String>, ToolError> {
+    let at = tree.locate(&format!(".codebutler/{file}"))?;
+    match std::fs::read_to_string(&at.full) {
+        Ok(text) => Ok(Some(clip(&text, MAX_GUIDE))),
+        Err(_) => Ok(None),
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(_) => Err(ToolError::Failed("the toolbox broke while it worked on this".to_owned())),
+    }
+}

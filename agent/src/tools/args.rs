@@ -1,0 +1,170 @@
+//! What each tool takes. These structs are the JSON schemas that the model sees, what its arguments
+//! are parsed into, and what travels to the toolbox.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `Read`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Read {
+    /// File, relative to the root of the worktree.
+    pub path: String,
+    /// First line to show, counted from 1.
+    #[serde(default)]
+    pub offset: Option<u32>,
+    /// Number of lines to show; 2000 if absent.
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+/// `Write`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Write {
+    /// File, relative to the root of the worktree. Folders are created.
+    pub path: String,
+    /// The whole new content.
+    pub content: String,
+}
+
+/// `Edit`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Edit {
+    /// File, relative to the root of the worktree. You must have read it before.
+    pub path: String,
+    /// Replacements, applied one after the other; all or none.
+    pub edits: Vec<Replacement>,
+}
+
+/// One replacement.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Replacement {
+    /// Text that occurs exactly once, with its exact whitespace and without line numbers.
+    pub old: String,
+    /// What stands there afterwards.
+    pub new: String,
+}
+
+/// `Bash`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bash {
+    /// Passed to `bash -c` in the root of the worktree.
+    pub command: String,
+    /// Seconds until it is killed; 120 if absent, 600 at most.
+    #[serde(default)]
+    pub timeout: Option<u32>,
+}
+
+/// `Grep`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Grep {
+    /// Regular expression (Rust syntax), matched line by line.
+    pub pattern: String,
+    /// File or folder to search; the whole worktree if absent.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Only files that match this glob, such as `*.rs` or `src/**/*.ts`.
+    #[serde(default)]
+    pub glob: Option<String>,
+}
+
+/// `Glob`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Glob {
+    /// Glob such as `**/*.rs`; without a slash it matches names in every folder.
+    pub pattern: String,
+    /// Folder to look in; the whole worktree if absent.
+    #[serde(default)]
+    pub path: Option<String>,
+}
+
+/// `GitLog`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GitLog {
+    /// Number of commits; 20 if absent, 200 at most.
+    #[serde(default)]
+    pub limit: Option<u32>,
+    /// Only commits that changed this file or folder.
+    #[serde(default)]
+    pub path: Option<String>,
+}
+
+/// `GitDiff`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GitDiff {
+    /// Commit or branch to compare the worktree with; by default the point where the thread's
+    /// branch left the base branch.
+    #[serde(default)]
+    pub base: Option<String>,
+    /// Only this file or folder.
+    #[serde(default)]
+    pub path: Option<String>,
+}
+
+/// `GitCommit`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GitCommit {
+    /// Commit message: a short imperative subject, then why.
+    pub message: String,
+    /// Files and folders to commit; everything that changed if absent.
+    #[serde(default)]
+    pub paths: Option<Vec<String>>,
+}
+
+/// Tools without arguments.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+/// `GHCreatePR`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GhCreatePr {
+    /// One line.
+    pub title: String,
+    /// Markdown: what changed, why, and how it was tested.
+    pub body: String,
+}
+
+/// `SendMessage`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SendMessage {
+    /// Markdown. Start a line with `@codebutler.<role>` to hand over to that role.
+    pub message: String,
+    /// End your run after this and be woken by the answer. Default: only when you ask for a
+    /// decision.
+    #[serde(default)]
+    pub wait_for_reply: Option<bool>,
+    /// Ask the user to decide with buttons: `plan` when the message is a plan to approve, `merge`
+    /// when the work is done and may be merged.
+    #[serde(default)]
+    pub decision: Option<DecisionKind>,
+}
+
+/// What a user is asked to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DecisionKind {
+    /// The message is a plan.
+    Plan,
+    /// The work is done.
+    Merge,
+}
+
+/// `CloseThread`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CloseThread {
+    /// Markdown: what was done. Becomes the description of the pull request.
+    pub summary: String,
+}

@@ -1,0 +1,260 @@
+//! The tools. Each is one object: what the model is told of it, its risk, and what it does. The loop
+//! knows no tool by name.
+
+pub mod args;
+mod schema;
+mod thread;
+mod workspace;
+
+use async_trait::async_trait;
+use codebutler_crds::wire::ErrorCode;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::gateway::{Gateway, GatewayError};
+use crate::relay::Relay;
+use crate::text::clip;
+use crate::toolbox::client::{Toolbox, ToolboxError};
+use crate::transcript::ResultKind;
+
+/// What tools work with.
+#[derive(Clone)]
+pub struct Context {
+    /// Slack, GitHub, and the thread's state.
+    pub gateway: Gateway,
+    /// The worktree.
+    pub toolbox: Toolbox,
+    /// For what the gateway said to Git.
+    pub relay: Relay,
+}
+
+/// What a call can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Risk {
+    /// Nothing: calls run side by side and may be repeated.
+    Reads,
+    /// Something in the worktree.
+    Changes,
+    /// Something that other people see.
+    Speaks,
+}
+
+/// One call that is about to be carried out.
+#[derive(Clone, Debug)]
+pub struct Call<'a> {
+    /// What [`Tool::key`] said when the call was recorded.
+    pub key: &'a str,
+    /// It may have been carried out before a crash.
+    pub again: bool,
+}
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// For the model.
+    pub text: String,
+    /// For the run.
+    pub kind: ResultKind,
+}
+
+impl Done {
+    fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), kind: ResultKind::Plain }
+    }
+}
+
+/// Why a call came to nothing. Each kind has one reader.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// For the model: what to do instead.
+    #[error("{0}")]
+    Respond(String),
+    /// For the model: the call itself is wrong. Three such turns in a row end the run.
+    #[error("{0}")]
+    Fault(String),
+    /// For the thread: the run can't go on.
+    #[error("{0}")]
+    Stop(String),
+    /// The thread is closed.
+    #[error("the thread is closed")]
+    Closed,
+    /// For the log: this process can't go on; its successor may.
+    #[error("the gateway failed")]
+    Gateway(#[source] GatewayError),
+    /// For the log: this process can't go on; its successor may.
+    #[error("the toolbox failed")]
+    Toolbox(#[source] ToolboxError),
+}
+
+impl From<GatewayError> for Failure {
+    fn from(error: GatewayError) -> Self {
+        match error {
+            GatewayError::Refused { code: ErrorCode::ThreadClosed, .. } => Self::Closed,
+            GatewayError::Refused {
+                code:
+                    ErrorCode::Forbidden
+                    | ErrorCode::NeedsApproval
+                    | ErrorCode::InvalidRequest
+                    | ErrorCode::Upstream,
+                message,
+            } => Self::Respond(message),
+            GatewayError::Unexpected { .. } => Self::Respond(error.to_string()),
+            other => Self::Gateway(other),
+        }
+    }
+}
+
+impl From<ToolboxError> for Failure {
+    fn from(error: ToolboxError) -> Self {
+        match error {
+            ToolboxError::TooLarge => {
+                Self::Respond("that is too much at once: do it in parts".to_owned())
+            }
+            other => Self::Toolbox(other),
+        }
+    }
+}
+
+/// A tool, as the loop sees it.
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+    /// What the model is told, in OpenAI's form.
+    fn spec(&self) -> Value;
+    /// What a call can do.
+    fn risk(&self) -> Risk;
+    /// By which the effect of a call is found again. Recorded before [`Tool::call`]; `proposed` is
+    /// unique to the call.
+    async fn key(&self, cx: &Context, arguments: &str, proposed: &str) -> Result<String, Failure>;
+    /// Carries it out.
+    async fn call(&self, cx: &Context, arguments: &str, call: Call<'_>) -> Result<Done, Failure>;
+}
+
+/// A tool, as it is written.
+#[async_trait]
+trait Handler: Send + Sync + 'static {
+    type Args: DeserializeOwned + JsonSchema + Send + Sync;
+    const NAME: &'static str;
+    const DESCRIPTION: &'static str;
+    const RISK: Risk;
+
+    async fn key(
+        &self,
+        _cx: &Context,
+        _args: &Self::Args,
+        proposed: &str,
+    ) -> Result<String, Failure> {
+        Ok(proposed.to_owned())
+    }
+
+    async fn call(&self, cx: &Context, args: Self::Args, call: Call<'_>) -> Result<Done, Failure>;
+}
+
+#[async_trait]
+impl<H: Handler> Tool for H {
+    fn name(&self) -> &'static str {
+        H::NAME
+    }
+
+    fn spec(&self) -> Value {
+        json!({
+            "type": "function",
+            "function": {
+                "name": H::NAME,
+                "description": H::DESCRIPTION,
+                "parameters": schema::of::<H::Args>(),
+            },
+        })
+    }
+
+    fn risk(&self) -> Risk {
+        H::RISK
+    }
+
+    async fn key(&self, cx: &Context, arguments: &str, proposed: &str) -> Result<String, Failure> {
+        Handler::key(self, cx, &parse::<H>(arguments)?, proposed).await
+    }
+
+    async fn call(&self, cx: &Context, arguments: &str, call: Call<'_>) -> Result<Done, Failure> {
+        Handler::call(self, cx, parse::<H>(arguments)?, call).await
+    }
+}
+
+fn parse<H: Handler>(arguments: &str) -> Result<H::Args, Failure> {
+    serde_json::from_str(arguments).map_err(|error| {
+        let what = if error.is_data() { "do not fit its schema" } else { "are not valid JSON" };
+        Failure::Fault(format!("the arguments of {} {what}: {error}", H::NAME))
+    })
+}
+
+/// The tools that a role has.
+pub struct Tools(Vec<Box<dyn Tool>>);
+
+impl Tools {
+    /// Those of all tools that `names` names.
+    pub fn new(names: &[String]) -> Self {
+        let all = workspace::all().into_iter().chain(thread::all());
+        let tools: Vec<_> =
+            all.filter(|tool| names.iter().any(|name| name == tool.name())).collect();
+        for name in
+            names.iter().filter(|name| !tools.iter().any(|tool| tool.name() == name.as_str()))
+        {
+            tracing::warn!(name, "the role has a tool that does not exist");
+        }
+        Self(tools)
+    }
+
+    /// What the model is offered.
+    pub fn specs(&self) -> Vec<Value> {
+        self.0.iter().map(|tool| tool.spec()).collect()
+    }
+
+    /// A tool by name; otherwise what the model is told.
+    pub fn find(&self, name: &str) -> Result<&dyn Tool, Failure> {
+        self.0.iter().find(|tool| tool.name() == name).map(AsRef::as_ref).ok_or_else(|| {
+            let names: Vec<_> = self.0.iter().map(|tool| tool.name()).collect();
+            Failure::Fault(format!(
+                "there is no tool `{}`; you have {}",
+                clip(name, 60),
+                names.join(", ")
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_has_the_tools_it_is_given_and_no_other() {
+        let tools = Tools::new(&["Read".into(), "SendMessage".into(), "Teleport".into()]);
+        let names: Vec<_> = tools.specs().iter().map(|s| s["function"]["name"].clone()).collect();
+        assert_eq!(names, ["Read", "SendMessage"]);
+        let Err(Failure::Fault(text)) = tools.find("Bash") else { panic!() };
+        assert_eq!(text, "there is no tool `Bash`; you have Read, SendMessage");
+    }
+
+    #[test]
+    fn every_tool_has_a_usable_spec() {
+        let names: Vec<String> = workspace::all()
+            .into_iter()
+            .chain(thread::all())
+            .map(|tool| tool.name().to_owned())
+            .collect();
+        assert_eq!(
+            names.join(" "),
+            "Read Write Edit Bash Grep Glob GitLog GitDiff GitCommit GitPush GHCreatePR GHStatus SendMessage CloseThread"
+        );
+        for spec in Tools::new(&names).specs() {
+            let function = &spec["function"];
+            assert!(function["description"].as_str().is_some_and(|d| d.len() > 20), "{spec}");
+            assert_eq!(function["parameters"]["type"], "object", "{spec}");
+            assert_eq!(function["parameters"]["additionalProperties"], false, "{spec}");
+            assert!(!spec.to_string().contains("$ref"), "{spec}");
+            assert!(!spec.to_string().contains("null"), "{spec}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! JSON schemas as model APIs like them: everything inline, no `$ref`, no nulls.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+/// The schema of a tool's arguments.
+pub fn of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft07().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("description");
+        object.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    }
+    plain(&mut schema);
+    schema
+}
+
+/// An optional argument is one that may be left out; `null` adds nothing to that.
+fn plain(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.get("title").is_some_and(Value::is_string) {
+                object.remove("title");
+            }
+            object.remove("format");
+            if object.get("default").is_some_and(Value::is_null) {
+                object.remove("default");
+            }
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|kind| kind != "null");
+                if let [one] = &types[..] {
+                    let one = one.clone();
+                    object.insert("type".to_owned(), one);
+                }
+            }
+            if let Some(Value::Array(options)) = object.get_mut("anyOf") {
+                options.retain(|option| option.get("type").is_none_or(|kind| kind != "null"));
+                if let [Value::Object(one)] = &options[..] {
+                    let one = one.clone();
+                    object.remove("anyOf");
+                    for (key, value) in one {
+                        object.entry(key).or_insert(value);
+                    }
+                }
+            }
+            if let Some(Value::Array(options)) = object.get("oneOf") {
+                let values: Option<Vec<_>> =
+                    options.iter().map(|o| o.get("const").cloned()).collect();
+                if let Some(values) = values {
+                    object.remove("oneOf");
+                    object.insert("type".to_owned(), "string".into());
+                    object.insert("enum".to_owned(), values.into());
+                }
+            }
+            if let Some(Value::String(description)) = object.get_mut("description") {
+                *description = description.replace('\n', " ");
+            }
+            for value in object.values_mut() {
+                plain(value);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                plain(item);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::args;
+
+    #[test]
+    fn schemas_are_inline_and_plain() {
+        insta::assert_json_snapshot!(of::<args::SendMessage>());
+        insta::assert_json_snapshot!(of::<args::Edit>());
+        insta::assert_json_snapshot!(of::<args::Nothing>());
+        let read = of::<args::Read>();
+        assert_eq!(read["properties"]["offset"]["type"], "integer");
+        assert_eq!(read["required"], serde_json::json!(["path"]));
+    }
+}

@@ -1,0 +1,223 @@
+//! Tools that work in the toolbox.
+
+use async_trait::async_trait;
+
+use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
+use crate::toolbox::protocol::{EditPlan, Reply, Request};
+
+/// In the order in which the model sees them.
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![
+        Box::new(Read),
+        Box::new(Write),
+        Box::new(Edit),
+        Box::new(Bash),
+        Box::new(Grep),
+        Box::new(Glob),
+        Box::new(GitLog),
+        Box::new(GitDiff),
+        Box::new(GitCommit),
+        Box::new(GitPush),
+    ]
+}
+
+async fn text(cx: &Context, request: Request) -> Result<String, Failure> {
+    match cx.toolbox.ask(request).await? {
+        Reply::Text(text) => Ok(text),
+        Reply::Refused(why) => Err(Failure::Respond(why)),
+        Reply::Failed(why) => Err(Failure::Stop(why)),
+        other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+    }
+}
+
+async fn done(cx: &Context, request: Request) -> Result<Done, Failure> {
+    text(cx, request).await.map(Done::plain)
+}
+
+struct Read;
+
+#[async_trait]
+impl Handler for Read {
+    type Args = args::Read;
+    const NAME: &'static str = "Read";
+    const DESCRIPTION: &'static str = "Shows a text file of the worktree with line numbers.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(&self, cx: &Context, args: args::Read, _: Call<'_>) -> Result<Done, Failure> {
+        done(cx, Request::Read(args)).await
+    }
+}
+
+struct Write;
+
+#[async_trait]
+impl Handler for Write {
+    type Args = args::Write;
+    const NAME: &'static str = "Write";
+    const DESCRIPTION: &'static str =
+        "Creates a file or replaces all of its content. Prefer Edit for changing a part.";
+    const RISK: Risk = Risk::Changes;
+
+    /// The content is the key: writing it again changes nothing.
+    async fn call(&self, cx: &Context, args: args::Write, _: Call<'_>) -> Result<Done, Failure> {
+        done(cx, Request::Write(args)).await
+    }
+}
+
+struct Edit;
+
+#[async_trait]
+impl Handler for Edit {
+    type Args = args::Edit;
+    const NAME: &'static str = "Edit";
+    const DESCRIPTION: &'static str =
+        "Replaces exact, unique pieces of text in a file that you have read.";
+    const RISK: Risk = Risk::Changes;
+
+    /// The file's hash before and after: tells later whether the edit was done.
+    async fn key(&self, cx: &Context, args: &args::Edit, _: &str) -> Result<String, Failure> {
+        match cx.toolbox.ask(Request::PlanEdit(args.clone())).await? {
+            Reply::Plan(EditPlan { before, after }) => Ok(format!("{before}:{after}")),
+            Reply::Refused(why) => Err(Failure::Respond(why)),
+            Reply::Failed(why) => Err(Failure::Stop(why)),
+            other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+        }
+    }
+
+    async fn call(&self, cx: &Context, args: args::Edit, call: Call<'_>) -> Result<Done, Failure> {
+        let (before, after) = call.key.split_once(':').unwrap_or_default();
+        let plan = EditPlan { before: before.to_owned(), after: after.to_owned() };
+        done(cx, Request::Edit { edit: args, plan }).await
+    }
+}
+
+struct Bash;
+
+#[async_trait]
+impl Handler for Bash {
+    type Args = args::Bash;
+    const NAME: &'static str = "Bash";
+    const DESCRIPTION: &'static str = "Runs a command in the root of the worktree and shows its output \
+        and exit code. No terminal, no input; processes left in the background end with it.";
+    const RISK: Risk = Risk::Changes;
+
+    /// Nothing tells whether a command was carried out, so it is never repeated on its own.
+    async fn call(&self, cx: &Context, args: args::Bash, call: Call<'_>) -> Result<Done, Failure> {
+        if call.again {
+            return Ok(Done::plain(
+                "[CodeButler] The pod was restarted while this command ran: it was interrupted, and \
+                 whether it had finished is not known. Look at what it did before you decide to run it \
+                 again. Files have to be read again before they are edited.",
+            ));
+        }
+        done(cx, Request::Bash(args)).await
+    }
+}
+
+struct Grep;
+
+#[async_trait]
+impl Handler for Grep {
+    type Args = args::Grep;
+    const NAME: &'static str = "Grep";
+    const DESCRIPTION: &'static str = "Searches file contents with a regular expression; files that .gitignore names are left out.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(&self, cx: &Context, args: args::Grep, _: Call<'_>) -> Result<Done, Failure> {
+        done(cx, Request::Grep(args)).await
+    }
+}
+
+struct Glob;
+
+#[async_trait]
+impl Handler for Glob {
+    type Args = args::Glob;
+    const NAME: &'static str = "Glob";
+    const DESCRIPTION: &'static str =
+        "Lists files by name; files that .gitignore names are left out.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(&self, cx: &Context, args: args::Glob, _: Call<'_>) -> Result<Done, Failure> {
+        done(cx, Request::Glob(args)).await
+    }
+}
+
+struct GitLog;
+
+#[async_trait]
+impl Handler for GitLog {
+    type Args = args::GitLog;
+    const NAME: &'static str = "GitLog";
+    const DESCRIPTION: &'static str = "Shows the newest commits of this conversation's branch.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(&self, cx: &Context, args: args::GitLog, _: Call<'_>) -> Result<Done, Failure> {
+        done(cx, Request::GitLog(args)).await
+    }
+}
+
+struct GitDiff;
+
+#[async_trait]
+impl Handler for GitDiff {
+    type Args = args::GitDiff;
+    const NAME: &'static str = "GitDiff";
+    const DESCRIPTION: &'static str = "Shows what this conversation changed so far, uncommitted and new \
+        files included.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(&self, cx: &Context, args: args::GitDiff, _: Call<'_>) -> Result<Done, Failure> {
+        done(cx, Request::GitDiff(args)).await
+    }
+}
+
+struct GitCommit;
+
+#[async_trait]
+impl Handler for GitCommit {
+    type Args = args::GitCommit;
+    const NAME: &'static str = "GitCommit";
+    const DESCRIPTION: &'static str =
+        "Commits changes in the worktree on this conversation's branch.";
+    const RISK: Risk = Risk::Changes;
+
+    /// The commit to build on: a commit on top of it with the same message is this one.
+    async fn key(&self, cx: &Context, _: &args::GitCommit, _: &str) -> Result<String, Failure> {
+        text(cx, Request::Head).await
+    }
+
+    async fn call(
+        &self,
+        cx: &Context,
+        args: args::GitCommit,
+        call: Call<'_>,
+    ) -> Result<Done, Failure> {
+        done(cx, Request::GitCommit { commit: args, parent: call.key.to_owned() }).await
+    }
+}
+
+struct GitPush;
+
+#[async_trait]
+impl Handler for GitPush {
+    type Args = args::Nothing;
+    const NAME: &'static str = "GitPush";
+    const DESCRIPTION: &'static str = "Pushes this conversation's branch to the remote.";
+    const RISK: Risk = Risk::Speaks;
+
+    /// The commit that is pushed: a remote that has it needs no second push.
+    async fn key(&self, cx: &Context, _: &args::Nothing, _: &str) -> Result<String, Failure> {
+        text(cx, Request::Head).await
+    }
+
+    async fn call(&self, cx: &Context, _: args::Nothing, _: Call<'_>) -> Result<Done, Failure> {
+        cx.relay.take_refusal();
+        done(cx, Request::GitPush).await.map_err(|failure| {
+            match (failure, cx.relay.take_refusal()) {
+                (Failure::Respond(_), Some(said)) => Failure::Respond(said),
+                (failure, _) => failure,
+            }
+        })
+    }
+}

@@ -1,0 +1,261 @@
+//! The transcript: everything a role took, was told, did and said, one JSON object a line.
+//!
+//! It is written and synced before anything is done about it, by one writer, and never changed
+//! after. A pod that was killed reads it and goes on where the last one was. [`state`] is what it
+//! adds up to.
+
+pub mod state;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use codebutler_crds::thread::Pending;
+use codebutler_crds::wire::Message;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::Assistant;
+use crate::step;
+use state::State;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// A run began.
+    RunStarted {
+        /// Random; the keys of its effects begin with it.
+        run: String,
+        /// Seconds since 1970.
+        at: u64,
+    },
+    /// What the run is about, and what arrived while it ran.
+    Taken {
+        /// Oldest first.
+        messages: Vec<Message>,
+        /// Decisions.
+        #[serde(default)]
+        pending: Vec<Pending>,
+    },
+    /// The model answered, and was paid.
+    Answer {
+        /// What.
+        message: Assistant,
+        /// The provider's figures.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Value>,
+    },
+    /// The model's reply was no answer.
+    Unreadable {
+        /// Why, for the model.
+        why: String,
+    },
+    /// A tool call with an effect is about to be carried out.
+    Intent {
+        /// Its place in the answer.
+        call: usize,
+        /// By which the effect is found if it happened.
+        key: String,
+    },
+    /// A tool call came to this.
+    Result {
+        /// Its place in the answer.
+        call: usize,
+        /// For the model.
+        text: String,
+        /// What it means for the run.
+        #[serde(default)]
+        kind: ResultKind,
+    },
+    /// The run ended.
+    RunEnded {
+        /// How.
+        outcome: Outcome,
+        /// For [`Outcome::Failed`], for the thread.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The gateway knows that it ended.
+    Reported,
+}
+
+/// What a tool's result means for the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultKind {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// The call itself was wrong: no such tool, or arguments that don't fit.
+    Fault,
+    /// The run ends and waits for an answer.
+    Waits,
+    /// The thread is closed.
+    Closes,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Nothing is expected.
+    Idle,
+    /// An answer is expected.
+    Waiting,
+    /// It could not go on.
+    Failed,
+    /// The thread is closed.
+    Closed,
+}
+
+/// Why there is no transcript.
+#[derive(Debug, thiserror::Error)]
+pub enum TranscriptError {
+    /// The volume.
+    #[error("the transcript {path} can't be used")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A line that is not the last one is damaged. Going on could repeat effects, so nothing does.
+    #[error("line {line} of the transcript {path} is damaged: restore it, or move the file away")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
+}
+
+/// An open transcript with what it adds up to.
+#[derive(Debug)]
+pub struct Transcript {
+    path: PathBuf,
+    file: File,
+    state: State,
+}
+
+impl Transcript {
+    /// Opens `<state>/<role>/transcript.jsonl`, made if absent. A last line that was cut off by a
+    /// crash is removed: what it said had not been acted on.
+    pub fn open(state_dir: &Path, role: &str) -> Result<Self, TranscriptError> {
+        let folder = state_dir.join(role);
+        let path = folder.join("transcript.jsonl");
+        let fail = |source| TranscriptError::Io { path: path.clone(), source };
+        fs::create_dir_all(&folder).map_err(fail)?;
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(fail)?;
+        File::open(&folder).and_then(|folder| folder.sync_all()).map_err(fail)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(fail)?;
+        let (records, good) =
+            parse(&bytes).map_err(|line| TranscriptError::Damaged { path: path.clone(), line })?;
+        if good < bytes.len() {
+            tracing::warn!(
+                bytes = bytes.len() - good,
+                "removing a line that was cut off by a crash"
+            );
+            file.set_len(good as u64).map_err(fail)?;
+            file.seek(SeekFrom::End(0)).map_err(fail)?;
+            file.sync_all().map_err(fail)?;
+        }
+        let mut state = State::default();
+        for record in &records {
+            state.apply(record);
+        }
+        Ok(Self { path, file, state })
+    }
+
+    /// What it adds up to.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Appends a record; it is on the disk when this returns.
+    pub fn append(&mut self, record: &Record) -> Result<(), TranscriptError> {
+        step::point("before transcript");
+        let fail = |source| TranscriptError::Io { path: self.path.clone(), source };
+        let mut line = serde_json::to_vec(record).map_err(|e| fail(e.into()))?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(fail)?;
+        self.file.sync_data().map_err(fail)?;
+        self.state.apply(record);
+        step::point("after transcript");
+        Ok(())
+    }
+}
+
+/// The records and the length of the good part; or the number of a damaged line before the last.
+fn parse(bytes: &[u8]) -> Result<(Vec<Record>, usize), usize> {
+    let mut records = Vec::new();
+    let mut good = 0;
+    for (index, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
+        let whole = line.ends_with(b"\n");
+        match serde_json::from_slice(line) {
+            Ok(record) if whole => records.push(record),
+            _ if good + line.len() == bytes.len() => break,
+            _ => return Err(index + 1),
+        }
+        good += line.len();
+    }
+    Ok((records, good))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records() -> Vec<Record> {
+        vec![
+            Record::RunStarted { run: "r1".into(), at: 1 },
+            Record::Unreadable { why: "ñ \n \"quoted\"".into() },
+            Record::Intent { call: 0, key: "k".into() },
+        ]
+    }
+
+    #[test]
+    fn a_line_torn_at_any_byte_is_removed_and_the_rest_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+        for record in records() {
+            transcript.append(&record).unwrap();
+        }
+        drop(transcript);
+        let path = dir.path().join("pm/transcript.jsonl");
+        let whole = fs::read(&path).unwrap();
+        let last = whole[..whole.len() - 1].iter().rposition(|b| *b == b'\n').unwrap() + 1;
+        for cut in last..whole.len() {
+            for tail in [&b""[..], &b"\0\0"[..], &b"\0\n"[..]] {
+                let mut torn = whole[..cut].to_vec();
+                if cut > last || tail.is_empty() {
+                    torn.extend_from_slice(tail);
+                }
+                fs::write(&path, &torn).unwrap();
+                let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+                assert_eq!(fs::read(&path).unwrap(), &whole[..last], "cut at {cut}");
+                transcript.append(&records()[2]).unwrap();
+                assert_eq!(fs::read(&path).unwrap(), whole, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn damage_in_the_middle_stops_everything() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+        for record in records() {
+            transcript.append(&record).unwrap();
+        }
+        let path = dir.path().join("pm/transcript.jsonl");
+        let mut text = fs::read(&path).unwrap();
+        text[3] = b'#';
+        fs::write(&path, &text).unwrap();
+        let error = Transcript::open(dir.path(), "pm").unwrap_err();
+        assert!(matches!(error, TranscriptError::Damaged { line: 1, .. }), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), text);
+    }
+}

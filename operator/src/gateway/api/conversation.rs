@@ -1,0 +1,132 @@
+//! `/v1/inbox`, `/v1/messages` and `/v1/runs`: what a role hears and says, and how its runs end.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use codebutler_crds::SlackTs;
+use codebutler_crds::names;
+use codebutler_crds::thread::RoleState;
+use codebutler_crds::wire::{Decision, ErrorCode, Inbox, PostMessage, Posted, RunReport};
+use kube::ResourceExt as _;
+use serde::Deserialize;
+
+use super::session::note;
+use super::{Any, Json, Open, Query, Shared, needs_tool, unwritten};
+use crate::gateway::context::{ApiError, Caller};
+use crate::gateway::github::{GitHub, Pull};
+use crate::gateway::identity;
+
+/// Longest wait for mail; agents ask again.
+const LONGEST_WAIT: u64 = 60;
+/// Longest message that is taken; Slack gets it in parts.
+const MAX_TEXT: usize = 64 * 1024;
+const MAX_KEY: usize = 64;
+
+/// The query of `/v1/inbox`.
+#[derive(Deserialize)]
+pub struct Wanted {
+    after: Option<SlackTs>,
+    #[serde(default)]
+    wait: u64,
+}
+
+/// What waits for the caller.
+pub async fn inbox(
+    State(gateway): State<Shared>,
+    Any(caller): Any,
+    Query(wanted): Query<Wanted>,
+) -> Result<axum::Json<Inbox>, ApiError> {
+    if identity::is_closed(&caller) {
+        return Ok(axum::Json(Inbox { closed: true, ..Inbox::default() }));
+    }
+    let wait = Duration::from_secs(wanted.wait.min(LONGEST_WAIT));
+    let inbox = gateway.slack.inbox(&caller, wanted.after.as_ref(), wait);
+    match gateway.shutdown.run_until_cancelled(inbox).await {
+        Some(inbox) => inbox.map(axum::Json),
+        None => Err(ApiError::new(ErrorCode::Unavailable, "the gateway restarts: try again")),
+    }
+}
+
+/// Says something in the caller's Thread.
+pub async fn message(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Json(message): Json<PostMessage>,
+) -> Result<axum::Json<Posted>, ApiError> {
+    needs_tool(&caller, &["SendMessage"])?;
+    check(&message)?;
+    let head = match message.decision {
+        Some(Decision::Merge) => open_head(&gateway, &caller).await?,
+        Some(Decision::Plan) | None => None,
+    };
+    gateway.slack.post(&caller, &message, head).await.map(axum::Json)
+}
+
+fn check(message: &PostMessage) -> Result<(), ApiError> {
+    let invalid = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.:-".contains(&b);
+    if message.key.is_empty() || message.key.len() > MAX_KEY || !message.key.bytes().all(plain) {
+        return invalid("`key` has to be 1 to 64 characters of A-Z a-z 0-9 _ . : -");
+    }
+    if message.text.trim().is_empty() {
+        return invalid("`text` is empty: say something");
+    }
+    if message.text.len() > MAX_TEXT {
+        return invalid("`text` is too long: say it in less than 64 KiB");
+    }
+    Ok(())
+}
+
+/// The commit that a user would merge by saying yes now.
+async fn open_head(gateway: &Shared, caller: &Caller) -> Result<Option<String>, ApiError> {
+    let branch = names::branch(&caller.thread.name_any());
+    let found =
+        async { GitHub::of(&gateway.context, &caller.repo).await?.find_pull(&branch).await };
+    let pull = note(gateway, caller, found.await).await?;
+    Ok(pull.filter(Pull::is_open).map(|pull| pull.head().to_owned()))
+}
+
+/// Takes note of where the caller's run stands. A role may end its run in a closed Thread too.
+pub async fn run(
+    State(gateway): State<Shared>,
+    Any(caller): Any,
+    Json(report): Json<RunReport>,
+) -> Result<axum::Json<serde_json::Value>, ApiError> {
+    let key = caller.key();
+    if let (RoleState::Failed, Some(reason)) = (report.state, &report.reason)
+        && !identity::is_closed(&caller)
+    {
+        let mark = report.done.as_ref().map_or("-", SlackTs::as_str);
+        let once = format!("failed:{}:{mark}", caller.role_name());
+        let text = format!("{} stopped: {reason}", caller.role.spec.display.name);
+        // The run is over whether or not the thread can be told.
+        if let Err(error) = gateway.slack.notice(&key, &once, &text).await {
+            tracing::warn!(thread = key.name, %error, "the thread was not told of a failed run");
+        }
+    }
+    gateway
+        .threads
+        .report(&key, caller.role_name(), &report)
+        .await
+        .map_err(|error| unwritten(&error))?;
+    Ok(axum::Json(serde_json::json!({})))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_a_plain_key_and_some_text() {
+        let message = |key: &str, text: &str| {
+            check(&PostMessage { key: key.into(), text: text.into(), decision: None })
+        };
+        message("run-1:plan.a_B", "hello").unwrap();
+        for (key, text) in
+            [("", "x"), ("a b", "x"), ("é", "x"), (&"k".repeat(65), "x"), ("k", " \n")]
+        {
+            assert_eq!(message(key, text).unwrap_err().code, ErrorCode::InvalidRequest, "{key:?}");
+        }
+        assert!(message("k", &"x".repeat(MAX_TEXT + 1)).is_err());
+    }
+}

@@ -1,0 +1,209 @@
+//! The agents' API: who may call what, and how requests and refusals look on the wire. What a call
+//! does is in the module of its name.
+
+mod conversation;
+mod pull_request;
+mod session;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use codebutler_crds::wire::{ErrorCode, path};
+use http::StatusCode;
+use http::request::Parts;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::close;
+use super::conditions::Conditions;
+use super::context::{ApiError, Caller, Context};
+use super::identity::{self, Identity};
+use super::metrics::Metrics;
+use super::slack::Slack;
+use super::threads::{Threads, WriteError};
+use super::{git, models};
+
+/// Largest request body but for Git's: a model call with a full context and pictures.
+const MAX_BODY: usize = 32 * 1024 * 1024;
+
+/// What every call needs.
+pub struct Gateway {
+    /// Caches and the gateway's own Kubernetes identity.
+    pub context: Context,
+    /// Tells callers apart.
+    pub identity: Identity,
+    /// Writes Threads.
+    pub threads: Threads,
+    /// Talks to Slack.
+    pub slack: Slack,
+    /// Writes conditions of Repos.
+    pub conditions: Conditions,
+    /// For model providers and Git hosts: follows no redirect.
+    pub http: reqwest::Client,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Work that has to end well even if its caller is gone.
+    pub calls: TaskTracker,
+    /// Ends long waits.
+    pub shutdown: CancellationToken,
+}
+
+/// The gateway as handlers share it.
+#[derive(Clone)]
+pub struct Shared(Arc<Gateway>);
+
+impl From<Gateway> for Shared {
+    fn from(gateway: Gateway) -> Self {
+        Self(Arc::new(gateway))
+    }
+}
+
+impl Deref for Shared {
+    type Target = Gateway;
+    fn deref(&self) -> &Gateway {
+        &self.0
+    }
+}
+
+/// All paths of [`path`].
+pub fn router(gateway: Shared) -> Router {
+    let git = |rest: &str| format!("{}/{rest}", path::GIT);
+    Router::new()
+        .route(path::SESSION, get(session::session))
+        .route(path::INBOX, get(conversation::inbox))
+        .route(path::MESSAGES, post(conversation::message))
+        .route(path::RUNS, post(conversation::run))
+        .route(path::PULL_REQUEST, get(pull_request::state).post(pull_request::open))
+        .route(path::CLOSE, post(close::close))
+        .route(path::CHAT, post(models::complete))
+        .route(&git("info/refs"), get(git::info_refs))
+        .route(&git("git-upload-pack"), post(git::upload_pack))
+        .route(&git("git-receive-pack"), post(git::receive_pack))
+        .fallback(|| async { ApiError::new(ErrorCode::InvalidRequest, "there is no such path") })
+        .method_not_allowed_fallback(|| async {
+            ApiError::new(ErrorCode::InvalidRequest, "this path has no such method")
+        })
+        .with_state(gateway)
+}
+
+/// A caller, whatever the state of its Thread.
+pub struct Any(pub Caller);
+
+/// A caller whose Thread is not closed.
+pub struct Open(pub Caller);
+
+impl FromRequestParts<Shared> for Any {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
+        gateway.identity.caller(&parts.headers).await.map(Self)
+    }
+}
+
+impl FromRequestParts<Shared> for Open {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
+        let Any(caller) = Any::from_request_parts(parts, gateway).await?;
+        if identity::is_closed(&caller) {
+            gateway.metrics.refused("thread_closed");
+            return Err(ApiError::new(ErrorCode::ThreadClosed, "the Thread is closed"));
+        }
+        Ok(Self(caller))
+    }
+}
+
+/// A query string.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<Shared> for Query<T> {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
+        axum::extract::Query::from_request_parts(parts, gateway)
+            .await
+            .map(|axum::extract::Query(query)| Self(query))
+            .map_err(|refused| ApiError::new(ErrorCode::InvalidRequest, refused.body_text()))
+    }
+}
+
+/// A whole body of bounded size.
+pub struct Body(pub Bytes);
+
+impl FromRequest<Shared> for Body {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, _: &Shared) -> Result<Self, ApiError> {
+        let invalid = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
+        match Limited::new(request.into_body(), MAX_BODY).collect().await {
+            Ok(body) => Ok(Self(body.to_bytes())),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(invalid(format!("the request is longer than {} MiB", MAX_BODY / 1024 / 1024)))
+            }
+            Err(_) => Err(invalid("the request broke off".to_owned())),
+        }
+    }
+}
+
+/// A body of JSON.
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, gateway: &Shared) -> Result<Self, ApiError> {
+        let Body(body) = Body::from_request(request, gateway).await?;
+        serde_json::from_slice(&body).map(Self).map_err(|error| {
+            ApiError::new(ErrorCode::InvalidRequest, format!("the request's body: {error}"))
+        })
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        (status(self.code), axum::Json(self.body())).into_response()
+    }
+}
+
+const fn status(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
+        ErrorCode::NotRegistered | ErrorCode::Forbidden | ErrorCode::NeedsApproval => {
+            StatusCode::FORBIDDEN
+        }
+        ErrorCode::ThreadClosed => StatusCode::CONFLICT,
+        ErrorCode::InvalidRequest => StatusCode::BAD_REQUEST,
+        ErrorCode::Upstream => StatusCode::BAD_GATEWAY,
+        ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// Refuses a caller whose role has none of `tools`.
+///
+/// # Errors
+/// `Forbidden`, naming the first tool.
+pub fn needs_tool(caller: &Caller, tools: &[&str]) -> Result<(), ApiError> {
+    if tools.iter().any(|tool| caller.has_tool(tool)) {
+        return Ok(());
+    }
+    let (role, tool) = (caller.role_name(), tools.first().copied().unwrap_or_default());
+    let message = format!("the role {role} does not have the tool {tool}");
+    Err(ApiError::new(ErrorCode::Forbidden, message))
+}
+
+/// What an agent is told when its Thread could not be written.
+pub fn unwritten(error: &WriteError) -> ApiError {
+    tracing::warn!(%error, "a Thread was not written");
+    match error {
+        WriteError::Missing(_) => {
+            ApiError::new(ErrorCode::ThreadClosed, "the Thread does not exist any more")
+        }
+        WriteError::Refused(why) => ApiError::new(ErrorCode::InvalidRequest, why.to_string()),
+        WriteError::Contended(_) | WriteError::Api(_) => ApiError::new(
+            ErrorCode::Unavailable,
+            "the Thread can't be written right now: try again",
+        ),
+    }
+}

@@ -1,0 +1,85 @@
+//! `GET /v1/session`: what a role has to know, after making sure that its branch exists.
+
+use axum::Json;
+use axum::extract::State;
+use codebutler_crds::names;
+use codebutler_crds::wire::{RoleCard, Session};
+use kube::ResourceExt as _;
+
+use super::{Open, Shared, unwritten};
+use crate::gateway::context::{ApiError, Caller, ThreadKey};
+use crate::gateway::github::{GitHub, GitHubError};
+
+/// Answers with the session.
+pub async fn session(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+) -> Result<Json<Session>, ApiError> {
+    let base_commit = publish_branch(&gateway, &caller).await?;
+    let roles = gateway.context.roles_of(&caller.repo);
+    let cards = roles.iter().map(|role| RoleCard {
+        role: role.spec.role.clone(),
+        name: role.spec.display.name.clone(),
+        description: role.spec.description.clone(),
+    });
+    Ok(Json(describe(&caller, cards.collect(), base_commit)))
+}
+
+fn describe(caller: &Caller, roles: Vec<RoleCard>, base_commit: Option<String>) -> Session {
+    let ThreadKey { namespace, name } = caller.key();
+    let role = &caller.role.spec;
+    let status = caller.thread.status.clone().unwrap_or_default();
+    let done = status.roles.get(&role.role).and_then(|own| own.done.clone());
+    Session {
+        namespace,
+        branch: names::branch(&name),
+        thread: name,
+        repo: caller.repo.name_any(),
+        role: role.role.clone(),
+        model: role.model.default.clone(),
+        tools: role.tools.allow.clone(),
+        max_turns: role.limits.turns,
+        timeout_seconds: role.limits.timeout_seconds,
+        idle_timeout_seconds: role.idle_timeout_seconds,
+        prompt: role.prompt.clone(),
+        roles,
+        base_branch: caller.repo.spec.git.branch.clone(),
+        base_commit,
+        plan: status.plan,
+        pull_request: status.pull_request,
+        done,
+        root: caller.thread.spec.slack.ts.clone(),
+        usage: status.roles.into_iter().map(|(role, own)| (role, own.usage)).collect(),
+    }
+}
+
+/// Once per Thread: afterwards its status says so.
+async fn publish_branch(gateway: &Shared, caller: &Caller) -> Result<Option<String>, ApiError> {
+    if caller.thread.status.as_ref().is_some_and(|status| status.branch.is_some()) {
+        return Ok(None);
+    }
+    let branch = names::branch(&caller.thread.name_any());
+    let made = async {
+        let github = GitHub::of(&gateway.context, &caller.repo).await?;
+        github.ensure_branch(&branch, &caller.repo.spec.git.branch).await
+    };
+    let base_commit = note(gateway, caller, made.await).await?;
+    gateway.threads.set_branch(&caller.key(), &branch).await.map_err(|error| unwritten(&error))?;
+    Ok(base_commit)
+}
+
+/// Lets the Repo say whether its remote can be worked with.
+pub async fn note<T>(
+    gateway: &Shared,
+    caller: &Caller,
+    outcome: Result<T, GitHubError>,
+) -> Result<T, ApiError> {
+    match &outcome {
+        Ok(_) => gateway.conditions.git_works(&caller.repo).await,
+        Err(error) if error.is_about_repo() => {
+            gateway.conditions.git_fails(&caller.repo, &error.to_string()).await;
+        }
+        Err(_) => {}
+    }
+    outcome.map_err(ApiError::from)
+}

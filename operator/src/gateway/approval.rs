@@ -1,0 +1,43 @@
+//! Whether a person has said yes. Read from the API server itself, not from a cache that may still
+//! show the plan before last.
+
+use codebutler_crds::Thread;
+use codebutler_crds::wire::ErrorCode;
+use kube::Api;
+
+use super::api::Shared;
+use super::context::{ApiError, Caller};
+
+/// The caller's Thread as the API server has it now.
+///
+/// # Errors
+/// `Unavailable` when it can't be read.
+pub async fn fresh_thread(gateway: &Shared, caller: &Caller) -> Result<Thread, ApiError> {
+    let key = caller.key();
+    let api = Api::<Thread>::namespaced(gateway.context.client.clone(), &key.namespace);
+    api.get(&key.name).await.map_err(|error| {
+        tracing::warn!(thread = key.name, %error, "a Thread can't be read");
+        ApiError::new(ErrorCode::Unavailable, "the Thread can't be read right now: try again")
+    })
+}
+
+/// Whether the caller's role needs an approved plan that the Thread lacks.
+///
+/// # Errors
+/// `Unavailable` when the Thread can't be read: nothing happens on an unknown approval.
+pub async fn lacks_approved_plan(gateway: &Shared, caller: &Caller) -> Result<bool, ApiError> {
+    if !needs_approved_plan(caller) {
+        return Ok(false);
+    }
+    Ok(!has_approved_plan(&fresh_thread(gateway, caller).await?))
+}
+
+fn needs_approved_plan(caller: &Caller) -> bool {
+    caller.role.spec.push.as_ref().is_some_and(|push| push.needs_approved_plan)
+}
+
+/// Whether the plan that was posted last is approved.
+pub fn has_approved_plan(thread: &Thread) -> bool {
+    let plan = thread.status.as_ref().and_then(|status| status.plan.as_ref());
+    plan.and_then(|plan| plan.approved_by.as_ref()).is_some_and(|user| !user.is_empty())
+}

@@ -1,0 +1,220 @@
+//! `POST /v1/close`: the end of a thread, the way a user decided. Each step finds what an earlier,
+//! interrupted call has done, so that a repetition goes on where that one stopped.
+
+use axum::extract::State;
+use codebutler_crds::thread::{Closing, ClosingChoice, PullRequest, ThreadState};
+use codebutler_crds::wire::{CloseThread, ErrorCode, ThreadClosed};
+use codebutler_crds::{Thread, ThreadStatus, names};
+use kube::ResourceExt as _;
+
+use super::api::{Any, Json, Shared, needs_tool, unwritten};
+use super::approval::fresh_thread;
+use super::context::{ApiError, Caller};
+use super::github::{GitHub, GitHubError, Pull};
+use super::slack::usage;
+
+/// The report's key: one per thread.
+const REPORT: &str = "usage-report";
+const MAX_SUMMARY: usize = 48_000;
+
+/// Closes the caller's Thread.
+pub async fn close(
+    State(gateway): State<Shared>,
+    Any(caller): Any,
+    Json(wanted): Json<CloseThread>,
+) -> Result<axum::Json<ThreadClosed>, ApiError> {
+    needs_tool(&caller, &["CloseThread"])?;
+    if wanted.summary.len() > MAX_SUMMARY {
+        let message = "`summary` is too long: write less than 48,000 characters";
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    }
+    // On a task of its own: a merge that has begun is carried through to the closed Thread even if
+    // the pod that asked for it goes away.
+    let work = gateway.calls.spawn(run(gateway.clone(), caller, wanted.summary));
+    let outcome = work.await.map_err(|_| {
+        ApiError::new(ErrorCode::Unavailable, "the gateway was interrupted: try again")
+    })?;
+    outcome.map(axum::Json)
+}
+
+async fn run(gateway: Shared, caller: Caller, summary: String) -> Result<ThreadClosed, ApiError> {
+    let thread = fresh_thread(&gateway, &caller).await?;
+    let status = thread.status.clone().unwrap_or_default();
+    let recorded = status.pull_request.as_ref().and_then(|pull| pull.merge_commit.clone());
+    if thread.spec.state == ThreadState::Closed {
+        return Ok(ThreadClosed { merge_commit: recorded });
+    }
+    let (choice, closing) = decided(&status)?;
+    let github = GitHub::of(&gateway.context, &caller.repo).await?;
+    let branch = names::branch(&thread.name_any());
+    let pull = github.find_pull(&branch).await?;
+    let (merge_commit, how) = match choice {
+        ClosingChoice::Merge => {
+            let pull = pull.ok_or_else(|| {
+                let message = "there is no pull request to merge: open one first";
+                ApiError::new(ErrorCode::InvalidRequest, message)
+            })?;
+            let number = pull.number;
+            let commit = merge(&github, &thread, closing, pull.clone(), &summary).await?;
+            let now =
+                PullRequest { number, url: pull.html_url, merge_commit: Some(commit.clone()) };
+            let key = caller.key();
+            let written = gateway.threads.set_pull_request(&key, &now).await;
+            written.map_err(|error| unwritten(&error))?;
+            let short: String = commit.chars().take(10).collect();
+            (Some(commit), format!("Merged #{number} as `{short}`."))
+        }
+        ClosingChoice::Discard => {
+            if let Some(pull) = pull.filter(Pull::is_open) {
+                github.close_pull(pull.number).await?;
+            }
+            (None, "Closed without merging.".to_owned())
+        }
+    };
+    github.delete_branch(&branch).await?;
+    let report = format!("{how}\n{}", usage::table(&status));
+    gateway.slack.notice(&caller.key(), REPORT, &report).await?;
+    gateway.threads.close(&caller.key()).await.map_err(|error| unwritten(&error))?;
+    tracing::info!(thread = thread.name_any(), ?choice, "closed a thread");
+    Ok(ThreadClosed { merge_commit })
+}
+
+/// What a user has decided. Nobody else can.
+fn decided(status: &ThreadStatus) -> Result<(ClosingChoice, &Closing), ApiError> {
+    let closing = status.closing.as_ref();
+    let answer = closing.and_then(|closing| Some((closing.choice?, closing)));
+    answer.filter(|(_, closing)| closing.decided_by.is_some()).ok_or_else(|| {
+        let message = "no user has decided yet: ask with a merge decision and wait for the answer";
+        ApiError::new(ErrorCode::NeedsApproval, message)
+    })
+}
+
+/// The squash commit: of an earlier call, or made now.
+async fn merge(
+    github: &GitHub,
+    thread: &Thread,
+    closing: &Closing,
+    pull: Pull,
+    summary: &str,
+) -> Result<String, ApiError> {
+    if pull.is_merged() {
+        return pull.merge_commit_sha.ok_or_else(|| GitHubError::Garbled.into());
+    }
+    let head = mergeable_head(&pull, closing)?;
+    let status = thread.status.clone().unwrap_or_default();
+    let body = format!("{}\n\n{}\n", summary.trim(), usage::table(&status));
+    github.update_pull(pull.number, None, &body).await?;
+    let title = format!("{} (#{})", pull.title, pull.number);
+    match github.squash(pull.number, head, &title, &trailers(thread)).await {
+        Ok(commit) => Ok(commit),
+        // The answer may have been lost, and the merge not.
+        Err(error) => {
+            let now = github.pull(pull.number).await.ok().filter(Pull::is_merged);
+            now.and_then(|pull| pull.merge_commit_sha).ok_or_else(|| error.into())
+        }
+    }
+}
+
+/// The commit that may be merged: the one that the user saw.
+fn mergeable_head<'p>(pull: &'p Pull, closing: &Closing) -> Result<&'p str, ApiError> {
+    if !pull.is_open() {
+        let message = "the pull request was closed: open it again, or close the thread";
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    }
+    if closing.head.as_deref() != Some(pull.head()) {
+        return Err(GitHubError::HeadMoved.into());
+    }
+    Ok(pull.head())
+}
+
+/// Who said yes to what, for the history.
+fn trailers(thread: &Thread) -> String {
+    let status = thread.status.as_ref();
+    let namespace = thread.namespace().unwrap_or_default();
+    let mut lines = vec![format!("CodeButler-Thread: {namespace}/{}", thread.name_any())];
+    let plan = status.and_then(|status| status.plan.as_ref());
+    if let Some(user) = plan.and_then(|plan| plan.approved_by.as_ref()) {
+        lines.push(format!("Plan-approved-by: {user}"));
+    }
+    let closing = status.and_then(|status| status.closing.as_ref());
+    if let Some(user) = closing.and_then(|closing| closing.decided_by.as_ref()) {
+        lines.push(format!("Merge-approved-by: {user}"));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codebutler_crds::thread::Plan;
+    use serde_json::json;
+
+    fn closing(choice: Option<ClosingChoice>, head: Option<&str>) -> Closing {
+        Closing {
+            ts: "2.000000".parse().unwrap(),
+            role: "lead".into(),
+            choice,
+            decided_by: choice.map(|_| "U1".into()),
+            head: head.map(Into::into),
+        }
+    }
+
+    fn pull(state: &str) -> Pull {
+        let head = json!({"sha": "abc"});
+        let pull = json!({"number": 7, "html_url": "https://h/7", "state": state, "head": head});
+        serde_json::from_value(pull).unwrap()
+    }
+
+    #[test]
+    fn only_a_user_ends_a_thread() {
+        let status = |closing| ThreadStatus { closing, ..ThreadStatus::default() };
+        let code =
+            |closing| decided(&status(closing)).map(|(choice, _)| choice).map_err(|e| e.code);
+        assert_eq!(code(None), Err(ErrorCode::NeedsApproval));
+        assert_eq!(code(Some(closing(None, None))), Err(ErrorCode::NeedsApproval));
+        let merge = Some(ClosingChoice::Merge);
+        assert_eq!(code(Some(closing(merge, None))), Ok(ClosingChoice::Merge));
+        let by_nobody = Closing { decided_by: None, ..closing(merge, None) };
+        assert_eq!(code(Some(by_nobody)), Err(ErrorCode::NeedsApproval));
+    }
+
+    #[test]
+    fn only_the_commit_that_the_user_saw_is_merged() {
+        let merge = Some(ClosingChoice::Merge);
+        let head = |state, head| {
+            mergeable_head(&pull(state), &closing(merge, head))
+                .map(str::to_owned)
+                .map_err(|e| e.code)
+        };
+        assert_eq!(head("open", Some("abc")), Ok("abc".into()));
+        assert_eq!(head("open", Some("abd")), Err(ErrorCode::NeedsApproval));
+        assert_eq!(head("open", None), Err(ErrorCode::NeedsApproval));
+        assert_eq!(head("closed", Some("abc")), Err(ErrorCode::InvalidRequest));
+    }
+
+    #[test]
+    fn the_commit_says_who_approved() {
+        let mut thread: Thread = serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {"name": "shop-1", "namespace": "team"},
+            "spec": {"repo": "shop", "slack": {"channel": "C01", "ts": "1.000000"}},
+        }))
+        .unwrap();
+        assert_eq!(trailers(&thread), "CodeButler-Thread: team/shop-1");
+        let plan = Plan {
+            ts: "1.000000".parse().unwrap(),
+            hash: "h".into(),
+            role: "pm".into(),
+            approved_by: Some("U2".into()),
+        };
+        thread.status = Some(ThreadStatus {
+            plan: Some(plan),
+            closing: Some(closing(Some(ClosingChoice::Merge), None)),
+            ..ThreadStatus::default()
+        });
+        assert_eq!(
+            trailers(&thread),
+            "CodeButler-Thread: team/shop-1\nPlan-approved-by: U2\nMerge-approved-by: U1"
+        );
+    }
+}

@@ -1,0 +1,318 @@
+//! What a push wants and whether it may: the command list of `git-receive-pack`, parsed and judged
+//! before a byte of it reaches the remote.
+
+use super::pktline::{self, Packet, PacketError};
+
+/// Longest command list that is read: far more than one branch needs.
+pub const MAX_COMMANDS: usize = 64 * 1024;
+
+/// The command list of a push.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Push {
+    /// The refs to change.
+    pub commands: Vec<Command>,
+    /// Whether the client wants a report of each ref.
+    pub report_status: bool,
+    /// Whether the report goes over a side band.
+    pub side_band: bool,
+}
+
+/// One ref to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Full name.
+    pub name: String,
+    /// Whether the ref is to go away.
+    pub delete: bool,
+}
+
+/// Why a command list is not understood. Nothing that is not understood is forwarded.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PushError {
+    /// The framing is broken.
+    #[error("the push is malformed: {0}")]
+    Packet(#[from] PacketError),
+    /// A line is no command.
+    #[error("the push is malformed: a line of its command list is no command")]
+    Command,
+    /// Signed pushes hide their commands in a certificate.
+    #[error("signed pushes are not supported: push with --no-signed")]
+    Signed,
+    /// The list does not end.
+    #[error("the push names too many refs: push one branch")]
+    TooLong,
+}
+
+/// Reads the command list at the beginning of `bytes`, its flush packet included, and tells how
+/// long it is; nothing if more bytes are needed.
+///
+/// # Errors
+/// When it isn't one, or is longer than [`MAX_COMMANDS`].
+pub fn parse(bytes: &[u8]) -> Result<Option<(Push, usize)>, PushError> {
+    let mut push = Push::default();
+    let mut at = 0;
+    loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let Some((packet, used)) = pktline::next(rest)? else {
+            return if bytes.len() > MAX_COMMANDS { Err(PushError::TooLong) } else { Ok(None) };
+        };
+        at += used;
+        if at > MAX_COMMANDS {
+            return Err(PushError::TooLong);
+        }
+        match packet {
+            Packet::Flush => return Ok(Some((push, at))),
+            Packet::Data(line) => read_line(&mut push, line)?,
+            Packet::Delimiter | Packet::ResponseEnd => return Err(PushError::Command),
+        }
+    }
+}
+
+fn read_line(push: &mut Push, line: &[u8]) -> Result<(), PushError> {
+    let line = std::str::from_utf8(line).map_err(|_| PushError::Command)?;
+    let (line, capabilities) = match line.split_once('\0') {
+        // Only the first command carries capabilities.
+        Some(_) if !push.commands.is_empty() => return Err(PushError::Command),
+        Some((line, capabilities)) => (line, Some(capabilities)),
+        None => (line, None),
+    };
+    let line = line.strip_suffix('\n').unwrap_or(line);
+    if line.starts_with("push-cert") {
+        return Err(PushError::Signed);
+    }
+    if let Some(object) = line.strip_prefix("shallow ") {
+        // A shallow clone tells where its history ends, before the commands.
+        return if is_object(object) { Ok(()) } else { Err(PushError::Command) };
+    }
+    for capability in capabilities.unwrap_or_default().split_ascii_whitespace() {
+        match capability {
+            "report-status" | "report-status-v2" => push.report_status = true,
+            "side-band-64k" => push.side_band = true,
+            _ => {}
+        }
+    }
+    let mut words = line.splitn(3, ' ');
+    match (words.next(), words.next(), words.next()) {
+        (Some(old), Some(new), Some(name))
+            if is_object(old) && is_object(new) && !name.is_empty() =>
+        {
+            let delete = new.bytes().all(|b| b == b'0');
+            push.commands.push(Command { name: name.to_owned(), delete });
+            Ok(())
+        }
+        _ => Err(PushError::Command),
+    }
+}
+
+fn is_object(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// What the caller may push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights<'a> {
+    /// The role pushes at all.
+    pub may_push: bool,
+    /// The role needs an approved plan, and there is none.
+    pub lacks_approval: bool,
+    /// The thread's branch, without `refs/heads/`.
+    pub branch: &'a str,
+}
+
+/// Why a ref may not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The role has no push right.
+    Role,
+    /// No user has approved the thread's plan.
+    Approval,
+    /// Another ref than the thread's branch.
+    OtherRef,
+    /// The thread's branch would be deleted.
+    Delete,
+    /// This ref alone would be allowed, but a push happens as a whole or not at all.
+    Together,
+}
+
+impl Refusal {
+    /// What Git shows beside the ref.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Role => "this role may not push",
+            Self::Approval => "the plan is not approved yet",
+            Self::OtherRef => "not this thread's branch",
+            Self::Delete => "the branch may not be deleted",
+            Self::Together => "pushed together with refs that are refused",
+        }
+    }
+}
+
+/// Decides about a push: nothing if all of it may happen, else a refusal for each ref.
+pub fn judge<'p>(push: &'p Push, rights: &Rights<'_>) -> Vec<(&'p str, Refusal)> {
+    let own = format!("refs/heads/{}", rights.branch);
+    let refusal = |command: &Command| match command {
+        _ if !rights.may_push => Some(Refusal::Role),
+        _ if command.name != own => Some(Refusal::OtherRef),
+        _ if command.delete => Some(Refusal::Delete),
+        _ if rights.lacks_approval => Some(Refusal::Approval),
+        _ => None,
+    };
+    if push.commands.iter().all(|command| refusal(command).is_none()) {
+        return Vec::new();
+    }
+    let why = |c: &'p Command| (c.name.as_str(), refusal(c).unwrap_or(Refusal::Together));
+    push.commands.iter().map(why).collect()
+}
+
+/// The sentence for whoever pushed.
+pub fn explain(refusals: &[(&str, Refusal)], rights: &Rights<'_>) -> String {
+    let has = |refusal| refusals.iter().any(|(_, r)| *r == refusal);
+    let branch = rights.branch;
+    if has(Refusal::Role) {
+        "CodeButler: this role may not push. Ask a role that may.".to_owned()
+    } else if has(Refusal::OtherRef) {
+        format!("CodeButler: this thread may push its own branch {branch} and nothing else.")
+    } else if has(Refusal::Delete) {
+        format!("CodeButler: {branch} may not be deleted; closing the thread does that.")
+    } else {
+        "CodeButler: a user has to approve the plan in the thread before anything is pushed."
+            .to_owned()
+    }
+}
+
+/// A refusal in Git's own words: the body of a `git-receive-pack` response.
+pub fn report(push: &Push, refusals: &[(&str, Refusal)], message: &str) -> Vec<u8> {
+    let mut status = Vec::new();
+    if push.report_status {
+        pktline::write(&mut status, b"unpack ok\n");
+        for (name, refusal) in refusals {
+            pktline::write(&mut status, format!("ng {name} {}\n", refusal.reason()).as_bytes());
+        }
+        pktline::flush(&mut status);
+    }
+    if !push.side_band {
+        return status;
+    }
+    let mut out = Vec::new();
+    pktline::write_band(&mut out, 2, format!("{message}\n").as_bytes());
+    if !status.is_empty() {
+        pktline::write_band(&mut out, 1, &status);
+    }
+    pktline::flush(&mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = "1111111111111111111111111111111111111111";
+    const NEW: &str = "2222222222222222222222222222222222222222";
+    const ZERO: &str = "0000000000000000000000000000000000000000";
+
+    fn bytes(lines: &[String]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for line in lines {
+            pktline::write(&mut out, line.as_bytes());
+        }
+        pktline::flush(&mut out);
+        out
+    }
+
+    fn pushed(refs: &[(&str, &str)]) -> Push {
+        let lines: Vec<_> = refs
+            .iter()
+            .enumerate()
+            .map(|(n, (new, name))| {
+                let caps = if n == 0 { "\0 report-status side-band-64k agent=git/2" } else { "" };
+                format!("{OLD} {new} {name}{caps}")
+            })
+            .collect();
+        parse(&bytes(&lines)).unwrap().unwrap().0
+    }
+
+    fn refusals(push: &Push, rights: Rights<'_>) -> Vec<Refusal> {
+        judge(push, &rights).into_iter().map(|(_, refusal)| refusal).collect()
+    }
+
+    const RIGHTS: Rights<'static> =
+        Rights { may_push: true, lacks_approval: false, branch: "codebutler/t" };
+
+    #[test]
+    fn a_command_list_is_read_up_to_its_flush_and_no_further() {
+        let mut body = bytes(&[
+            format!("shallow {OLD}"),
+            format!("{OLD} {NEW} refs/heads/a b\0report-status"),
+        ]);
+        let list = body.len();
+        body.extend_from_slice(b"PACK....");
+        let (push, used) = parse(&body).unwrap().unwrap();
+        assert_eq!(used, list);
+        assert_eq!(push.commands, [Command { name: "refs/heads/a b".into(), delete: false }]);
+        assert!(push.report_status && !push.side_band);
+        for cut in 0..list {
+            assert_eq!(parse(&body[..cut]), Ok(None), "{cut}");
+        }
+        assert_eq!(parse(b"0000").unwrap().unwrap().0, Push::default());
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        let bad = |lines: &[String]| parse(&bytes(lines)).unwrap_err();
+        assert_eq!(bad(&[format!("{OLD} {NEW}")]), PushError::Command);
+        assert_eq!(bad(&[format!("{OLD} zz refs/heads/a")]), PushError::Command);
+        assert_eq!(bad(&["push-cert\0caps".to_owned()]), PushError::Signed);
+        let second = format!("{OLD} {NEW} refs/heads/a\0report-status");
+        assert_eq!(bad(&[second.clone(), second]), PushError::Command);
+        assert_eq!(parse(b"0001").unwrap_err(), PushError::Command);
+        let endless = vec![format!("{OLD} {NEW} refs/heads/a"); 2000];
+        assert_eq!(bad(&endless), PushError::TooLong);
+    }
+
+    #[test]
+    fn only_the_threads_branch_may_be_pushed() {
+        let own = "refs/heads/codebutler/t";
+        assert_eq!(refusals(&pushed(&[(NEW, own)]), RIGHTS), []);
+        for name in [
+            "refs/heads/main",
+            "refs/heads/codebutler/t2",
+            "refs/heads/codebutler/t/x",
+            "refs/heads/codebutler/t\n",
+            "refs/tags/codebutler/t",
+            "refs/heads/../heads/codebutler/t",
+            "REFS/heads/codebutler/t",
+            "codebutler/t",
+            "HEAD",
+        ] {
+            // A trailing line feed belongs to the framing: only one is taken away.
+            let name = if name.ends_with('\n') { "refs/heads/codebutler/t\n\n" } else { name };
+            assert_eq!(refusals(&pushed(&[(NEW, name)]), RIGHTS), [Refusal::OtherRef], "{name:?}");
+        }
+        assert_eq!(refusals(&pushed(&[(ZERO, own)]), RIGHTS), [Refusal::Delete]);
+        let both = pushed(&[(NEW, own), (NEW, "refs/heads/main")]);
+        assert_eq!(refusals(&both, RIGHTS), [Refusal::Together, Refusal::OtherRef]);
+    }
+
+    #[test]
+    fn roles_without_right_or_approval_push_nothing() {
+        let own = pushed(&[(NEW, "refs/heads/codebutler/t")]);
+        assert_eq!(refusals(&own, Rights { may_push: false, ..RIGHTS }), [Refusal::Role]);
+        assert_eq!(refusals(&own, Rights { lacks_approval: true, ..RIGHTS }), [Refusal::Approval]);
+    }
+
+    #[test]
+    fn a_refusal_is_told_the_way_git_reports() {
+        let push = pushed(&[(NEW, "refs/heads/main")]);
+        let refused = judge(&push, &RIGHTS);
+        let body = report(&push, &refused, "no");
+        let text = String::from_utf8(body).unwrap();
+        assert!(text.starts_with("0008\u{2}no\n"), "{text:?}");
+        assert!(text.contains("000eunpack ok\n"), "{text:?}");
+        assert!(text.contains("ng refs/heads/main not this thread's branch\n0000"), "{text:?}");
+        assert!(text.ends_with("00000000"), "{text:?}");
+        let plain = Push { side_band: false, ..push.clone() };
+        assert!(report(&plain, &refused, "no").starts_with(b"000eunpack ok\n"));
+        let silent = Push { side_band: false, report_status: false, ..push.clone() };
+        assert!(report(&silent, &refused, "no").is_empty());
+    }
+}

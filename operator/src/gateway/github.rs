@@ -1,0 +1,328 @@
+//! GitHub's REST API, as far as a thread needs it: its branch and its pull request. What exists is
+//! looked for before it is made, so that a repeated call changes nothing.
+
+mod client;
+mod error;
+
+use codebutler_crds::Repo;
+use codebutler_crds::wire::PullRequestState;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+
+use self::client::{Answer, Client, read};
+pub use self::error::GitHubError;
+use super::context::Context;
+
+/// One repository.
+pub struct GitHub {
+    client: Client,
+}
+
+/// A pull request as GitHub describes it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Pull {
+    /// Its number.
+    pub number: u64,
+    /// Its page.
+    pub html_url: String,
+    /// One line.
+    #[serde(default)]
+    pub title: String,
+    /// The commit on the base branch, once merged.
+    #[serde(default)]
+    pub merge_commit_sha: Option<String>,
+    state: String,
+    #[serde(default)]
+    merged_at: Option<String>,
+    #[serde(default)]
+    mergeable: Option<bool>,
+    head: Head,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Head {
+    sha: String,
+}
+
+impl Pull {
+    /// Neither closed nor merged.
+    pub fn is_open(&self) -> bool {
+        self.state == "open"
+    }
+
+    /// Merged.
+    pub fn is_merged(&self) -> bool {
+        self.merged_at.is_some()
+    }
+
+    /// Its newest commit.
+    pub fn head(&self) -> &str {
+        &self.head.sha
+    }
+
+    /// For the agent.
+    pub fn into_state(self, created: bool) -> PullRequestState {
+        let state = match () {
+            () if self.is_merged() => "merged",
+            () if self.is_open() => "open",
+            () => "closed",
+        };
+        PullRequestState {
+            state: state.to_owned(),
+            number: self.number,
+            url: self.html_url,
+            title: self.title,
+            head: self.head.sha,
+            mergeable: self.mergeable,
+            created,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Ref {
+    object: Object,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    sha: String,
+}
+
+#[derive(Deserialize)]
+struct Merged {
+    sha: String,
+}
+
+impl GitHub {
+    /// The repository of a Repo, with its token.
+    ///
+    /// # Errors
+    /// A sentence that names the field or Secret to correct.
+    pub async fn of(context: &Context, repo: &Repo) -> Result<Self, GitHubError> {
+        Ok(Self { client: Client::of(context, repo).await? })
+    }
+
+    /// Makes sure that `branch` exists. Answers with the commit of `base` that it was made from, if
+    /// this call made it.
+    ///
+    /// # Errors
+    /// A sentence that names what is missing.
+    pub async fn ensure_branch(
+        &self,
+        branch: &str,
+        base: &str,
+    ) -> Result<Option<String>, GitHubError> {
+        let answer =
+            self.client.get(&self.client.repo(&branch_path("git/ref/heads", branch))).await?;
+        match answer.status {
+            StatusCode::OK => return Ok(None),
+            StatusCode::NOT_FOUND | StatusCode::CONFLICT => {}
+            _ => return Err(self.client.complain(&answer)),
+        }
+        let answer =
+            self.client.get(&self.client.repo(&branch_path("git/ref/heads", base))).await?;
+        let commit = match answer.status {
+            StatusCode::OK => read::<Ref>(&answer)?.object.sha,
+            // GitHub says 409 for a repository without a commit.
+            StatusCode::CONFLICT => return Err(GitHubError::Empty { branch: base.to_owned() }),
+            StatusCode::NOT_FOUND => return Err(self.no_base(base).await),
+            _ => return Err(self.client.complain(&answer)),
+        };
+        let body = json!({"ref": format!("refs/heads/{branch}"), "sha": commit});
+        let answer = self.client.post(&self.client.repo("git/refs"), &body).await?;
+        match answer.status {
+            StatusCode::CREATED => Ok(Some(commit)),
+            // Somebody was faster.
+            StatusCode::UNPROCESSABLE_ENTITY => {
+                let path = self.client.repo(&branch_path("git/ref/heads", branch));
+                let answer = self.client.get(&path).await?;
+                if answer.status == StatusCode::OK {
+                    Ok(None)
+                } else {
+                    Err(self.client.complain(&answer))
+                }
+            }
+            _ => Err(self.client.complain(&answer)),
+        }
+    }
+
+    /// Why the base branch isn't there: no such repository, no such branch, or nothing at all.
+    async fn no_base(&self, base: &str) -> GitHubError {
+        match self.client.get(&self.client.repo("")).await {
+            Ok(answer) if answer.status == StatusCode::OK => {
+                GitHubError::NoBase { branch: base.to_owned() }
+            }
+            Ok(answer) => self.client.complain(&answer),
+            Err(error) => error,
+        }
+    }
+
+    /// The pull request of a branch: the open one, else the newest.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn find_pull(&self, branch: &str) -> Result<Option<Pull>, GitHubError> {
+        let head: String = url::form_urlencoded::byte_serialize(
+            format!("{}:{branch}", self.client.remote.owner).as_bytes(),
+        )
+        .collect();
+        let query = format!("pulls?state=all&per_page=100&head={head}");
+        let answer = self.client.get(&self.client.repo(&query)).await?;
+        let pulls: Vec<Pull> = self.expect(&answer, StatusCode::OK)?;
+        let best = pulls.into_iter().max_by_key(|pull| (pull.is_open(), pull.number));
+        let Some(best) = best else { return Ok(None) };
+        // Only the single view says whether it can be merged.
+        self.pull(best.number).await.map(Some)
+    }
+
+    /// A pull request by number.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked, or has none.
+    pub async fn pull(&self, number: u64) -> Result<Pull, GitHubError> {
+        let answer = self.client.get(&self.client.repo(&format!("pulls/{number}"))).await?;
+        self.expect(&answer, StatusCode::OK)
+    }
+
+    /// Opens a branch's pull request, or updates the open one. Tells whether it was opened now.
+    ///
+    /// # Errors
+    /// A sentence for whoever wanted it.
+    pub async fn open_pull(
+        &self,
+        branch: &str,
+        base: &str,
+        title: &str,
+        body: &str,
+    ) -> Result<(Pull, bool), GitHubError> {
+        if let Some(pull) = self.find_pull(branch).await?.filter(Pull::is_open) {
+            return Ok((self.update_pull(pull.number, Some(title), body).await?, false));
+        }
+        let request = json!({"title": title, "body": body, "head": branch, "base": base});
+        let answer = self.client.post(&self.client.repo("pulls"), &request).await?;
+        if answer.status != StatusCode::UNPROCESSABLE_ENTITY {
+            return Ok((self.expect(&answer, StatusCode::CREATED)?, true));
+        }
+        // Opened by somebody else in between, or there is nothing to merge.
+        match self.find_pull(branch).await?.filter(Pull::is_open) {
+            Some(pull) => Ok((self.update_pull(pull.number, Some(title), body).await?, false)),
+            None => Err(GitHubError::NothingToMerge { base: base.to_owned() }),
+        }
+    }
+
+    /// Sets a pull request's description and, where given, its title.
+    ///
+    /// # Errors
+    /// When GitHub refuses.
+    pub async fn update_pull(
+        &self,
+        number: u64,
+        title: Option<&str>,
+        body: &str,
+    ) -> Result<Pull, GitHubError> {
+        let mut request = json!({"body": body});
+        if let Some(title) = title {
+            request["title"] = title.into();
+        }
+        let path = self.client.repo(&format!("pulls/{number}"));
+        let answer = self.client.patch(&path, &request).await?;
+        self.expect(&answer, StatusCode::OK)
+    }
+
+    /// Squash-merges a pull request, provided that its newest commit is `head`. Answers with the
+    /// commit on the base branch.
+    ///
+    /// # Errors
+    /// When it has another commit by now, or can't be merged.
+    pub async fn squash(
+        &self,
+        number: u64,
+        head: &str,
+        title: &str,
+        message: &str,
+    ) -> Result<String, GitHubError> {
+        let request = json!({
+            "merge_method": "squash",
+            "sha": head,
+            "commit_title": title,
+            "commit_message": message,
+        });
+        let path = self.client.repo(&format!("pulls/{number}/merge"));
+        let answer = self.client.put(&path, &request).await?;
+        match answer.status {
+            StatusCode::METHOD_NOT_ALLOWED => Err(GitHubError::NotMergeable),
+            StatusCode::CONFLICT => Err(GitHubError::HeadMoved),
+            _ => self.expect::<Merged>(&answer, StatusCode::OK).map(|merged| merged.sha),
+        }
+    }
+
+    /// Closes a pull request without merging.
+    ///
+    /// # Errors
+    /// When GitHub refuses.
+    pub async fn close_pull(&self, number: u64) -> Result<(), GitHubError> {
+        let path = self.client.repo(&format!("pulls/{number}"));
+        let answer = self.client.patch(&path, &json!({"state": "closed"})).await?;
+        self.expect::<Pull>(&answer, StatusCode::OK).map(drop)
+    }
+
+    /// Deletes a branch; one that is gone is fine.
+    ///
+    /// # Errors
+    /// When GitHub refuses.
+    pub async fn delete_branch(&self, branch: &str) -> Result<(), GitHubError> {
+        let path = self.client.repo(&branch_path("git/refs/heads", branch));
+        let answer = self.client.delete(&path).await?;
+        match answer.status {
+            StatusCode::NO_CONTENT | StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY => {
+                Ok(())
+            }
+            _ => Err(self.client.complain(&answer)),
+        }
+    }
+
+    fn expect<T: serde::de::DeserializeOwned>(
+        &self,
+        answer: &Answer,
+        status: StatusCode,
+    ) -> Result<T, GitHubError> {
+        if answer.status == status { read(answer) } else { Err(self.client.complain(answer)) }
+    }
+}
+
+/// A branch's name inside a path: its slashes stay.
+fn branch_path(prefix: &str, branch: &str) -> String {
+    let encode = |part: &str| url::form_urlencoded::byte_serialize(part.as_bytes()).collect();
+    let parts: Vec<String> = branch.split('/').map(encode).collect();
+    format!("{prefix}/{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_can_reach_no_other_path() {
+        assert_eq!(
+            branch_path("git/refs/heads", "codebutler/a-1"),
+            "git/refs/heads/codebutler/a-1"
+        );
+        assert_eq!(branch_path("x", "a#b?c%2f"), "x/a%23b%3Fc%252f");
+    }
+
+    #[test]
+    fn a_pull_requests_state_is_one_word() {
+        let pull = |state: &str, merged_at: Option<&str>| -> Pull {
+            serde_json::from_value(json!({
+                "number": 7, "html_url": "https://h/7", "title": "t", "state": state,
+                "merged_at": merged_at, "head": {"sha": "abc", "ref": "b"}, "unknown": 1,
+            }))
+            .unwrap()
+        };
+        assert_eq!(pull("open", None).into_state(true).state, "open");
+        assert_eq!(pull("closed", None).into_state(false).state, "closed");
+        assert_eq!(pull("closed", Some("2026-01-01")).into_state(false).state, "merged");
+    }
+}

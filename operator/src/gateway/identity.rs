@@ -1,0 +1,164 @@
+//! Who calls. A bearer token proves a pod (TokenReview); the pod's UID in a Thread's status makes it
+//! a role of that Thread. Names and labels of pods prove nothing and are not read.
+
+mod index;
+mod review;
+
+use std::sync::Arc;
+
+use codebutler_crds::names;
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::wire::ErrorCode;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+pub use self::index::PodIndex;
+use self::review::Reviews;
+use super::context::{ApiError, Caller, Context};
+use super::metrics::Metrics;
+
+/// A pod, proven by its token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Pod {
+    namespace: String,
+    service_account: String,
+    uid: String,
+}
+
+/// Why a caller is refused. The texts are for the agent's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Refused {
+    #[error("send the pod's token as `Authorization: Bearer …`")]
+    NoToken,
+    #[error("the token is not valid here: it is expired, forged, or made for another audience")]
+    Invalid,
+    #[error("the token belongs to no ServiceAccount")]
+    NoServiceAccount,
+    #[error("the token is not bound to a pod")]
+    Unbound,
+    #[error("no role of a Thread has this pod, or not yet")]
+    NotRegistered,
+    #[error("the token's ServiceAccount is not the one of this Thread's Repo")]
+    OtherServiceAccount,
+    #[error("the Thread's Repo does not exist, or no longer names this role")]
+    NoRole,
+    #[error("the token can't be reviewed right now: try again")]
+    ReviewFailed,
+}
+
+impl Refused {
+    /// The metric's label.
+    const fn reason(self) -> &'static str {
+        match self {
+            Self::NoToken => "no_token",
+            Self::Invalid => "invalid_token",
+            Self::NoServiceAccount => "no_service_account",
+            Self::Unbound => "unbound_token",
+            Self::NotRegistered => "not_registered",
+            Self::OtherServiceAccount => "other_service_account",
+            Self::NoRole => "no_role",
+            Self::ReviewFailed => "review_failed",
+        }
+    }
+
+    const fn code(self) -> ErrorCode {
+        match self {
+            Self::NoToken | Self::Invalid | Self::NoServiceAccount | Self::Unbound => {
+                ErrorCode::Unauthenticated
+            }
+            Self::NotRegistered => ErrorCode::NotRegistered,
+            Self::OtherServiceAccount | Self::NoRole => ErrorCode::Forbidden,
+            Self::ReviewFailed => ErrorCode::Unavailable,
+        }
+    }
+}
+
+/// Tells callers apart. Cheap to clone.
+#[derive(Clone)]
+pub struct Identity {
+    context: Context,
+    index: PodIndex,
+    reviews: Arc<Reviews>,
+    metrics: Metrics,
+}
+
+impl Identity {
+    /// `index` has to be fed from the same watch as the context's Threads.
+    pub fn new(context: Context, index: PodIndex, metrics: Metrics) -> Self {
+        let reviews = Arc::new(Reviews::new(context.client.clone()));
+        Self { context, index, reviews, metrics }
+    }
+
+    /// The caller behind a request's token.
+    ///
+    /// # Errors
+    /// `Unauthenticated`, `NotRegistered`, `Forbidden` or, if nobody could be asked, `Unavailable`.
+    pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let outcome = async {
+            let token = bearer(headers).ok_or(Refused::NoToken)?;
+            let pod = self.reviews.pod(token).await?;
+            self.resolve(&pod)
+        };
+        outcome.await.map_err(|refused| {
+            self.metrics.refused(refused.reason());
+            tracing::debug!(reason = refused.reason(), "refused a caller");
+            ApiError::new(refused.code(), refused.to_string())
+        })
+    }
+
+    /// Looked up for every call, so that a pod that was replaced is nobody at once.
+    fn resolve(&self, pod: &Pod) -> Result<Caller, Refused> {
+        let (key, role) =
+            self.index.find(&pod.namespace, &pod.uid).ok_or(Refused::NotRegistered)?;
+        let thread = self.context.thread(&key).ok_or(Refused::NotRegistered)?;
+        // The index only hints; the Thread as it is cached now decides.
+        let registered = thread
+            .status
+            .as_ref()
+            .and_then(|status| status.roles.get(&role))
+            .and_then(|role| role.pod_uid.as_ref());
+        if registered != Some(&pod.uid) {
+            return Err(Refused::NotRegistered);
+        }
+        if names::service_account(&thread.spec.repo) != pod.service_account {
+            return Err(Refused::OtherServiceAccount);
+        }
+        let repo = self.context.repo(&key.namespace, &thread.spec.repo).ok_or(Refused::NoRole)?;
+        let mut roles = self.context.roles_of(&repo).into_iter();
+        let role = roles.find(|known| known.spec.role == role).ok_or(Refused::NoRole)?;
+        Ok(Caller { thread, repo, role })
+    }
+}
+
+/// Whether the caller's Thread is closed.
+pub fn is_closed(caller: &Caller) -> bool {
+    caller.thread.spec.state == ThreadState::Closed
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    // Real tokens have 1 to 3 KiB.
+    let usable = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() < 16_384;
+    usable.then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_taken_from_its_header_alone() {
+        let with = |value: &str| {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
+            bearer(&headers).map(str::to_owned)
+        };
+        assert_eq!(with("Bearer abc"), Some("abc".into()));
+        assert_eq!(with("bearer abc "), Some("abc".into()));
+        for other in ["Basic abc", "Bearer", "Bearer  ", "abc"] {
+            assert_eq!(with(other), None, "{other}");
+        }
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+}

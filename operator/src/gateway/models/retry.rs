@@ -1,0 +1,102 @@
+//! What a provider's status means, and how long to wait before asking again.
+
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, StatusCode};
+
+/// Most requests for one call, the first included.
+pub const ATTEMPTS: u32 = 4;
+/// Longest wait between two attempts. A provider that asks for more is not waited for here: the
+/// caller is told when to come back.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(20);
+/// Longest wait that is passed on to the caller.
+const LONGEST_ASKED: Duration = Duration::from_hours(1);
+
+/// What an answer is, by its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// An answer.
+    Good,
+    /// The request was not served; asking again may help.
+    Again,
+    /// The provider refuses the key.
+    Key,
+    /// The account has no money left.
+    Payment,
+    /// The provider does not know the model or the address.
+    NotFound,
+    /// The provider finds fault with the request.
+    Request,
+    /// Anything else.
+    Strange,
+}
+
+/// Reads a status.
+pub fn verdict(status: StatusCode) -> Verdict {
+    match status.as_u16() {
+        200 => Verdict::Good,
+        408 | 425 | 429 | 500..=599 => Verdict::Again,
+        401 | 403 => Verdict::Key,
+        402 => Verdict::Payment,
+        404 => Verdict::NotFound,
+        400 | 413 | 422 => Verdict::Request,
+        _ => Verdict::Strange,
+    }
+}
+
+/// `Retry-After` in seconds, where the provider sends it so.
+pub fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let seconds: u64 = text.parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_ASKED))
+}
+
+/// How long to wait after the `attempt`th request (from 1); nothing if the caller is to wait
+/// instead. `jitter` is a random number from 0 to 1.
+pub fn wait(attempt: u32, asked: Option<Duration>, jitter: f64) -> Option<Duration> {
+    if attempt >= ATTEMPTS || asked.is_some_and(|asked| asked > LONGEST_WAIT) {
+        return None;
+    }
+    let grown = Duration::from_millis(500) * 2_u32.saturating_pow(attempt.saturating_sub(1));
+    let spread = grown.min(LONGEST_WAIT).mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0);
+    Some(asked.map_or(spread, |asked| asked + spread / 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_are_spread_and_end() {
+        let ms = |attempt, asked, jitter| wait(attempt, asked, jitter).map(|d| d.as_millis());
+        assert_eq!(ms(1, None, 0.0), Some(250));
+        assert_eq!(ms(1, None, 1.0), Some(500));
+        assert_eq!(ms(3, None, 1.0), Some(2000));
+        assert_eq!(ms(ATTEMPTS, None, 1.0), None);
+        assert_eq!(ms(1, Some(Duration::from_secs(3)), 1.0), Some(3125));
+        assert_eq!(ms(1, Some(Duration::from_mins(1)), 1.0), None);
+    }
+
+    #[test]
+    fn a_providers_wish_is_read() {
+        let with =
+            |text: &str| asked_wait(&HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]));
+        assert_eq!(with("7"), Some(Duration::from_secs(7)));
+        assert_eq!(with("99999999"), Some(LONGEST_ASKED));
+        assert_eq!(with("Wed, 21 Oct 2026 07:28:00 GMT"), None);
+        assert_eq!(with("-1"), None);
+    }
+
+    #[test]
+    fn statuses_are_told_apart() {
+        let of = |status| verdict(StatusCode::from_u16(status).unwrap());
+        assert_eq!(of(200), Verdict::Good);
+        assert_eq!(of(429), Verdict::Again);
+        assert_eq!(of(529), Verdict::Again);
+        assert_eq!(of(401), Verdict::Key);
+        assert_eq!(of(402), Verdict::Payment);
+        assert_eq!(of(422), Verdict::Request);
+        assert_eq!(of(301), Verdict::Strange);
+    }
+}

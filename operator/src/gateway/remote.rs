@@ -1,0 +1,112 @@
+//! Where a Repo's Git remote and its API are, read from one URL.
+
+use url::Url;
+
+/// A Git remote, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// The repository's URL without a trailing slash, for Git's smart HTTP protocol.
+    pub git: String,
+    /// `host` or `host:port`: what the credentials' Secret has to allow.
+    pub host: String,
+    /// Base URL of the REST API, without a trailing slash.
+    pub api: String,
+    /// Owner of the repository.
+    pub owner: String,
+    /// The repository's name without `.git`.
+    pub name: String,
+}
+
+/// Why a URL can't be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RemoteError {
+    /// Not of the form that `spec.git.url` asks for.
+    #[error("spec.git.url has to look like https://host/owner/name")]
+    Form,
+    /// Credentials belong into a Secret.
+    #[error("spec.git.url must not contain credentials: put them into a Secret")]
+    Credentials,
+}
+
+impl Remote {
+    /// Reads a Repo's `spec.git.url`.
+    ///
+    /// # Errors
+    /// A sentence that names the field.
+    pub fn parse(text: &str) -> Result<Self, RemoteError> {
+        let url = Url::parse(text).map_err(|_| RemoteError::Form)?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(RemoteError::Credentials);
+        }
+        let host = authority(&url).ok_or(RemoteError::Form)?;
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(RemoteError::Form);
+        }
+        let path = url.path().trim_matches('/');
+        let (owner, name) = path.split_once('/').ok_or(RemoteError::Form)?;
+        let name = name.strip_suffix(".git").unwrap_or(name);
+        let plain = |part: &str| {
+            !matches!(part, "" | "." | "..")
+                && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+        };
+        if !plain(owner) || !plain(name) {
+            return Err(RemoteError::Form);
+        }
+        let scheme = url.scheme();
+        let api = if host == "github.com" {
+            "https://api.github.com".to_owned()
+        } else {
+            format!("{scheme}://{host}/api/v3")
+        };
+        Ok(Self {
+            git: format!("{scheme}://{host}/{path}"),
+            api,
+            owner: owner.to_owned(),
+            name: name.to_owned(),
+            host,
+        })
+    }
+}
+
+/// `host` or `host:port` of an http(s) URL, as a Secret's annotation names it.
+pub fn authority(url: &Url) -> Option<String> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return None;
+    }
+    let host = url.host_str().filter(|host| !host.is_empty())?;
+    Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn github_and_enterprise_hosts_get_their_own_api() {
+        let remote = Remote::parse("https://github.com/acme/shop").unwrap();
+        assert_eq!(remote.api, "https://api.github.com");
+        assert_eq!(remote.git, "https://github.com/acme/shop");
+        let remote = Remote::parse("http://127.0.0.1:4000/acme/shop.git").unwrap();
+        assert_eq!(remote.api, "http://127.0.0.1:4000/api/v3");
+        assert_eq!(remote.git, "http://127.0.0.1:4000/acme/shop.git");
+        assert_eq!(remote.host, "127.0.0.1:4000");
+        assert_eq!((&*remote.owner, &*remote.name), ("acme", "shop"));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in [
+            "git@github.com:acme/shop.git",
+            "file:///etc/passwd",
+            "https://github.com/acme",
+            "https://github.com/acme/shop/tree/main",
+            "https://github.com/acme/..",
+            "https://github.com/acme/sh%2fop",
+            "https://github.com/acme/shop?x=1",
+        ] {
+            assert_eq!(Remote::parse(text), Err(RemoteError::Form), "{text}");
+        }
+        let text = "https://me:secret@github.com/acme/shop";
+        assert_eq!(Remote::parse(text), Err(RemoteError::Credentials));
+    }
+}

@@ -1,0 +1,394 @@
+//! The one writer of the fields of a Thread that belong to the gateway: marks, pending decisions,
+//! usage, plan, closing, branch, pull request.
+//!
+//! What to change is decided by the pure functions of [`change`]; here is only the loop that reads,
+//! changes and writes until nobody else wrote in between. A write carries the resourceVersion that
+//! it was decided on and nothing but the gateway's own fields, so the controller, which writes the
+//! same status, is never overwritten.
+
+mod change;
+pub(super) mod keyed;
+mod patch;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::names;
+use codebutler_crds::thread::{
+    Closing, ClosingChoice, Pending, Plan, PullRequest, ThreadState, Usage,
+};
+use codebutler_crds::wire::RunReport;
+use codebutler_crds::{SlackTs, Thread, ThreadStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
+
+use self::keyed::Keyed;
+use super::context::ThreadKey;
+
+pub use change::Refusal;
+pub(super) use change::{
+    add_pending, approve_plan, decide_closing, raise_inbox, set_closing, set_plan,
+};
+
+/// Attempts per write; with the jitter between them about three seconds under steady conflict.
+const ATTEMPTS: u32 = 20;
+/// Threads whose last written state is remembered.
+const REMEMBERED: usize = 2048;
+/// How far the watch cache can lag behind a Thread that this process created.
+const LAG: Duration = Duration::from_secs(10);
+
+/// Why a Thread was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// There is no such Thread (any more).
+    #[error("the Thread `{0}` does not exist")]
+    Missing(String),
+    /// The change itself is not possible in the Thread's present state.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Others kept writing in between.
+    #[error("the Thread `{0}` is written too often by others: try again")]
+    Contended(String),
+    /// The API server refused or failed.
+    #[error("the Thread can't be written")]
+    Api(#[source] Box<kube::Error>),
+}
+
+/// When a Thread was written, and what the API server made of it.
+type Written = (Instant, Arc<Thread>);
+
+/// Writes Threads. Cheap to clone; clones share what they know.
+#[derive(Clone)]
+pub struct Threads {
+    client: Client,
+    recorder: Recorder,
+    /// One write at a time per Thread in this process: conflicts come from other processes only.
+    writing: Keyed<ThreadKey>,
+    /// What the last write of each Thread returned: newer than the watch cache for some moments.
+    latest: Arc<Mutex<HashMap<ThreadKey, Written>>>,
+}
+
+impl Threads {
+    /// A writer with the gateway's own identity.
+    pub fn new(client: Client) -> Self {
+        let reporter = Reporter::from(names::GATEWAY);
+        let recorder = Recorder::new(client.clone(), reporter);
+        Self { client, recorder, writing: Keyed::default(), latest: Arc::default() }
+    }
+
+    /// The newest state known here: the cached one, or what this process itself wrote since.
+    pub fn freshest(&self, key: &ThreadKey, cached: Option<Arc<Thread>>) -> Option<Arc<Thread>> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((written, own)) = latest.get(key) else { return cached };
+        let newer = match &cached {
+            Some(seen) => own.uid() == seen.uid() && revision(own) > revision(seen),
+            // Created by ourselves a moment ago, or deleted.
+            None => written.elapsed() < LAG,
+        };
+        if newer {
+            return Some(own.clone());
+        }
+        latest.remove(key);
+        cached
+    }
+
+    /// Creates a Thread, or returns the one that has its name.
+    pub async fn ensure(&self, thread: Thread) -> Result<Thread, WriteError> {
+        let key = ThreadKey::from(&thread);
+        let api = self.api(&key);
+        for attempt in 0..ATTEMPTS {
+            let result = match api.create(&PostParams::default(), &thread).await {
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                    api.get(&key.name).await
+                }
+                other => other,
+            };
+            match result {
+                Ok(thread) => {
+                    self.remember(&key, Arc::new(thread.clone()));
+                    return Ok(thread);
+                }
+                Err(error) if is_transient(&error) && attempt + 1 < ATTEMPTS => {
+                    pause(attempt).await;
+                }
+                Err(error) => return Err(WriteError::Api(Box::new(error))),
+            }
+        }
+        Err(WriteError::Contended(key.name))
+    }
+
+    /// Adds what a model call cost to the role and to the Thread's total.
+    pub async fn add_usage(
+        &self,
+        key: &ThreadKey,
+        role: &str,
+        delta: Usage,
+    ) -> Result<(), WriteError> {
+        self.update(key, |status| change::add_usage(status, role, delta)).await.map(drop)
+    }
+
+    /// Takes in what a role says of its run.
+    pub async fn report(
+        &self,
+        key: &ThreadKey,
+        role: &str,
+        report: &RunReport,
+    ) -> Result<(), WriteError> {
+        let now = now();
+        self.update(key, |status| change::report(status, role, report, &now)).await.map(drop)
+    }
+
+    /// Records that the thread's branch is on the remote.
+    pub async fn set_branch(&self, key: &ThreadKey, branch: &str) -> Result<(), WriteError> {
+        self.update(key, |status| status.branch = Some(branch.to_owned())).await.map(drop)
+    }
+
+    /// Records the pull request. A merge commit once known is kept.
+    pub async fn set_pull_request(
+        &self,
+        key: &ThreadKey,
+        pull_request: &PullRequest,
+    ) -> Result<(), WriteError> {
+        self.update(key, |status| change::set_pull_request(status, pull_request)).await.map(drop)
+    }
+
+    /// Says that there is a message for some roles. Marks only grow.
+    pub async fn raise_inbox(
+        &self,
+        key: &ThreadKey,
+        roles: &[String],
+        ts: &SlackTs,
+    ) -> Result<(), WriteError> {
+        let now = now();
+        self.update(key, |status| raise_inbox(status, roles, ts, &now)).await.map(drop)
+    }
+
+    /// Keeps something for a role that Slack's history does not hold. One with the same id is
+    /// there already; when there is no room the Thread gets an event and the caller an error.
+    pub async fn add_pending(&self, key: &ThreadKey, pending: &Pending) -> Result<(), WriteError> {
+        self.try_update(key, |status| add_pending(status, pending)).await.map(drop)
+    }
+
+    /// Records a plan as it was posted, unless a newer one is known.
+    pub async fn set_plan(&self, key: &ThreadKey, plan: &Plan) -> Result<(), WriteError> {
+        self.update(key, |status| set_plan(status, plan)).await.map(drop)
+    }
+
+    /// Records a user's approval of exactly the plan at `ts`. Answers whether that is the open plan,
+    /// or was approved by the same user before.
+    pub async fn approve_plan(
+        &self,
+        key: &ThreadKey,
+        ts: &SlackTs,
+        user: &str,
+    ) -> Result<bool, WriteError> {
+        let thread = self
+            .update(key, |status| {
+                approve_plan(status, ts, user);
+            })
+            .await?;
+        let plan = thread.status.as_ref().and_then(|status| status.plan.as_ref());
+        Ok(plan.is_some_and(|p| p.ts == *ts && p.approved_by.as_deref() == Some(user)))
+    }
+
+    /// Records the question how to end the thread, unless a newer one is known.
+    pub async fn set_closing(&self, key: &ThreadKey, closing: &Closing) -> Result<(), WriteError> {
+        self.update(key, |status| set_closing(status, closing)).await.map(drop)
+    }
+
+    /// Records a user's answer to exactly the question at `ts`. Answers whether it counts.
+    pub async fn decide_closing(
+        &self,
+        key: &ThreadKey,
+        ts: &SlackTs,
+        choice: ClosingChoice,
+        user: &str,
+    ) -> Result<bool, WriteError> {
+        let thread = self
+            .update(key, |status| {
+                decide_closing(status, ts, choice, user);
+            })
+            .await?;
+        let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());
+        Ok(closing.is_some_and(|c| {
+            c.ts == *ts && c.choice == Some(choice) && c.decided_by.as_deref() == Some(user)
+        }))
+    }
+
+    /// Closes the Thread: nothing happens in it any more.
+    pub async fn close(&self, key: &ThreadKey) -> Result<(), WriteError> {
+        let _guard = self.writing.lock(key).await;
+        let patch = serde_json::json!({"spec": {"state": ThreadState::Closed}});
+        for attempt in 0..ATTEMPTS {
+            let params = PatchParams::default();
+            match self.api(key).patch(&key.name, &params, &Patch::Merge(&patch)).await {
+                Ok(thread) => {
+                    self.remember(key, Arc::new(thread));
+                    return Ok(());
+                }
+                Err(error) if is_transient(&error) && attempt + 1 < ATTEMPTS => {
+                    pause(attempt).await;
+                }
+                Err(error) => return Err(self.failed(key, error)),
+            }
+        }
+        Err(WriteError::Contended(key.name.clone()))
+    }
+
+    /// Changes the status by a function that always succeeds.
+    pub(super) async fn update(
+        &self,
+        key: &ThreadKey,
+        change: impl Fn(&mut ThreadStatus) + Send + Sync,
+    ) -> Result<Arc<Thread>, WriteError> {
+        self.try_update(key, |status| {
+            change(status);
+            Ok(())
+        })
+        .await
+        .map(|(thread, ())| thread)
+    }
+
+    /// Changes the status; the function may run several times and is always given the newest
+    /// state that its result can be written on. Returns the Thread with the change in it, and what
+    /// the function said of it.
+    pub(super) async fn try_update<T: Send>(
+        &self,
+        key: &ThreadKey,
+        change: impl Fn(&mut ThreadStatus) -> Result<T, Refusal> + Send + Sync,
+    ) -> Result<(Arc<Thread>, T), WriteError> {
+        let _guard = self.writing.lock(key).await;
+        let api = self.api(key);
+        let mut tried: Option<(ThreadStatus, T)> = None;
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                pause(attempt).await;
+            }
+            let known = if attempt == 0 { self.remembered(key) } else { None };
+            let thread = match known {
+                Some(thread) => thread,
+                None => match api.get(&key.name).await {
+                    Ok(thread) => Arc::new(thread),
+                    Err(error) if is_transient(&error) => continue,
+                    Err(error) => return Err(self.failed(key, error)),
+                },
+            };
+            let before = thread.status.clone().unwrap_or_default();
+            if let Some((expected, result)) = tried.take()
+                && patch::own_fields(&before, &expected, &thread).is_none()
+            {
+                // The answer was lost, not the write: sums must not be added twice.
+                self.remember(key, thread.clone());
+                return Ok((thread, result));
+            }
+            let mut after = before.clone();
+            let result = match change(&mut after) {
+                Ok(result) => result,
+                Err(_) if attempt == 0 => {
+                    // Possibly decided on what was remembered: look again.
+                    self.forget(key);
+                    continue;
+                }
+                Err(refusal) => {
+                    self.tell(&thread, &refusal).await;
+                    return Err(refusal.into());
+                }
+            };
+            let Some(patch) = patch::own_fields(&before, &after, &thread) else {
+                self.remember(key, thread.clone());
+                return Ok((thread, result));
+            };
+            let params = PatchParams::default();
+            match api.patch_status(&key.name, &params, &Patch::Merge(&patch)).await {
+                Ok(thread) => {
+                    let thread = Arc::new(thread);
+                    self.remember(key, thread.clone());
+                    return Ok((thread, result));
+                }
+                Err(error) if is_conflict(&error) => self.forget(key),
+                Err(error) if is_transient(&error) => {
+                    self.forget(key);
+                    tried = Some((after, result));
+                }
+                Err(error) => return Err(self.failed(key, error)),
+            }
+        }
+        Err(WriteError::Contended(key.name.clone()))
+    }
+
+    fn api(&self, key: &ThreadKey) -> Api<Thread> {
+        Api::namespaced(self.client.clone(), &key.namespace)
+    }
+
+    fn remembered(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).get(key).map(|l| l.1.clone())
+    }
+
+    fn remember(&self, key: &ThreadKey, thread: Arc<Thread>) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.len() >= REMEMBERED && !latest.contains_key(key) {
+            // It is only a shortcut: forgetting costs one read per Thread.
+            latest.clear();
+        }
+        latest.insert(key.clone(), (Instant::now(), thread));
+    }
+
+    fn forget(&self, key: &ThreadKey) {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    fn failed(&self, key: &ThreadKey, error: kube::Error) -> WriteError {
+        self.forget(key);
+        match error {
+            kube::Error::Api(status) if status.is_not_found() => {
+                WriteError::Missing(key.name.clone())
+            }
+            error => WriteError::Api(Box::new(error)),
+        }
+    }
+
+    /// A refusal is never silent: it is shown where `kubectl describe` looks.
+    async fn tell(&self, thread: &Thread, refusal: &Refusal) {
+        let event = Event {
+            type_: EventType::Warning,
+            reason: "Refused".to_owned(),
+            note: Some(refusal.to_string()),
+            action: "Record".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &thread.object_ref(&())).await {
+            tracing::warn!(error = %error, thread = thread.name_any(), "event not written");
+        }
+    }
+}
+
+fn revision(thread: &Thread) -> u64 {
+    thread.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+fn now() -> Time {
+    Time(jiff::Timestamp::now())
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+/// Whether the same request may succeed a moment later.
+fn is_transient(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+        kube::Error::Service(_) | kube::Error::HyperError(_) => true,
+        _ => false,
+    }
+}
+
+/// Waits a little longer each time, by a random part, so that writers don't meet again.
+async fn pause(attempt: u32) {
+    let most = 10 * u64::from(attempt + 1).min(30);
+    let millis = rand::random_range(1..=most);
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}

@@ -1,0 +1,234 @@
+//! How a Thread's status may change: pure, monotone, and the same when applied again.
+
+use codebutler_crds::thread::{
+    Closing, ClosingChoice, Pending, Plan, PullRequest, RoleState, Usage,
+};
+use codebutler_crds::wire::RunReport;
+use codebutler_crds::{SlackTs, ThreadStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// Pending items that a Thread can hold.
+const PENDING: usize = 32;
+
+/// Why a change is not possible.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Refusal {
+    /// Too much waits for the roles already.
+    #[error(
+        "{PENDING} decisions wait in this thread already: another one can't be taken in until a role has worked on them"
+    )]
+    Full,
+}
+
+/// Adds to a role's usage and to the total.
+pub fn add_usage(status: &mut ThreadStatus, role: &str, delta: Usage) {
+    let usage = &mut status.roles.entry(role.to_owned()).or_default().usage;
+    usage.cost += delta.cost;
+    usage.prompt_tokens = usage.prompt_tokens.saturating_add(delta.prompt_tokens);
+    usage.completion_tokens = usage.completion_tokens.saturating_add(delta.completion_tokens);
+    usage.calls = usage.calls.saturating_add(delta.calls);
+    let total = status.cost.unwrap_or_default();
+    status.cost = Some(total + delta.cost);
+}
+
+/// Takes in a role's report.
+pub fn report(status: &mut ThreadStatus, role: &str, report: &RunReport, now: &Time) {
+    let entry = status.roles.entry(role.to_owned()).or_default();
+    entry.state = Some(report.state);
+    entry.turns = report.turns;
+    if report.state != RoleState::Running {
+        raise(&mut entry.done, report.done.as_ref());
+        status.pending.retain(|p| p.role != role || !report.handled.contains(&p.id));
+    }
+    status.last_activity = Some(now.clone());
+}
+
+/// Records the pull request; a merge commit once known stays.
+pub fn set_pull_request(status: &mut ThreadStatus, pull_request: &PullRequest) {
+    let known = status.pull_request.take().filter(|known| known.number == pull_request.number);
+    let mut next = pull_request.clone();
+    next.merge_commit = next.merge_commit.or_else(|| known.and_then(|known| known.merge_commit));
+    status.pull_request = Some(next);
+}
+
+/// Raises marks.
+pub fn raise_inbox(status: &mut ThreadStatus, roles: &[String], ts: &SlackTs, now: &Time) {
+    for role in roles {
+        let entry = status.roles.entry(role.clone()).or_default();
+        if raise(&mut entry.inbox, Some(ts)) {
+            status.last_activity = Some(now.clone());
+        }
+    }
+}
+
+/// Appends a pending item unless its id is there.
+pub fn add_pending(status: &mut ThreadStatus, pending: &Pending) -> Result<(), Refusal> {
+    if status.pending.iter().any(|p| p.id == pending.id) {
+        return Ok(());
+    }
+    if status.pending.len() >= PENDING {
+        return Err(Refusal::Full);
+    }
+    // The role has to exist in the map for the controller to find that it wants something.
+    status.roles.entry(pending.role.clone()).or_default();
+    status.pending.push(pending.clone());
+    Ok(())
+}
+
+/// Records a plan unless this or a newer one is known.
+pub fn set_plan(status: &mut ThreadStatus, plan: &Plan) {
+    if status.plan.as_ref().is_none_or(|known| known.ts < plan.ts) {
+        status.plan = Some(plan.clone());
+    }
+}
+
+/// Records an approval if the plan at `ts` is the current one and nobody approved it yet. Returns
+/// whether it did.
+pub fn approve_plan(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> bool {
+    match &mut status.plan {
+        Some(plan) if plan.ts == *ts && plan.approved_by.is_none() => {
+            plan.approved_by = Some(user.to_owned());
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Records a question how to end the thread unless this or a newer one is known.
+pub fn set_closing(status: &mut ThreadStatus, closing: &Closing) {
+    if status.closing.as_ref().is_none_or(|known| known.ts < closing.ts) {
+        status.closing = Some(closing.clone());
+    }
+}
+
+/// Records the answer if the question at `ts` is the current one and open. Returns whether it did.
+pub fn decide_closing(
+    status: &mut ThreadStatus,
+    ts: &SlackTs,
+    choice: ClosingChoice,
+    user: &str,
+) -> bool {
+    match &mut status.closing {
+        Some(closing) if closing.ts == *ts && closing.choice.is_none() => {
+            closing.choice = Some(choice);
+            closing.decided_by = Some(user.to_owned());
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Moves a mark forward, never back. Returns whether it moved.
+fn raise(mark: &mut Option<SlackTs>, to: Option<&SlackTs>) -> bool {
+    match (&mark, to) {
+        (Some(at), Some(to)) if at >= to => false,
+        (_, Some(to)) => {
+            *mark = Some(to.clone());
+            true
+        }
+        (_, None) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codebutler_crds::NanoUsd;
+
+    fn ts(text: &str) -> SlackTs {
+        text.parse().unwrap()
+    }
+
+    fn now() -> Time {
+        Time(jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    fn pending(id: usize) -> Pending {
+        Pending {
+            id: id.to_string(),
+            role: "pm".to_owned(),
+            kind: "plan".to_owned(),
+            choice: "approve".to_owned(),
+            user: "U1".to_owned(),
+            message: ts("5.000000"),
+        }
+    }
+
+    #[test]
+    fn marks_only_grow() {
+        let mut status = ThreadStatus::default();
+        let roles = ["pm".to_owned()];
+        raise_inbox(&mut status, &roles, &ts("1000000000.000001"), &now());
+        raise_inbox(&mut status, &roles, &ts("999999999.900000"), &now());
+        assert_eq!(status.roles["pm"].inbox, Some(ts("1000000000.000001")));
+
+        let done = |done: &str| RunReport {
+            state: RoleState::Idle,
+            done: Some(ts(done)),
+            handled: Vec::new(),
+            turns: 3,
+            reason: None,
+        };
+        report(&mut status, "pm", &done("1000000000.000001"), &now());
+        report(&mut status, "pm", &done("5.000000"), &now());
+        assert!(!status.wants("pm"));
+    }
+
+    #[test]
+    fn a_report_removes_what_it_handled_and_nothing_of_others() {
+        let mut status = ThreadStatus::default();
+        for id in 0..3 {
+            add_pending(&mut status, &pending(id)).unwrap();
+        }
+        status.pending[2].role = "coder".to_owned();
+        let handled = vec!["0".to_owned(), "2".to_owned()];
+        let done =
+            RunReport { state: RoleState::Waiting, done: None, handled, turns: 1, reason: None };
+        report(&mut status, "pm", &done, &now());
+        let left: Vec<_> = status.pending.iter().map(|p| p.id.as_str()).collect();
+        assert_eq!(left, ["1", "2"]);
+    }
+
+    #[test]
+    fn pending_items_are_kept_once_and_refused_when_there_is_no_room() {
+        let mut status = ThreadStatus::default();
+        for id in 0..PENDING {
+            add_pending(&mut status, &pending(id)).unwrap();
+            add_pending(&mut status, &pending(id)).unwrap();
+        }
+        assert_eq!(status.pending.len(), PENDING);
+        assert_eq!(add_pending(&mut status, &pending(99)), Err(Refusal::Full));
+        assert_eq!(add_pending(&mut status, &pending(0)), Ok(()));
+    }
+
+    #[test]
+    fn sums_are_exact() {
+        let mut status = ThreadStatus::default();
+        let delta = Usage { cost: NanoUsd(1), prompt_tokens: 2, completion_tokens: 3, calls: 1 };
+        for role in ["pm", "coder", "pm"] {
+            add_usage(&mut status, role, delta);
+        }
+        assert_eq!(status.cost, Some(NanoUsd(3)));
+        assert_eq!(status.roles["pm"].usage.cost, NanoUsd(2));
+        assert_eq!(status.roles["pm"].usage.calls, 2);
+    }
+
+    #[test]
+    fn only_the_current_plan_can_be_approved_and_only_once() {
+        let mut status = ThreadStatus::default();
+        let plan = |at: &str| Plan {
+            ts: ts(at),
+            hash: "aa".to_owned(),
+            role: "pm".to_owned(),
+            approved_by: None,
+        };
+        set_plan(&mut status, &plan("7.000000"));
+        set_plan(&mut status, &plan("5.000000"));
+        assert!(!approve_plan(&mut status, &ts("5.000000"), "U1"));
+        assert!(approve_plan(&mut status, &ts("7.000000"), "U1"));
+        assert!(!approve_plan(&mut status, &ts("7.000000"), "U2"));
+        // The same post repeated does not take the approval back.
+        set_plan(&mut status, &plan("7.000000"));
+        assert_eq!(status.plan.unwrap().approved_by.as_deref(), Some("U1"));
+    }
+}

@@ -1,0 +1,142 @@
+//! From two states to the merge patch between them, limited to what the gateway owns.
+
+use codebutler_crds::thread::RoleStatus;
+use codebutler_crds::{Thread, ThreadStatus};
+use kube::ResourceExt as _;
+use serde_json::{Map, Value, json};
+
+/// The patch that turns the gateway's fields of `before` into those of `after`, valid only on the
+/// revision of `thread`. None if they are the same.
+pub fn own_fields(before: &ThreadStatus, after: &ThreadStatus, thread: &Thread) -> Option<Value> {
+    let (old, new) = (fields(before), fields(after));
+    let mut status = difference(&old, &new);
+    let mut roles = Map::new();
+    let none = RoleStatus::default();
+    for (name, role) in &after.roles {
+        let old = before.roles.get(name);
+        let changed = difference(&role_fields(old.unwrap_or(&none)), &role_fields(role));
+        if !changed.is_empty() || old.is_none() {
+            roles.insert(name.clone(), Value::Object(changed));
+        }
+    }
+    if !roles.is_empty() {
+        status.insert("roles".to_owned(), Value::Object(roles));
+    }
+    if status.is_empty() {
+        return None;
+    }
+    let version = thread.resource_version();
+    Some(json!({"metadata": {"resourceVersion": version}, "status": status}))
+}
+
+fn fields(status: &ThreadStatus) -> Map<String, Value> {
+    object(json!({
+        "branch": status.branch,
+        "pullRequest": status.pull_request,
+        "plan": status.plan,
+        "closing": status.closing,
+        "pending": if status.pending.is_empty() { Value::Null } else { json!(status.pending) },
+        "cost": status.cost,
+        "lastActivity": status.last_activity,
+    }))
+}
+
+fn role_fields(role: &RoleStatus) -> Map<String, Value> {
+    object(json!({
+        "inbox": role.inbox,
+        "done": role.done,
+        "state": role.state,
+        "turns": role.turns,
+        "usage": role.usage,
+    }))
+}
+
+/// What to send so that a merge makes `new` of `old`: whole new values, nulls for what is gone, and
+/// inside objects only what differs.
+fn difference(old: &Map<String, Value>, new: &Map<String, Value>) -> Map<String, Value> {
+    let mut patch = Map::new();
+    for (name, value) in new {
+        match (old.get(name), value) {
+            (Some(was), is) if was == is => {}
+            (Some(Value::Object(was)), Value::Object(is)) => {
+                patch.insert(name.clone(), Value::Object(difference(was, is)));
+            }
+            (_, is) => {
+                patch.insert(name.clone(), is.clone());
+            }
+        }
+    }
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    patch
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codebutler_crds::thread::Plan;
+
+    fn thread() -> Thread {
+        let mut thread: Thread = serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": "t"},
+            "spec": {"repo": "r", "slack": {"channel": "C01", "ts": "1.000001"}},
+        }))
+        .unwrap();
+        thread.metadata.resource_version = Some("7".to_owned());
+        thread
+    }
+
+    #[test]
+    fn only_own_fields_that_changed_are_sent() {
+        let before: ThreadStatus = serde_json::from_value(json!({
+            "phase": "pm",
+            "plan": {"ts": "2.000000", "hash": "aa", "role": "pm", "approvedBy": "U1"},
+            "roles": {"pm": {"inbox": "1.000001", "podUID": "x", "failures": 2}},
+        }))
+        .unwrap();
+        let mut after = before.clone();
+        assert_eq!(own_fields(&before, &after, &thread()), None);
+
+        after.phase = Some("coder".to_owned());
+        after.plan = Some(Plan {
+            ts: "3.000000".parse().unwrap(),
+            hash: "aa".to_owned(),
+            role: "pm".to_owned(),
+            approved_by: None,
+        });
+        let pm = after.roles.entry("pm".to_owned()).or_default();
+        pm.pod_uid = None;
+        pm.failures = 0;
+        pm.inbox = Some("9.000000".parse().unwrap());
+        after.roles.entry("coder".to_owned()).or_default().turns = 1;
+        assert_eq!(
+            own_fields(&before, &after, &thread()),
+            Some(json!({
+                "metadata": {"resourceVersion": "7"},
+                "status": {
+                    "plan": {"ts": "3.000000", "approvedBy": null},
+                    "roles": {"pm": {"inbox": "9.000000"}, "coder": {"turns": 1}},
+                },
+            }))
+        );
+    }
+
+    #[test]
+    fn an_emptied_list_is_removed() {
+        let before: ThreadStatus = serde_json::from_value(json!({"pending": [
+            {"id": "a", "role": "pm", "kind": "plan", "choice": "approve", "user": "U", "message": "1.000000"},
+        ]}))
+        .unwrap();
+        let after = ThreadStatus::default();
+        let patch = own_fields(&before, &after, &thread()).unwrap();
+        assert_eq!(patch["status"], json!({"pending": null}));
+    }
+}

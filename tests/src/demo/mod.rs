@@ -1,0 +1,152 @@
+//! `cargo demo`: plays a scenario on a [`Stack`] and tells what happens.
+
+mod summary;
+mod transcript;
+mod world;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Parser;
+
+pub use self::summary::Summary;
+use self::transcript::Transcript;
+use self::world::StackWorld;
+use crate::scenario::{Content, Scenario, play};
+use crate::stack::{Stack, StackOptions, manifests};
+
+/// The whole product on one machine: embedded Kubernetes, Slack, model API and GitHub.
+#[derive(Debug, Parser)]
+#[command(name = "cargo demo --", version)]
+pub struct Args {
+    /// The conversation to play; exits 0 only if every expectation in it held.
+    #[arg(long, value_name = "FILE")]
+    pub scenario: PathBuf,
+    /// Print nothing but one JSON object: the summary.
+    #[arg(long)]
+    pub json: bool,
+    /// Leave everything running when the scenario is over, until Ctrl-C.
+    #[arg(long)]
+    pub keep: bool,
+    /// Log filter of controller and gateway; their logs are shown when the scenario fails.
+    #[arg(long, default_value = "info")]
+    pub log: String,
+}
+
+/// Where text for people goes.
+pub type Print<'a> = &'a mut (dyn FnMut(&str) + Send);
+
+/// Plays `args.scenario` with `program` as every process of the product. Nothing if it was
+/// interrupted.
+///
+/// # Errors
+/// A mistake in the scenario, or a part of the testbed that does not start.
+pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<Option<Summary>> {
+    let scenario = Scenario::load(&args.scenario)?;
+    let dir = tempfile::Builder::new().prefix("codebutler-demo-").tempdir()?;
+    let mut say = |text: &str| {
+        if !args.json {
+            print(text);
+        }
+    };
+    say(&format!("{}: {}", scenario.name, scenario.description.trim()));
+    say("starting the embedded cluster, Slack, model API and GitHub …");
+    let stack = Stack::start(options(&scenario, args, program, dir.path())?).await?;
+    say(&format!("export KUBECONFIG={}", stack.cluster.kubeconfig().display()));
+    say(&format!("repository: {}\n", stack.remote.url()));
+
+    let played = tokio::select! {
+        played = play_on(&stack, &scenario, &mut say) => Some(played),
+        () = interrupted() => None,
+    };
+    if let Some(Ok(summary)) = &played {
+        say(&format!("\n{summary}"));
+        if !summary.passed {
+            show_logs(&stack, &mut say);
+        }
+    }
+    if args.keep && played.is_some() {
+        say("\nleft running; Ctrl-C ends everything");
+        interrupted().await;
+    }
+    stack.stop().await?;
+    dir.close().context("removing the demo's folder")?;
+    played.transpose()
+}
+
+async fn play_on(
+    stack: &Stack,
+    scenario: &Scenario,
+    say: &mut (dyn FnMut(&str) + Send),
+) -> anyhow::Result<Summary> {
+    let roles = manifests::roles(|_| None)?;
+    let names: BTreeMap<String, String> =
+        roles.into_iter().map(|r| (r.spec.display.name, r.spec.role)).collect();
+    let world = StackWorld::new(stack, scenario, names);
+    let mut transcript = Transcript::default();
+    let begun = Instant::now();
+    let mut hear = |event| {
+        if let Some(line) = transcript.line(&event) {
+            say(&line);
+        }
+    };
+    let report = play(scenario, &world, &mut hear).await?;
+    Ok(Summary::of(&scenario.name, &report, begun.elapsed().as_secs_f64()))
+}
+
+fn options(
+    scenario: &Scenario,
+    args: &Args,
+    program: &Path,
+    dir: &Path,
+) -> anyhow::Result<StackOptions> {
+    let files = match &scenario.repository.content {
+        Content::Folder(folder) => folder.clone(),
+        Content::Files(files) => {
+            let folder = dir.join("first-commit");
+            for (path, text) in files {
+                let path = folder.join(path);
+                std::fs::create_dir_all(path.parent().unwrap_or(&folder))?;
+                std::fs::write(path, text)?;
+            }
+            folder
+        }
+    };
+    let name = scenario.repository.name.rsplit('/').next().unwrap_or_default();
+    Ok(StackOptions {
+        dir: dir.join("stack"),
+        program: program.to_owned(),
+        name: name.to_owned(),
+        users: scenario.users.clone(),
+        roles: scenario.roles.clone(),
+        branch: scenario.repository.branch.clone(),
+        files,
+        script: scenario.models.clone(),
+        idle_timeout_seconds: Some(scenario.settings.idle_timeout_seconds),
+        debounce_seconds: scenario.settings.debounce_seconds,
+        log: args.log.clone(),
+        inject_env: None,
+    })
+}
+
+fn show_logs(stack: &Stack, say: &mut (dyn FnMut(&str) + Send)) {
+    for process in [&stack.controller, &stack.gateway] {
+        let log = std::fs::read_to_string(process.log()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let name = process.log().file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        say(&format!("\n--- the {name}'s log ends"));
+        say(&lines[lines.len().saturating_sub(20)..].join("\n"));
+    }
+}
+
+/// Ctrl-C or SIGTERM.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}

@@ -1,0 +1,60 @@
+//! The thread as it happens, a line or a paragraph at a time.
+
+use std::collections::BTreeMap;
+
+use crate::scenario::{Event, Message};
+
+/// Longest message that is shown whole.
+const LONG: usize = 1200;
+
+/// Turns what a spectator hears into lines.
+#[derive(Debug, Default)]
+pub struct Transcript {
+    states: BTreeMap<String, String>,
+}
+
+impl Transcript {
+    /// What to show of an event, if anything.
+    pub fn line(&mut self, event: &Event) -> Option<String> {
+        match event {
+            Event::Message(message) => Some(shown(message)),
+            Event::Edited(message) if message.buttons.is_empty() => {
+                let last = message.text.lines().last().unwrap_or_default();
+                Some(format!("{:>12} ✎ {last}", message.from))
+            }
+            Event::Reacted { message, reaction } => {
+                let to = message.text.lines().next().unwrap_or_default();
+                let to: String = to.chars().take(40).collect();
+                Some(format!("{:>12} :{}: on “{to}”", reaction.by, reaction.emoji))
+            }
+            Event::Thread { name, phase, role, state } => {
+                let now = [state.as_str(), phase, role].join(" ");
+                let before = self.states.insert(name.clone(), now.clone());
+                (before.as_ref() != Some(&now)).then(|| format!("{:>12} {name}: {now}", "thread"))
+            }
+            Event::PullRequest { number, title, state, head } => {
+                let head: String = head.chars().take(10).collect();
+                let state = format!("{state:?}").to_lowercase();
+                Some(format!("{:>12} #{number} {title} ({state}, {head})", "pull request"))
+            }
+            Event::ScriptFailure(failure) => Some(format!("{:>12} {failure}", "script")),
+            Event::Step { .. } | Event::Edited(_) | Event::Pods(_) => None,
+        }
+    }
+}
+
+fn shown(message: &Message) -> String {
+    let mut text: String = message.text.chars().take(LONG).collect();
+    if text.len() < message.text.len() {
+        text.push('…');
+    }
+    let mut lines = text.lines();
+    let mut out = format!("{:>12} │ {}", message.from, lines.next().unwrap_or_default());
+    for line in lines {
+        out.push_str(&format!("\n{:>12} │ {line}", ""));
+    }
+    if !message.buttons.is_empty() {
+        out.push_str(&format!("\n{:>12} │ [{}]", "", message.buttons.join("]  [")));
+    }
+    out
+}

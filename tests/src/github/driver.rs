@@ -1,0 +1,238 @@
+//! What a test or the demo does with the host directly: repositories made, pushed to and looked at.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::git::{Change, Commit, Git, Signature};
+use super::state::Repository;
+use super::{GitHubError, GitHubServer, Shared};
+
+/// What a new repository's first commit holds.
+#[derive(Clone, Debug)]
+pub enum FirstCommit {
+    /// A folder, its `.gitignore` respected.
+    Folder(PathBuf),
+    /// Contents by path.
+    Files(BTreeMap<String, String>),
+}
+
+/// A repository, from behind the host's counter.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    shared: Arc<Shared>,
+    git: Git,
+    owner: String,
+    name: String,
+    url: String,
+}
+
+/// Where a pull request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PullState {
+    /// Neither merged nor closed.
+    Open,
+    /// Closed without a merge.
+    Closed,
+    /// Merged.
+    Merged,
+}
+
+/// A pull request, for assertions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullRequest {
+    /// Its number.
+    pub number: u64,
+    /// One line.
+    pub title: String,
+    /// Markdown.
+    pub body: String,
+    /// Where it stands.
+    pub state: PullState,
+    /// Head branch.
+    pub head: String,
+    /// Head commit.
+    pub head_sha: String,
+    /// Base branch.
+    pub base: String,
+    /// The commit that a merge made.
+    pub merge_commit: Option<String>,
+    /// Its conversation.
+    pub comments: Vec<String>,
+    /// Reviews as (state, body).
+    pub reviews: Vec<(String, String)>,
+}
+
+impl GitHubServer {
+    /// Creates `<owner>/<name>` with one commit on its default branch.
+    ///
+    /// # Errors
+    /// When it exists, or the content can't be read.
+    pub async fn create_repo(
+        &self,
+        owner: &str,
+        name: &str,
+        content: FirstCommit,
+        default_branch: &str,
+    ) -> Result<Remote, GitHubError> {
+        let key = (owner.to_owned(), name.to_owned());
+        let mut all = self.shared.repositories.lock().await;
+        if all.contains_key(&key) {
+            return Err(GitHubError::Name(format!("{owner}/{name} exists")));
+        }
+        let dir = self.shared.root.join(owner).join(format!("{name}.git"));
+        let git = Git::init(&dir, default_branch).await?;
+        let tree = match content {
+            FirstCommit::Folder(folder) => git.tree_of_folder(&folder.canonicalize()?).await?,
+            FirstCommit::Files(files) => {
+                let files = files.into_iter().map(|(p, text)| (p, Some(text.into_bytes())));
+                git.tree_with(None, &files.collect()).await?
+            }
+        };
+        // A fixed date and author: equal content gives equal object ids.
+        let date = Some("1735732800 +0000".to_owned());
+        let author = Signature { date, ..Signature::of(owner) };
+        let commit = git.commit_tree(&tree, &[], "Start\n", &author, &author).await?;
+        git.update_ref(&format!("refs/heads/{default_branch}"), &commit, "").await?;
+        let repository = Repository {
+            id: self.shared.next_id(),
+            owner: owner.to_owned(),
+            name: name.to_owned(),
+            default_branch: default_branch.to_owned(),
+            created_at: Timestamp::now(),
+            git: git.clone(),
+            pulls: BTreeMap::new(),
+        };
+        all.insert(key, repository);
+        Ok(self.handle(git, owner, name))
+    }
+
+    /// A repository that exists.
+    pub async fn repo(&self, owner: &str, name: &str) -> Option<Remote> {
+        let all = self.shared.repositories.lock().await;
+        let git = all.get(&(owner.to_owned(), name.to_owned()))?.git.clone();
+        Some(self.handle(git, owner, name))
+    }
+
+    fn handle(&self, git: Git, owner: &str, name: &str) -> Remote {
+        Remote {
+            shared: Arc::clone(&self.shared),
+            git,
+            owner: owner.to_owned(),
+            name: name.to_owned(),
+            url: format!("{}/{owner}/{name}.git", self.url()),
+        }
+    }
+}
+
+impl Remote {
+    /// Where clients clone it from (no credentials in it).
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The bare repository, for everything that has no method here.
+    #[must_use]
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+
+    /// The commit that a branch points at.
+    pub async fn head(&self, branch: &str) -> Option<String> {
+        self.git.branch(branch).await
+    }
+
+    /// Branches with their commits.
+    pub async fn branches(&self) -> Result<BTreeMap<String, String>, GitHubError> {
+        Ok(self.git.branches().await?)
+    }
+
+    /// Commits of a branch or range, newest first.
+    pub async fn log(&self, range: &str) -> Result<Vec<Commit>, GitHubError> {
+        Ok(self.git.log(range, 1000).await?)
+    }
+
+    /// Differences between two revisions, by file.
+    pub async fn changes(&self, from: &str, to: &str) -> Result<Vec<Change>, GitHubError> {
+        Ok(self.git.changes(from, to).await?)
+    }
+
+    /// A file as text at a revision, if it is there.
+    pub async fn show(&self, revision: &str, path: &str) -> Option<String> {
+        let bytes = self.git.show(revision, path).await.ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Commits to a branch as an outsider: `Some` writes a file, `None` removes it. The branch is
+    /// made from the default branch if it is not there.
+    ///
+    /// # Errors
+    /// When git refuses, for instance because the branch moved meanwhile.
+    pub async fn commit(
+        &self,
+        branch: &str,
+        author: &str,
+        message: &str,
+        files: &[(&str, Option<&str>)],
+    ) -> Result<String, GitHubError> {
+        let old = self.git.branch(branch).await;
+        let parent = match &old {
+            Some(sha) => sha.clone(),
+            None => self.git.commit_id("HEAD").await.unwrap_or_default(),
+        };
+        let files = files
+            .iter()
+            .map(|(path, text)| ((*path).to_owned(), text.map(|t| t.as_bytes().to_vec())));
+        let tree = self.git.tree_with(Some(&parent), &files.collect()).await?;
+        let who = Signature::of(author);
+        let message = format!("{message}\n");
+        let sha = self.git.commit_tree(&tree, &[&parent], &message, &who, &who).await?;
+        let name = format!("refs/heads/{branch}");
+        self.git.update_ref(&name, &sha, old.as_deref().unwrap_or_default()).await?;
+        Ok(sha)
+    }
+
+    /// Checks out a branch into a new folder, for running commands in it.
+    ///
+    /// # Errors
+    /// When git refuses.
+    pub async fn checkout(&self, branch: &str, into: &std::path::Path) -> Result<(), GitHubError> {
+        let from = self.git.dir().to_string_lossy();
+        let to = into.to_string_lossy();
+        let clone = ["clone", "--quiet", "--no-hardlinks", "--branch", branch, &*from, &*to];
+        self.git.run(&clone).await?;
+        Ok(())
+    }
+
+    /// Every pull request, oldest first, as of what is pushed now.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub async fn pulls(&self) -> Result<Vec<PullRequest>, GitHubError> {
+        let mut all = self.shared.repositories.lock().await;
+        let key = (self.owner.clone(), self.name.clone());
+        let missing = || GitHubError::Name(format!("no {}/{}", self.owner, self.name));
+        let repository = all.get_mut(&key).ok_or_else(missing)?;
+        repository.refresh().await?;
+        let pulls = repository.pulls.values().map(|pull| PullRequest {
+            number: pull.number,
+            title: pull.title.clone(),
+            body: pull.body.clone().unwrap_or_default(),
+            state: match (pull.open, &pull.merged) {
+                (true, _) => PullState::Open,
+                (false, Some(_)) => PullState::Merged,
+                (false, None) => PullState::Closed,
+            },
+            head: pull.head.clone(),
+            head_sha: pull.head_sha.clone(),
+            base: pull.base.clone(),
+            merge_commit: pull.merged.as_ref().map(|m| m.sha.clone()),
+            comments: pull.comments.iter().map(|c| c.body.clone()).collect(),
+            reviews: pull.reviews.iter().map(|r| (r.state.to_owned(), r.body.clone())).collect(),
+        });
+        Ok(pulls.collect())
+    }
+}

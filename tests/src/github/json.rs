@@ -1,0 +1,258 @@
+//! The host's JSON shapes, as complete as typed clients insist on.
+
+use serde_json::{Value, json};
+
+use super::git::{Change, Commit};
+use super::state::{Comment, Pull, Repository, Review};
+
+/// Builds every URL that answers mention.
+#[derive(Clone, Debug)]
+pub(super) struct Urls {
+    /// `http://host:port`.
+    pub web: String,
+}
+
+impl Urls {
+    pub fn api(&self, path: &str) -> String {
+        format!("{}/api/v3{path}", self.web)
+    }
+
+    fn repo(&self, repo: &Repository, path: &str) -> String {
+        self.api(&format!("/repos/{}{path}", repo.full_name()))
+    }
+
+    fn page(&self, repo: &Repository, path: &str) -> String {
+        format!("{}/{}{path}", self.web, repo.full_name())
+    }
+}
+
+/// A stable number for a name.
+fn id_of(name: &str) -> u64 {
+    name.bytes().fold(5381_u64, |hash, byte| (hash * 33 + u64::from(byte)) % 1_000_003)
+}
+
+fn node_id(kind: &str, id: impl std::fmt::Display) -> String {
+    format!("{kind}_{id}")
+}
+
+pub(super) fn user(urls: &Urls, login: &str) -> Value {
+    let api = urls.api(&format!("/users/{login}"));
+    let mut user = json!({
+        "login": login, "id": id_of(login), "node_id": node_id("U", id_of(login)),
+        "avatar_url": format!("{}/avatars/{login}", urls.web), "gravatar_id": "",
+        "url": api, "html_url": format!("{}/{login}", urls.web),
+        "type": "User", "user_view_type": "public", "site_admin": false,
+    });
+    for (key, path) in [
+        ("followers_url", "followers"),
+        ("following_url", "following"),
+        ("gists_url", "gists"),
+        ("starred_url", "starred"),
+        ("subscriptions_url", "subscriptions"),
+        ("organizations_url", "orgs"),
+        ("repos_url", "repos"),
+        ("events_url", "events"),
+        ("received_events_url", "received_events"),
+    ] {
+        user[key] = format!("{api}/{path}").into();
+    }
+    user
+}
+
+pub(super) fn repository(urls: &Urls, repo: &Repository) -> Value {
+    let mut value = json!({
+        "id": repo.id, "node_id": node_id("R", repo.id),
+        "name": repo.name, "full_name": repo.full_name(),
+        "owner": user(urls, &repo.owner), "private": true, "visibility": "private",
+        "html_url": urls.page(repo, ""), "url": urls.repo(repo, ""),
+        "clone_url": urls.page(repo, ".git"), "description": null, "fork": false,
+        "default_branch": repo.default_branch, "language": null, "size": 0,
+        "forks_count": 0, "stargazers_count": 0, "watchers_count": 0,
+        "open_issues_count": repo.pulls.values().filter(|p| p.open).count(),
+        "has_issues": true, "has_projects": false, "has_wiki": false, "has_pages": false,
+        "archived": false, "disabled": false, "is_template": false, "topics": [],
+        "created_at": repo.created_at, "updated_at": repo.created_at,
+        "pushed_at": repo.created_at,
+        "permissions": {"admin": false, "maintain": false, "push": true, "triage": true, "pull": true},
+        "allow_squash_merge": true, "allow_merge_commit": true, "allow_rebase_merge": false,
+        "delete_branch_on_merge": false,
+    });
+    for (key, path) in [
+        ("branches_url", "/branches{/branch}"),
+        ("commits_url", "/commits{/sha}"),
+        ("compare_url", "/compare/{base}...{head}"),
+        ("contents_url", "/contents/{+path}"),
+        ("git_refs_url", "/git/refs{/sha}"),
+        ("issues_url", "/issues{/number}"),
+        ("pulls_url", "/pulls{/number}"),
+        ("statuses_url", "/statuses/{sha}"),
+    ] {
+        value[key] = urls.repo(repo, path).into();
+    }
+    value
+}
+
+pub(super) fn reference(urls: &Urls, repo: &Repository, name: &str, sha: &str) -> Value {
+    json!({
+        "ref": name, "node_id": node_id("REF", name),
+        "url": urls.repo(repo, &format!("/git/{name}")),
+        "object": {"type": "commit", "sha": sha, "url": urls.repo(repo, &format!("/git/commits/{sha}"))},
+    })
+}
+
+/// Which of the two branch shapes an answer needs.
+pub(super) fn branch(urls: &Urls, repo: &Repository, name: &str, commit: &Value) -> Value {
+    json!({
+        "name": name, "commit": commit, "protected": false,
+        "protection": {"enabled": false, "required_status_checks": {
+            "enforcement_level": "off", "contexts": [], "checks": [],
+        }},
+        "protection_url": urls.repo(repo, &format!("/branches/{name}/protection")),
+        "_links": {
+            "self": urls.repo(repo, &format!("/branches/{name}")),
+            "html": urls.page(repo, &format!("/tree/{name}")),
+        },
+    })
+}
+
+fn git_commit(urls: &Urls, repo: &Repository, commit: &Commit) -> Value {
+    let who = |(name, email, date): &(String, String, String)| json!({"name": name, "email": email, "date": date});
+    json!({
+        "url": urls.repo(repo, &format!("/git/commits/{}", commit.sha)),
+        "author": who(&commit.author), "committer": who(&commit.committer),
+        "message": commit.message, "comment_count": 0,
+        "tree": {"sha": commit.tree, "url": urls.repo(repo, &format!("/git/trees/{}", commit.tree))},
+        "verification": {"verified": false, "reason": "unsigned", "signature": null, "payload": null, "verified_at": null},
+    })
+}
+
+pub(super) fn commit(urls: &Urls, repo: &Repository, commit: &Commit) -> Value {
+    let api = |sha: &str| urls.repo(repo, &format!("/commits/{sha}"));
+    let page = |sha: &str| urls.page(repo, &format!("/commit/{sha}"));
+    let parents = commit.parents.iter();
+    let parents = parents.map(|p| json!({"sha": p, "url": api(p), "html_url": page(p)}));
+    json!({
+        "url": api(&commit.sha), "sha": commit.sha, "node_id": node_id("C", &commit.sha),
+        "html_url": page(&commit.sha), "comments_url": format!("{}/comments", api(&commit.sha)),
+        "commit": git_commit(urls, repo, commit),
+        // Addresses are no accounts here.
+        "author": null, "committer": null,
+        "parents": parents.collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn change(urls: &Urls, repo: &Repository, at: &str, change: &Change) -> Value {
+    let path = &change.path;
+    let mut value = json!({
+        "sha": change.blob, "filename": path,
+        "status": match change.status { 'A' => "added", 'D' => "removed", _ => "modified" },
+        "additions": change.additions, "deletions": change.deletions,
+        "changes": change.additions + change.deletions,
+        "blob_url": urls.page(repo, &format!("/blob/{at}/{path}")),
+        "raw_url": urls.page(repo, &format!("/raw/{at}/{path}")),
+        "contents_url": urls.repo(repo, &format!("/contents/{path}?ref={at}")),
+    });
+    if !change.patch.is_empty() {
+        value["patch"] = change.patch.clone().into();
+    }
+    value
+}
+
+/// A pull request as lists show it.
+pub(super) fn pull(urls: &Urls, repo: &Repository, pull: &Pull) -> Value {
+    let api = urls.repo(repo, &format!("/pulls/{}", pull.number));
+    let issue = urls.repo(repo, &format!("/issues/{}", pull.number));
+    let page = urls.page(repo, &format!("/pull/{}", pull.number));
+    let statuses = urls.repo(repo, &format!("/statuses/{}", pull.head_sha));
+    let side = |branch: &str, sha: &str| {
+        json!({
+            "label": format!("{}:{branch}", repo.owner), "ref": branch, "sha": sha,
+            "user": user(urls, &repo.owner), "repo": repository(urls, repo),
+        })
+    };
+    let links = json!({
+        "self": {"href": api}, "html": {"href": page}, "issue": {"href": issue},
+        "comments": {"href": format!("{issue}/comments")},
+        "review_comments": {"href": format!("{api}/comments")},
+        "review_comment": {"href": urls.repo(repo, "/pulls/comments{/number}")},
+        "commits": {"href": format!("{api}/commits")}, "statuses": {"href": statuses},
+    });
+    json!({
+        "id": pull.id, "node_id": node_id("PR", pull.id), "number": pull.number,
+        "url": api, "html_url": page, "issue_url": issue,
+        "diff_url": format!("{page}.diff"), "patch_url": format!("{page}.patch"),
+        "commits_url": format!("{api}/commits"),
+        "review_comments_url": format!("{api}/comments"),
+        "review_comment_url": urls.repo(repo, "/pulls/comments{/number}"),
+        "comments_url": format!("{issue}/comments"), "statuses_url": statuses,
+        "state": if pull.open { "open" } else { "closed" }, "locked": false,
+        "title": pull.title, "body": pull.body, "user": user(urls, &pull.user),
+        "draft": pull.draft, "labels": [], "milestone": null, "active_lock_reason": null,
+        "assignee": null, "assignees": [], "requested_reviewers": [], "requested_teams": [],
+        "auto_merge": null, "author_association": "COLLABORATOR",
+        "created_at": pull.created_at, "updated_at": pull.updated_at,
+        "closed_at": pull.closed_at, "merged_at": pull.merged.as_ref().map(|m| m.at),
+        "merge_commit_sha": pull.merged.as_ref().map(|m| m.sha.clone()),
+        "head": side(&pull.head, &pull.head_sha), "base": side(&pull.base, &pull.base_sha),
+        "_links": links,
+    })
+}
+
+/// What only the single pull request's answer has.
+pub(super) struct PullDetail {
+    pub mergeable: Option<bool>,
+    pub commits: usize,
+    pub changes: Vec<Change>,
+}
+
+pub(super) fn pull_in_full(
+    urls: &Urls,
+    repo: &Repository,
+    pull: &Pull,
+    detail: &PullDetail,
+) -> Value {
+    let mut value = self::pull(urls, repo, pull);
+    value["merged"] = pull.merged.is_some().into();
+    value["merged_by"] = pull.merged.as_ref().map_or(Value::Null, |merged| user(urls, &merged.by));
+    value["mergeable"] = detail.mergeable.into();
+    value["rebaseable"] = detail.mergeable.into();
+    value["mergeable_state"] = match detail.mergeable {
+        _ if pull.draft && pull.open => "draft",
+        Some(true) => "clean",
+        Some(false) => "dirty",
+        None => "unknown",
+    }
+    .into();
+    value["comments"] = pull.comments.len().into();
+    value["review_comments"] = 0.into();
+    value["maintainer_can_modify"] = false.into();
+    value["commits"] = detail.commits.into();
+    value["additions"] = detail.changes.iter().map(|c| c.additions).sum::<u64>().into();
+    value["deletions"] = detail.changes.iter().map(|c| c.deletions).sum::<u64>().into();
+    value["changed_files"] = detail.changes.len().into();
+    value
+}
+
+pub(super) fn comment(urls: &Urls, repo: &Repository, pull: u64, comment: &Comment) -> Value {
+    let page = urls.page(repo, &format!("/pull/{pull}#issuecomment-{}", comment.id));
+    json!({
+        "id": comment.id, "node_id": node_id("IC", comment.id),
+        "url": urls.repo(repo, &format!("/issues/comments/{}", comment.id)), "html_url": page,
+        "issue_url": urls.repo(repo, &format!("/issues/{pull}")),
+        "user": user(urls, &comment.user), "body": comment.body,
+        "author_association": "COLLABORATOR",
+        "created_at": comment.created_at, "updated_at": comment.created_at,
+    })
+}
+
+pub(super) fn review(urls: &Urls, repo: &Repository, pull: u64, review: &Review) -> Value {
+    let page = urls.page(repo, &format!("/pull/{pull}#pullrequestreview-{}", review.id));
+    let api = urls.repo(repo, &format!("/pulls/{pull}"));
+    json!({
+        "id": review.id, "node_id": node_id("PRR", review.id), "html_url": page,
+        "user": user(urls, &review.user), "body": review.body, "state": review.state,
+        "commit_id": review.commit, "pull_request_url": api,
+        "submitted_at": review.submitted_at, "author_association": "COLLABORATOR",
+        "_links": {"html": {"href": page}, "pull_request": {"href": api}},
+    })
+}

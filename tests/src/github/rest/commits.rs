@@ -1,0 +1,160 @@
+//! Commits, comparisons, files, and the (empty) results of checks.
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::response::IntoResponse as _;
+use base64::Engine as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Answer, Caller, Host, Name, Paged, find};
+use crate::github::error::ApiError;
+use crate::github::json::{self, Urls};
+use crate::github::state::Repository;
+
+#[derive(Deserialize)]
+pub(super) struct Rest {
+    owner: String,
+    repo: String,
+    /// All that follows: it may contain slashes.
+    #[serde(alias = "range", alias = "path", rename = "rest")]
+    tail: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ListQuery {
+    sha: Option<String>,
+}
+
+pub(super) async fn list(
+    State(shared): Host,
+    caller: Caller,
+    Path(name): Path<Name>,
+    Query(query): Query<ListQuery>,
+    page: Paged,
+) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let start = query.sha.unwrap_or_else(|| repo.default_branch.clone());
+    let start = repo.git.commit_id(&start).await.ok_or_else(ApiError::not_found)?;
+    let commits = repo.git.log(&start, 1000).await?;
+    let items = commits.iter().map(|c| json::commit(&caller.urls, repo, c));
+    Ok(page.answer(&caller.urls, items.collect()))
+}
+
+/// `/commits/{ref}` and what hangs below it. A ref may contain slashes.
+pub(super) async fn read(State(shared): Host, caller: Caller, Path(path): Path<Rest>) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let (name, below) = ["check-runs", "check-suites", "status", "statuses"]
+        .into_iter()
+        .find_map(|below| {
+            let name = path.tail.strip_suffix(below)?.strip_suffix('/')?;
+            Some((name, below))
+        })
+        .unwrap_or((&path.tail, ""));
+    let unknown = || ApiError::unprocessable(format!("No commit found for SHA: {name}"));
+    let sha = repo.git.commit_id(name).await.ok_or_else(unknown)?;
+    let value = match below {
+        "check-runs" => json!({"total_count": 0, "check_runs": []}),
+        "check-suites" => json!({"total_count": 0, "check_suites": []}),
+        "statuses" => json!([]),
+        "status" => combined_status(&caller.urls, repo, &sha),
+        _ => in_full(&caller.urls, repo, &sha).await?,
+    };
+    Ok(Json(value).into_response())
+}
+
+fn combined_status(urls: &Urls, repo: &Repository, sha: &str) -> Value {
+    let commit = format!("/repos/{}/commits/{sha}", repo.full_name());
+    json!({
+        // The real host says `pending` where nothing has reported.
+        "state": "pending", "statuses": [], "sha": sha, "total_count": 0,
+        "repository": json::repository(urls, repo),
+        "commit_url": urls.api(&commit), "url": urls.api(&format!("{commit}/status")),
+    })
+}
+
+async fn in_full(urls: &Urls, repo: &Repository, sha: &str) -> Result<Value, ApiError> {
+    let commit = repo.git.log(sha, 1).await?.pop().ok_or_else(ApiError::not_found)?;
+    let changes = match commit.parents.first() {
+        Some(parent) => repo.git.changes(parent, sha).await?,
+        None => Vec::new(),
+    };
+    let (additions, deletions) =
+        changes.iter().fold((0, 0), |(a, d), c| (a + c.additions, d + c.deletions));
+    let mut value = json::commit(urls, repo, &commit);
+    value["stats"] =
+        json!({"additions": additions, "deletions": deletions, "total": additions + deletions});
+    let files = changes.iter().map(|c| json::change(urls, repo, sha, c));
+    value["files"] = files.collect::<Vec<_>>().into();
+    Ok(value)
+}
+
+pub(super) async fn compare(State(shared): Host, caller: Caller, Path(path): Path<Rest>) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let urls = &caller.urls;
+    let (base, head) = path.tail.split_once("...").ok_or_else(ApiError::not_found)?;
+    let own = |name: &str| name.rsplit_once(':').map_or(name.to_owned(), |(_, n)| n.to_owned());
+    let base = repo.git.commit_id(&own(base)).await.ok_or_else(ApiError::not_found)?;
+    let head = repo.git.commit_id(&own(head)).await.ok_or_else(ApiError::not_found)?;
+    let merge_base = repo.git.run(&["merge-base", &base, &head]).await;
+    let merge_base = merge_base.map_err(|_| ApiError::not_found())?;
+    let mut ahead = repo.git.log(&format!("{base}..{head}"), 250).await?;
+    ahead.reverse();
+    let behind = repo.git.log(&format!("{head}..{base}"), 10_000).await?.len();
+    let status = match (ahead.len(), behind) {
+        (0, 0) => "identical",
+        (_, 0) => "ahead",
+        (0, _) => "behind",
+        _ => "diverged",
+    };
+    let changes = repo.git.changes(&merge_base, &head).await?;
+    let one = async |sha: &str| -> Result<Value, ApiError> {
+        let commit = repo.git.log(sha, 1).await?.pop().ok_or_else(ApiError::not_found)?;
+        Ok(json::commit(urls, repo, &commit))
+    };
+    let page = format!("{}/{}/compare/{}", urls.web, repo.full_name(), path.tail);
+    let value = json!({
+        "url": urls.api(&format!("/repos/{}/compare/{}", repo.full_name(), path.tail)),
+        "html_url": page, "permalink_url": page,
+        "diff_url": format!("{page}.diff"), "patch_url": format!("{page}.patch"),
+        "base_commit": one(&base).await?, "merge_base_commit": one(&merge_base).await?,
+        "status": status, "ahead_by": ahead.len(), "behind_by": behind,
+        "total_commits": ahead.len(),
+        "commits": ahead.iter().map(|c| json::commit(urls, repo, c)).collect::<Vec<_>>(),
+        "files": changes.iter().map(|c| json::change(urls, repo, &head, c)).collect::<Vec<_>>(),
+    });
+    Ok(Json(value).into_response())
+}
+
+#[derive(Deserialize)]
+pub(super) struct ContentsQuery {
+    #[serde(rename = "ref")]
+    at: Option<String>,
+}
+
+pub(super) async fn contents(
+    State(shared): Host,
+    caller: Caller,
+    Path(path): Path<Rest>,
+    Query(query): Query<ContentsQuery>,
+) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let at = query.at.unwrap_or_else(|| repo.default_branch.clone());
+    let missing = |_| ApiError::not_found();
+    let content = repo.git.show(&at, &path.tail).await.map_err(missing)?;
+    let spec = format!("{at}:{}", path.tail);
+    let sha = repo.git.run(&["rev-parse", &spec]).await.map_err(missing)?;
+    let url = caller.urls.api(&format!("/repos/{}/contents/{}", repo.full_name(), path.tail));
+    let name = path.tail.rsplit('/').next().unwrap_or_default();
+    let value = json!({
+        "type": "file", "encoding": "base64", "size": content.len(), "name": name,
+        "path": path.tail, "sha": sha, "url": url, "git_url": null, "html_url": null,
+        "download_url": null, "_links": {"self": url, "git": null, "html": null},
+        "content": base64::engine::general_purpose::STANDARD.encode(content),
+    });
+    Ok(Json(value).into_response())
+}

@@ -1,0 +1,226 @@
+//! The REST API: who may call it, and where each call goes.
+
+mod commits;
+mod merge;
+mod pulls;
+mod refs;
+mod talk;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Path, Query, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get, patch, post, put};
+use axum::{Json, Router};
+use jiff::{Timestamp, ToSpan as _};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::MutexGuard;
+
+use super::error::ApiError;
+use super::json::{self, Urls};
+use super::state::{Pull, Repository};
+use super::{Shared, token_of};
+
+type Answer = Result<Response, ApiError>;
+type Host = State<Arc<Shared>>;
+
+pub(super) fn router() -> Router<Arc<Shared>> {
+    // Whole paths instead of nested routers, so that handlers see the path that the client used.
+    let api = |path: &str| format!("/api/v3{path}");
+    let repo = |path: &str| format!("/api/v3/repos/{{owner}}/{{repo}}{path}");
+    Router::new()
+        .route(&api("/"), get(async |_: Caller| Json(json!({}))))
+        .route(&api("/user"), get(user))
+        .route(&api("/rate_limit"), get(rate_limit))
+        .route(&repo(""), get(repository))
+        .route(&repo("/branches"), get(refs::branches))
+        .route(&repo("/branches/{*branch}"), get(refs::branch))
+        .route(&repo("/git/ref/{*name}"), get(refs::read))
+        .route(&repo("/git/matching-refs/{*prefix}"), get(refs::matching))
+        .route(&repo("/git/refs"), post(refs::create))
+        .route(&repo("/git/refs/{*name}"), patch(refs::update).delete(refs::delete).get(refs::read))
+        .route(&repo("/commits"), get(commits::list))
+        .route(&repo("/commits/{*rest}"), get(commits::read))
+        .route(&repo("/compare/{*range}"), get(commits::compare))
+        .route(&repo("/contents/{*path}"), get(commits::contents))
+        .route(&repo("/pulls"), get(pulls::list).post(pulls::create))
+        .route(&repo("/pulls/{number}"), get(pulls::read).patch(pulls::update))
+        .route(&repo("/pulls/{number}/merge"), put(merge::merge).get(merge::is_merged))
+        .route(&repo("/pulls/{number}/files"), get(pulls::files))
+        .route(&repo("/pulls/{number}/commits"), get(pulls::commits))
+        .route(&repo("/pulls/{number}/reviews"), get(talk::reviews).post(talk::review))
+        .route(&repo("/pulls/{number}/comments"), get(talk::line_comments))
+        .route(&repo("/issues/{number}/comments"), get(talk::comments).post(talk::comment))
+        .route(&api("/{*unknown}"), any(async || ApiError::not_found()))
+        .method_not_allowed_fallback(async || ApiError::not_found())
+        .layer(from_fn(standard_headers))
+}
+
+/// An authenticated call.
+struct Caller {
+    login: String,
+    urls: Urls,
+}
+
+impl FromRequestParts<Arc<Shared>> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        shared: &Arc<Shared>,
+    ) -> Result<Self, Self::Rejection> {
+        let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok());
+        let web = format!("http://{}", host.unwrap_or("localhost"));
+        match token_of(&parts.headers) {
+            Some(token) if token == shared.options.token => {
+                Ok(Self { login: shared.options.login.clone(), urls: Urls { web } })
+            }
+            Some(_) => Err(ApiError::new(StatusCode::UNAUTHORIZED, "Bad credentials")),
+            // A private repository does not exist for strangers.
+            None if parts.uri.path().contains("repos/") => Err(ApiError::not_found()),
+            None => Err(ApiError::new(StatusCode::UNAUTHORIZED, "Requires authentication")),
+        }
+    }
+}
+
+/// `{owner}/{repo}` of a path; other captures are read by the handler's own `Path`.
+#[derive(Deserialize)]
+struct Name {
+    owner: String,
+    repo: String,
+}
+
+/// `{owner}/{repo}/…/{number}`.
+#[derive(Deserialize)]
+struct Numbered {
+    owner: String,
+    repo: String,
+    number: u64,
+}
+
+type Repositories<'a> = MutexGuard<'a, BTreeMap<(String, String), Repository>>;
+
+fn find<'a>(
+    all: &'a mut Repositories<'_>,
+    owner: &str,
+    name: &str,
+) -> Result<&'a mut Repository, ApiError> {
+    all.get_mut(&(owner.to_owned(), name.to_owned())).ok_or_else(ApiError::not_found)
+}
+
+fn find_pull(repo: &mut Repository, number: u64) -> Result<&mut Pull, ApiError> {
+    repo.pulls.get_mut(&number).ok_or_else(ApiError::not_found)
+}
+
+async fn repository(
+    State(shared): Host,
+    caller: Caller,
+    Path(name): Path<Name>,
+) -> Result<Json<Value>, ApiError> {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &name.owner, &name.repo)?;
+    Ok(Json(json::repository(&caller.urls, repo)))
+}
+
+async fn user(caller: Caller) -> Json<Value> {
+    let mut user = json::user(&caller.urls, &caller.login);
+    let now = Timestamp::UNIX_EPOCH;
+    for (key, value) in [
+        ("name", Value::Null),
+        ("company", Value::Null),
+        ("blog", "".into()),
+        ("location", Value::Null),
+        ("email", Value::Null),
+        ("hireable", Value::Null),
+        ("bio", Value::Null),
+        ("twitter_username", Value::Null),
+        ("public_repos", 0.into()),
+        ("public_gists", 0.into()),
+        ("followers", 0.into()),
+        ("following", 0.into()),
+        ("created_at", now.to_string().into()),
+        ("updated_at", now.to_string().into()),
+    ] {
+        user[key] = value;
+    }
+    Json(user)
+}
+
+async fn rate_limit(_: Caller) -> Json<Value> {
+    let reset = in_an_hour();
+    let limit = json!({"limit": 5000, "used": 1, "remaining": 4999, "reset": reset});
+    Json(json!({"resources": {"core": limit, "search": limit, "graphql": limit}, "rate": limit}))
+}
+
+fn in_an_hour() -> i64 {
+    (Timestamp::now() + 1.hour()).as_second()
+}
+
+/// The headers that every answer of the real host has and clients read.
+async fn standard_headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert("x-ratelimit-limit", HeaderValue::from_static("5000"));
+    headers.insert("x-ratelimit-remaining", HeaderValue::from_static("4999"));
+    headers.insert("x-ratelimit-reset", in_an_hour().into());
+    headers.insert("x-github-request-id", HeaderValue::from_static("0000:TESTBED"));
+    response
+}
+
+/// `?per_page=&page=` of a list.
+#[derive(Deserialize)]
+struct PageQuery {
+    per_page: Option<usize>,
+    page: Option<usize>,
+}
+
+/// One page of a list, with the `Link` header that leads on.
+struct Paged {
+    query: PageQuery,
+    path: String,
+    rest: Vec<(String, String)>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Paged {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        let bad = |_| ApiError::new(StatusCode::BAD_REQUEST, "Problems parsing query");
+        let Query(query) = Query::from_request_parts(parts, state).await.map_err(bad)?;
+        let Query(mut rest): Query<Vec<(String, String)>> =
+            Query::from_request_parts(parts, state).await.map_err(bad)?;
+        rest.retain(|(key, _)| key != "page");
+        Ok(Self { query, path: parts.uri.path().to_owned(), rest })
+    }
+}
+
+impl Paged {
+    fn answer(&self, urls: &Urls, items: Vec<Value>) -> Response {
+        let size = self.query.per_page.unwrap_or(30).clamp(1, 100);
+        let page = self.query.page.unwrap_or(1).max(1);
+        let last = items.len().div_ceil(size).max(1);
+        let shown: Vec<Value> = items.into_iter().skip((page - 1) * size).take(size).collect();
+        let mut response = Json(shown).into_response();
+        let link = |to: usize, rel: &str| {
+            let mut query = url::form_urlencoded::Serializer::new(String::new());
+            query.extend_pairs(&self.rest).append_pair("page", &to.to_string());
+            format!("<{}{}?{}>; rel=\"{rel}\"", urls.web, self.path, query.finish())
+        };
+        let mut links = Vec::new();
+        if page < last {
+            links.extend([link(page + 1, "next"), link(last, "last")]);
+        }
+        if page > 1 {
+            links.extend([link(1, "first"), link(page - 1, "prev")]);
+        }
+        if let (false, Ok(value)) = (links.is_empty(), HeaderValue::from_str(&links.join(", "))) {
+            response.headers_mut().insert(header::LINK, value);
+        }
+        response
+    }
+}

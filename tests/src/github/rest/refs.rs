@@ -1,0 +1,145 @@
+//! Branches and refs.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
+use serde::Deserialize;
+
+use super::{Answer, Caller, Host, Name, Paged, find};
+use crate::github::error::ApiError;
+use crate::github::json;
+
+#[derive(Deserialize)]
+pub(super) struct Named {
+    owner: String,
+    repo: String,
+    #[serde(alias = "branch", alias = "prefix")]
+    name: String,
+}
+
+pub(super) async fn branches(
+    State(shared): Host,
+    caller: Caller,
+    Path(name): Path<Name>,
+    page: Paged,
+) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let branches = repo.git.branches().await?;
+    let items = branches.iter().map(|(branch, sha)| {
+        let path = format!("/repos/{}/commits/{sha}", repo.full_name());
+        let commit = serde_json::json!({"sha": sha, "url": caller.urls.api(&path)});
+        json::branch(&caller.urls, repo, branch, &commit)
+    });
+    Ok(page.answer(&caller.urls, items.collect()))
+}
+
+pub(super) async fn branch(State(shared): Host, caller: Caller, Path(path): Path<Named>) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let missing = || ApiError::new(StatusCode::NOT_FOUND, "Branch not found");
+    let sha = repo.git.branch(&path.name).await.ok_or_else(missing)?;
+    let commit = repo.git.log(&sha, 1).await?.pop().ok_or_else(missing)?;
+    let commit = json::commit(&caller.urls, repo, &commit);
+    Ok(Json(json::branch(&caller.urls, repo, &path.name, &commit)).into_response())
+}
+
+pub(super) async fn read(State(shared): Host, caller: Caller, Path(path): Path<Named>) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let name = format!("refs/{}", path.name);
+    let refs = repo.git.refs(&name).await?;
+    let found = refs.into_iter().find(|(n, _)| *n == name);
+    let (name, sha) = found.ok_or_else(ApiError::not_found)?;
+    Ok(Json(json::reference(&caller.urls, repo, &name, &sha)).into_response())
+}
+
+pub(super) async fn matching(
+    State(shared): Host,
+    caller: Caller,
+    Path(path): Path<Named>,
+    page: Paged,
+) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let refs = repo.git.refs(&format!("refs/{}", path.name)).await?;
+    let items = refs.iter().map(|(name, sha)| json::reference(&caller.urls, repo, name, sha));
+    Ok(page.answer(&caller.urls, items.collect()))
+}
+
+#[derive(Deserialize)]
+pub(super) struct CreateRef {
+    #[serde(rename = "ref")]
+    name: String,
+    sha: String,
+}
+
+pub(super) async fn create(
+    State(shared): Host,
+    caller: Caller,
+    Path(name): Path<Name>,
+    body: Result<Json<CreateRef>, JsonRejection>,
+) -> Answer {
+    let Json(body) = body?;
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let valid = repo.git.succeeds(&["check-ref-format", &body.name]).await;
+    if !body.name.starts_with("refs/") || !valid {
+        return Err(ApiError::unprocessable("Reference name is invalid"));
+    }
+    let known = repo.git.commit_id(&body.sha).await;
+    if body.sha.len() != 40 || known.is_none() {
+        return Err(ApiError::unprocessable("Object does not exist"));
+    }
+    let exists = ApiError::unprocessable("Reference already exists");
+    repo.git.update_ref(&body.name, &body.sha, "").await.map_err(|_| exists)?;
+    let value = json::reference(&caller.urls, repo, &body.name, &body.sha);
+    Ok((StatusCode::CREATED, Json(value)).into_response())
+}
+
+#[derive(Deserialize)]
+pub(super) struct UpdateRef {
+    sha: String,
+    #[serde(default)]
+    force: bool,
+}
+
+pub(super) async fn update(
+    State(shared): Host,
+    caller: Caller,
+    Path(path): Path<Named>,
+    body: Result<Json<UpdateRef>, JsonRejection>,
+) -> Answer {
+    let Json(body) = body?;
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let name = format!("refs/{}", path.name);
+    let missing = || ApiError::unprocessable("Reference does not exist");
+    let old = repo.git.commit_id(&name).await.ok_or_else(missing)?;
+    if repo.git.commit_id(&body.sha).await.is_none() {
+        return Err(ApiError::unprocessable("Object does not exist"));
+    }
+    let forward = ["merge-base", "--is-ancestor", &old, &body.sha];
+    if !body.force && !repo.git.succeeds(&forward).await {
+        return Err(ApiError::unprocessable("Update is not a fast forward"));
+    }
+    repo.git.update_ref(&name, &body.sha, &old).await?;
+    repo.refresh().await?;
+    Ok(Json(json::reference(&caller.urls, repo, &name, &body.sha)).into_response())
+}
+
+pub(super) async fn delete(State(shared): Host, _: Caller, Path(path): Path<Named>) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &path.owner, &path.repo)?;
+    let name = format!("refs/{}", path.name);
+    if name == format!("refs/heads/{}", repo.default_branch) {
+        return Err(ApiError::unprocessable("Cannot delete the default branch"));
+    }
+    let missing = || ApiError::unprocessable("Reference does not exist");
+    let old = repo.git.commit_id(&name).await.ok_or_else(missing)?;
+    repo.git.run(&["update-ref", "-d", &name, &old]).await?;
+    repo.refresh().await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

@@ -1,0 +1,121 @@
+//! What the host remembers besides Git: pull requests, comments, reviews.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::git::{Git, GitError};
+
+/// A repository on the host.
+#[derive(Debug)]
+pub(super) struct Repository {
+    pub id: u64,
+    pub owner: String,
+    pub name: String,
+    pub default_branch: String,
+    pub created_at: Timestamp,
+    pub git: Git,
+    /// By number.
+    pub pulls: BTreeMap<u64, Pull>,
+}
+
+/// A pull request.
+#[derive(Clone, Debug)]
+pub(super) struct Pull {
+    pub id: u64,
+    pub number: u64,
+    pub title: String,
+    pub body: Option<String>,
+    pub user: String,
+    pub draft: bool,
+    /// Branch names.
+    pub head: String,
+    pub base: String,
+    /// As last seen.
+    pub head_sha: String,
+    pub base_sha: String,
+    pub open: bool,
+    pub merged: Option<Merged>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub closed_at: Option<Timestamp>,
+    pub comments: Vec<Comment>,
+    pub reviews: Vec<Review>,
+}
+
+/// How a pull request was merged.
+#[derive(Clone, Debug)]
+pub(super) struct Merged {
+    pub sha: String,
+    pub at: Timestamp,
+    pub by: String,
+}
+
+/// A comment in a pull request's conversation.
+#[derive(Clone, Debug)]
+pub(super) struct Comment {
+    pub id: u64,
+    pub user: String,
+    pub body: String,
+    pub created_at: Timestamp,
+}
+
+/// A review of a pull request.
+#[derive(Clone, Debug)]
+pub(super) struct Review {
+    pub id: u64,
+    pub user: String,
+    pub body: String,
+    /// `APPROVED`, `CHANGES_REQUESTED` or `COMMENTED`.
+    pub state: &'static str,
+    pub commit: String,
+    pub submitted_at: Timestamp,
+}
+
+impl Repository {
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.owner, self.name)
+    }
+
+    /// Brings open pull requests up to date with what was pushed meanwhile.
+    pub async fn refresh(&mut self) -> Result<(), GitError> {
+        let branches = self.git.branches().await?;
+        for pull in self.pulls.values_mut().filter(|p| p.open) {
+            let head = branches.get(&pull.head);
+            let now = Timestamp::now();
+            if let Some(base) = branches.get(&pull.base) {
+                let moved = *base != pull.base_sha;
+                pull.base_sha.clone_from(base);
+                let contained = ["merge-base", "--is-ancestor", &pull.head_sha, base];
+                let same_head = head.is_none_or(|h| *h == pull.head_sha);
+                if moved && same_head && self.git.succeeds(&contained).await {
+                    // Someone pushed its commits to the base branch.
+                    let by = pull.user.clone();
+                    pull.merged = Some(Merged { sha: pull.head_sha.clone(), at: now, by });
+                    pull.close(now);
+                    continue;
+                }
+            }
+            match head {
+                Some(head) if *head != pull.head_sha => {
+                    pull.head_sha.clone_from(head);
+                    pull.updated_at = now;
+                    let name = format!("refs/pull/{}/head", pull.number);
+                    self.git.run(&["update-ref", &name, head]).await?;
+                }
+                Some(_) => {}
+                // Like the real host: without its branch a pull request is closed.
+                None => pull.close(now),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pull {
+    pub fn close(&mut self, now: Timestamp) {
+        self.open = false;
+        self.closed_at = Some(now);
+        self.updated_at = now;
+    }
+}

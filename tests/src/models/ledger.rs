@@ -1,0 +1,130 @@
+//! What was asked, what was answered, and what it cost: the truth that the product is compared with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use codebutler_crds::NanoUsd;
+use serde_json::Value;
+
+use super::script::Usage;
+
+/// A request as it arrived.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The role, if its model is in the script.
+    pub role: Option<String>,
+    /// The body; null if it was no JSON.
+    pub body: Value,
+    /// The answer's status.
+    pub status: u16,
+}
+
+/// An answer that was given and billed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Who asked.
+    pub role: String,
+    /// Tells conversations of a role apart.
+    pub conversation: u64,
+    /// Index of the step in the script.
+    pub step: usize,
+    /// Whether the same step of the same conversation had been answered before.
+    pub repeat: bool,
+    /// Tools it called.
+    pub tools: Vec<String>,
+    /// USD.
+    pub cost: NanoUsd,
+    /// Tokens in.
+    pub prompt_tokens: u64,
+    /// Tokens out.
+    pub completion_tokens: u64,
+}
+
+/// What a role was billed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoleBill {
+    /// USD.
+    pub cost: NanoUsd,
+    /// Tokens in.
+    pub prompt_tokens: u64,
+    /// Tokens out.
+    pub completion_tokens: u64,
+    /// Answers.
+    pub calls: u64,
+    /// Answers that had been given before: paid twice.
+    pub repeats: u64,
+    /// Tool calls in them.
+    pub tool_calls: u64,
+}
+
+/// What everything was billed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bill {
+    /// By role.
+    pub roles: BTreeMap<String, RoleBill>,
+}
+
+impl Bill {
+    /// USD of all roles.
+    #[must_use]
+    pub fn total(&self) -> NanoUsd {
+        self.roles.values().map(|r| r.cost).sum()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub requests: Vec<Request>,
+    pub served: Vec<Served>,
+    /// Each only once, however often the request is repeated.
+    pub failures: Vec<String>,
+    faults: BTreeMap<(u64, usize), u32>,
+    answered: BTreeSet<(u64, usize)>,
+}
+
+impl Ledger {
+    /// Counts one more fault of a step, unless it has had its number of them.
+    pub fn take_fault(&mut self, conversation: u64, step: usize, times: u32) -> bool {
+        let count = self.faults.entry((conversation, step)).or_default();
+        *count += 1;
+        *count <= times
+    }
+
+    pub fn fail(&mut self, failure: String) {
+        if !self.failures.contains(&failure) {
+            self.failures.push(failure);
+        }
+    }
+
+    pub fn serve(
+        &mut self,
+        role: &str,
+        (conversation, step): (u64, usize),
+        tools: Vec<String>,
+        usage: &Usage,
+    ) {
+        self.served.push(Served {
+            role: role.to_owned(),
+            conversation,
+            step,
+            repeat: !self.answered.insert((conversation, step)),
+            tools,
+            cost: usage.cost.amount,
+            prompt_tokens: usage.prompt,
+            completion_tokens: usage.completion,
+        });
+    }
+
+    pub fn bill(&self) -> Bill {
+        let mut bill = Bill::default();
+        for served in &self.served {
+            let role = bill.roles.entry(served.role.clone()).or_default();
+            role.cost += served.cost;
+            role.prompt_tokens += served.prompt_tokens;
+            role.completion_tokens += served.completion_tokens;
+            role.calls += 1;
+            role.repeats += u64::from(served.repeat);
+            role.tool_calls += served.tools.len() as u64;
+        }
+        bill
+    }
+}

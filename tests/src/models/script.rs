@@ -1,0 +1,318 @@
+//! What the models say: per role, the answers in order.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use codebutler_crds::NanoUsd;
+use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::text::{Pattern, Text};
+
+/// The scripts of all roles, by short name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Script(pub BTreeMap<String, RoleScript>);
+
+impl Script {
+    /// A script with one role in it, for tests.
+    #[must_use]
+    pub fn of(role: &str, steps: Vec<Step>) -> Self {
+        Self::default().and(role, steps)
+    }
+
+    /// The same with another role's steps.
+    #[must_use]
+    pub fn and(mut self, role: &str, steps: Vec<Step>) -> Self {
+        let conversations = vec![Conversation { thread: None, steps }];
+        self.0.insert(role.to_owned(), RoleScript { conversations });
+        self
+    }
+}
+
+/// One role's answers: a list of steps, or `threads:` with one list for each kind of conversation.
+#[derive(Clone, Debug, Default)]
+pub struct RoleScript {
+    /// Tried in order; one without a marker fits every conversation.
+    pub conversations: Vec<Conversation>,
+}
+
+/// A role's answers in one conversation.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conversation {
+    /// What the first user message must say for this list to be played.
+    #[serde(default)]
+    pub thread: Option<Text>,
+    /// The answers, in order.
+    pub steps: Vec<Step>,
+}
+
+impl<'de> Deserialize<'de> for RoleScript {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Threads {
+            threads: Vec<Conversation>,
+        }
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = RoleScript;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of steps, or `threads:`")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<RoleScript, A::Error> {
+                let steps = Vec::deserialize(SeqAccessDeserializer::new(seq))?;
+                Ok(RoleScript { conversations: vec![Conversation { thread: None, steps }] })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RoleScript, A::Error> {
+                let threads = Threads::deserialize(MapAccessDeserializer::new(map))?.threads;
+                Ok(RoleScript { conversations: threads })
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// One answer of a model.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, try_from = "RawStep")]
+pub struct Step {
+    /// What the messages since the last answer must say. If they don't, the script has gone wrong:
+    /// the call fails, and so does the scenario.
+    pub expect: Vec<Text>,
+    /// Text of the answer.
+    pub say: Option<String>,
+    /// Tools it calls, several at once in parallel.
+    pub tools: Vec<ToolCall>,
+    /// Values taken from the messages since the last answer: the first group of each expression.
+    /// `{{name}}` stands for it in this step and all later ones.
+    pub capture: BTreeMap<String, Pattern>,
+    /// What the call is billed.
+    pub usage: Usage,
+    /// What goes wrong before the answer is given.
+    pub fault: Option<Fault>,
+    /// How long the model thinks, in milliseconds.
+    pub delay_ms: u64,
+}
+
+/// A step as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawStep {
+    #[serde(default)]
+    expect: Vec<Text>,
+    #[serde(default)]
+    say: Option<String>,
+    #[serde(default)]
+    tools: Vec<ToolCall>,
+    #[serde(default)]
+    capture: BTreeMap<String, Pattern>,
+    #[serde(default)]
+    usage: Usage,
+    #[serde(default)]
+    fault: Option<Fault>,
+    #[serde(default)]
+    delay_ms: u64,
+}
+
+impl TryFrom<RawStep> for Step {
+    type Error = String;
+
+    fn try_from(raw: RawStep) -> Result<Self, String> {
+        let RawStep { expect, say, tools, capture, usage, fault, delay_ms } = raw;
+        if say.is_none() && tools.is_empty() {
+            return Err("a step needs `say`, `tools`, or both".to_owned());
+        }
+        let valid = |n: &String| {
+            !n.is_empty() && n.bytes().all(|b| b.is_ascii_lowercase() || b"_.".contains(&b))
+        };
+        if let Some(name) = capture.keys().find(|n| !valid(n)) {
+            return Err(format!("capture `{name}`: use lower-case letters, `_` and `.`"));
+        }
+        Ok(Self { expect, say, tools, capture, usage, fault, delay_ms })
+    }
+}
+
+impl Step {
+    /// An answer that is only text: it ends the role's run.
+    #[must_use]
+    pub fn say(text: &str) -> Self {
+        Self { say: Some(text.to_owned()), ..Self::default() }
+    }
+
+    /// An answer that calls one tool.
+    #[must_use]
+    pub fn tool(name: &str, arguments: Value) -> Self {
+        Self::default().and_tool(name, arguments)
+    }
+
+    /// The same with one more tool call.
+    #[must_use]
+    pub fn and_tool(mut self, name: &str, arguments: Value) -> Self {
+        let arguments = match arguments {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        self.tools.push(ToolCall { name: name.to_owned(), arguments, raw: None });
+        self
+    }
+
+    /// The same, expecting something.
+    #[must_use]
+    pub fn expecting(mut self, text: &str) -> Self {
+        self.expect.push(text.into());
+        self
+    }
+
+    /// The same with a price. A text that is no amount counts as nothing.
+    #[must_use]
+    pub fn costing(mut self, prompt: u64, completion: u64, cost: &str) -> Self {
+        let cost = Cost::try_from(cost.to_owned()).unwrap_or_default();
+        self.usage = Usage { prompt, completion, cost };
+        self
+    }
+
+    /// The same with a fault before it.
+    #[must_use]
+    pub fn failing(mut self, kind: FaultKind, times: u32) -> Self {
+        self.fault = Some(Fault { kind, times });
+        self
+    }
+}
+
+/// One tool call of an answer.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolCall {
+    /// The tool. Nothing keeps it from being one that does not exist.
+    pub name: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+    /// The arguments' text instead, for what is no JSON.
+    #[serde(default)]
+    pub raw: Option<String>,
+}
+
+/// What a call is billed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Usage {
+    /// Tokens in.
+    #[serde(default)]
+    pub prompt: u64,
+    /// Tokens out.
+    #[serde(default)]
+    pub completion: u64,
+    /// US dollars. Goes out as exactly this text.
+    #[serde(default)]
+    pub cost: Cost,
+}
+
+/// An amount of US dollars as the JSON number that a provider writes.
+#[derive(Clone, Debug)]
+pub struct Cost {
+    /// The number's text.
+    pub text: String,
+    /// Its value.
+    pub amount: NanoUsd,
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self { text: "0".to_owned(), amount: NanoUsd::ZERO }
+    }
+}
+
+impl TryFrom<String> for Cost {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let amount = NanoUsd::parse(&text).map_err(|e| e.to_string())?;
+        if RawValue::from_string(text.clone()).is_err() {
+            return Err(format!("`{text}` is not a JSON number: write a digit before the point"));
+        }
+        Ok(Self { text, amount })
+    }
+}
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As text, even where it is written without quotes: a float would not be exact.
+        Self::try_from(String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "RawFault")]
+pub struct Fault {
+    /// What.
+    pub kind: FaultKind,
+    /// How many times, before the step is played after all.
+    pub times: u32,
+}
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// An HTTP error.
+    Status {
+        /// Its code.
+        status: u16,
+        /// Seconds for `Retry-After`.
+        retry_after: Option<u64>,
+    },
+    /// No answer, for so many seconds; then the connection is closed.
+    Hang {
+        /// Seconds.
+        seconds: u64,
+    },
+    /// The answer breaks off in the middle.
+    Cut,
+    /// The answer is no JSON.
+    BadJson,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFault {
+    #[serde(default)]
+    status: Option<u16>,
+    #[serde(default)]
+    retry_after: Option<u64>,
+    #[serde(default)]
+    hang: Option<u64>,
+    #[serde(default)]
+    cut: bool,
+    #[serde(default)]
+    bad_json: bool,
+    #[serde(default)]
+    times: Option<u32>,
+}
+
+impl TryFrom<RawFault> for Fault {
+    type Error = String;
+
+    fn try_from(raw: RawFault) -> Result<Self, String> {
+        let retry_after = raw.retry_after;
+        let kinds = [
+            raw.status.map(|status| FaultKind::Status { status, retry_after }),
+            raw.hang.map(|seconds| FaultKind::Hang { seconds }),
+            raw.cut.then_some(FaultKind::Cut),
+            raw.bad_json.then_some(FaultKind::BadJson),
+        ];
+        let mut kinds = kinds.into_iter().flatten();
+        match (kinds.next(), kinds.next()) {
+            (Some(FaultKind::Status { status, .. }), _) if !(400..600).contains(&status) => {
+                Err("`status` must be 400 to 599".to_owned())
+            }
+            (Some(kind), None) => Ok(Self { kind, times: raw.times.unwrap_or(1) }),
+            _ => Err("a fault is one of `status`, `hang`, `cut`, `bad_json`".to_owned()),
+        }
+    }
+}

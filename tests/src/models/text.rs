@@ -1,0 +1,80 @@
+//! What a text must say: a part of it, or a regular expression.
+
+use std::fmt;
+
+use regex::Regex;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+
+/// Written as a plain string (a part of the text) or as `{matches: <regular expression>}`.
+#[derive(Clone, Debug)]
+pub enum Text {
+    /// The text contains this.
+    Contains(String),
+    /// The text matches this somewhere.
+    Matches(Regex),
+}
+
+impl Text {
+    /// Whether a text says it.
+    #[must_use]
+    pub fn is_in(&self, text: &str) -> bool {
+        match self {
+            Self::Contains(part) => text.contains(part.as_str()),
+            Self::Matches(pattern) => pattern.is_match(text),
+        }
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Contains(part) => write!(f, "`{part}`"),
+            Self::Matches(pattern) => write!(f, "/{pattern}/"),
+        }
+    }
+}
+
+impl From<&str> for Text {
+    fn from(part: &str) -> Self {
+        Self::Contains(part.to_owned())
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Text;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string, or `matches: <regular expression>`")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text, E> {
+                Ok(Text::from(text))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text, A::Error> {
+                let text = match map.next_key::<String>()?.as_deref() {
+                    Some("matches") => Text::Matches(map.next_value::<Pattern>()?.0),
+                    Some(other) => return Err(A::Error::unknown_field(other, &["matches"])),
+                    None => return Err(A::Error::missing_field("matches")),
+                };
+                match map.next_key::<String>()? {
+                    Some(other) => Err(A::Error::unknown_field(&other, &["matches"])),
+                    None => Ok(text),
+                }
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// A regular expression, checked when it is read.
+#[derive(Clone, Debug)]
+pub struct Pattern(pub Regex);
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let pattern = Regex::new(&text);
+        pattern.map(Self).map_err(|e| D::Error::custom(format!("not a regular expression: {e}")))
+    }
+}

@@ -1,0 +1,327 @@
+//! What can happen in a workspace, whoever does it: posts, edits, deletions, reactions, statuses.
+
+use serde_json::{Map, Value, json};
+
+use super::core::Core;
+use super::failure::{Failure, fail};
+use super::view::{Change, MessageView};
+use super::world::{Edited, Message, Metadata, Reaction, Sender, ThreadStatus, unix_now};
+
+/// Most different emoji of one user on one message.
+const MAX_REACTIONS: usize = 23;
+/// Seconds after which a thread's status goes away by itself.
+const STATUS_SECONDS: i64 = 120;
+
+/// What a call does to a message's metadata.
+#[derive(Debug, Default)]
+pub(super) enum MetadataChange {
+    #[default]
+    Keep,
+    Remove,
+    Set(Metadata),
+}
+
+impl MetadataChange {
+    pub fn applied_to(self, before: Option<Metadata>) -> Option<Metadata> {
+        match self {
+            Self::Keep => before,
+            Self::Remove => None,
+            Self::Set(metadata) => Some(metadata),
+        }
+    }
+}
+
+/// What an edit changes; `None` leaves a part as it is.
+#[derive(Debug, Default)]
+pub(super) struct Edit {
+    pub text: Option<String>,
+    pub blocks: Option<Vec<Value>>,
+    pub attachments: Option<Vec<Value>>,
+    pub metadata: MetadataChange,
+    /// Whether readers see "(edited)".
+    pub marked: bool,
+}
+
+impl Message {
+    /// A message that has yet to get its place and ts.
+    pub(super) fn draft(sender: Sender, text: String) -> Self {
+        Self {
+            ts: String::new(),
+            thread_ts: None,
+            sender,
+            text,
+            blocks: Vec::new(),
+            attachments: Vec::new(),
+            metadata: None,
+            reactions: Vec::new(),
+            edited: None,
+            files: Vec::new(),
+            client_msg_id: None,
+            broadcast: false,
+            subtype: None,
+            ephemeral_for: None,
+        }
+    }
+}
+
+impl Core {
+    /// A thread that a message may go to: the ts of an existing root.
+    pub fn thread_root(&self, channel_id: &str, ts: &str) -> Result<(), Failure> {
+        let well_formed = ts.split_once('.').is_some_and(|(seconds, fraction)| {
+            seconds.parse::<u64>().is_ok() && fraction.parse::<u64>().is_ok()
+        });
+        if !well_formed {
+            return fail("invalid_thread_ts");
+        }
+        let channel = self.world.channels.get(channel_id);
+        match channel.and_then(|channel| channel.messages.get(ts)) {
+            None => fail("thread_not_found"),
+            Some(message) if message.thread_ts.is_some() => fail("cannot_reply_to_message"),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Puts a draft into a channel and sends the events it makes. The channel must exist.
+    pub fn post(&mut self, channel_id: &str, mut message: Message) -> Option<MessageView> {
+        message.ts = self.world.ts();
+        if matches!(message.sender, Sender::User { .. }) && message.subtype.is_none() {
+            message.client_msg_id = Some(uuid::Uuid::new_v4().to_string());
+        }
+        let from_app = matches!(message.sender, Sender::App { .. });
+        self.world.channels.get_mut(channel_id)?.insert(message.clone());
+        let view = self.view(self.world.channels.get(channel_id)?, &message);
+        if message.ephemeral_for.is_some() {
+            self.announce(Change::Ephemeral { message: view.clone() });
+            return Some(view);
+        }
+        self.announce(Change::Posted { message: view.clone() });
+        if let Some(root) = message.thread_ts.as_deref().filter(|_| from_app) {
+            self.set_status(channel_id, root, "");
+        }
+        for file in &message.files {
+            let author = self.world.author(&message);
+            let event = object(json!({
+                "type": "file_shared",
+                "channel_id": channel_id,
+                "file_id": file,
+                "user_id": author,
+                "file": { "id": file },
+            }));
+            self.emit(channel_id, &message.ts, event);
+        }
+        let event = self.for_event(self.world.channels.get(channel_id)?, &message);
+        self.emit(channel_id, &message.ts, event.clone());
+        if !from_app && self.mentions_bot(&message.text) {
+            self.emit_mention(channel_id, &message.ts, event);
+        }
+        Some(view)
+    }
+
+    fn mentions_bot(&self, text: &str) -> bool {
+        let id = &self.world.app.user_id;
+        text.contains(&format!("<@{id}>")) || text.contains(&format!("<@{id}|"))
+    }
+
+    fn emit_mention(&mut self, channel_id: &str, key: &str, mut event: Map<String, Value>) {
+        event.insert("type".to_owned(), json!("app_mention"));
+        for absent in ["subtype", "parent_user_id", "channel_type"] {
+            event.remove(absent);
+        }
+        self.emit(channel_id, key, event);
+    }
+
+    /// Edits a message in the name of its author.
+    pub fn edit(&mut self, channel_id: &str, ts: &str, edit: Edit) -> Option<MessageView> {
+        let channel = self.world.channels.get(channel_id)?;
+        let before = channel.messages.get(ts)?.clone();
+        let mut after = before.clone();
+        let event_ts = self.world.ts();
+        if let Some(text) = edit.text {
+            after.text = text;
+        }
+        if let Some(blocks) = edit.blocks {
+            after.blocks = blocks;
+        }
+        if let Some(attachments) = edit.attachments {
+            after.attachments = attachments;
+        }
+        after.metadata = edit.metadata.applied_to(after.metadata);
+        if edit.marked {
+            let user = self.world.author(&after).unwrap_or_default();
+            after.edited = Some(Edited { user, ts: event_ts.clone() });
+        }
+        self.replace(channel_id, &event_ts, &before, &after)?;
+        let newly = !self.mentions_bot(&before.text) && self.mentions_bot(&after.text);
+        if newly && !matches!(after.sender, Sender::App { .. }) {
+            let event = self.for_event(self.world.channels.get(channel_id)?, &after);
+            self.emit_mention(channel_id, &event_ts, event);
+        }
+        let view = self.view(self.world.channels.get(channel_id)?, &after);
+        self.announce(Change::Edited { message: view.clone() });
+        Some(view)
+    }
+
+    /// Puts `after` in the place of `before` and says so.
+    fn replace(
+        &mut self,
+        channel_id: &str,
+        event_ts: &str,
+        before: &Message,
+        after: &Message,
+    ) -> Option<()> {
+        let shown_before = self.for_event(self.world.channels.get(channel_id)?, before);
+        let channel = self.world.channels.get_mut(channel_id)?;
+        channel.messages.insert(after.ts.clone(), after.clone());
+        let mut shown = self.for_event(self.world.channels.get(channel_id)?, after);
+        for name in ["source_team", "user_team"] {
+            shown.insert(name.to_owned(), json!(self.world.team.id));
+        }
+        let event = object(json!({
+            "type": "message",
+            "subtype": "message_changed",
+            "hidden": true,
+            "ts": event_ts,
+            "message": shown,
+            "previous_message": shown_before,
+        }));
+        self.emit(channel_id, event_ts, event);
+        Some(())
+    }
+
+    /// Deletes a message. A root with replies leaves a tombstone, as on Slack.
+    pub fn delete(&mut self, channel_id: &str, ts: &str) -> Option<()> {
+        let before = self.world.channels.get(channel_id)?.messages.get(ts)?.clone();
+        let event_ts = self.world.ts();
+        let channel = self.world.channels.get_mut(channel_id)?;
+        if channel.threads.get(ts).is_some_and(|replies| !replies.is_empty()) {
+            let sender = Sender::User { id: "USLACKBOT".to_owned() };
+            let mut tombstone = Message::draft(sender, "This message was deleted.".to_owned());
+            tombstone.ts.clone_from(&before.ts);
+            tombstone.subtype = Some("tombstone".to_owned());
+            self.replace(channel_id, &event_ts, &before, &tombstone)?;
+        } else {
+            let shown = self.for_event(self.world.channels.get(channel_id)?, &before);
+            let channel = self.world.channels.get_mut(channel_id)?;
+            channel.messages.remove(ts);
+            if let Some(replies) =
+                before.thread_ts.as_ref().and_then(|root| channel.threads.get_mut(root))
+            {
+                replies.retain(|reply| reply != ts);
+            }
+            let event = object(json!({
+                "type": "message",
+                "subtype": "message_deleted",
+                "hidden": true,
+                "ts": event_ts,
+                "deleted_ts": ts,
+                "previous_message": shown,
+            }));
+            self.emit(channel_id, &event_ts, event);
+        }
+        self.announce(Change::Deleted { channel: channel_id.to_owned(), ts: ts.to_owned() });
+        Some(())
+    }
+
+    /// Adds or takes away a reaction.
+    pub fn react(
+        &mut self,
+        channel_id: &str,
+        ts: &str,
+        user: &str,
+        name: &str,
+        added: bool,
+    ) -> Result<(), Failure> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_+-':".contains(c);
+        if name.is_empty() || name.starts_with(':') || !name.chars().all(plain) {
+            return fail("invalid_name");
+        }
+        let channel = self.world.channels.get_mut(channel_id);
+        let message = channel.and_then(|channel| channel.messages.get_mut(ts));
+        let Some(message) = message else { return fail("message_not_found") };
+        let mine = |reaction: &&Reaction| reaction.users.iter().any(|id| id == user);
+        let place = message.reactions.iter().position(|reaction| reaction.name == name);
+        let has = place.is_some_and(|at| mine(&&message.reactions[at]));
+        match (added, has, place) {
+            (true, true, _) => return fail("already_reacted"),
+            (false, false, _) | (false, _, None) => return fail("no_reaction"),
+            (true, false, _) if message.reactions.iter().filter(mine).count() >= MAX_REACTIONS => {
+                return fail("too_many_reactions");
+            }
+            (true, false, Some(at)) => message.reactions[at].users.push(user.to_owned()),
+            (true, false, None) => message
+                .reactions
+                .push(Reaction { name: name.to_owned(), users: vec![user.to_owned()] }),
+            (false, true, Some(at)) => {
+                message.reactions[at].users.retain(|id| id != user);
+                message.reactions.retain(|reaction| !reaction.users.is_empty());
+            }
+        }
+        let item_user = self.item_user(channel_id, ts);
+        let event_ts = self.world.ts();
+        let event = object(json!({
+            "type": if added { "reaction_added" } else { "reaction_removed" },
+            "user": user,
+            "reaction": name,
+            "item": { "type": "message", "channel": channel_id, "ts": ts },
+            "item_user": item_user,
+        }));
+        self.emit(channel_id, &event_ts, event);
+        self.announce(Change::Reaction {
+            channel: channel_id.to_owned(),
+            ts: ts.to_owned(),
+            user: user.to_owned(),
+            name: name.to_owned(),
+            added,
+        });
+        Ok(())
+    }
+
+    fn item_user(&self, channel_id: &str, ts: &str) -> Option<String> {
+        let message = self.world.channels.get(channel_id)?.messages.get(ts)?;
+        self.world.author(message)
+    }
+
+    /// Adds a member and says so in the channel.
+    pub fn join(&mut self, channel_id: &str, user: &str) -> bool {
+        let channel = self.world.channels.get_mut(channel_id);
+        if !channel.is_some_and(|channel| channel.members.insert(user.to_owned())) {
+            return false;
+        }
+        let sender = Sender::User { id: user.to_owned() };
+        let mut notice = Message::draft(sender, format!("<@{user}> has joined the channel"));
+        notice.subtype = Some("channel_join".to_owned());
+        self.post(channel_id, notice);
+        true
+    }
+
+    /// What the app says it is doing in a thread; empty to stop.
+    pub fn set_status(&mut self, channel: &str, thread_ts: &str, status: &str) {
+        let place = |s: &ThreadStatus| s.channel == channel && s.thread_ts == thread_ts;
+        let had = self.world.statuses.iter().any(place);
+        self.world.statuses.retain(|s| !place(s));
+        if status.is_empty() && !had {
+            return;
+        }
+        if !status.is_empty() {
+            self.world.statuses.push(ThreadStatus {
+                channel: channel.to_owned(),
+                thread_ts: thread_ts.to_owned(),
+                status: status.to_owned(),
+                expires: unix_now() + STATUS_SECONDS,
+            });
+        }
+        self.announce(Change::Status {
+            channel: channel.to_owned(),
+            thread_ts: thread_ts.to_owned(),
+            status: status.to_owned(),
+        });
+    }
+}
+
+/// The fields of a `json!` object.
+pub(super) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}

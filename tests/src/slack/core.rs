@@ -1,0 +1,212 @@
+//! The server's state behind one lock, and the events that its changes make.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::delivery::{Dispatcher, EnvelopeKind, Timer};
+use super::failure::{Failure, fail};
+use super::interaction::Hook;
+use super::limits::Limits;
+use super::options::Options;
+use super::render::{self, MetadataView};
+use super::view::{Change, MessageView};
+use super::world::{Channel, Message, World, unix_now};
+
+/// What the HTTP handlers, the socket tasks and the driver share.
+pub(super) struct Inner {
+    core: Mutex<Core>,
+    pub version: watch::Sender<u64>,
+    pub stop: CancellationToken,
+    pub origin: String,
+    runtime: tokio::runtime::Handle,
+}
+
+/// The state.
+pub(super) struct Core {
+    pub world: World,
+    pub dispatcher: Dispatcher,
+    pub limits: Limits,
+    pub options: Options,
+    pub changes: broadcast::Sender<Change>,
+    pub hooks: BTreeMap<String, Hook>,
+    pub bot_token: String,
+    pub app_token: String,
+    /// Set when the app's Socket Mode was switched off.
+    pub link_disabled: bool,
+}
+
+impl Inner {
+    pub fn new(core: Core, origin: String) -> Self {
+        Self {
+            core: Mutex::new(core),
+            version: watch::Sender::new(0),
+            stop: CancellationToken::new(),
+            origin,
+            runtime: tokio::runtime::Handle::current(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the state.
+    pub fn read<T>(&self, look: impl FnOnce(&Core) -> T) -> T {
+        look(&self.lock())
+    }
+
+    /// Changes the state, starts the timers that the change asks for, and wakes who waits.
+    pub fn update<T>(self: &Arc<Self>, change: impl FnOnce(&mut Core) -> T) -> T {
+        let (result, timers) = {
+            let mut core = self.lock();
+            let result = change(&mut core);
+            (result, core.dispatcher.take_timers())
+        };
+        self.start(timers);
+        self.version.send_modify(|version| *version += 1);
+        result
+    }
+
+    /// Not generic, so that a timer's own change can start timers.
+    fn start(self: &Arc<Self>, timers: Vec<(Duration, Timer)>) {
+        for (after, timer) in timers {
+            let inner = Arc::downgrade(self);
+            let stop = self.stop.clone();
+            self.runtime.spawn(async move {
+                tokio::select! {
+                    () = tokio::time::sleep(after) => {}
+                    () = stop.cancelled() => return,
+                }
+                if let Some(inner) = inner.upgrade() {
+                    inner.fire(timer);
+                }
+            });
+        }
+    }
+
+    fn fire(self: &Arc<Self>, timer: Timer) {
+        self.update(|core| core.fire(timer));
+    }
+}
+
+impl Core {
+    pub fn new(mut options: Options) -> Self {
+        let world = options.world.take();
+        let world = world.unwrap_or_else(|| World::new(&options.team_name, &options.bot_name));
+        let secret = || uuid::Uuid::new_v4().simple().to_string();
+        Self {
+            dispatcher: Dispatcher::new(options.timing.clone()),
+            limits: Limits::default(),
+            changes: broadcast::Sender::new(4096),
+            hooks: BTreeMap::new(),
+            bot_token: format!("xoxb-{}", secret()),
+            app_token: format!("xapp-1-{}-{}", world.app.id, secret()),
+            link_disabled: false,
+            world,
+            options,
+        }
+    }
+
+    fn fire(&mut self, timer: Timer) {
+        let lost = self.dispatcher.fire(timer);
+        if let Some(click) = lost.filter(|lost| lost.kind == EnvelopeKind::Interactive) {
+            let action_ts = click.key.clone();
+            self.announce(Change::ClickFailed { action_ts });
+        }
+    }
+
+    /// Tells subscribers; nobody listening is fine.
+    pub fn announce(&self, change: Change) {
+        let _ = self.changes.send(change);
+    }
+
+    pub fn require(&self, scope: &str) -> Result<(), Failure> {
+        if self.options.scopes.iter().any(|granted| granted == scope) {
+            return Ok(());
+        }
+        Err(Failure::missing_scope(scope, &self.options.scopes))
+    }
+
+    /// A channel that the app may know of: private ones only from within.
+    pub fn visible(&self, id: &str) -> Result<&Channel, Failure> {
+        match self.world.channels.get(id) {
+            Some(channel) if !channel.is_private || self.world.bot_in(channel) => Ok(channel),
+            _ => fail("channel_not_found"),
+        }
+    }
+
+    /// A channel that the app is in.
+    pub fn joined(&self, id: &str) -> Result<&Channel, Failure> {
+        let channel = self.visible(id)?;
+        if self.world.bot_in(channel) { Ok(channel) } else { fail("not_in_channel") }
+    }
+
+    /// A channel that the app is in and that is not archived.
+    pub fn writable(&self, id: &str) -> Result<&Channel, Failure> {
+        let channel = self.joined(id)?;
+        if channel.is_archived { fail("is_archived") } else { Ok(channel) }
+    }
+
+    pub fn view(&self, channel: &Channel, message: &Message) -> MessageView {
+        MessageView::of(&self.world, channel, message)
+    }
+
+    /// A message as events show it.
+    pub fn for_event(&self, channel: &Channel, message: &Message) -> Map<String, Value> {
+        let declared = MetadataView::Declared(&self.options.metadata_subscriptions);
+        render::message(&self.world, channel, message, declared)
+    }
+
+    /// Sends an event about a channel if the app is in it and subscribes to the type.
+    /// `channel` and `channel_type` are added to message events.
+    pub fn emit(&mut self, channel_id: &str, key: &str, mut event: Map<String, Value>) {
+        let Some(channel) = self.world.channels.get(channel_id) else { return };
+        if !self.world.bot_in(channel) {
+            return;
+        }
+        let kind = if channel.is_private { "group" } else { "channel" };
+        let event_type = event.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let subscription = match event_type.as_str() {
+            "message" => format!("message.{kind}s"),
+            other => other.to_owned(),
+        };
+        if !self.options.subscriptions.contains(&subscription) {
+            return;
+        }
+        if event_type == "message" || event_type == "app_mention" {
+            event.insert("channel".to_owned(), json!(channel_id));
+        }
+        if event_type == "message" {
+            event.insert("channel_type".to_owned(), json!(kind));
+        }
+        event.insert("event_ts".to_owned(), json!(key));
+        let event_id = self.world.id('E').replacen('E', "Ev", 1);
+        let payload = json!({
+            "token": "verification-token",
+            "team_id": self.world.team.id,
+            "context_team_id": self.world.team.id,
+            "context_enterprise_id": null,
+            "api_app_id": self.world.app.id,
+            "event": event,
+            "type": "event_callback",
+            "event_id": event_id,
+            "event_time": unix_now(),
+            "authorizations": [{
+                "enterprise_id": null,
+                "team_id": self.world.team.id,
+                "user_id": self.world.app.user_id,
+                "is_bot": true,
+                "is_enterprise_install": false,
+            }],
+            "is_ext_shared_channel": false,
+            "event_context": format!("4-{event_id}"),
+        });
+        let kind = EnvelopeKind::EventsApi;
+        self.dispatcher.emit(kind, &event_type, key, Some(event_id), payload);
+    }
+}

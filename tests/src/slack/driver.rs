@@ -1,0 +1,329 @@
+//! The people of the workspace: what they write, change and click.
+
+use std::time::Duration;
+
+use super::SlackServer;
+use super::actions::Edit;
+use super::core::Core;
+use super::failure::Failure;
+use super::interaction::NoClick;
+use super::text;
+use super::world::{Channel, FileRecord, Message, Sender, unix_now};
+
+/// Why a test's wish can't be fulfilled.
+#[derive(Debug, thiserror::Error)]
+pub enum SlackError {
+    /// No port.
+    #[error("the Slack server can't listen")]
+    Listen(#[source] std::io::Error),
+    /// No such user id.
+    #[error("no user `{0}`")]
+    User(String),
+    /// No such channel id.
+    #[error("no channel `{0}`")]
+    Channel(String),
+    /// The user is not in the channel, or the message is for someone else's eyes.
+    #[error("user `{user}` can't see this in channel `{channel}`")]
+    Hidden {
+        /// User id.
+        user: String,
+        /// Channel id.
+        channel: String,
+    },
+    /// No such message.
+    #[error("no message `{ts}` in channel `{channel}`")]
+    Message {
+        /// Channel id.
+        channel: String,
+        /// ts.
+        ts: String,
+    },
+    /// Someone else's message.
+    #[error("message `{0}` was written by someone else")]
+    NotAuthor(String),
+    /// The message has no such button.
+    #[error("message `{ts}` has no button `{action_id}`")]
+    Button {
+        /// ts.
+        ts: String,
+        /// The button looked for.
+        action_id: String,
+    },
+    /// Slack's own refusal.
+    #[error("Slack says `{0}`")]
+    Refused(String),
+    /// It did not happen in time.
+    #[error("after {after:?} still no {what}")]
+    Timeout {
+        /// What was waited for.
+        what: String,
+        /// For how long.
+        after: Duration,
+    },
+}
+
+impl From<Failure> for SlackError {
+    fn from(failure: Failure) -> Self {
+        Self::Refused(failure.code)
+    }
+}
+
+impl Core {
+    fn channel(&self, id: &str) -> Result<&Channel, SlackError> {
+        self.world.channels.get(id).ok_or_else(|| SlackError::Channel(id.to_owned()))
+    }
+
+    fn member(&self, user: &str, channel: &str) -> Result<&Channel, SlackError> {
+        if !self.world.users.contains_key(user) {
+            return Err(SlackError::User(user.to_owned()));
+        }
+        let found = self.channel(channel)?;
+        if !found.members.contains(user) {
+            let (user, channel) = (user.to_owned(), channel.to_owned());
+            return Err(SlackError::Hidden { user, channel });
+        }
+        Ok(found)
+    }
+
+    fn written_by(&self, user: &str, channel: &str, ts: &str) -> Result<&Message, SlackError> {
+        let message = self.member(user, channel)?.messages.get(ts);
+        let missing = || SlackError::Message { channel: channel.to_owned(), ts: ts.to_owned() };
+        let message = message.ok_or_else(missing)?;
+        match &message.sender {
+            Sender::User { id } if id == user => Ok(message),
+            _ => Err(SlackError::NotAuthor(ts.to_owned())),
+        }
+    }
+
+    fn typed(&self, typed: &str) -> String {
+        text::typed(typed, &|handle| self.world.user_named(handle).map(|user| user.id.clone()))
+    }
+
+    fn user_draft(
+        &self,
+        user: &str,
+        channel: &str,
+        thread: Option<&str>,
+        typed: &str,
+    ) -> Result<Message, SlackError> {
+        if self.member(user, channel)?.is_archived {
+            return Err(SlackError::Refused("is_archived".to_owned()));
+        }
+        if let Some(root) = thread {
+            self.thread_root(channel, root)?;
+        }
+        let mut message = Message::draft(Sender::User { id: user.to_owned() }, self.typed(typed));
+        message.thread_ts = thread.map(str::to_owned);
+        Ok(message)
+    }
+
+    fn place(&mut self, channel: &str, message: Message) -> Result<String, SlackError> {
+        let posted = self.post(channel, message);
+        posted.map(|view| view.ts).ok_or_else(|| SlackError::Channel(channel.to_owned()))
+    }
+}
+
+/// People and places.
+impl SlackServer {
+    /// User id of the app's bot.
+    pub fn bot_user_id(&self) -> String {
+        self.inner.read(|core| core.world.app.user_id.clone())
+    }
+
+    /// Adds a person; returns the user id.
+    pub fn create_user(&self, name: &str, real_name: &str) -> String {
+        self.inner.update(|core| core.world.add_user(name, real_name, false))
+    }
+
+    /// Adds a public channel with the bot and these users in it; returns the channel id.
+    pub fn create_channel(&self, name: &str, members: &[&str]) -> String {
+        self.channel_with_bot(name, false, members)
+    }
+
+    /// Adds a private channel with the bot and these users in it; returns the channel id.
+    pub fn create_private_channel(&self, name: &str, members: &[&str]) -> String {
+        self.channel_with_bot(name, true, members)
+    }
+
+    fn channel_with_bot(&self, name: &str, is_private: bool, members: &[&str]) -> String {
+        self.inner.update(|core| {
+            let bot = core.world.app.user_id.clone();
+            let everyone: Vec<&str> = members.iter().copied().chain([bot.as_str()]).collect();
+            core.world.add_channel(name, is_private, &everyone)
+        })
+    }
+
+    /// Adds a user, or the bot, to a channel, with the notice that Slack posts.
+    pub fn add_member(&self, channel: &str, user: &str) -> Result<(), SlackError> {
+        self.inner.update(|core| {
+            core.channel(channel)?;
+            core.join(channel, user);
+            Ok(())
+        })
+    }
+
+    /// Takes a user, or the bot, out of a channel, silently.
+    pub fn remove_member(&self, channel: &str, user: &str) -> Result<(), SlackError> {
+        self.inner.update(|core| {
+            core.channel(channel)?;
+            if let Some(channel) = core.world.channels.get_mut(channel) {
+                channel.members.remove(user);
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes a channel read-only.
+    pub fn archive(&self, channel: &str) -> Result<(), SlackError> {
+        self.inner.update(|core| {
+            core.channel(channel)?;
+            if let Some(channel) = core.world.channels.get_mut(channel) {
+                channel.is_archived = true;
+            }
+            Ok(())
+        })
+    }
+
+    /// A user writes, as one types: `@handle` mentions, links are found, `<` means itself.
+    /// Returns the ts.
+    pub fn post_as(
+        &self,
+        user: &str,
+        channel: &str,
+        thread: Option<&str>,
+        typed: &str,
+    ) -> Result<String, SlackError> {
+        self.inner.update(|core| {
+            let message = core.user_draft(user, channel, thread, typed)?;
+            core.place(channel, message)
+        })
+    }
+
+    /// A user shares a file with a comment. Returns the message's ts and the file id.
+    pub fn upload_as(
+        &self,
+        user: &str,
+        channel: &str,
+        thread: Option<&str>,
+        comment: &str,
+        (name, content): (&str, &[u8]),
+    ) -> Result<(String, String), SlackError> {
+        self.inner.update(|core| {
+            let mut message = core.user_draft(user, channel, thread, comment)?;
+            let id = core.world.id('F');
+            let file = FileRecord {
+                id: id.clone(),
+                name: name.to_owned(),
+                title: name.to_owned(),
+                user: user.to_owned(),
+                created: unix_now(),
+                size: content.len(),
+                content: Some(content.to_vec()),
+                complete: true,
+                channels: vec![channel.to_owned()],
+            };
+            core.world.files.insert(id.clone(), file);
+            message.files.push(id.clone());
+            Ok((core.place(channel, message)?, id))
+        })
+    }
+
+    /// Somebody else's bot writes, in wire form. Returns the ts.
+    pub fn post_as_other_bot(
+        &self,
+        name: &str,
+        channel: &str,
+        thread: Option<&str>,
+        wire: &str,
+    ) -> Result<String, SlackError> {
+        self.inner.update(|core| {
+            core.channel(channel)?;
+            if let Some(root) = thread {
+                core.thread_root(channel, root)?;
+            }
+            let (bot_id, app_id) = (core.world.id('B'), core.world.id('A'));
+            let sender = Sender::OtherBot { bot_id, app_id, name: name.to_owned() };
+            let mut message = Message::draft(sender, text::posted(wire));
+            message.thread_ts = thread.map(str::to_owned);
+            core.place(channel, message)
+        })
+    }
+
+    /// A user edits a message of their own.
+    pub fn edit_as(
+        &self,
+        user: &str,
+        channel: &str,
+        ts: &str,
+        typed: &str,
+    ) -> Result<(), SlackError> {
+        self.inner.update(|core| {
+            core.written_by(user, channel, ts)?;
+            let text = Some(core.typed(typed));
+            core.edit(channel, ts, Edit { text, marked: true, ..Edit::default() });
+            Ok(())
+        })
+    }
+
+    /// A user deletes a message of their own.
+    pub fn delete_as(&self, user: &str, channel: &str, ts: &str) -> Result<(), SlackError> {
+        self.inner.update(|core| {
+            core.written_by(user, channel, ts)?;
+            core.delete(channel, ts);
+            Ok(())
+        })
+    }
+
+    /// A user reacts to a message, with an emoji's name without colons.
+    pub fn react_as(
+        &self,
+        user: &str,
+        channel: &str,
+        ts: &str,
+        name: &str,
+    ) -> Result<(), SlackError> {
+        self.inner.update(|core| {
+            core.member(user, channel)?;
+            Ok(core.react(channel, ts, user, name, true)?)
+        })
+    }
+
+    /// A user takes a reaction back.
+    pub fn unreact_as(
+        &self,
+        user: &str,
+        channel: &str,
+        ts: &str,
+        name: &str,
+    ) -> Result<(), SlackError> {
+        self.inner.update(|core| {
+            core.member(user, channel)?;
+            Ok(core.react(channel, ts, user, name, false)?)
+        })
+    }
+
+    /// A user clicks a button; returns the click's `action_ts`, which names it in `Change` and
+    /// in `redeliver`. Whether the app took it comes as `Change::ClickAcked` or `ClickFailed`.
+    pub fn click(
+        &self,
+        user: &str,
+        channel: &str,
+        ts: &str,
+        action_id: &str,
+    ) -> Result<String, SlackError> {
+        self.inner.update(|core| {
+            core.member(user, channel)?;
+            core.click(user, channel, ts, action_id).map_err(|why| match why {
+                NoClick::Message => {
+                    SlackError::Message { channel: channel.to_owned(), ts: ts.to_owned() }
+                }
+                NoClick::Button => {
+                    SlackError::Button { ts: ts.to_owned(), action_id: action_id.to_owned() }
+                }
+                NoClick::Hidden => {
+                    SlackError::Hidden { user: user.to_owned(), channel: channel.to_owned() }
+                }
+            })
+        })
+    }
+}

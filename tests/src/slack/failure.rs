@@ -1,0 +1,51 @@
+//! `ok: false`: the errors of the Web API, with the codes that Slack documents.
+
+use serde_json::{Map, Value, json};
+
+/// One refusal. Anything beside the code goes into the answer as it is.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub code: String,
+    pub extra: Map<String, Value>,
+}
+
+impl Failure {
+    pub fn new(code: impl Into<String>) -> Self {
+        Self { code: code.into(), extra: Map::new() }
+    }
+
+    /// A code with sentences for developers, in `response_metadata.messages`.
+    pub fn explained(code: &str, messages: &[String]) -> Self {
+        let mut failure = Self::new(code);
+        let lines: Vec<String> = messages.iter().map(|m| format!("[ERROR] {m}")).collect();
+        failure.extra.insert("response_metadata".to_owned(), json!({ "messages": lines }));
+        failure
+    }
+
+    pub fn missing_argument(name: &str) -> Self {
+        Self::explained("invalid_arguments", &[format!("missing required field: {name}")])
+    }
+
+    pub fn missing_scope(needed: &str, provided: &[String]) -> Self {
+        let mut failure = Self::new("missing_scope");
+        failure.extra.insert("needed".to_owned(), json!(needed));
+        failure.extra.insert("provided".to_owned(), json!(provided.join(",")));
+        failure
+    }
+}
+
+/// For `ok_or` and `?` with a bare code.
+pub(super) fn fail<T>(code: &str) -> Result<T, Failure> {
+    Err(Failure::new(code))
+}
+
+pub(super) type Reply = Result<Map<String, Value>, Failure>;
+
+/// An `ok: true` answer from a `json!` object.
+#[expect(clippy::unnecessary_wraps, reason = "every method ends with it")]
+pub(super) fn answer(value: Value) -> Reply {
+    match value {
+        Value::Object(fields) => Ok(fields),
+        other => Ok(Map::from_iter([("value".to_owned(), other)])),
+    }
+}

@@ -1,0 +1,154 @@
+//! Rate limits by tier, and faults that a test orders for the next calls.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::options::RateLimits;
+
+/// Slack's tiers, and the methods with a rule of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tier {
+    Unlimited,
+    One,
+    Two,
+    Three,
+    Four,
+    /// `chat.postMessage`: one a second and channel, short bursts allowed.
+    Posting,
+    /// `conversations.history` and `conversations.replies`.
+    Reading,
+}
+
+/// Posts that may come at once before the one a second applies.
+const POSTING_BURST: f64 = 5.0;
+
+/// What goes wrong with a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// HTTP 429 with `Retry-After`, in whole seconds.
+    RateLimited {
+        /// Seconds.
+        retry_after: u64,
+    },
+    /// `ok: false` with this code.
+    Error(String),
+    /// An answer of the proxy in front of Slack: this HTTP status and some HTML.
+    Http(u16),
+    /// The call is carried out after this long.
+    Slow(Duration),
+    /// The connection breaks before the call is carried out.
+    BreakBefore,
+    /// The call is carried out, then the connection breaks: the caller can't know.
+    LostReply,
+}
+
+/// Token buckets and ordered faults.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    buckets: BTreeMap<(String, Option<String>), Bucket>,
+    faults: BTreeMap<String, VecDeque<Fault>>,
+    pub calls: BTreeMap<String, u64>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    tokens: f64,
+    at: Instant,
+}
+
+impl Limits {
+    pub fn order(&mut self, method: &str, times: usize, fault: &Fault) {
+        let queue = self.faults.entry(method.to_owned()).or_default();
+        queue.extend(std::iter::repeat_n(fault.clone(), times));
+    }
+
+    /// Counts a call and takes the fault that waits for it, if one does.
+    pub fn called(&mut self, method: &str) -> Option<Fault> {
+        *self.calls.entry(method.to_owned()).or_default() += 1;
+        [method, "*"].iter().find_map(|key| self.faults.get_mut(*key)?.pop_front())
+    }
+
+    /// Seconds to wait if the call comes too early.
+    pub fn check(
+        &mut self,
+        rules: RateLimits,
+        method: &str,
+        tier: Tier,
+        channel: Option<&str>,
+        now: Instant,
+    ) -> Option<u64> {
+        let (capacity, per_second) = match (rules, tier) {
+            (RateLimits::Off, _) | (_, Tier::Unlimited) => return None,
+            (_, Tier::Two) => (20.0, 20.0 / 60.0),
+            (RateLimits::Distributed, Tier::Reading) => (1.0, 1.0 / 60.0),
+            // Ten, so that an app can open all its connections at once.
+            (_, Tier::One) => (10.0, 1.0 / 60.0),
+            (_, Tier::Three | Tier::Reading) => (50.0, 50.0 / 60.0),
+            (_, Tier::Four) => (100.0, 100.0 / 60.0),
+            (_, Tier::Posting) => (POSTING_BURST, 1.0),
+        };
+        let channel = channel.filter(|_| tier == Tier::Posting).map(str::to_owned);
+        let bucket = self
+            .buckets
+            .entry((method.to_owned(), channel))
+            .or_insert(Bucket { tokens: capacity, at: now });
+        let refilled = now.duration_since(bucket.at).as_secs_f64() * per_second;
+        bucket.tokens = (bucket.tokens + refilled).min(capacity);
+        bucket.at = now;
+        if bucket.tokens >= 1.0 {
+            bucket.tokens -= 1.0;
+            return None;
+        }
+        let wait = Duration::from_secs_f64((1.0 - bucket.tokens) / per_second);
+        Some(wait.as_secs() + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn posting_allows_a_burst_then_one_a_second_and_channel() {
+        let mut limits = Limits::default();
+        let start = Instant::now();
+        let mut post = |channel: &str, after: u64| {
+            let now = start + Duration::from_secs(after);
+            limits.check(
+                RateLimits::Internal,
+                "chat.postMessage",
+                Tier::Posting,
+                Some(channel),
+                now,
+            )
+        };
+        assert!((0..5).all(|_| post("C1", 0).is_none()));
+        assert!(post("C1", 0).is_some());
+        assert!(post("C2", 0).is_none());
+        assert!(post("C1", 2).is_none());
+    }
+
+    #[test]
+    fn distributed_apps_read_once_a_minute() {
+        let mut limits = Limits::default();
+        let now = Instant::now();
+        let mut read =
+            |rules| limits.check(rules, "conversations.replies", Tier::Reading, None, now);
+        assert!(read(RateLimits::Distributed).is_none());
+        assert_eq!(read(RateLimits::Distributed), Some(61));
+        assert!(read(RateLimits::Off).is_none());
+    }
+
+    #[test]
+    fn faults_come_in_order_and_run_out() {
+        let mut limits = Limits::default();
+        limits.order("auth.test", 2, &Fault::Http(500));
+        assert_eq!(limits.called("auth.test"), Some(Fault::Http(500)));
+        assert_eq!(limits.called("api.test"), None);
+        assert_eq!(limits.called("auth.test"), Some(Fault::Http(500)));
+        assert_eq!(limits.called("auth.test"), None);
+        assert_eq!(limits.calls["auth.test"], 3);
+    }
+}

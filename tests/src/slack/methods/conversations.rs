@@ -1,0 +1,217 @@
+//! `conversations.*`: reading channels and threads.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::super::args::Args;
+use super::super::core::Core;
+use super::super::failure::{Failure, Reply, answer, fail};
+use super::super::options::RateLimits;
+use super::super::render::{self, MetadataView};
+use super::super::world::{Channel, Message};
+
+/// Items a page for apps sold outside the marketplace.
+const DISTRIBUTED_PAGE: usize = 15;
+
+/// `oldest`, `latest` and `inclusive`, in microseconds.
+struct Window {
+    oldest: i64,
+    latest: i64,
+    inclusive: bool,
+}
+
+impl Window {
+    fn read(args: &Args) -> Result<Self, Failure> {
+        let bound = |name: &str, open: i64| match args.text(name) {
+            None => Ok(open),
+            Some(ts) => micros(&ts).ok_or_else(|| Failure::new(format!("invalid_ts_{name}"))),
+        };
+        Ok(Self {
+            oldest: bound("oldest", 0)?,
+            latest: bound("latest", i64::MAX)?,
+            inclusive: args.flag("inclusive"),
+        })
+    }
+
+    fn holds(&self, message: &Message) -> bool {
+        let Some(at) = micros(&message.ts) else { return false };
+        let on_edge = at == self.oldest || at == self.latest;
+        (self.oldest < at && at < self.latest) || (self.inclusive && on_edge)
+    }
+}
+
+fn micros(ts: &str) -> Option<i64> {
+    let (seconds, fraction) = ts.split_once('.').unwrap_or((ts, "0"));
+    let seconds: i64 = seconds.parse().ok()?;
+    let fraction: i64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
+    seconds.checked_mul(1_000_000)?.checked_add(fraction)
+}
+
+fn cursor(place: &str) -> String {
+    STANDARD.encode(format!("next:{place}"))
+}
+
+/// Where the page begins: after this place.
+fn place(args: &Args) -> Result<Option<String>, Failure> {
+    let Some(cursor) = args.text("cursor") else { return Ok(None) };
+    let decoded = STANDARD.decode(&cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    match decoded.as_deref().and_then(|text| text.strip_prefix("next:")) {
+        Some(place) => Ok(Some(place.to_owned())),
+        None => fail("invalid_cursor"),
+    }
+}
+
+/// One page of items that come in order and whose key says where the next page begins.
+fn page<T>(
+    items: impl Iterator<Item = T>,
+    limit: usize,
+    key: impl Fn(&T) -> String,
+) -> (Vec<T>, Option<String>) {
+    let mut items = items.peekable();
+    let page: Vec<T> = items.by_ref().take(limit).collect();
+    let more = items.peek().is_some();
+    let next = page.last().filter(|_| more).map(|item| cursor(&key(item)));
+    (page, next)
+}
+
+/// The channel of a call that reads messages, with the scope it takes.
+fn readable<'a>(core: &'a Core, args: &Args) -> Result<&'a Channel, Failure> {
+    let channel = core.joined(&args.need("channel")?)?;
+    core.require(if channel.is_private { "groups:history" } else { "channels:history" })?;
+    Ok(channel)
+}
+
+fn limit(core: &Core, args: &Args, usual: usize, most: usize) -> Result<usize, Failure> {
+    let most = match core.options.rate_limits {
+        RateLimits::Distributed => DISTRIBUTED_PAGE,
+        RateLimits::Off | RateLimits::Internal => most,
+    };
+    args.limit(usual.min(most), most)
+}
+
+fn rendered(core: &Core, channel: &Channel, args: &Args, messages: &[&Message]) -> Vec<Value> {
+    let metadata = if args.flag("include_all_metadata") {
+        MetadataView::Full
+    } else {
+        MetadataView::Declared(&core.options.metadata_subscriptions)
+    };
+    let render = |message: &&Message| {
+        Value::Object(render::message(&core.world, channel, message, metadata))
+    };
+    messages.iter().map(render).collect()
+}
+
+fn messages(rendered: &[Value], next: Option<String>) -> Reply {
+    let mut reply = json!({ "messages": rendered, "has_more": next.is_some() });
+    if let Some(next) = next {
+        reply["response_metadata"] = json!({ "next_cursor": next });
+    }
+    answer(reply)
+}
+
+pub(super) fn history(core: &mut Core, args: &Args) -> Reply {
+    let channel = readable(core, args)?;
+    let limit = limit(core, args, 100, 999)?;
+    let (window, before) = (Window::read(args)?, place(args)?);
+    let newest_first = channel
+        .messages
+        .values()
+        .rev()
+        .filter(|message| message.thread_ts.is_none() || message.broadcast)
+        .filter(|message| window.holds(message))
+        .filter(|message| before.as_ref().is_none_or(|before| message.ts < *before));
+    let (page, next) = page(newest_first, limit, |message| message.ts.clone());
+    let mut reply = messages(&rendered(core, channel, args, &page), next)?;
+    reply.insert("pin_count".to_owned(), json!(0));
+    Ok(reply)
+}
+
+pub(super) fn replies(core: &mut Core, args: &Args) -> Reply {
+    let channel = readable(core, args)?;
+    let root = args.need("ts")?;
+    let limit = limit(core, args, 1000, 1000)?;
+    let (window, after) = (Window::read(args)?, place(args)?);
+    let thread = channel.thread(&root);
+    if thread.is_empty() {
+        return fail("thread_not_found");
+    }
+    // The root opens the first page whatever the window, and no other page.
+    let oldest_first = thread.into_iter().filter(|message| match &after {
+        None => message.ts == root || window.holds(message),
+        Some(after) => message.ts > *after && window.holds(message),
+    });
+    let (page, next) = page(oldest_first, limit, |message| message.ts.clone());
+    messages(&rendered(core, channel, args, &page), next)
+}
+
+fn needs_read(core: &Core, is_private: bool) -> Result<(), Failure> {
+    core.require(if is_private { "groups:read" } else { "channels:read" })
+}
+
+pub(super) fn info(core: &mut Core, args: &Args) -> Reply {
+    let channel = core.visible(&args.need("channel")?)?;
+    needs_read(core, channel.is_private)?;
+    answer(json!({ "channel": render::channel(&core.world, channel) }))
+}
+
+pub(super) fn list(core: &mut Core, args: &Args) -> Reply {
+    let types = args.text("types").unwrap_or_else(|| "public_channel".to_owned());
+    let wants = |kind: &str| types.split(',').any(|wanted| wanted.trim() == kind);
+    let (public, private) = (wants("public_channel"), wants("private_channel"));
+    if public {
+        needs_read(core, false)?;
+    }
+    if private {
+        needs_read(core, true)?;
+    }
+    let (limit, after) = (args.limit(100, 1000)?, place(args)?);
+    let unarchived = args.flag("exclude_archived");
+    let found = core
+        .world
+        .channels
+        .values()
+        .filter(|channel| if channel.is_private { private } else { public })
+        .filter(|channel| !channel.is_private || core.world.bot_in(channel))
+        .filter(|channel| !(unarchived && channel.is_archived))
+        .filter(|channel| after.as_ref().is_none_or(|after| channel.id > *after));
+    let (page, next) = page(found, limit, |channel| channel.id.clone());
+    let channels: Vec<Value> =
+        page.into_iter().map(|channel| render::channel(&core.world, channel)).collect();
+    answer(json!({
+        "channels": channels,
+        "response_metadata": { "next_cursor": next.unwrap_or_default() },
+    }))
+}
+
+pub(super) fn members(core: &mut Core, args: &Args) -> Reply {
+    let channel = core.visible(&args.need("channel")?)?;
+    needs_read(core, channel.is_private)?;
+    let (limit, after) = (args.limit(100, 1000)?, place(args)?);
+    let found = channel.members.iter().filter(|id| after.as_ref().is_none_or(|after| *id > after));
+    let (page, next) = page(found, limit, ToString::to_string);
+    answer(json!({
+        "members": page,
+        "response_metadata": { "next_cursor": next.unwrap_or_default() },
+    }))
+}
+
+pub(super) fn join(core: &mut Core, args: &Args) -> Reply {
+    let id = args.need("channel")?;
+    let channel = core.visible(&id)?;
+    if channel.is_private {
+        return fail("method_not_supported_for_channel_type");
+    }
+    if channel.is_archived {
+        return fail("is_archived");
+    }
+    let bot = core.world.app.user_id.clone();
+    let joined = core.join(&id, &bot);
+    let channel = core.visible(&id)?;
+    let mut reply = json!({ "channel": render::channel(&core.world, channel) });
+    if !joined {
+        reply["warning"] = json!("already_in_channel");
+        reply["response_metadata"] = json!({ "warnings": ["already_in_channel"] });
+    }
+    answer(reply)
+}

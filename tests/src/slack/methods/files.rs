@@ -1,0 +1,91 @@
+//! `files.*`: uploads in three steps.
+
+use serde_json::{Value, json};
+
+use super::super::args::Args;
+use super::super::core::Core;
+use super::super::failure::{Failure, Reply, answer, fail};
+use super::super::render::{self, ORIGIN};
+use super::super::text;
+use super::super::world::{FileRecord, Message, Sender, unix_now};
+
+pub(super) fn get_upload_url(core: &mut Core, args: &Args) -> Reply {
+    let name = args.need("filename")?;
+    let length = args.need("length")?;
+    let size = match length.parse::<usize>() {
+        Ok(size) if size > 0 => size,
+        _ => return fail("invalid_arguments"),
+    };
+    let id = core.world.id('F');
+    let file = FileRecord {
+        id: id.clone(),
+        title: name.clone(),
+        name,
+        user: core.world.app.user_id.clone(),
+        created: unix_now(),
+        size,
+        content: None,
+        complete: false,
+        channels: Vec::new(),
+    };
+    core.world.files.insert(id.clone(), file);
+    answer(json!({ "upload_url": format!("{ORIGIN}/upload/v1/{id}"), "file_id": id }))
+}
+
+pub(super) fn complete_upload(core: &mut Core, args: &Args) -> Reply {
+    let Some(Value::Array(given)) = args.json("files", "invalid_arguments")? else {
+        return Err(Failure::missing_argument("files"));
+    };
+    let uploaded = |id: &str| {
+        let file = core.world.files.get(id)?;
+        (file.content.is_some() && !file.complete).then(|| id.to_owned())
+    };
+    let ids: Option<Vec<String>> =
+        given.iter().map(|file| file["id"].as_str().and_then(uploaded)).collect();
+    let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return fail("file_not_found") };
+    let listed = args.text("channels").or_else(|| args.text("channel_id")).unwrap_or_default();
+    let channels: Vec<String> =
+        listed.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect();
+    let thread_ts = args.text("thread_ts");
+    for channel in &channels {
+        core.writable(channel)?;
+        if let Some(root) = &thread_ts {
+            core.thread_root(channel, root)?;
+        }
+    }
+    for (id, given) in ids.iter().zip(&given) {
+        if let Some(file) = core.world.files.get_mut(id) {
+            file.complete = true;
+            file.channels.clone_from(&channels);
+            if let Some(title) = given["title"].as_str() {
+                title.clone_into(&mut file.title);
+            }
+        }
+    }
+    for channel in &channels {
+        let sender = Sender::App { username: None, icon_emoji: None, icon_url: None };
+        let comment = args.text("initial_comment").unwrap_or_default();
+        let mut message = Message::draft(sender, text::posted(&comment));
+        message.files.clone_from(&ids);
+        message.thread_ts.clone_from(&thread_ts);
+        core.post(channel, message);
+    }
+    let files: Vec<Value> = ids
+        .iter()
+        .filter_map(|id| core.world.files.get(id))
+        .map(|file| render::file(&core.world, file))
+        .collect();
+    answer(json!({ "files": files }))
+}
+
+pub(super) fn info(core: &mut Core, args: &Args) -> Reply {
+    let id = args.need("file")?;
+    let Some(file) = core.world.files.get(&id).filter(|file| file.complete) else {
+        return fail("file_not_found");
+    };
+    answer(json!({
+        "file": render::file(&core.world, file),
+        "comments": [],
+        "response_metadata": { "next_cursor": "" },
+    }))
+}

@@ -1,0 +1,47 @@
+//! `users.*` and `bots.*`.
+
+use serde_json::{Value, json};
+
+use super::super::args::Args;
+use super::super::core::Core;
+use super::super::failure::{Reply, answer, fail};
+use super::super::render;
+use super::super::world::unix_now;
+
+pub(super) fn info(core: &mut Core, args: &Args) -> Reply {
+    let id = args.need("user")?;
+    let Some(user) = core.world.users.get(&id) else { return fail("user_not_found") };
+    answer(json!({ "user": render::user(&core.world, user) }))
+}
+
+pub(super) fn list(core: &mut Core, args: &Args) -> Reply {
+    let limit = args.limit(1000, 1000)?;
+    let after = args.text("cursor");
+    let found = core.world.users.values();
+    let mut found = found.filter(|user| after.as_ref().is_none_or(|after| user.id > *after));
+    let page: Vec<_> = found.by_ref().take(limit).collect();
+    let more = found.next().is_some();
+    let next = page.last().filter(|_| more).map(|user| user.id.clone());
+    let members: Vec<Value> = page.iter().map(|user| render::user(&core.world, user)).collect();
+    answer(json!({
+        "members": members,
+        "cache_ts": unix_now(),
+        "response_metadata": { "next_cursor": next.unwrap_or_default() },
+    }))
+}
+
+pub(super) fn bot_info(core: &mut Core, args: &Args) -> Reply {
+    let app = &core.world.app;
+    match args.text("bot") {
+        Some(bot) if bot == app.bot_id => answer(json!({ "bot": {
+            "id": app.bot_id,
+            "app_id": app.id,
+            "user_id": app.user_id,
+            "name": app.name,
+            "deleted": false,
+            "updated": 1_700_000_000,
+            "icons": {},
+        }})),
+        _ => fail("bot_not_found"),
+    }
+}

@@ -1,0 +1,113 @@
+//! What a test can choose about the workspace, the app and Slack's timing.
+
+use std::time::Duration;
+
+use super::world::World;
+
+/// How the server starts. `Options::default()` is a healthy workspace without rate limits.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Shown in `auth.test`.
+    pub team_name: String,
+    /// Handle of the app's bot user, as people mention it.
+    pub bot_name: String,
+    /// Scopes granted to the bot token.
+    pub scopes: Vec<String>,
+    /// Event types that the app subscribes to, as in its manifest (`message.channels`, …).
+    pub subscriptions: Vec<String>,
+    /// Metadata event types that the app's manifest declares. Payloads of all others are left
+    /// out of events, and of histories read without `include_all_metadata`.
+    pub metadata_subscriptions: Vec<String>,
+    /// Delivery, retries and connection life.
+    pub timing: Timing,
+    /// Whether calls are counted against Slack's limits.
+    pub rate_limits: RateLimits,
+    /// Most live Socket Mode connections; the next one is turned away.
+    pub max_connections: usize,
+    /// A world saved earlier (`SlackServer::snapshot`) instead of an empty workspace.
+    pub world: Option<World>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let list = |items: &[&str]| items.iter().map(ToString::to_string).collect();
+        Self {
+            team_name: "Testbed".to_owned(),
+            bot_name: "codebutler".to_owned(),
+            scopes: list(&[
+                "app_mentions:read",
+                "channels:history",
+                "channels:join",
+                "channels:read",
+                "chat:write",
+                "chat:write.customize",
+                "files:read",
+                "files:write",
+                "groups:history",
+                "groups:read",
+                "reactions:read",
+                "reactions:write",
+                "users:read",
+            ]),
+            subscriptions: list(&[
+                "app_mention",
+                "file_shared",
+                "message.channels",
+                "message.groups",
+                "reaction_added",
+                "reaction_removed",
+            ]),
+            metadata_subscriptions: Vec::new(),
+            timing: Timing::brisk(),
+            rate_limits: RateLimits::Off,
+            max_connections: 10,
+            world: None,
+        }
+    }
+}
+
+/// Times that Slack fixes and tests shorten.
+#[derive(Debug, Clone)]
+pub struct Timing {
+    /// An envelope not acknowledged for this long counts as failed.
+    pub ack_timeout: Duration,
+    /// Wait before each retry; as many retries as entries, then the event is lost.
+    pub retry_delays: Vec<Duration>,
+    /// Age at which the server refreshes a connection.
+    pub connection_lifetime: Duration,
+    /// Between the `warning`, the `refresh_requested` and the close of a connection.
+    pub refresh_grace: Duration,
+    /// Between two WebSocket pings of the server.
+    pub ping_interval: Duration,
+}
+
+impl Timing {
+    /// Slack's own figures: 3 s to acknowledge; retries at once, after 1 and after 5 minutes.
+    pub fn slack() -> Self {
+        let minutes = |n: u64| Duration::from_secs(60 * n);
+        Self { retry_delays: vec![Duration::ZERO, minutes(1), minutes(5)], ..Self::brisk() }
+    }
+
+    /// Slack's figures with the waits between retries cut to 0, 1 and 5 seconds.
+    pub fn brisk() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            ack_timeout: seconds(3),
+            retry_delays: vec![seconds(0), seconds(1), seconds(5)],
+            connection_lifetime: seconds(18_060),
+            refresh_grace: seconds(10),
+            ping_interval: seconds(10),
+        }
+    }
+}
+
+/// Slack's limits on calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateLimits {
+    /// None.
+    Off,
+    /// The usual tiers, as for internal apps.
+    Internal,
+    /// As for apps sold outside the marketplace: histories once a minute, 15 items.
+    Distributed,
+}

@@ -1,0 +1,275 @@
+//! Slack's JSON for users, channels, files and messages.
+
+use serde_json::{Map, Value, json};
+
+use super::text;
+use super::world::{Channel, FileRecord, Message, Reaction, Sender, User, World};
+
+/// How much of a message's metadata a reader gets.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum MetadataView<'a> {
+    /// All of it: the answer to its own post, or `include_all_metadata`.
+    Full,
+    /// The payload only of event types that the app's manifest declares.
+    Declared(&'a [String]),
+}
+
+pub(super) fn message(
+    world: &World,
+    channel: &Channel,
+    message: &Message,
+    metadata: MetadataView<'_>,
+) -> Map<String, Value> {
+    let mut out = Map::new();
+    let mut put = |name: &str, value: Value| {
+        out.insert(name.to_owned(), value);
+    };
+    put("type", json!("message"));
+    put("ts", json!(message.ts));
+    put("text", json!(message.text));
+    for (name, value) in sender(world, message) {
+        put(name, value);
+    }
+    if let Some(subtype) = &message.subtype {
+        put("subtype", json!(subtype));
+    } else if message.broadcast {
+        put("subtype", json!("thread_broadcast"));
+    } else if !message.files.is_empty() {
+        put("subtype", json!("file_share"));
+    }
+    if message.subtype.as_deref() == Some("tombstone") {
+        put("hidden", json!(true));
+    }
+    if let Some(id) = &message.client_msg_id {
+        put("client_msg_id", json!(id));
+    }
+    if !message.blocks.is_empty() {
+        put("blocks", json!(message.blocks));
+    } else if message.subtype.is_none() && !message.text.is_empty() {
+        put("blocks", json!([text::rich_text(&message.text, "t0")]));
+    }
+    if !message.attachments.is_empty() {
+        put("attachments", json!(message.attachments));
+    }
+    if let Some(meant) = &message.metadata {
+        let whole = match metadata {
+            MetadataView::Full => true,
+            MetadataView::Declared(types) => types.contains(&meant.event_type),
+        };
+        put(
+            "metadata",
+            if whole { json!(meant) } else { json!({ "event_type": meant.event_type }) },
+        );
+    }
+    if let Some(edited) = &message.edited {
+        put("edited", json!(edited));
+    }
+    if !message.files.is_empty() {
+        let files: Vec<Value> = message
+            .files
+            .iter()
+            .filter_map(|id| world.files.get(id))
+            .map(|f| file(world, f))
+            .collect();
+        put("files", json!(files));
+        put("upload", json!(false));
+        put("display_as_bot", json!(false));
+    }
+    if !message.reactions.is_empty() {
+        put("reactions", reactions(&message.reactions));
+    }
+    for (name, value) in thread(world, channel, message) {
+        put(name, value);
+    }
+    out
+}
+
+fn sender(world: &World, message: &Message) -> Vec<(&'static str, Value)> {
+    let app = &world.app;
+    match &message.sender {
+        Sender::User { id } => vec![("user", json!(id)), ("team", json!(world.team.id))],
+        Sender::App { username: None, icon_emoji: None, icon_url: None } => vec![
+            ("user", json!(app.user_id)),
+            ("team", json!(world.team.id)),
+            ("bot_id", json!(app.bot_id)),
+            ("app_id", json!(app.id)),
+            ("bot_profile", bot_profile(world)),
+        ],
+        Sender::App { username, icon_emoji, icon_url } => {
+            let icons = match (icon_emoji, icon_url) {
+                (Some(emoji), _) => json!({ "emoji": emoji }),
+                (None, Some(url)) => json!({ "image_48": url }),
+                (None, None) => json!({}),
+            };
+            vec![
+                ("subtype", json!("bot_message")),
+                ("username", json!(username.as_ref().unwrap_or(&app.name))),
+                ("icons", icons),
+                ("bot_id", json!(app.bot_id)),
+                ("app_id", json!(app.id)),
+            ]
+        }
+        Sender::OtherBot { bot_id, app_id, name } => vec![
+            ("subtype", json!("bot_message")),
+            ("username", json!(name)),
+            ("bot_id", json!(bot_id)),
+            ("app_id", json!(app_id)),
+        ],
+    }
+}
+
+fn bot_profile(world: &World) -> Value {
+    json!({
+        "id": world.app.bot_id,
+        "app_id": world.app.id,
+        "user_id": world.app.user_id,
+        "name": world.app.name,
+        "icons": {},
+        "deleted": false,
+        "updated": 1_700_000_000,
+        "team_id": world.team.id,
+    })
+}
+
+fn thread(world: &World, channel: &Channel, message: &Message) -> Vec<(&'static str, Value)> {
+    if let Some(root) = &message.thread_ts {
+        let parent = channel.messages.get(root).and_then(|parent| world.author(parent));
+        return vec![("thread_ts", json!(root)), ("parent_user_id", json!(parent))];
+    }
+    let Some(replies) = channel.threads.get(&message.ts).filter(|replies| !replies.is_empty())
+    else {
+        return Vec::new();
+    };
+    let mut users: Vec<String> = Vec::new();
+    for reply in replies.iter().filter_map(|ts| channel.messages.get(ts)) {
+        let author = world.author(reply).unwrap_or_else(|| world.app.bot_id.clone());
+        if !users.contains(&author) {
+            users.push(author);
+        }
+    }
+    vec![
+        ("thread_ts", json!(message.ts)),
+        ("reply_count", json!(replies.len())),
+        ("reply_users_count", json!(users.len())),
+        ("reply_users", json!(users)),
+        ("latest_reply", json!(replies.last())),
+        ("is_locked", json!(false)),
+        ("subscribed", json!(true)),
+    ]
+}
+
+pub(super) fn reactions(reactions: &[Reaction]) -> Value {
+    reactions
+        .iter()
+        .map(|r| json!({ "name": r.name, "count": r.users.len(), "users": r.users }))
+        .collect()
+}
+
+pub(super) fn user(world: &World, user: &User) -> Value {
+    let (first, last) = user.real_name.split_once(' ').unwrap_or((&user.real_name, ""));
+    json!({
+        "id": user.id,
+        "team_id": world.team.id,
+        "name": user.name,
+        "real_name": user.real_name,
+        "deleted": false,
+        "color": "9f69e7",
+        "tz": "Europe/London",
+        "tz_label": "Greenwich Mean Time",
+        "tz_offset": 0,
+        "is_admin": false,
+        "is_owner": false,
+        "is_primary_owner": false,
+        "is_restricted": false,
+        "is_ultra_restricted": false,
+        "is_bot": user.is_bot,
+        "is_app_user": false,
+        "updated": 1_700_000_000,
+        "profile": {
+            "display_name": user.name,
+            "display_name_normalized": user.name,
+            "real_name": user.real_name,
+            "real_name_normalized": user.real_name,
+            "first_name": first,
+            "last_name": last,
+            "title": "",
+            "phone": "",
+            "status_text": "",
+            "status_emoji": "",
+            "team": world.team.id,
+        },
+    })
+}
+
+pub(super) fn channel(world: &World, channel: &Channel) -> Value {
+    json!({
+        "id": channel.id,
+        "name": channel.name,
+        "name_normalized": channel.name,
+        "created": channel.created,
+        "updated": channel.created * 1000,
+        "creator": channel.creator,
+        "context_team_id": world.team.id,
+        "is_channel": !channel.is_private,
+        "is_group": false,
+        "is_im": false,
+        "is_mpim": false,
+        "is_private": channel.is_private,
+        "is_archived": channel.is_archived,
+        "is_general": false,
+        "is_shared": false,
+        "is_org_shared": false,
+        "is_ext_shared": false,
+        "is_member": world.bot_in(channel),
+        "unlinked": 0,
+        "topic": { "value": "", "creator": "", "last_set": 0 },
+        "purpose": { "value": "", "creator": "", "last_set": 0 },
+        "previous_names": [],
+        "num_members": channel.members.len(),
+    })
+}
+
+pub(super) fn file(world: &World, file: &FileRecord) -> Value {
+    let extension = file.name.rsplit_once('.').map_or("", |(_, end)| end).to_lowercase();
+    let (mimetype, filetype, pretty) = match extension.as_str() {
+        "png" => ("image/png", "png", "PNG"),
+        "jpg" | "jpeg" => ("image/jpeg", "jpg", "JPEG"),
+        "gif" => ("image/gif", "gif", "GIF"),
+        "md" => ("text/plain", "markdown", "Markdown (raw)"),
+        "txt" | "log" => ("text/plain", "text", "Plain Text"),
+        "json" => ("application/json", "json", "JSON"),
+        "pdf" => ("application/pdf", "pdf", "PDF"),
+        _ => ("application/octet-stream", "binary", "Binary"),
+    };
+    let path = format!("{}-{}/{}", world.team.id, file.id, file.name);
+    json!({
+        "id": file.id,
+        "created": file.created,
+        "timestamp": file.created,
+        "name": file.name,
+        "title": file.title,
+        "mimetype": mimetype,
+        "filetype": filetype,
+        "pretty_type": pretty,
+        "user": file.user,
+        "size": file.content.as_ref().map_or(file.size, Vec::len),
+        "mode": "hosted",
+        "editable": false,
+        "is_external": false,
+        "external_type": "",
+        "is_public": true,
+        "public_url_shared": false,
+        "display_as_bot": false,
+        "username": "",
+        "channels": file.channels,
+        "groups": [],
+        "ims": [],
+        // The server's own address is put in front when the answer leaves.
+        "url_private": format!("{ORIGIN}/files-pri/{path}"),
+        "url_private_download": format!("{ORIGIN}/files-pri/{path}?download=1"),
+        "permalink": format!("{ORIGIN}/files/{}/{}/{}", file.user, file.id, file.name),
+    })
+}
+
+/// Stands for the server's address in rendered JSON; replaced when it is sent.
+pub(super) const ORIGIN: &str = "http://slack.invalid";

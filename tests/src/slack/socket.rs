@@ -1,0 +1,156 @@
+//! One Socket Mode connection: hello, envelopes out, acknowledgements in, goodbye in time.
+
+use std::sync::Arc;
+
+use axum::extract::ws::{Message, WebSocket};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+
+use super::core::Inner;
+use super::delivery::{EnvelopeKind, Order};
+use super::options::Timing;
+use super::render::ORIGIN;
+use super::view::Change;
+
+/// Life of a connection opened with `debug_reconnects=true`, in seconds.
+const DEBUG_LIFETIME: u64 = 360;
+
+/// How far a connection is on its way out.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    Serving,
+    Warned,
+    Leaving,
+}
+
+/// Serves a connection until either side has enough.
+pub(super) async fn serve(inner: Arc<Inner>, mut socket: WebSocket, debug: bool) {
+    let admitted = inner.update(|core| {
+        let most = core.options.max_connections;
+        let admitted = core.dispatcher.connect(most);
+        let count = core.dispatcher.connections();
+        if admitted.is_some() {
+            core.announce(Change::Connections { count });
+        }
+        let mut timing = core.options.timing.clone();
+        if debug {
+            timing.connection_lifetime = std::time::Duration::from_secs(DEBUG_LIFETIME);
+        }
+        (admitted, count, core.world.app.id.clone(), timing)
+    });
+    let (Some((id, orders)), count, app_id, timing) = admitted else {
+        let bye = json!({
+            "type": "disconnect",
+            "reason": "too_many_websockets",
+            "num_connections": admitted.1,
+            "debug_info": { "host": "applink-testbed" },
+            "connection_info": { "app_id": admitted.2 },
+        });
+        let _ = socket.send(Message::text(bye.to_string())).await;
+        let _ = socket.send(Message::Close(None)).await;
+        return;
+    };
+    let hello = json!({
+        "type": "hello",
+        "num_connections": count,
+        "connection_info": { "app_id": app_id },
+        "debug_info": {
+            "host": "applink-testbed",
+            "build_number": 1,
+            "approximate_connection_time": timing.connection_lifetime.as_secs(),
+        },
+    });
+    if socket.send(Message::text(hello.to_string())).await.is_ok() {
+        pump(&inner, &mut socket, orders, id, &timing).await;
+    }
+    inner.update(|core| {
+        core.dispatcher.disconnected(id);
+        let count = core.dispatcher.connections();
+        core.announce(Change::Connections { count });
+    });
+}
+
+async fn pump(
+    inner: &Arc<Inner>,
+    socket: &mut WebSocket,
+    mut orders: UnboundedReceiver<Order>,
+    id: u64,
+    timing: &Timing,
+) {
+    let mut phase = Phase::Serving;
+    let mut next_phase = Instant::now() + timing.connection_lifetime;
+    let mut ping = interval_at(Instant::now() + timing.ping_interval, timing.ping_interval);
+    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let frame = tokio::select! {
+            frame = socket.recv() => match frame {
+                Some(Ok(Message::Text(text))) => {
+                    acknowledge(inner, &text);
+                    continue;
+                }
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Binary(_))) => continue,
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+            },
+            order = orders.recv() => match order {
+                Some(Order::Send(envelope)) => {
+                    Message::text(envelope.replace(ORIGIN, &inner.origin))
+                }
+                Some(Order::Disconnect(reason)) => {
+                    phase = Phase::Leaving;
+                    next_phase = Instant::now() + timing.refresh_grace;
+                    goodbye(reason)
+                }
+                Some(Order::Abort) | None => return,
+            },
+            () = sleep_until(next_phase) => {
+                next_phase = Instant::now() + timing.refresh_grace;
+                match phase {
+                    Phase::Serving => {
+                        phase = Phase::Warned;
+                        goodbye("warning")
+                    }
+                    Phase::Warned => {
+                        phase = Phase::Leaving;
+                        inner.update(|core| core.dispatcher.drain(id));
+                        goodbye("refresh_requested")
+                    }
+                    Phase::Leaving => {
+                        let _ = socket.send(Message::Close(None)).await;
+                        return;
+                    }
+                }
+            }
+            _ = ping.tick() => Message::Ping("Ping from applink-testbed".into()),
+            () = inner.stop.cancelled() => {
+                let _ = socket.send(Message::Close(None)).await;
+                return;
+            }
+        };
+        if socket.send(frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn goodbye(reason: &str) -> Message {
+    let frame = json!({
+        "type": "disconnect",
+        "reason": reason,
+        "debug_info": { "host": "applink-testbed" },
+    });
+    Message::text(frame.to_string())
+}
+
+fn acknowledge(inner: &Arc<Inner>, frame: &str) {
+    let frame: Value = serde_json::from_str(frame).unwrap_or_default();
+    let envelope_id = frame["envelope_id"].as_str().unwrap_or_default();
+    inner.update(|core| {
+        let Some(first) = core.dispatcher.ack(envelope_id) else { return };
+        if first.kind == EnvelopeKind::Interactive {
+            let after = first.emitted_at.elapsed();
+            let action_ts = first.key.clone();
+            core.announce(Change::ClickAcked { action_ts, after });
+        }
+    });
+}

@@ -1,0 +1,225 @@
+//! Slack's wire form of text: what people type or apps post becomes it, and back.
+
+use serde_json::{Value, json};
+
+/// What a person types: `&`, `<` and `>` mean themselves, links are found, and `@handle` becomes
+/// a mention when `mention` knows the handle. Tokens in wire form are kept, for tests.
+pub(super) fn typed(text: &str, mention: &dyn Fn(&str) -> Option<String>) -> String {
+    scan(text, false, mention)
+}
+
+/// What an app posts: entities and tokens are kept, stray `&`, `<` and `>` are escaped.
+pub(super) fn posted(text: &str) -> String {
+    scan(text, true, &|_| None)
+}
+
+fn scan(text: &str, entities: bool, mention: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    let mut before = ' ';
+    while let Some(c) = rest.chars().next() {
+        let at_word = !before.is_alphanumeric() && before != '_';
+        let (taken, written) = if let Some(code) = code_span(rest) {
+            (code, escaped(&rest[..code], entities))
+        } else if let Some(token) = token(rest) {
+            (token, rest[..token].to_owned())
+        } else if let Some(link) = link(rest).filter(|_| at_word) {
+            (link, format!("<{}>", escaped(&rest[..link], entities)))
+        } else if let Some((handle, id)) = handle(rest, mention).filter(|_| at_word) {
+            (handle, format!("<@{id}>"))
+        } else if entities && c == '&' && entity(rest).is_some() {
+            (1, "&".to_owned())
+        } else {
+            (c.len_utf8(), escaped(&rest[..c.len_utf8()], false))
+        };
+        out.push_str(&written);
+        before = rest[..taken].chars().next_back().unwrap_or(' ');
+        rest = &rest[taken..];
+    }
+    out
+}
+
+fn escaped(text: &str, entities: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        match c {
+            '&' if entities && entity(&text[at..]).is_some() => out.push('&'),
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+const ENTITIES: [(&str, char); 3] = [("&amp;", '&'), ("&lt;", '<'), ("&gt;", '>')];
+
+fn entity(text: &str) -> Option<(&'static str, char)> {
+    ENTITIES.into_iter().find(|(entity, _)| text.starts_with(entity))
+}
+
+fn code_span(text: &str) -> Option<usize> {
+    if let Some(inner) = text.strip_prefix("```") {
+        return inner.find("```").map(|end| end + 6);
+    }
+    let inner = text.strip_prefix('`')?;
+    let end = inner.find('`').filter(|end| *end > 0)?;
+    (!inner[..end].contains('\n')).then_some(end + 2)
+}
+
+fn token(text: &str) -> Option<usize> {
+    let inner = text.strip_prefix('<')?;
+    let end = inner.find(['>', '\n', '<'])?;
+    let kinds = ["@U", "@W", "#C", "!", "http://", "https://", "mailto:"];
+    let known = kinds.iter().any(|kind| inner.starts_with(kind));
+    (known && inner[end..].starts_with('>')).then_some(end + 2)
+}
+
+fn link(text: &str) -> Option<usize> {
+    if !text.starts_with("http://") && !text.starts_with("https://") {
+        return None;
+    }
+    let end = text
+        .find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '|' | '`' | '"'))
+        .unwrap_or(text.len());
+    let link = text[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', '\'', '*', '_']);
+    link.split_once("//").is_some_and(|(_, rest)| !rest.is_empty()).then_some(link.len())
+}
+
+/// `@handle` that is not the beginning of something longer, such as `@bot.role`.
+fn handle(text: &str, mention: &dyn Fn(&str) -> Option<String>) -> Option<(usize, String)> {
+    let inner = text.strip_prefix('@')?;
+    let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let end = inner.find(|c| !part(c)).unwrap_or(inner.len());
+    let mut after = inner[end..].chars();
+    if after.next() == Some('.') && after.next().is_some_and(part) {
+        return None;
+    }
+    mention(&inner[..end]).map(|id| (end + 1, id))
+}
+
+/// What a reader sees; `name` gives the handle of a user id.
+pub(super) fn plain(wire: &str, name: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut out = String::with_capacity(wire.len());
+    for piece in pieces(wire) {
+        match piece {
+            Piece::Text(text) => out.push_str(&text),
+            Piece::User(id) => {
+                out.push('@');
+                out.push_str(&name(&id).unwrap_or(id));
+            }
+            Piece::Channel(id) => out.extend(["#", id.as_str()]),
+            Piece::Broadcast(range) => out.extend(["@", range.as_str()]),
+            Piece::Link { url, label } => out.push_str(&label.unwrap_or(url)),
+        }
+    }
+    out
+}
+
+/// The block that Slack makes of a text-only message.
+pub(super) fn rich_text(wire: &str, block_id: &str) -> Value {
+    let elements: Vec<Value> = pieces(wire)
+        .into_iter()
+        .map(|piece| match piece {
+            Piece::Text(text) => json!({ "type": "text", "text": text }),
+            Piece::User(id) => json!({ "type": "user", "user_id": id }),
+            Piece::Channel(id) => json!({ "type": "channel", "channel_id": id }),
+            Piece::Broadcast(range) => json!({ "type": "broadcast", "range": range }),
+            Piece::Link { url, label: None } => json!({ "type": "link", "url": url }),
+            Piece::Link { url, label: Some(text) } => {
+                json!({ "type": "link", "url": url, "text": text })
+            }
+        })
+        .collect();
+    json!({
+        "type": "rich_text",
+        "block_id": block_id,
+        "elements": [{ "type": "rich_text_section", "elements": elements }],
+    })
+}
+
+enum Piece {
+    Text(String),
+    User(String),
+    Channel(String),
+    Broadcast(String),
+    Link { url: String, label: Option<String> },
+}
+
+fn pieces(wire: &str) -> Vec<Piece> {
+    let mut found = Vec::new();
+    let mut text = String::new();
+    let mut rest = wire;
+    while let Some(c) = rest.chars().next() {
+        if let Some(length) = token(rest) {
+            if !text.is_empty() {
+                found.push(Piece::Text(std::mem::take(&mut text)));
+            }
+            found.push(piece(&rest[1..length - 1]));
+            rest = &rest[length..];
+        } else if let Some((entity, meant)) = entity(rest) {
+            text.push(meant);
+            rest = &rest[entity.len()..];
+        } else {
+            text.push(c);
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    if !text.is_empty() {
+        found.push(Piece::Text(text));
+    }
+    found
+}
+
+fn piece(token: &str) -> Piece {
+    let (target, label) = match token.split_once('|') {
+        Some((target, label)) => (target, Some(unescape(label))),
+        None => (token, None),
+    };
+    match target.split_at(1) {
+        ("@", id) => Piece::User(id.to_owned()),
+        ("#", id) => Piece::Channel(id.to_owned()),
+        ("!", range) => Piece::Broadcast(range.to_owned()),
+        _ => Piece::Link { url: unescape(target), label },
+    }
+}
+
+fn unescape(text: &str) -> String {
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bot(handle: &str) -> Option<String> {
+        (handle == "codebutler").then(|| "U1".to_owned())
+    }
+
+    #[test]
+    fn what_people_type_is_escaped_linked_and_mentioned() {
+        assert_eq!(typed("a < b && c", &bot), "a &lt; b &amp;&amp; c");
+        assert_eq!(typed("hi @codebutler, go", &bot), "hi <@U1>, go");
+        assert_eq!(typed("@codebutler.coder go", &bot), "@codebutler.coder go");
+        assert_eq!(typed("me@codebutler", &bot), "me@codebutler");
+        assert_eq!(typed("@codebutler.", &bot), "<@U1>.");
+        assert_eq!(typed("see https://a.b/?x=1&y=2.", &bot), "see <https://a.b/?x=1&amp;y=2>.");
+        assert_eq!(typed("`https://a.b @codebutler`", &bot), "`https://a.b @codebutler`");
+        assert_eq!(typed("&amp;", &bot), "&amp;amp;");
+    }
+
+    #[test]
+    fn what_apps_post_keeps_entities_and_tokens() {
+        assert_eq!(posted("<@U1> &amp; <b> &x"), "<@U1> &amp; &lt;b&gt; &amp;x");
+        assert_eq!(posted("<https://a.b|here>"), "<https://a.b|here>");
+        assert_eq!(posted("```a < b &lt;```"), "```a &lt; b &lt;```");
+    }
+
+    #[test]
+    fn readers_see_plain_text() {
+        let name = |id: &str| (id == "U1").then(|| "codebutler".to_owned());
+        let wire = "<@U1> 1 &lt; 2 &amp; <https://a.b|here> <https://c.d>";
+        assert_eq!(plain(wire, &name), "@codebutler 1 < 2 & here https://c.d");
+    }
+}

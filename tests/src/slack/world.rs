@@ -1,0 +1,361 @@
+//! The workspace as data: people, channels, messages, files. Nothing here talks to anyone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Everything that Slack remembers. Serialisable, so that a demo can be stopped and resumed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct World {
+    /// The workspace.
+    pub team: Team,
+    /// The one installed app.
+    pub app: App,
+    /// By user id; the app's bot user is one of them.
+    pub users: BTreeMap<String, User>,
+    /// By channel id.
+    pub channels: BTreeMap<String, Channel>,
+    /// By file id.
+    pub files: BTreeMap<String, FileRecord>,
+    /// By (channel id, thread ts): what the app says it is doing, and since when (Unix seconds).
+    pub statuses: Vec<ThreadStatus>,
+    ids: u64,
+    last_micros: i64,
+}
+
+/// A workspace.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Team {
+    /// `T…`.
+    pub id: String,
+    /// Shown name.
+    pub name: String,
+    /// Part of its address.
+    pub domain: String,
+}
+
+/// The installed app.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct App {
+    /// `A…`.
+    pub id: String,
+    /// `B…`.
+    pub bot_id: String,
+    /// `U…`, also in `World::users`.
+    pub user_id: String,
+    /// Shown name.
+    pub name: String,
+}
+
+/// A person, or the app's bot user.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct User {
+    /// `U…`.
+    pub id: String,
+    /// Handle.
+    pub name: String,
+    /// Full name.
+    pub real_name: String,
+    /// Whether it is the app's.
+    pub is_bot: bool,
+}
+
+/// A channel with all its messages.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Channel {
+    /// `C…`.
+    pub id: String,
+    /// Without `#`.
+    pub name: String,
+    /// Invisible to those outside.
+    pub is_private: bool,
+    /// Read-only.
+    pub is_archived: bool,
+    /// User id.
+    pub creator: String,
+    /// Unix seconds.
+    pub created: i64,
+    /// User ids; the bot's too once it has joined.
+    pub members: BTreeSet<String>,
+    /// By ts. Replies are here too.
+    pub messages: BTreeMap<String, Message>,
+    /// Root ts to the ts of its replies, oldest first.
+    pub threads: BTreeMap<String, Vec<String>>,
+    /// Messages that one user saw, by ts. Slack itself forgets them.
+    pub ephemerals: BTreeMap<String, Message>,
+}
+
+/// A message.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Message {
+    /// Its id within the channel.
+    pub ts: String,
+    /// Root of its thread; absent on roots.
+    pub thread_ts: Option<String>,
+    /// Who wrote it.
+    pub sender: Sender,
+    /// In Slack's wire form: `&amp;`, `<@U…>`, `<https://…>`.
+    pub text: String,
+    /// As given; a text-only message has none.
+    pub blocks: Vec<Value>,
+    /// As given.
+    pub attachments: Vec<Value>,
+    /// The app's own data.
+    pub metadata: Option<Metadata>,
+    /// In order of first use.
+    pub reactions: Vec<Reaction>,
+    /// Set by edits that show.
+    pub edited: Option<Edited>,
+    /// File ids.
+    pub files: Vec<String>,
+    /// What the client that sent it called it.
+    pub client_msg_id: Option<String>,
+    /// A reply that is shown in the channel as well.
+    pub broadcast: bool,
+    /// Kind of a message that is not simply someone's (`channel_join`, `tombstone`).
+    pub subtype: Option<String>,
+    /// The only user who sees it.
+    pub ephemeral_for: Option<String>,
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Sender {
+    /// A person.
+    User {
+        /// User id.
+        id: String,
+    },
+    /// The installed app, under its own or a chosen name.
+    App {
+        /// `username` of the call.
+        username: Option<String>,
+        /// `icon_emoji` of the call.
+        icon_emoji: Option<String>,
+        /// `icon_url` of the call.
+        icon_url: Option<String>,
+    },
+    /// Somebody else's bot.
+    OtherBot {
+        /// `B…`.
+        bot_id: String,
+        /// `A…`.
+        app_id: String,
+        /// Shown name.
+        name: String,
+    },
+}
+
+/// Message metadata.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metadata {
+    /// The app's name for it.
+    pub event_type: String,
+    /// A JSON object.
+    pub event_payload: Value,
+}
+
+/// One emoji on a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reaction {
+    /// Without colons.
+    pub name: String,
+    /// User ids, in order.
+    pub users: Vec<String>,
+}
+
+/// A visible edit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edited {
+    /// User id.
+    pub user: String,
+    /// When.
+    pub ts: String,
+}
+
+/// An uploaded file, or one whose upload has not finished.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// `F…`.
+    pub id: String,
+    /// File name.
+    pub name: String,
+    /// Shown name.
+    pub title: String,
+    /// User id.
+    pub user: String,
+    /// Unix seconds.
+    pub created: i64,
+    /// Bytes announced before the upload.
+    pub size: usize,
+    /// The bytes, once they came.
+    #[serde(with = "base64_bytes")]
+    pub content: Option<Vec<u8>>,
+    /// Whether the upload was completed.
+    pub complete: bool,
+    /// Channel ids it was shared in.
+    pub channels: Vec<String>,
+}
+
+/// `assistant.threads.setStatus`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadStatus {
+    /// Channel id.
+    pub channel: String,
+    /// Root ts.
+    pub thread_ts: String,
+    /// Never empty.
+    pub status: String,
+    /// Unix seconds when it goes away by itself.
+    pub expires: i64,
+}
+
+impl World {
+    /// An empty workspace with the app installed.
+    pub fn new(team_name: &str, bot_name: &str) -> Self {
+        let mut world = Self {
+            team: Team {
+                id: String::new(),
+                name: team_name.to_owned(),
+                domain: team_name.to_lowercase().replace(' ', "-"),
+            },
+            app: App {
+                id: String::new(),
+                bot_id: String::new(),
+                user_id: String::new(),
+                name: bot_name.to_owned(),
+            },
+            users: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            files: BTreeMap::new(),
+            statuses: Vec::new(),
+            ids: 0,
+            last_micros: 0,
+        };
+        world.team.id = world.id('T');
+        world.app.id = world.id('A');
+        world.app.bot_id = world.id('B');
+        world.app.user_id = world.add_user(bot_name, bot_name, true);
+        world
+    }
+
+    /// A new id with Slack's prefix for its kind.
+    pub fn id(&mut self, prefix: char) -> String {
+        self.ids += 1;
+        format!("{prefix}0CB{:06}", self.ids)
+    }
+
+    /// A new ts: now, but always later than the one before.
+    pub fn ts(&mut self) -> String {
+        let now = jiff::Timestamp::now().as_microsecond();
+        self.last_micros = now.max(self.last_micros + 1);
+        format!("{}.{:06}", self.last_micros / 1_000_000, self.last_micros % 1_000_000)
+    }
+
+    /// Adds a user and returns the id.
+    pub fn add_user(&mut self, name: &str, real_name: &str, is_bot: bool) -> String {
+        let id = self.id('U');
+        let user =
+            User { id: id.clone(), name: name.to_owned(), real_name: real_name.to_owned(), is_bot };
+        self.users.insert(id.clone(), user);
+        id
+    }
+
+    /// Adds a channel and returns the id.
+    pub fn add_channel(&mut self, name: &str, is_private: bool, members: &[&str]) -> String {
+        let id = self.id('C');
+        let creator = members.first().map_or_else(|| self.app.user_id.clone(), ToString::to_string);
+        let channel = Channel {
+            id: id.clone(),
+            name: name.trim_start_matches('#').to_owned(),
+            is_private,
+            is_archived: false,
+            creator,
+            created: unix_now(),
+            members: members.iter().map(ToString::to_string).collect(),
+            messages: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            ephemerals: BTreeMap::new(),
+        };
+        self.channels.insert(id.clone(), channel);
+        id
+    }
+
+    /// A user by handle, without `@`.
+    pub fn user_named(&self, name: &str) -> Option<&User> {
+        self.users.values().find(|user| user.name == name)
+    }
+
+    /// The status shown under a thread now.
+    pub fn status(&self, channel: &str, thread_ts: &str) -> Option<&str> {
+        let now = unix_now();
+        self.statuses
+            .iter()
+            .find(|s| s.channel == channel && s.thread_ts == thread_ts && s.expires > now)
+            .map(|s| s.status.as_str())
+    }
+
+    /// Whether the app's bot is in a channel.
+    pub fn bot_in(&self, channel: &Channel) -> bool {
+        channel.members.contains(&self.app.user_id)
+    }
+
+    /// The user id that a message counts as: the bot's for the app's own messages.
+    pub fn author(&self, message: &Message) -> Option<String> {
+        match &message.sender {
+            Sender::User { id } => Some(id.clone()),
+            Sender::App { .. } => Some(self.app.user_id.clone()),
+            Sender::OtherBot { .. } => None,
+        }
+    }
+}
+
+impl Channel {
+    /// A message, a reply or an ephemeral message.
+    pub fn any_message(&self, ts: &str) -> Option<&Message> {
+        self.messages.get(ts).or_else(|| self.ephemerals.get(ts))
+    }
+
+    /// A root and its replies, oldest first; empty when there is no such root.
+    pub fn thread(&self, root: &str) -> Vec<&Message> {
+        let replies = self.threads.get(root).into_iter().flatten();
+        let replies = replies.filter_map(|ts| self.messages.get(ts));
+        self.messages.get(root).into_iter().chain(replies).collect()
+    }
+
+    /// Puts a message in its place.
+    pub fn insert(&mut self, message: Message) {
+        if message.ephemeral_for.is_some() {
+            self.ephemerals.insert(message.ts.clone(), message);
+            return;
+        }
+        if let Some(root) = &message.thread_ts {
+            self.threads.entry(root.clone()).or_default().push(message.ts.clone());
+        }
+        self.messages.insert(message.ts.clone(), message);
+    }
+}
+
+/// Seconds since 1970.
+pub fn unix_now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+mod base64_bytes {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    #[expect(clippy::ref_option, reason = "the signature that serde's `with` asks for")]
+    pub fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+        bytes.as_ref().map(|bytes| STANDARD.encode(bytes)).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
+        Option::<String>::deserialize(from)?
+            .map(|text| STANDARD.decode(text).map_err(serde::de::Error::custom))
+            .transpose()
+    }
+}

@@ -1,0 +1,248 @@
+//! Puts a [`Stack`] together, from the outside in.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::AgentRole;
+
+use super::manifests::{self, Outside, SYSTEM};
+use super::process::{Process, ProcessCommand};
+use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, images};
+use super::{Metrics, Stack, StackError, StackOptions};
+use crate::cluster::Cluster;
+use crate::controllers::{ControllerManager, ControllerOptions};
+use crate::github::{FirstCommit, GitHubOptions, GitHubServer};
+use crate::kubelet::{Kubelet, KubeletOptions, ServiceForward};
+use crate::models::{ModelOptions, ModelServer};
+use crate::slack::{self, SlackServer};
+
+/// Name and port of the gateway's Service.
+const SERVICE: &str = "codebutler-gateway";
+const GATEWAY_PORT: u16 = 8443;
+const METRICS_PORT: u16 = 8080;
+/// How long controller and gateway may take to become ready.
+const READY: Duration = Duration::from_secs(60);
+/// Life of the operator's tokens: longer than any demo or test.
+const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
+
+fn part<E: Into<anyhow::Error>>(part: &'static str) -> impl Fn(E) -> StackError {
+    move |source| StackError::Part { part, source: source.into() }
+}
+
+fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> StackError {
+    let what = what.into();
+    move |source| StackError::Io { what, source }
+}
+
+/// See [`Stack::start`].
+pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
+    let dir = options.dir.clone();
+    for sub in ["bin", "logs", "cluster", "git", "node", "volumes"] {
+        std::fs::create_dir_all(dir.join(sub)).map_err(io("making the state folder"))?;
+    }
+    let operator = link(&dir, &options.program, "codebutler-operator")?;
+
+    let slack = SlackServer::start(slack::Options::default()).await.map_err(part("Slack"))?;
+    let users: BTreeMap<String, String> =
+        options.users.iter().map(|n| (n.clone(), slack.create_user(n, n))).collect();
+    let mut members: Vec<&str> = users.values().map(String::as_str).collect();
+    let bot = slack.bot_user_id();
+    members.push(&bot);
+    let channel = slack.create_channel(&options.name, &members);
+
+    let github = GitHubServer::start(&dir.join("git"), GitHubOptions::default())
+        .await
+        .map_err(part("GitHub"))?;
+    let remote = github
+        .create_repo(
+            "acme",
+            &options.name,
+            FirstCommit::Folder(options.files.clone()),
+            &options.branch,
+        )
+        .await
+        .map_err(part("GitHub"))?;
+    let first_commit = remote.head(&options.branch).await.unwrap_or_default();
+    let models = ModelServer::start(options.script, ModelOptions::default())
+        .await
+        .map_err(part("model server"))?;
+
+    let cluster = Cluster::start(&dir.join("cluster")).await.map_err(part("API server"))?;
+    let client = cluster.client();
+    cluster.install_crds().await.map_err(part("API server"))?;
+    let controllers = ControllerManager::start(
+        client.clone(),
+        ControllerOptions { pv_dir: dir.join("volumes"), root_ca: None },
+    )
+    .await
+    .map_err(part("controller manager"))?;
+    for yaml in manifests::system() {
+        cluster.apply_yaml(&yaml).await.map_err(part("API server"))?;
+    }
+    let roles = manifests::roles(|role| Some(ModelServer::model(&role.spec.role)))?;
+    let idle = options.idle_timeout_seconds;
+    for role in &roles {
+        let mut role: AgentRole = role.clone();
+        role.spec.idle_timeout_seconds = idle.unwrap_or(role.spec.idle_timeout_seconds);
+        apply(&cluster, &role).await?;
+    }
+
+    // Addresses of this stack's own, so that no port has to be guessed free.
+    let ip = own_loopback_address();
+    let gateway_address = SocketAddr::new(ip, GATEWAY_PORT);
+    let metrics = Metrics {
+        gateway: SocketAddr::new(ip, METRICS_PORT),
+        controller: SocketAddr::new(ip, METRICS_PORT + 1),
+    };
+    let mut kubelet_options =
+        KubeletOptions::new("testbed", dir.join("node"), options.program.clone());
+    kubelet_options.images = images(&options.program);
+    kubelet_options.services = vec![ServiceForward {
+        namespace: SYSTEM.to_owned(),
+        service: SERVICE.to_owned(),
+        port: GATEWAY_PORT,
+        target: gateway_address,
+    }];
+    kubelet_options.inject_env = options.inject_env;
+    let kubelet = Kubelet::start(client.clone(), kubelet_options).await.map_err(part("kubelet"))?;
+
+    let spawn = |name: &'static str, args: Vec<OsString>, kubeconfig: PathBuf| {
+        ProcessCommand {
+            program: operator.clone(),
+            args,
+            env: vec![
+                ("KUBECONFIG".to_owned(), kubeconfig.into_os_string()),
+                ("CODEBUTLER_LOG".to_owned(), options.log.clone().into()),
+            ],
+            log: dir.join("logs").join(format!("{name}.log")),
+        }
+        .spawn()
+        .map_err(io(format!("starting the {name}")))
+    };
+    let gateway_config = kubeconfig(&cluster, &dir, "codebutler-gateway").await?;
+    let mut gateway = spawn(
+        "gateway",
+        vec![
+            "gateway".into(),
+            format!("--listen={gateway_address}").into(),
+            format!("--metrics-address={}", metrics.gateway).into(),
+            format!("--slack-api={}", slack.api_url()).into(),
+        ],
+        gateway_config,
+    )?;
+    let controller_config = kubeconfig(&cluster, &dir, "codebutler-controller").await?;
+    let mut controller = spawn(
+        "controller",
+        vec![
+            "controller".into(),
+            format!("--agent-image={AGENT_IMAGE}").into(),
+            format!("--workspace-image={WORKSPACE_IMAGE}").into(),
+            format!("--metrics-address={}", metrics.controller).into(),
+        ],
+        controller_config,
+    )?;
+    ready("gateway", &mut gateway, metrics.gateway).await?;
+    ready("controller", &mut controller, metrics.controller).await?;
+
+    let outside = Outside {
+        git_url: remote.url().to_owned(),
+        branch: options.branch.clone(),
+        model_url: models.url(),
+        slack_url: slack.api_url(),
+        channel: channel.clone(),
+        git_token: github.token().to_owned(),
+        bot_token: slack.bot_token(),
+        app_token: slack.app_token(),
+        api_key: models.api_key().to_owned(),
+        debounce: options.debounce_seconds,
+    };
+    for object in manifests::team(&options.name, options.roles, &outside) {
+        apply(&cluster, &object).await?;
+    }
+    slack.wait_connected(1, READY).await.map_err(part("Slack"))?;
+
+    Ok(Stack {
+        dir,
+        cluster,
+        kubelet,
+        slack,
+        github,
+        remote,
+        models,
+        controller,
+        gateway,
+        metrics,
+        repo: options.name,
+        channel,
+        users,
+        first_commit,
+        controllers,
+    })
+}
+
+async fn apply(cluster: &Cluster, object: &impl serde::Serialize) -> Result<(), StackError> {
+    let mut json = serde_json::to_value(object).map_err(part("API server"))?;
+    if let Some(map) = json.as_object_mut() {
+        map.remove("status");
+    }
+    cluster.apply_yaml(&json.to_string()).await.map_err(part("API server"))
+}
+
+/// Makes the product's binary known by another name, which is what decides what it is.
+fn link(dir: &Path, program: &Path, name: &str) -> Result<PathBuf, StackError> {
+    let path = dir.join("bin").join(name);
+    match symlink(program, &path) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(io("linking")(e)),
+        _ => Ok(path),
+    }
+}
+
+/// A kubeconfig with a ServiceAccount's own token, readable by nobody else.
+async fn kubeconfig(cluster: &Cluster, dir: &Path, account: &str) -> Result<PathBuf, StackError> {
+    use std::io::Write as _;
+    let yaml =
+        cluster.kubeconfig_for(SYSTEM, account, TOKEN_LIFE).await.map_err(part("API server"))?;
+    let path = dir.join(format!("{account}.kubeconfig"));
+    std::fs::OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .and_then(|mut file| file.write_all(yaml.as_bytes()))
+        .map_err(io("writing a kubeconfig"))?;
+    Ok(path)
+}
+
+/// A loopback address that no other stack on this machine uses: all of 127.0.0.0/8 is local.
+fn own_loopback_address() -> IpAddr {
+    let [a, b, c, _] = rand::random::<u32>().to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254)))
+}
+
+async fn ready(
+    name: &'static str,
+    process: &mut Process,
+    address: SocketAddr,
+) -> Result<(), StackError> {
+    let client = reqwest::Client::new();
+    let url = format!("http://{address}/readyz");
+    let deadline = Instant::now() + READY;
+    loop {
+        let answer = client.get(&url).timeout(Duration::from_secs(2)).send().await;
+        if answer.is_ok_and(|a| a.status().is_success()) {
+            return Ok(());
+        }
+        if process.exited().is_some() || Instant::now() > deadline {
+            let log = std::fs::read_to_string(process.log()).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let log = lines[lines.len().saturating_sub(15)..].join("\n");
+            return Err(StackError::NotReady { process: name, within: READY, log });
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,174 @@
+//! The whole product on one machine: embedded outside world, the operator's two processes, and a
+//! team's Repo. The demo and the integration tests start one of these.
+
+pub mod build;
+pub mod manifests;
+pub mod process;
+pub mod toolchain;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::Thread;
+use kube::Api;
+
+use crate::cluster::Cluster;
+use crate::controllers::ControllerManager;
+use crate::github::{GitHubServer, Remote};
+use crate::kubelet::{InjectEnv, Kubelet};
+use crate::models::{ModelServer, Script};
+use crate::slack::SlackServer;
+
+use manifests::TEAM;
+use process::Process;
+
+/// What a stack is made of.
+pub struct StackOptions {
+    /// Where everything is kept. Removed by whoever made it.
+    pub dir: PathBuf,
+    /// The binary that is every process of the product under another name.
+    pub program: PathBuf,
+    /// Name of the Repo, of its channel and of the repository.
+    pub name: String,
+    /// People in the channel.
+    pub users: Vec<String>,
+    /// AgentRoles that work in the repository; the first one is addressed by default.
+    pub roles: Vec<String>,
+    /// The repository's default branch.
+    pub branch: String,
+    /// The repository's first commit: a folder.
+    pub files: PathBuf,
+    /// What the models say.
+    pub script: Script,
+    /// Seconds a role's pod stays with nothing to do; the seeds' figure if absent.
+    pub idle_timeout_seconds: Option<u32>,
+    /// Seconds to gather a burst of messages.
+    pub debounce_seconds: u32,
+    /// Log filter of the operator's processes.
+    pub log: String,
+    /// Extra environment for containers, for tests that kill an agent at a chosen step.
+    pub inject_env: Option<Arc<InjectEnv>>,
+}
+
+/// Why a stack can't start or be stopped cleanly.
+#[derive(Debug, thiserror::Error)]
+pub enum StackError {
+    /// A part of the outside world.
+    #[error("the embedded {part} failed")]
+    Part {
+        /// Which one.
+        part: &'static str,
+        /// Why.
+        #[source]
+        source: anyhow::Error,
+    },
+    /// A seed file is wrong.
+    #[error("seeds/roles/{file}: {reason}")]
+    Seed {
+        /// File name.
+        file: String,
+        /// What the parser said.
+        reason: String,
+    },
+    /// Kubernetes said no.
+    #[error("Kubernetes: {0}")]
+    Kube(#[from] kube::Error),
+    /// Files or processes.
+    #[error("{what}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A process ended or never became ready.
+    #[error("{process} did not become ready within {within:?}; its log ends:\n{log}")]
+    NotReady {
+        /// `controller` or `gateway`.
+        process: &'static str,
+        /// How long it had.
+        within: Duration,
+        /// Last lines.
+        log: String,
+    },
+}
+
+/// The running product and the outside world it works in.
+pub struct Stack {
+    /// Where everything is kept.
+    pub dir: PathBuf,
+    /// The API server.
+    pub cluster: Cluster,
+    /// Runs the pods.
+    pub kubelet: Kubelet,
+    /// The team's chat.
+    pub slack: SlackServer,
+    /// The team's Git host.
+    pub github: GitHubServer,
+    /// The team's repository on it.
+    pub remote: Remote,
+    /// The scripted model.
+    pub models: ModelServer,
+    /// Holds no secret.
+    pub controller: Process,
+    /// Holds all secrets.
+    pub gateway: Process,
+    /// Where both serve `/metrics`.
+    pub metrics: Metrics,
+    /// The Repo's name.
+    pub repo: String,
+    /// Channel id.
+    pub channel: String,
+    /// User ids by name.
+    pub users: BTreeMap<String, String>,
+    /// Head of the default branch before anything happened.
+    pub first_commit: String,
+    controllers: ControllerManager,
+}
+
+/// Addresses of the operator's metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct Metrics {
+    /// The controller's.
+    pub controller: SocketAddr,
+    /// The gateway's.
+    pub gateway: SocketAddr,
+}
+
+impl Stack {
+    /// Starts everything and returns when controller and gateway are ready and the team's Repo has
+    /// been applied.
+    ///
+    /// # Errors
+    /// Names the part that did not start, with the end of its log where it has one.
+    pub async fn start(options: StackOptions) -> Result<Self, StackError> {
+        build::start(options).await
+    }
+
+    /// The team's Threads.
+    pub fn threads(&self) -> Api<Thread> {
+        Api::namespaced(self.cluster.client(), TEAM)
+    }
+
+    /// Ends every process of the product and of the outside world.
+    ///
+    /// # Errors
+    /// When a process can't be waited for.
+    pub async fn stop(mut self) -> Result<(), StackError> {
+        let io = |what: &str| {
+            let what = format!("stopping the {what}");
+            move |source| StackError::Io { what, source }
+        };
+        self.controller.stop().await.map_err(io("controller"))?;
+        self.kubelet.shutdown().await;
+        self.gateway.stop().await.map_err(io("gateway"))?;
+        self.controllers.shutdown().await;
+        self.slack.shutdown().await;
+        self.cluster.shutdown().await;
+        Ok(())
+    }
+}

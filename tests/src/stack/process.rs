@@ -1,0 +1,92 @@
+//! One of the product's own processes, as a child of the testbed.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+
+/// How long a process may take to stop after SIGTERM.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A running `codebutler-operator controller` or `gateway`, with its log in a file.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    command: ProcessCommand,
+}
+
+/// How to start (and start again) a process.
+#[derive(Clone, Debug)]
+pub struct ProcessCommand {
+    /// The program; its file name decides what it is.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its whole environment; nothing is inherited.
+    pub env: Vec<(String, OsString)>,
+    /// Where stdout and stderr are appended.
+    pub log: PathBuf,
+}
+
+impl ProcessCommand {
+    /// Starts it.
+    pub fn spawn(&self) -> io::Result<Process> {
+        let log = File::options().create(true).append(true).open(&self.log)?;
+        let child = Command::new(&self.program)
+            .args(&self.args)
+            .env_clear()
+            .envs(self.env.iter().map(|(k, v)| (k, v)))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()?;
+        Ok(Process { child, command: self.clone() })
+    }
+}
+
+impl Process {
+    /// Its process id, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Where its output goes.
+    pub fn log(&self) -> &Path {
+        &self.command.log
+    }
+
+    /// Whether it has ended by itself.
+    pub fn exited(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// SIGKILL, and wait until it is gone.
+    pub async fn kill(&mut self) -> io::Result<()> {
+        self.child.kill().await
+    }
+
+    /// SIGTERM, and SIGKILL if it doesn't stop in time.
+    pub async fn stop(&mut self) -> io::Result<()> {
+        let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) else {
+            return Ok(());
+        };
+        let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        match tokio::time::timeout(GRACE, self.child.wait()).await {
+            Ok(status) => status.map(drop),
+            Err(_) => self.child.kill().await,
+        }
+    }
+
+    /// Starts it again after it ended or was killed.
+    pub fn restart(&mut self) -> io::Result<()> {
+        *self = self.command.spawn()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! The images of the testbed: what a container sees besides the machine's own `/usr`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use codebutler_crds::names;
+
+use crate::kubelet::Image;
+
+/// The image with the agent binary.
+pub const AGENT_IMAGE: &str = "codebutler-agent:testbed";
+/// The image in which commands run.
+pub const WORKSPACE_IMAGE: &str = "workspace:testbed";
+
+/// Both images. The workspace has this machine's Rust toolchain at `/opt/rust`, if there is one.
+pub fn images(program: &Path) -> BTreeMap<String, Image> {
+    let mut workspace = Image::default();
+    if let Some(rust) = rust_sysroot() {
+        workspace.binds.push((rust, "/opt/rust".to_owned()));
+        workspace.path.push("/opt/rust/bin".to_owned());
+    }
+    let mut agent = Image::default();
+    agent.binds.push((program.to_owned(), names::pod::IMAGE_BINARY.to_owned()));
+    BTreeMap::from([(AGENT_IMAGE.to_owned(), agent), (WORKSPACE_IMAGE.to_owned(), workspace)])
+}
+
+/// Where `rustc`, `cargo` and the standard library are, without rustup's proxies.
+fn rust_sysroot() -> Option<PathBuf> {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
+    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    path.join("bin/cargo").exists().then_some(path)
+}

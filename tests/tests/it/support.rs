@@ -1,0 +1,220 @@
+//! What the tests of the whole product share.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::Thread;
+use codebutler_crds::thread::{RoleState, ThreadState};
+use codebutler_testbed::kubelet::InjectEnv;
+use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::slack::MessageView;
+use codebutler_testbed::stack::manifests::TEAM;
+use codebutler_testbed::stack::{Stack, StackOptions};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// How long anything may take on a busy machine before a test gives up.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Whole stacks are heavy: as many at once as small machines bear. On a cluster that is not the
+/// test's own, one.
+static STACKS: Semaphore = Semaphore::const_new(2);
+
+/// A running stack with a small repository, and what keeps it alive.
+pub struct Team {
+    pub stack: Stack,
+    _dir: tempfile::TempDir,
+    _permit: SemaphorePermit<'static>,
+}
+
+pub struct Setup {
+    pub script: Script,
+    pub idle: u32,
+    pub inject_env: Option<Arc<InjectEnv>>,
+}
+
+impl Setup {
+    pub fn new(script: Script) -> Self {
+        Self { script, idle: 60, inject_env: None }
+    }
+
+    /// Seconds that a pod stays with nothing to do.
+    pub fn idle(mut self, seconds: u32) -> Self {
+        self.idle = seconds;
+        self
+    }
+
+    pub fn inject_env(mut self, inject: Arc<InjectEnv>) -> Self {
+        self.inject_env = Some(inject);
+        self
+    }
+
+    pub async fn start(self) -> Team {
+        let permits = if std::env::var_os("KUBECONFIG").is_some() { 2 } else { 1 };
+        let permit = STACKS.acquire_many(permits).await.unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let files = dir.path().join("first-commit");
+        std::fs::create_dir_all(files.join("src")).unwrap();
+        std::fs::write(files.join("README.md"), "# shop\n").unwrap();
+        std::fs::write(files.join("src/price.txt"), "price = 0.1\n").unwrap();
+        let options = StackOptions {
+            dir: dir.path().join("stack"),
+            program: PathBuf::from(env!("CARGO_BIN_EXE_demo")),
+            name: "shop".to_owned(),
+            users: vec!["ana".to_owned(), "ben".to_owned()],
+            roles: ["pm", "coder", "reviewer", "lead"].map(str::to_owned).to_vec(),
+            branch: "main".to_owned(),
+            files,
+            script: self.script,
+            idle_timeout_seconds: Some(self.idle),
+            debounce_seconds: 0,
+            log: "info".to_owned(),
+            inject_env: self.inject_env,
+        };
+        std::fs::create_dir_all(&options.dir).unwrap();
+        let stack = match Stack::start(options).await {
+            Ok(stack) => stack,
+            Err(error) => panic!("{:#}", anyhow::Error::from(error)),
+        };
+        Team { stack, _dir: dir, _permit: permit }
+    }
+}
+
+impl Team {
+    /// A user writes, at top level or in a thread; returns the message's `ts`.
+    pub fn says(&self, user: &str, thread: Option<&str>, text: &str) -> String {
+        let user = &self.stack.users[user];
+        self.stack.slack.post_as(user, &self.stack.channel, thread, text).unwrap()
+    }
+
+    /// All messages of a conversation, oldest first.
+    pub fn messages(&self, root: &str) -> Vec<MessageView> {
+        self.stack.slack.messages(&self.stack.channel, Some(root))
+    }
+
+    /// Waits until a message of the conversation says something.
+    pub async fn message(&self, root: &str, text: &str) -> MessageView {
+        let found = || self.messages(root).into_iter().find(|m| m.shown.contains(text));
+        self.until(&format!("a message with `{text}`"), || async { found() }).await
+    }
+
+    /// The Thread of a conversation, once there is one.
+    pub async fn thread(&self, root: &str) -> Thread {
+        let name = codebutler_crds::names::thread("shop", &root.parse().unwrap());
+        let api = self.stack.threads();
+        self.until("the Thread", || async { api.get_opt(&name).await.unwrap() }).await
+    }
+
+    /// Waits until the Thread is as wanted.
+    pub async fn thread_when(
+        &self,
+        root: &str,
+        what: &str,
+        wanted: impl Fn(&Thread) -> bool,
+    ) -> Thread {
+        let name = self.thread(root).await.name_any();
+        let api = self.stack.threads();
+        self.until(what, || async { api.get(&name).await.ok().filter(|t| wanted(t)) }).await
+    }
+
+    /// Waits until a role's run has ended with nothing left to take.
+    pub async fn settled(&self, root: &str, role: &str) -> Thread {
+        self.thread_when(root, &format!("the {role} to be done"), |thread| {
+            let Some(status) = &thread.status else { return false };
+            let ended = status.roles.get(role).and_then(|r| r.state);
+            ended.is_some_and(|s| s != RoleState::Running) && !status.wants(role)
+        })
+        .await
+    }
+
+    pub async fn closed(&self, root: &str) -> Thread {
+        self.thread_when(root, "the Thread to be closed", |t| t.spec.state == ThreadState::Closed)
+            .await
+    }
+
+    /// Waits until a role's pod runs its toolbox, and names it.
+    pub async fn pod(&self, root: &str, role: &str) -> String {
+        let name = codebutler_crds::names::pod_name(&self.thread(root).await.name_any(), role);
+        let api: Api<Pod> = Api::namespaced(self.stack.cluster.client(), TEAM);
+        let running = |pod: Pod| {
+            let status = pod.status.as_ref()?;
+            (status.phase.as_deref() == Some("Running")).then(|| pod.name_any())
+        };
+        self.until(&format!("pod {name}"), || async {
+            api.get_opt(&name).await.unwrap().and_then(running)
+        })
+        .await
+    }
+
+    /// Names of the pods and volume claims that CodeButler made and that still exist.
+    pub async fn leftovers(&self) -> Vec<String> {
+        let client = self.stack.cluster.client();
+        let made = ListParams::default().labels("codebutler.dev/thread");
+        let pods = Api::<Pod>::namespaced(client.clone(), TEAM).list(&made).await.unwrap();
+        let claims = Api::<PersistentVolumeClaim>::namespaced(client, TEAM);
+        let claims = claims.list(&made).await.unwrap();
+        let pods = pods.iter().map(|p| format!("pod/{}", p.name_any()));
+        pods.chain(claims.iter().map(|c| format!("pvc/{}", c.name_any()))).collect()
+    }
+
+    /// Polls until there is an answer; says what was missing, and the logs' ends, when it gives up.
+    pub async fn until<T, F: Future<Output = Option<T>>>(
+        &self,
+        what: &str,
+        mut look: impl FnMut() -> F,
+    ) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            if Instant::now() > deadline {
+                panic!("gave up waiting for {what}\n{}\n{}", self.state().await, self.logs());
+            }
+            tokio::time::sleep(Duration::from_millis(40)).await;
+        }
+    }
+
+    /// What there is to know about threads that are not done, for whoever reads a failure.
+    async fn state(&self) -> String {
+        let threads = self.stack.threads().list(&ListParams::default()).await.unwrap();
+        let busy = |t: &&Thread| {
+            let Some(status) = &t.status else { return true };
+            status.roles.keys().any(|role| status.wants(role))
+        };
+        let describe = |t: &Thread| {
+            let status = serde_json::to_string_pretty(&t.status).unwrap();
+            let messages = self.messages(t.spec.slack.ts.as_str());
+            let lines: Vec<String> = messages
+                .iter()
+                .map(|m| format!("{} {}: {}", m.ts, m.sender.name, m.shown))
+                .collect();
+            format!("{}\n{}\n{status}", t.name_any(), lines.join("\n"))
+        };
+        threads.iter().filter(busy).map(describe).collect::<Vec<_>>().join("\n\n")
+    }
+
+    fn logs(&self) -> String {
+        let tail = |path: &Path| {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            lines[lines.len().saturating_sub(25)..].join("\n")
+        };
+        let gateway = tail(self.stack.gateway.log());
+        let controller = tail(self.stack.controller.log());
+        format!("--- controller\n{controller}\n--- gateway\n{gateway}")
+    }
+
+    pub async fn stop(self) {
+        self.stack.stop().await.unwrap();
+    }
+}
+
+/// A step in which a role asks for a decision.
+pub fn asks(text: &str, decision: &str) -> Step {
+    Step::tool("SendMessage", json!({"message": text, "waitForReply": true, "decision": decision}))
+}
