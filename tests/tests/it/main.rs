@@ -4,12 +4,22 @@
 // Helpers of tests are tests too.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod apiserver;
 mod boundaries;
+mod controller;
+mod controllers;
+mod expectations;
 mod gateway;
 mod github;
 mod ingest;
+mod kubelet;
+mod kubelet_end;
 mod marks;
 mod models;
+mod python;
 mod sandbox;
+mod scenario;
+mod seeds;
 mod slack;
 mod support;
+mod world;

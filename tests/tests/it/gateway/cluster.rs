@@ -140,7 +140,9 @@ impl Cluster {
         if kind == "events" {
             return (201, serde_json::from_slice(body).unwrap());
         }
-        let Some(name) = parts.get(at + 3) else { return refused(405, "MethodNotAllowed") };
+        let Some(name) = parts.get(at + 3) else {
+            return self.create(namespace, kind, serde_json::from_slice(body).unwrap());
+        };
         let key = format!("{namespace}/{kind}/{name}");
         let Some(mut object) = self.0.lock().unwrap().objects.get(&key).cloned() else {
             return refused(404, "NotFound");
@@ -156,6 +158,17 @@ impl Cluster {
             object = self.0.lock().unwrap().objects[&key].clone();
         }
         (200, object)
+    }
+
+    fn create(&self, namespace: &str, kind: &str, mut object: Value) -> (u16, Value) {
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let key = format!("{namespace}/{kind}/{name}");
+        if self.0.lock().unwrap().objects.contains_key(&key) {
+            return refused(409, "AlreadyExists");
+        }
+        object["metadata"]["namespace"] = namespace.into();
+        self.put(kind, object);
+        (201, self.0.lock().unwrap().objects[&key].clone())
     }
 
     fn review(&self, asked: &Value) -> Value {

@@ -5,6 +5,7 @@ mod git;
 mod identity;
 mod models;
 mod pull_request;
+mod tls;
 
 use std::collections::BTreeMap;
 
