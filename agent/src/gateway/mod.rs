@@ -120,8 +120,9 @@ impl Gateway {
         // One provider for the process; another part of it may have chosen it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = |what, why: String| GatewayError::Config { what, why };
-        let base = Url::parse(url).map_err(|e| config("URL", e.to_string()))?;
-        let Some(host) = base.host_str().filter(|_| base.scheme() == "https") else {
+        let mut base = Url::parse(url).map_err(|e| config("URL", e.to_string()))?;
+        let host = base.host_str().filter(|_| base.scheme() == "https").map(ToOwned::to_owned);
+        let Some(host) = host else {
             return Err(config("URL", format!("`{url}` is not https://host:port")));
         };
         let pem = std::fs::read(ca).map_err(|e| config("CA file", e.to_string()))?;
@@ -138,7 +139,9 @@ impl Gateway {
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true);
         if let Some(address) = address {
-            client = client.resolve(host, address);
+            client = client.resolve(&host, address);
+            // Otherwise the URL's port would win over the address'.
+            let _ = base.set_port(Some(address.port()));
         }
         let http = client.build().map_err(|e| config("client", e.to_string()))?;
         Ok(Self { http, base, token: TokenFile::new(token) })

@@ -48,7 +48,8 @@ fn plain(schema: &mut Value) {
                 }
             }
             if let Some(Value::Array(options)) = object.get("oneOf") {
-                let values: Option<Vec<_>> = options.iter().map(|o| o.get("const").cloned()).collect();
+                let values: Option<Vec<_>> =
+                    options.iter().map(|o| o.get("const").cloned()).collect();
                 if let Some(values) = values {
                     object.remove("oneOf");
                     object.insert("type".to_owned(), "string".into());

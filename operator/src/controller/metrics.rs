@@ -115,3 +115,34 @@ impl Collector for ThreadsByPhase {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::testing;
+    use kube::runtime::reflector::store::Writer;
+    use kube::runtime::watcher::Event;
+
+    #[test]
+    fn families_have_the_promised_names_and_no_thread_in_their_labels() {
+        let mut threads = Writer::default();
+        let thread = testing::thread(&serde_json::json!({"phase": "coder"}));
+        threads.apply_watcher_event(&Event::Apply(thread));
+        let mut registry = crate::metrics::registry();
+        let metrics = Metrics::register(&mut registry, threads.as_reader());
+        metrics.reconciled("Thread", Outcome::Done, Duration::from_millis(2));
+        metrics.pod_started("shop", "pm");
+
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "codebutler_threads{phase=\"coder\"} 1\n",
+            "codebutler_reconciles_total{kind=\"Thread\",outcome=\"done\"} 1\n",
+            "codebutler_reconcile_duration_seconds_count{kind=\"Thread\"} 1\n",
+            "codebutler_pods_started_total{repo=\"shop\",role=\"pm\"} 1\n",
+        ] {
+            assert!(text.contains(line), "{line} is missing in:\n{text}");
+        }
+        assert!(!text.contains("shop-"), "{text}");
+    }
+}

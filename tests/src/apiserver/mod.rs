@@ -19,6 +19,7 @@ mod kinds;
 mod object;
 mod openapi;
 mod patch;
+mod protobuf;
 mod render;
 mod request;
 mod schema;

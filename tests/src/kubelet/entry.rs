@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use super::options::{InjectEnv, KubeletOptions};
 use super::record::{ContainerRecord, PodRecord};
 use super::sandbox::PodSandbox;
-use super::sandbox::spec::ProcessSpec;
+use super::sandbox::spec::{ProcessSpec, Started};
 use super::status;
 
 /// One kubelet.
@@ -82,8 +82,8 @@ pub struct PodEntry {
 /// A running container, for those who want to reach into it.
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// First process of its pid namespace.
-    pub pid: i32,
+    /// How to find its namespaces.
+    pub started: Started,
     /// Its command, as executed.
     pub process: ProcessSpec,
     /// Sends it signals.
@@ -156,6 +156,12 @@ impl PodEntry {
     /// Where a container's output goes.
     pub fn log_path(&self, container: &str) -> PathBuf {
         self.dir.join(format!("{container}.log"))
+    }
+
+    /// Where its output is kept after its end.
+    pub fn kept_logs(&self) -> PathBuf {
+        let name = format!("{}_{}_{}", self.namespace, self.name, self.uid);
+        self.node.options.dir.join("logs").join(name)
     }
 
     /// Pods of this entry's namespace.

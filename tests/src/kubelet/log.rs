@@ -36,6 +36,27 @@ pub async fn read(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Moves the logs of a pod that has ended to a folder of their own.
+pub fn keep(pod: &Path, to: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(pod)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            std::fs::create_dir_all(to)?;
+            std::fs::rename(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the logs of the newest pod of that name are that has ended.
+pub fn kept(logs: &Path, namespace: &str, pod: &str) -> Option<PathBuf> {
+    let prefix = format!("{namespace}_{pod}_");
+    let all = std::fs::read_dir(logs).ok()?.flatten();
+    all.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .max_by_key(|entry| entry.metadata().and_then(|about| about.modified()).ok())
+        .map(|entry| entry.path())
+}
+
 async fn copy(mut from: Receiver, path: &Path, limit: u64) -> io::Result<()> {
     let mut buffer = vec![0; 16 << 10];
     let mut file = File::options().create(true).append(true).open(path).await?;

@@ -115,15 +115,21 @@ impl Kubelet {
     }
 
     /// What a container has written, oldest first; of a long log the newest part. Empty if it has
-    /// not been started.
+    /// not been started. Logs of pods that are gone stay below `logs` in the kubelet's folder, and
+    /// the newest of that name is read.
     pub async fn logs(
         &self,
         namespace: &str,
         pod: &str,
         container: &str,
     ) -> Result<String, KubeletError> {
-        let entry = self.entry(namespace, pod, container)?;
-        Ok(log::read(&entry.log_path(container)).await?)
+        let path = match self.node.find(namespace, pod) {
+            Some(entry) => entry.log_path(container),
+            None => log::kept(&self.node.options.dir.join("logs"), namespace, pod)
+                .ok_or_else(|| not_running(namespace, pod, container))?
+                .join(format!("{container}.log")),
+        };
+        Ok(log::read(&path).await?)
     }
 
     /// Runs a command in a container, with all that the container's own command has and nothing

@@ -144,7 +144,7 @@ pub async fn exec(
     let sandbox = entry.sandbox.get().ok_or_else(not_running)?;
     let mut process = running.process;
     process.argv = argv;
-    let spec = ExecSpec { pod: sandbox.pid(), container: running.pid, process };
+    let spec = ExecSpec { pod: sandbox.pid(), container: running.started, process };
     sandbox::exec(&entry.node.options.self_exe, &spec, limit).await
 }
 

@@ -143,7 +143,8 @@ async fn run(
             return;
         }
     };
-    let running = Running { pid: process.pid(), process: spec.process.clone(), signals };
+    let running =
+        Running { started: process.started().clone(), process: spec.process.clone(), signals };
     lock(&entry.running).insert(name.clone(), running);
     entry.update(name, |record| record.run(id, Timestamp::now()));
 

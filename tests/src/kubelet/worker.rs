@@ -19,7 +19,7 @@ use super::sandbox::spec::PodSpec;
 use super::sandbox::{PodSandbox, SandboxError};
 use super::status::is_sidecar;
 use super::supervisor::{self, Kind, supervise};
-use super::{projected, volumes};
+use super::{log, projected, volumes};
 
 const RETRY: Duration = Duration::from_millis(300);
 /// What a sidecar gets where the main containers have used up the grace period.
@@ -63,6 +63,9 @@ pub async fn run(entry: Arc<PodEntry>) {
         delete(&entry).await;
     }
     entry.done.cancel();
+    if let Err(error) = log::keep(&entry.dir, &entry.kept_logs()) {
+        tracing::debug!(pod = entry.name, %error, "logs not kept");
+    }
     if let Err(error) = volumes::remove(&entry.dir) {
         tracing::warn!(pod = entry.name, %error, "pod folder is left behind");
     }
@@ -81,6 +84,14 @@ async fn stopped(entry: &PodEntry) -> Stop {
 /// The pod's life if nobody interferes. Supervisors are left in `tasks`.
 async fn live(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<Task>>) {
     let spec = entry.pod.borrow().spec.clone().unwrap_or_default();
+    if spec.restart_policy.as_deref() == Some("Never") && ran_before(entry) {
+        // Its processes have died with the kubelet that ran them, and may not be repeated.
+        let why = "the kubelet was restarted while the pod was running";
+        entry.record.send_modify(|record| {
+            record.failure = Some(("KubeletRestarted".to_owned(), why.to_owned()));
+        });
+        return;
+    }
     let init = spec.init_containers.unwrap_or_default();
     let first = init.first().or(spec.containers.first()).map(|c| c.name.clone());
     let first = first.unwrap_or_default();
@@ -120,6 +131,14 @@ async fn live(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<Task>>) {
     for container in &spec.containers {
         ended(tasks, &container.name).await;
     }
+}
+
+/// Whether an earlier kubelet has started containers of this pod.
+fn ran_before(entry: &PodEntry) -> bool {
+    let pod = entry.pod.borrow();
+    let Some(status) = &pod.status else { return false };
+    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    all.into_iter().any(|status| status.container_id.is_some())
 }
 
 /// Waits for a supervisor without taking it from `terminate`.

@@ -5,10 +5,20 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod boundaries;
+mod controller;
+mod controllers;
+mod expectations;
 mod gateway;
 mod github;
+mod ingest;
+mod kubelet;
+mod kubelet_end;
 mod marks;
 mod models;
+mod python;
 mod sandbox;
+mod scenario;
+mod seeds;
 mod slack;
 mod support;
+mod world;

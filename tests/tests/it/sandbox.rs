@@ -78,8 +78,8 @@ async fn a_command_has_no_rights_and_sees_only_its_own() {
         ls -d /home /root /sys /opt /mnt /work 2> /dev/null
         [ $(ls -d /proc/[0-9]* | wc -l) -lt 10 ] || echo could see processes
         sh -c 'ls -l /proc/self/fd' | grep -v -e pipe: -e /dev/null -e /proc/ -e ^total
-        ls /proc/1/fd | grep -v '^[012]$'
-        try cat /proc/1/environ; try cat /proc/kcore
+        ls /proc/1/fd 2> /dev/null | grep -v '^[012]$'
+        try cat /proc/1/environ; try cat /proc/1/exe; try cat /proc/kcore
         try sh -c 'echo x > /proc/sys/kernel/core_pattern'
         try sh -c 'echo 1 > /proc/sys/user/max_user_namespaces'
         try sh -c 'echo h > /proc/sysrq-trigger'
@@ -194,7 +194,7 @@ async fn another_command_joins_the_same_container() {
     read.read_exact(&mut [0; 3]).await.unwrap();
     let more = |argv: &[&str]| ExecSpec {
         pod: pod.pid(),
-        container: process_one.pid(),
+        container: process_one.started().clone(),
         process: process(argv),
     };
     let script = "cat /tmp/x; id -u; env | grep -v PWD; grep -E '^(CapBnd|NoNew)' /proc/self/status
@@ -222,9 +222,9 @@ async fn the_network_is_a_loopback_of_its_own() {
     let (pod, dir) = (pod().await, tempfile::tempdir().unwrap());
     let host = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = host.local_addr().unwrap().port();
-    let served = pod.listen("10.96.0.7:443".parse().unwrap()).await.unwrap();
+    let listener = pod.listen("10.96.0.7:443".parse().unwrap()).await.unwrap();
     let server = tokio::spawn(async move {
-        let (mut connection, _) = served.accept().await.unwrap();
+        let (mut connection, _) = listener.accept().await.unwrap();
         connection.write_all(b"from outside\n").await.unwrap();
     });
     let script = format!(

@@ -28,7 +28,7 @@ pub struct World {
     pub dir: tempfile::TempDir,
     pub cluster: Cluster,
     controllers: ControllerManager,
-    kubelet: Option<Kubelet>,
+    pub kubelet: Option<Kubelet>,
 }
 
 /// A world with a kubelet that knows the image `shell`, and whatever `change` makes of it.
@@ -58,7 +58,11 @@ pub async fn without_kubelet() -> World {
     Api::all(world.client.clone()).create(&PostParams::default(), &new).await.unwrap();
     world
         .until("default account", || async {
-            world.api::<k8s_openapi::api::core::v1::ServiceAccount>().get_opt("default").await.unwrap()
+            world
+                .api::<k8s_openapi::api::core::v1::ServiceAccount>()
+                .get_opt("default")
+                .await
+                .unwrap()
         })
         .await;
     world
@@ -202,4 +206,15 @@ pub fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
         .flat_map(|kind| pod["status"][kind].as_array().into_iter().flatten())
         .find(|status| status["name"] == name)
         .unwrap_or(&Value::Null)
+}
+
+/// A container that runs a script.
+pub fn sh(name: &str, script: &str) -> Value {
+    json!({"name": name, "command": ["sh", "-c", script]})
+}
+
+/// A container and more of its fields.
+pub fn with(mut container: Value, mut more: Value) -> Value {
+    container.as_object_mut().unwrap().append(more.as_object_mut().unwrap());
+    container
 }

@@ -144,6 +144,7 @@ fn said(repo: &Repository, id: Oid) -> Result<String, ToolError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -250,12 +251,13 @@ mod tests {
         let mut text = fs::read_to_string(&config).unwrap();
         let run = run.display();
         let hooks = f.place.tree().join(".git/hooks");
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "[core]\n\tfsmonitor = {run}\n\thooksPath = {}\n[filter \"x\"]\n\tclean = {run}\n\
              \tsmudge = {run}\n\trequired = true\n[diff \"x\"]\n\ttextconv = {run}\n\
              \tcommand = {run}\n[commit]\n\tgpgsign = true\n",
             hooks.display()
-        ));
+        );
         fs::write(&config, text).unwrap();
         f.write(".gitattributes", "* filter=x diff=x\n");
         f.write("a", "1");

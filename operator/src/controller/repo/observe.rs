@@ -58,21 +58,13 @@ pub fn observe(context: &Context, repo: &Repo) -> Observed {
 }
 
 /// Whether everything that the Repo's pods need is there.
-///
-/// # Errors
-/// A sentence that says what is missing.
-pub fn ground(context: &Context, repo: &Repo) -> Result<(), String> {
+pub fn is_prepared(context: &Context, repo: &Repo) -> bool {
     let (key, uid) = (Key::of(repo), repo.uid().unwrap_or_default());
-    let missing = |what: &str| format!("{what} of Repo `{}` is not there yet", key.name);
     let account = context.accounts.get(&named(&names::service_account(&key.name), &key));
-    if !account.is_some_and(|account| owned_by(&*account, &uid)) {
-        return Err(missing("the ServiceAccount"));
-    }
     let policy = context.policies.get(&named(&children::policy_name(&key.name), &key));
-    if !policy.is_some_and(|policy| owned_by(&*policy, &uid)) {
-        return Err(missing("the NetworkPolicy"));
-    }
-    authority(context, &key.namespace).map(drop).ok_or_else(|| missing("the gateway's CA"))
+    account.is_some_and(|account| owned_by(&*account, &uid))
+        && policy.is_some_and(|policy| owned_by(&*policy, &uid))
+        && authority(context, &key.namespace).is_some()
 }
 
 fn authority(context: &Context, namespace: &str) -> Option<Arc<ConfigMap>> {

@@ -19,9 +19,9 @@ pub struct Observed {
     pub repo: Option<Arc<Repo>>,
     /// The AgentRoles that exist of those that the Repo names, in its order.
     pub roles: Vec<Arc<AgentRole>>,
-    /// Whether all that a Repo's pods need is there: account, network policy, certificate
-    /// authority. The error says what is missing.
-    pub ground: Result<(), String>,
+    /// Whether all that the Repo's pods need is there: account, network policy, certificate
+    /// authority.
+    pub prepared: bool,
     /// Where the gateway is; the error says what is wrong.
     pub gateway: Result<Gateway, String>,
     /// Its own volume claim.
@@ -41,7 +41,7 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
     let mine = |pod: &Arc<Pod>| owned_by(&**pod, &uid);
     Observed {
         roles: repo.iter().flat_map(|repo| context.roles_of(repo)).collect(),
-        ground: repo.as_ref().map_or(Ok(()), |repo| repo::observe::ground(context, repo)),
+        prepared: repo.as_ref().is_some_and(|repo| repo::observe::is_prepared(context, repo)),
         gateway: context.gateway(),
         volume: context
             .volumes

@@ -75,13 +75,15 @@ fn without_pod(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
         let message = format!("gathering messages before role `{}` starts", role.name);
         return Some(Health::new(Level::Reconciling, "Gathering", message));
     }
-    if let Err(missing) = &view.observed.ground {
-        return Some(Health::new(Level::Reconciling, "RepoNotPrepared", missing.clone()));
-    }
     let gateway = match &view.observed.gateway {
         Ok(gateway) => gateway,
         Err(why) => return Some(Health::new(Level::Trouble, "GatewayNotFound", why.clone())),
     };
+    if !view.observed.prepared {
+        let repo = &view.thread.spec.repo;
+        let message = format!("Repo `{repo}` is being prepared: its conditions say more");
+        return Some(Health::new(Level::Reconciling, "RepoNotPrepared", message));
+    }
     let input = pod::Input {
         thread: view.thread,
         repo: view.repo,

@@ -34,7 +34,7 @@ fn world() -> Observed {
     Observed {
         repo: Some(Arc::new(testing::repo())),
         roles: ["pm", "coder"].map(|name| Arc::new(testing::role(name))).into(),
-        ground: Ok(()),
+        prepared: true,
         gateway: Ok(gateway()),
         volume: None,
         pods: Vec::new(),
@@ -339,8 +339,7 @@ fn a_suspended_repo_starts_nothing() {
 
 #[test]
 fn nothing_starts_before_the_repos_fence_stands() {
-    let ground = Err("the NetworkPolicy of Repo `shop` is not there yet".to_owned());
-    let plan = plan(&with_mail(), &Observed { ground, ..world() });
+    let plan = plan(&with_mail(), &Observed { prepared: false, ..world() });
     assert_eq!((started(&plan), ready(&plan).0), (vec![], "RepoNotPrepared"));
 }
 

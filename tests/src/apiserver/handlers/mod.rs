@@ -17,6 +17,7 @@ use super::Server;
 use super::convert;
 use super::kinds::Kind;
 use super::object;
+use super::protobuf;
 use super::render::{self, Accepted, Form, Response};
 use super::request::{Request, Target};
 use super::status::ApiError;
@@ -129,6 +130,10 @@ impl Context<'_> {
         match self.request.content_type() {
             "" | "application/json" | "*/*" => self.json(),
             "application/yaml" => self.yaml(),
+            "application/vnd.kubernetes.protobuf" => protobuf::decode(&self.request.body)
+                .ok_or_else(|| {
+                    ApiError::unsupported_media_type("application/json, application/yaml")
+                }),
             _ => Err(ApiError::unsupported_media_type("application/json, application/yaml")),
         }
     }

@@ -90,6 +90,15 @@ impl Context<'_> {
             object::set_meta(&mut value, "name", Some(format!("{prefix}{}", suffix()).into()));
         }
         self.default(&mut value);
+        if kind.status {
+            object::set_field(&mut value, "status", None);
+        }
+        // Before what the server adds of its own: that belongs to nobody.
+        if !applied {
+            let (name, version) = (self.request.field_manager(), kind.api_version());
+            let manager = self.manager(&name, &version, &now);
+            fields::record_update(None, &mut value, kind.node(), &manager);
+        }
         strategy::before_create(kind, &mut value);
         if kind.is("", "pods") {
             strategy::admit_pod(&server.store, &mut value)?;
@@ -98,11 +107,6 @@ impl Context<'_> {
         let addresses = kind.is("", "services").then(|| server.lock_addresses());
         if addresses.is_some() {
             strategy::allocate(&server.store, &mut value)?;
-        }
-        if !applied {
-            let (name, version) = (self.request.field_manager(), kind.api_version());
-            let manager = self.manager(&name, &version, &now);
-            fields::record_update(None, &mut value, kind.node(), &manager);
         }
         self.validate(&value, None)?;
         if self.request.is_dry_run() {

@@ -128,9 +128,6 @@ fn subjects(value: &mut Value) {
 
 /// The status that a new object starts with.
 pub fn before_create(kind: &Kind, value: &mut Value) {
-    if kind.status {
-        object::set_field(value, "status", None);
-    }
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => {
             value["status"] = json!({ "phase": "Pending", "qosClass": pods::qos(value) })
@@ -144,6 +141,9 @@ pub fn before_create(kind: &Kind, value: &mut Value) {
         }
         ("", "services") => value["status"] = json!({ "loadBalancer": {} }),
         ("apps", _) => value["status"] = json!({}),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            crd::accepted(value, &object::now());
+        }
         _ => {}
     }
     if kind.generation {
@@ -190,6 +190,9 @@ pub fn before_update(kind: &Kind, subresource: &str, live: &Value, new: &mut Val
         "resourceVersion",
     ] {
         copy_meta(live, new, field);
+    }
+    if kind.is("", "services") {
+        services::keep_address(live, new);
     }
     if kind.is("", "namespaces") && subresource != "finalize" {
         copy_field(live, new, "spec");

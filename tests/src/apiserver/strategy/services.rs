@@ -54,6 +54,18 @@ pub fn allocate(store: &Store, service: &mut Value) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// An update that does not mention the address keeps it.
+pub fn keep_address(live: &Value, new: &mut Value) {
+    if text(new, "/spec/type") == Some("ExternalName") {
+        return;
+    }
+    for field in ["clusterIP", "clusterIPs"] {
+        if let Some(value) = live.pointer(&format!("/spec/{field}")) {
+            default_to(map_at(new, "spec"), field, value.clone());
+        }
+    }
+}
+
 /// The lower part of the range is left for those who ask for an address.
 fn free(taken: &HashSet<&str>) -> Option<String> {
     (1..=254_u8)

@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, IoSlice, Read};
+use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use nix::fcntl::{OFlag, open};
@@ -15,7 +16,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{getegid, geteuid, setgroups};
 
 use super::process::{self, become_user, init, map_user, watch};
-use super::spec::{ContainerSpec, ExecSpec, PodSpec, Reply, read_frame, write_frame};
+use super::spec::{ContainerSpec, ExecSpec, PodSpec, Reply, Started, read_frame, write_frame};
 use super::{netlink, rootfs, sys};
 
 /// Asks the pod's process for a socket in its network namespace: IPv4 or IPv6.
@@ -64,7 +65,8 @@ fn pod(mut control: File) -> io::Result<i32> {
     step("loopback", netlink::loopback_up(&spec.addresses))?;
     step("mount and pid namespaces", rehearse())?;
     nix::sys::prctl::set_name(c"pause")?;
-    write_frame(&control, &Reply::Started(std::process::id().cast_signed()))?;
+    let pid = std::process::id().cast_signed();
+    write_frame(&control, &Reply::Started(Started { pid, namespaces: Vec::new() }))?;
     let mut wish = [0];
     while control.read(&mut wish)? == 1 {
         let family = if wish[0] == WANT_V6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
@@ -83,17 +85,16 @@ fn pod(mut control: File) -> io::Result<i32> {
 
 /// Finds out now, in a child, whether a container's namespaces will be possible.
 fn rehearse() -> io::Result<()> {
-    let (problem, report) = process::report()?;
+    let (mut problem, mut report) = UnixStream::pair()?;
     let Some(child) = sys::fork()? else {
-        let tried = unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID);
-        if let Err(error) = tried {
-            let _ = io::Write::write_all(&mut File::from(report), error.to_string().as_bytes());
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID) {
+            let _ = report.write_all(error.to_string().as_bytes());
         }
         std::process::exit(0);
     };
     drop(report);
     let mut text = String::new();
-    File::from(problem).read_to_string(&mut text)?;
+    problem.read_to_string(&mut text)?;
     nix::sys::wait::waitpid(child, None)?;
     if text.is_empty() { Ok(()) } else { Err(io::Error::other(text)) }
 }
@@ -106,25 +107,26 @@ fn container(control: File) -> io::Result<i32> {
         unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID).map_err(Into::into),
     )?;
     in_child(control, |report| {
-        init(&spec.process, report, || {
+        init(&spec.process, report, |report| {
             rootfs::enter(&spec)?;
-            become_user(&spec.process)
+            become_user(&spec.process)?;
+            process::hand_over(report)
         })
     })
 }
 
 fn exec(control: File) -> io::Result<i32> {
     let spec: ExecSpec = read_frame(&control)?;
-    let user = namespace(spec.container, "user")?;
-    let inner =
-        INNER.map(|(name, kind)| Ok::<_, io::Error>((namespace(spec.container, name)?, kind)));
+    let inner = spec.container.namespaces.iter().map(|fd| {
+        let path = format!("/proc/{}/fd/{fd}", spec.container.pid);
+        Ok(open(path.as_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?)
+    });
+    let inner = step("container", inner.collect::<io::Result<Vec<_>>>())?;
     step("pod namespaces", join(spec.pod, &POD))?;
-    for entered in inner {
-        let (file, kind) = entered?;
+    for (file, kind) in inner.into_iter().zip(INNER) {
         setns(file, kind)?;
     }
-    setns(user, CloneFlags::CLONE_NEWUSER)?;
-    in_child(control, |report| init(&spec.process, report, || Ok(())))
+    in_child(control, |report| init(&spec.process, report, |_| Ok(())))
 }
 
 const POD: [(&str, CloneFlags); 4] = [
@@ -133,8 +135,9 @@ const POD: [(&str, CloneFlags); 4] = [
     ("ipc", CloneFlags::CLONE_NEWIPC),
     ("uts", CloneFlags::CLONE_NEWUTS),
 ];
-const INNER: [(&str, CloneFlags); 2] =
-    [("mnt", CloneFlags::CLONE_NEWNS), ("pid", CloneFlags::CLONE_NEWPID)];
+/// In the order of [`Started::namespaces`]. The user's comes last: it has no rights to the others.
+const INNER: [CloneFlags; 3] =
+    [CloneFlags::CLONE_NEWNS, CloneFlags::CLONE_NEWPID, CloneFlags::CLONE_NEWUSER];
 
 fn join(pid: i32, namespaces: &[(&str, CloneFlags)]) -> io::Result<()> {
     let _ = setgroups(&[]);
@@ -154,8 +157,8 @@ fn namespace(pid: i32, name: &str) -> io::Result<OwnedFd> {
 }
 
 /// Runs `first` in a child, the first process of the new pid namespace, and watches over it.
-fn in_child(control: File, first: impl FnOnce(OwnedFd) -> i32) -> io::Result<i32> {
-    let (problem, report) = process::report()?;
+fn in_child(control: File, first: impl FnOnce(UnixStream) -> i32) -> io::Result<i32> {
+    let (problem, report) = UnixStream::pair()?;
     let Some(child) = sys::fork()? else {
         // The lifeline is not for those inside.
         nix::unistd::dup2_stdin(File::open("/dev/null")?)?;

@@ -26,7 +26,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 
-use self::spec::{ContainerSpec, ExecSpec, HELPER, PodSpec, Reply, frame};
+use self::spec::{ContainerSpec, ExecSpec, HELPER, PodSpec, Reply, Started, frame};
 
 /// Why a sandbox or a process in it could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -50,8 +50,9 @@ pub struct PodSandbox {
 impl PodSandbox {
     /// Makes user, network, IPC and UTS namespaces with a loopback that has `spec.addresses`.
     pub async fn start(self_exe: &Path, spec: &PodSpec) -> Result<Self, SandboxError> {
-        let (helper, control, pid) =
+        let (helper, control, started) =
             launch(self_exe, "pod", spec, Stdio::null(), Stdio::null()).await?;
+        let pid = started.pid;
         Ok(Self { helper: Mutex::new(helper), control: Mutex::new(control), pid })
     }
 
@@ -110,7 +111,7 @@ fn receive_fd(control: i32) -> io::Result<OwnedFd> {
 pub struct Process {
     helper: Child,
     lifeline: UnixStream,
-    pid: i32,
+    started: Started,
 }
 
 impl Process {
@@ -121,13 +122,14 @@ impl Process {
         log: OwnedFd,
     ) -> Result<Self, SandboxError> {
         let out = Stdio::from(log.try_clone()?);
-        let (helper, lifeline, pid) = launch(self_exe, "container", spec, out, log.into()).await?;
-        Ok(Self { helper, lifeline, pid })
+        let (helper, lifeline, started) =
+            launch(self_exe, "container", spec, out, log.into()).await?;
+        Ok(Self { helper, lifeline, started })
     }
 
-    /// First process of the container's pid namespace.
-    pub fn pid(&self) -> i32 {
-        self.pid
+    /// How to find its namespaces.
+    pub fn started(&self) -> &Started {
+        &self.started
     }
 
     /// Sends a signal to the command; `SIGKILL` ends the whole container.
@@ -168,7 +170,7 @@ async fn launch(
     spec: &impl serde::Serialize,
     stdout: Stdio,
     stderr: Stdio,
-) -> Result<(Child, UnixStream, i32), SandboxError> {
+) -> Result<(Child, UnixStream, Started), SandboxError> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let mut ours = UnixStream::from_std(ours)?;
@@ -185,7 +187,7 @@ async fn launch(
         .spawn()?;
     ours.write_all(&frame(spec)?).await?;
     match read_reply(&mut ours).await {
-        Ok(Reply::Started(pid)) => Ok((helper, ours, pid)),
+        Ok(Reply::Started(started)) => Ok((helper, ours, started)),
         Ok(Reply::Failed(problem)) => {
             let _ = helper.wait().await;
             Err(SandboxError::Refused(problem))

@@ -7,32 +7,37 @@
 use std::convert::Infallible;
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{AccessFlags, Pid, access, execve, pipe2, setsid};
+use nix::unistd::{AccessFlags, Pid, access, execve, setsid};
 
-use super::spec::ProcessSpec;
+use super::spec::{ProcessSpec, Reply, Started, write_frame};
 use super::sys;
 
 /// What a shell returns where a command can't be run, and so do container runtimes.
 pub const CANNOT_START: i32 = 128;
 
 /// Stays outside of the container: reports, passes signals in, and returns the exit code.
-pub fn watch(first: Pid, report: OwnedFd, mut lifeline: File) -> io::Result<i32> {
-    let mut problem = String::new();
-    File::from(report).read_to_string(&mut problem)?;
+pub fn watch(first: Pid, report: UnixStream, mut lifeline: File) -> io::Result<i32> {
+    let (namespaces, problem) = receive(&report)?;
+    drop(report);
     if !problem.is_empty() {
         let _ = waitpid(first, None);
         return Err(io::Error::other(problem));
     }
-    super::spec::write_frame(&lifeline, &super::spec::Reply::Started(first.as_raw()))?;
+    let started = Started {
+        pid: std::process::id().cast_signed(),
+        namespaces: namespaces.iter().map(AsRawFd::as_raw_fd).collect(),
+    };
+    write_frame(&lifeline, &Reply::Started(started))?;
     let ended = sys::pidfd(first)?;
     loop {
         let (said, ended) = match sys::either_readable(&lifeline, &ended) {
@@ -63,7 +68,11 @@ pub fn watch(first: Pid, report: OwnedFd, mut lifeline: File) -> io::Result<i32>
 
 /// Pid 1: runs `prepare`, then the command as a child, and returns the command's exit code. With
 /// it dies every process of the container.
-pub fn init(spec: &ProcessSpec, report: OwnedFd, prepare: impl FnOnce() -> io::Result<()>) -> i32 {
+pub fn init(
+    spec: &ProcessSpec,
+    mut report: UnixStream,
+    prepare: impl FnOnce(&UnixStream) -> io::Result<()>,
+) -> i32 {
     match start(spec, &report, prepare) {
         Ok(command) => {
             // The end of the report: the kubelet may call the container started.
@@ -71,7 +80,7 @@ pub fn init(spec: &ProcessSpec, report: OwnedFd, prepare: impl FnOnce() -> io::R
             reap(command)
         }
         Err(error) => {
-            let _ = File::from(report).write_all(error.to_string().as_bytes());
+            let _ = report.write_all(error.to_string().as_bytes());
             CANNOT_START
         }
     }
@@ -79,13 +88,16 @@ pub fn init(spec: &ProcessSpec, report: OwnedFd, prepare: impl FnOnce() -> io::R
 
 fn start(
     spec: &ProcessSpec,
-    report: &OwnedFd,
-    prepare: impl FnOnce() -> io::Result<()>,
+    mut report: &UnixStream,
+    prepare: impl FnOnce(&UnixStream) -> io::Result<()>,
 ) -> io::Result<Pid> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     // Blocked signals are never lost to pid 1; `reap` takes them one by one.
     SigSet::all().thread_block()?;
-    prepare()?;
+    prepare(report)?;
+    // From here on the container may have the same rights as this process, which still runs a
+    // program of the host: nobody inside may trace it, read it or open that program through it.
+    nix::sys::prctl::set_dumpable(false)?;
     sys::drop_capabilities()?;
     nix::sys::prctl::set_no_new_privs()?;
     // A change of credentials has cleared it.
@@ -94,11 +106,9 @@ fn start(
     let Some(command) = sys::fork()? else {
         let Err(error) = execute(spec);
         let problem = format!("{}: {error}", spec.argv.first().map_or("", String::as_str));
-        let _ = File::from(report.try_clone()?).write_all(problem.as_bytes());
+        let _ = report.write_all(problem.as_bytes());
         std::process::exit(CANNOT_START)
     };
-    // Nobody inside may trace or read pid 1.
-    nix::sys::prctl::set_dumpable(false)?;
     detach_output()?;
     Ok(command)
 }
@@ -125,9 +135,43 @@ pub fn detach_output() -> io::Result<()> {
     Ok(nix::unistd::dup2_stderr(&null)?)
 }
 
-/// A pipe whose end means success and whose content is a problem.
-pub fn report() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(pipe2(OFlag::O_CLOEXEC)?)
+/// Gives the namespaces of this process to the one outside.
+pub fn hand_over(report: &UnixStream) -> io::Result<()> {
+    let files = ["mnt", "pid", "user"].map(|name| File::open(format!("/proc/self/ns/{name}")));
+    let mut fds = Vec::new();
+    for file in &files {
+        fds.push(file.as_ref().map_err(|error| io::Error::from(error.kind()))?.as_raw_fd());
+    }
+    let rights = [ControlMessage::ScmRights(&fds)];
+    let mark = [IoSlice::new(&[MARK])];
+    sendmsg::<UnixAddr>(report.as_raw_fd(), &mark, &rights, MsgFlags::empty(), None)?;
+    Ok(())
+}
+
+/// Comes along with descriptors, and is no part of a problem's text.
+const MARK: u8 = 0;
+
+/// All that comes before the end: descriptors, and what is wrong, if anything is.
+fn receive(report: &UnixStream) -> io::Result<(Vec<OwnedFd>, String)> {
+    let (mut fds, mut text) = (Vec::new(), Vec::new());
+    loop {
+        let mut buffer = [0; 1024];
+        let mut space = nix::cmsg_space!([RawFd; 3]);
+        let mut iov = [IoSliceMut::new(&mut buffer)];
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let message = recvmsg::<UnixAddr>(report.as_raw_fd(), &mut iov, Some(&mut space), flags)?;
+        for part in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(received) = part {
+                fds.extend(received.into_iter().map(sys::own));
+            }
+        }
+        let count = message.bytes;
+        if count == 0 {
+            text.retain(|byte| *byte != MARK);
+            return Ok((fds, String::from_utf8_lossy(&text).into_owned()));
+        }
+        text.extend_from_slice(&buffer[..count]);
+    }
 }
 
 fn limit_resources() -> io::Result<()> {

@@ -43,8 +43,8 @@ pub struct ContainerSpec {
 pub struct ExecSpec {
     /// Process that holds the pod's namespaces.
     pub pod: i32,
-    /// First process of the container.
-    pub container: i32,
+    /// Where to find the container.
+    pub container: Started,
     /// The command.
     pub process: ProcessSpec,
 }
@@ -78,12 +78,22 @@ pub struct Bind {
     pub read_only: bool,
 }
 
+/// How to find the namespaces that a helper has made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The helper's process: for a pod, the one in its namespaces.
+    pub pid: i32,
+    /// For a container: the helper's descriptors of its mount, pid and user namespaces. What runs
+    /// inside can't be looked at from outside either, except by root.
+    pub namespaces: Vec<i32>,
+}
+
 /// The helper's answer, once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reply {
-    /// The command runs (or the namespaces exist); the process to find its namespaces by.
-    Started(i32),
+    /// The command runs, or the namespaces exist.
+    Started(Started),
     /// Nothing was started.
     Failed(String),
 }

@@ -1,0 +1,422 @@
+//! A gateway of the wire types, with effects that are counted by key, a model that is a function of
+//! the conversation, and a real Git server behind it.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get, post};
+use codebutler_crds::SlackTs;
+use codebutler_crds::thread::{Pending, RoleState};
+use codebutler_crds::wire::{
+    Author, CloseThread, ErrorBody, ErrorCode, ErrorDetail, Inbox, Message, OpenPullRequest,
+    PostMessage, Posted, PullRequestState, RunReport, Session, ThreadClosed,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::server::TlsStream;
+
+pub const HOST: &str = "codebutler-gateway.codebutler-system.svc";
+pub const TOKEN: &str = "the-pods-own-token";
+
+/// What the model answers to a conversation: a whole body of a chat completion.
+pub type Model = Box<dyn Fn(&[Value]) -> Value + Send + Sync>;
+
+/// What is known and what was done. Tests look in here.
+pub struct Inner {
+    pub session: Session,
+    pub messages: Vec<Message>,
+    pub inbox: Option<SlackTs>,
+    pub done: Option<SlackTs>,
+    pub pending: Vec<Pending>,
+    pub closed: bool,
+    /// `(key, message)`, by first appearance of the key.
+    pub posts: Vec<PostMessage>,
+    pub reports: Vec<RunReport>,
+    /// Titles, by creation.
+    pub pull_requests: Vec<String>,
+    pub closings: Vec<String>,
+    /// Conversations that the model was paid for.
+    pub asked: Vec<Vec<Value>>,
+    pub requests: Vec<Value>,
+    /// Said when the first run ends waiting.
+    pub later: Vec<(&'static str, bool)>,
+    /// Said while the model thinks about its n-th answer.
+    pub meanwhile: Option<(usize, &'static str)>,
+    /// Answers, before anything else, to the first calls of a path.
+    pub refuse: Vec<(&'static str, StatusCode, ErrorCode, &'static str)>,
+    model: Model,
+    clock: u32,
+}
+
+#[derive(Clone)]
+pub struct Gateway {
+    pub address: SocketAddr,
+    inner: Arc<Mutex<Inner>>,
+    remote: PathBuf,
+}
+
+impl Gateway {
+    /// Serves on a free port; the CA certificate goes to `ca`.
+    pub async fn start(remote: &Path, ca: &Path, model: Model) -> Self {
+        let made = rcgen::generate_simple_self_signed([HOST.to_owned()]).unwrap();
+        std::fs::write(ca, made.cert.pem()).unwrap();
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+        let tls = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let gateway = Self {
+            address: tcp.local_addr().unwrap(),
+            inner: Arc::new(Mutex::new(Inner::new(model))),
+            remote: remote.to_owned(),
+        };
+        let routes = Router::new()
+            .route("/v1/session", get(session))
+            .route("/v1/inbox", get(inbox))
+            .route("/v1/messages", post(message))
+            .route("/v1/runs", post(run))
+            .route("/v1/pull-request", post(open_pull_request).get(pull_request))
+            .route("/v1/close", post(close))
+            .route("/v1/chat/completions", post(chat))
+            .route("/v1/git/{*path}", any(git))
+            .layer(middleware::from_fn_with_state(gateway.clone(), guard))
+            .with_state(gateway.clone());
+        let listener = Tls { tcp, tls: TlsAcceptor::from(Arc::new(tls)) };
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        gateway
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+}
+
+impl Inner {
+    fn new(model: Model) -> Self {
+        let role = |role: &str, name: &str| codebutler_crds::wire::RoleCard {
+            role: role.into(),
+            name: name.into(),
+            description: String::new(),
+        };
+        let tools = "Read Write Edit Bash Grep Glob GitLog GitDiff GitCommit GitPush GHCreatePR GHStatus \
+                     SendMessage CloseThread";
+        Self {
+            session: Session {
+                namespace: "team".into(),
+                thread: "shop-1-000001".into(),
+                repo: "shop".into(),
+                role: "pm".into(),
+                model: "scripted/pm".into(),
+                tools: tools.split_whitespace().map(Into::into).collect(),
+                max_turns: 30,
+                timeout_seconds: 60,
+                idle_timeout_seconds: 0,
+                prompt: None,
+                roles: vec![role("pm", "PM"), role("coder", "Coder")],
+                branch: "codebutler/t".into(),
+                base_branch: "main".into(),
+                base_commit: None,
+                plan: None,
+                pull_request: None,
+                done: None,
+                root: "1000.000000".parse().unwrap(),
+                usage: vec![],
+            },
+            messages: vec![],
+            inbox: None,
+            done: None,
+            pending: vec![],
+            closed: false,
+            posts: vec![],
+            reports: vec![],
+            pull_requests: vec![],
+            closings: vec![],
+            asked: vec![],
+            requests: vec![],
+            later: vec![],
+            meanwhile: None,
+            refuse: vec![],
+            model,
+            clock: 1000,
+        }
+    }
+
+    fn next_ts(&mut self) -> SlackTs {
+        self.clock += 1;
+        format!("{}.000000", self.clock).parse().unwrap()
+    }
+
+    /// A user speaks.
+    pub fn say(&mut self, text: &str, addressed: bool) -> SlackTs {
+        let ts = self.next_ts();
+        let author = Author::User { id: "U1".into() };
+        self.messages.push(Message { ts: ts.clone(), author, text: text.into(), addressed });
+        if addressed {
+            self.inbox = self.inbox.take().max(Some(ts.clone()));
+        }
+        ts
+    }
+
+    /// What the controller asks.
+    pub fn wants(&self) -> bool {
+        self.has_mail() || !self.pending.is_empty()
+    }
+
+    fn has_mail(&self) -> bool {
+        self.inbox > self.done
+    }
+
+    pub fn post_texts(&self) -> Vec<&str> {
+        self.posts.iter().map(|post| post.text.as_str()).collect()
+    }
+
+    pub fn last_report(&self) -> &RunReport {
+        self.reports.last().unwrap()
+    }
+}
+
+struct Tls {
+    tcp: TcpListener,
+    tls: TlsAcceptor,
+}
+
+impl axum::serve::Listener for Tls {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let Ok((stream, from)) = self.tcp.accept().await else { continue };
+            // One slow client at a time is enough here.
+            if let Ok(stream) = self.tls.accept(stream).await {
+                return (stream, from);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.tcp.local_addr()
+    }
+}
+
+fn refuse(status: StatusCode, code: ErrorCode, message: &str) -> Response {
+    let error = ErrorDetail { code, message: message.into(), type_: "codebutler_error".into() };
+    (status, Json(ErrorBody { error })).into_response()
+}
+
+async fn guard(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+    if request.headers().get("authorization").is_none_or(|v| v != &format!("Bearer {TOKEN}")) {
+        return refuse(StatusCode::UNAUTHORIZED, ErrorCode::Unauthenticated, "no token");
+    }
+    let refused = {
+        let mut inner = gateway.lock();
+        let path = request.uri().path();
+        let found = inner.refuse.iter().position(|(p, ..)| path.starts_with(p));
+        found.map(|at| inner.refuse.remove(at))
+    };
+    match refused {
+        Some((_, status, code, message)) => refuse(status, code, message),
+        None => next.run(request).await,
+    }
+}
+
+async fn session(State(gateway): State<Gateway>) -> Json<Session> {
+    let inner = gateway.lock();
+    Json(Session { done: inner.done.clone(), ..inner.session.clone() })
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    after: SlackTs,
+    wait: u64,
+}
+
+async fn inbox(State(gateway): State<Gateway>, Query(wanted): Query<Wanted>) -> Json<Inbox> {
+    let deadline = Instant::now() + Duration::from_secs(wanted.wait);
+    loop {
+        {
+            let inner = gateway.lock();
+            if inner.wants() || inner.closed || Instant::now() >= deadline {
+                let messages =
+                    inner.messages.iter().filter(|m| m.ts > wanted.after).cloned().collect();
+                return Json(Inbox {
+                    messages,
+                    pending: inner.pending.clone(),
+                    closed: inner.closed,
+                });
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn message(State(gateway): State<Gateway>, Json(message): Json<PostMessage>) -> Json<Posted> {
+    let mut inner = gateway.lock();
+    let author = Author::Role { role: "pm".into() };
+    if let Some(at) = inner.posts.iter().position(|post| post.key == message.key) {
+        let mut own = inner.messages.iter().filter(|m| m.author == author);
+        return Json(Posted { ts: own.nth(at).unwrap().ts.clone() });
+    }
+    let ts = inner.next_ts();
+    inner.messages.push(Message {
+        ts: ts.clone(),
+        author,
+        text: message.text.clone(),
+        addressed: false,
+    });
+    inner.posts.push(message);
+    Json(Posted { ts })
+}
+
+async fn run(State(gateway): State<Gateway>, Json(report): Json<RunReport>) -> Json<Value> {
+    let mut inner = gateway.lock();
+    if report.state != RoleState::Running {
+        inner.done = inner.done.take().max(report.done.clone());
+        inner.pending.retain(|pending| !report.handled.contains(&pending.id));
+        if report.state == RoleState::Waiting {
+            for (text, addressed) in std::mem::take(&mut inner.later) {
+                inner.say(text, addressed);
+            }
+        }
+    }
+    inner.reports.push(report);
+    Json(json!({}))
+}
+
+fn state(title: &str, created: bool) -> Json<PullRequestState> {
+    Json(PullRequestState {
+        number: 1,
+        url: "https://git.example/1".into(),
+        state: "open".into(),
+        title: title.into(),
+        head: "abc".into(),
+        mergeable: Some(true),
+        created,
+    })
+}
+
+async fn open_pull_request(
+    State(gateway): State<Gateway>,
+    Json(request): Json<OpenPullRequest>,
+) -> Json<PullRequestState> {
+    let mut inner = gateway.lock();
+    let created = inner.pull_requests.is_empty();
+    if created {
+        inner.pull_requests.push(request.title.clone());
+    }
+    state(&request.title, created)
+}
+
+async fn pull_request(State(gateway): State<Gateway>) -> Response {
+    match gateway.lock().pull_requests.first() {
+        Some(title) => state(title, false).into_response(),
+        None => refuse(
+            StatusCode::BAD_REQUEST,
+            ErrorCode::InvalidRequest,
+            "there is no pull request yet",
+        ),
+    }
+}
+
+async fn close(
+    State(gateway): State<Gateway>,
+    Json(close): Json<CloseThread>,
+) -> Json<ThreadClosed> {
+    let mut inner = gateway.lock();
+    inner.closed = true;
+    inner.closings.push(close.summary);
+    Json(ThreadClosed { merge_commit: Some("f00".into()) })
+}
+
+async fn chat(State(gateway): State<Gateway>, Json(body): Json<Value>) -> Response {
+    let mut inner = gateway.lock();
+    let messages = body["messages"].as_array().unwrap().clone();
+    assert_eq!(body["model"], "scripted/pm");
+    inner.requests.push(body);
+    inner.asked.push(messages.clone());
+    let calls = inner.asked.len();
+    if let Some((_, text)) = inner.meanwhile.take_if(|(at, _)| *at == calls) {
+        inner.say(text, true);
+    }
+    match (inner.model)(&messages) {
+        Value::String(raw) => raw.into_response(),
+        body => Json(body).into_response(),
+    }
+}
+
+/// `git http-backend` as a CGI program.
+async fn git(State(gateway): State<Gateway>, headers: HeaderMap, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    let path = head.uri.path().strip_prefix("/v1/git").unwrap();
+    let header = |name: &str| headers.get(name).map_or("", |v| v.to_str().unwrap()).to_owned();
+    let mut child = tokio::process::Command::new("git")
+        .args(["-c", "http.receivepack=true", "http-backend"])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("GIT_PROJECT_ROOT", &gateway.remote)
+        .env("GIT_HTTP_EXPORT_ALL", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("PATH_INFO", path)
+        .env("QUERY_STRING", head.uri.query().unwrap_or(""))
+        .env("REQUEST_METHOD", head.method.as_str())
+        .env("CONTENT_TYPE", header("content-type"))
+        .env("CONTENT_LENGTH", body.len().to_string())
+        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
+        .env("GIT_PROTOCOL", header("git-protocol"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let feed = tokio::spawn(async move {
+        let _ = stdin.write_all(&body).await;
+    });
+    let out = child.wait_with_output().await.unwrap().stdout;
+    feed.await.unwrap();
+    let end = out.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
+    let mut response = Response::new(Body::from(Bytes::copy_from_slice(&out[end + 4..])));
+    for line in String::from_utf8_lossy(&out[..end]).lines() {
+        let (name, value) = line.split_once(": ").unwrap();
+        if name == "Status" {
+            *response.status_mut() = value[..3].parse().unwrap();
+        } else {
+            let name: axum::http::HeaderName = name.parse().unwrap();
+            response.headers_mut().insert(name, value.parse().unwrap());
+        }
+    }
+    response
+}
+
+/// Keys of posts must be unique to an effect and usable at Slack.
+pub fn check_keys(posts: &[PostMessage]) {
+    let keys: HashSet<_> = posts.iter().map(|post| &post.key).collect();
+    assert_eq!(keys.len(), posts.len());
+    for key in keys {
+        assert!(
+            key.len() <= 64
+                && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b)),
+            "{key}"
+        );
+    }
+}

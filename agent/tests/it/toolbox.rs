@@ -1,0 +1,199 @@
+//! The toolbox as a process: one connection, and nothing that a command starts outlives it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use codebutler_agent::toolbox::client::{Toolbox, ToolboxError};
+use codebutler_agent::toolbox::protocol::{Author, Hello, Reply, Request};
+use codebutler_agent::tools::args;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::net::UnixStream;
+use tokio::process::Child;
+
+use crate::world::{World, in_order, until};
+
+struct Box {
+    world: World,
+    process: Child,
+    toolbox: Toolbox,
+    socket: PathBuf,
+}
+
+async fn start() -> Box {
+    let world = World::new(in_order(vec![])).await;
+    let socket = world.path("run/toolbox.sock");
+    let process = world.toolbox_command(&socket).spawn().unwrap();
+    let toolbox = Toolbox::connect(&socket).await.unwrap();
+    let hello = Hello {
+        relay_url: format!("file://{}", world.path("remote").display()),
+        branch: "codebutler/t".into(),
+        base_branch: "main".into(),
+        author: Author { name: "CodeButler PM".into(), email: "pm@codebutler.invalid".into() },
+        role: "pm".into(),
+    };
+    toolbox.ask(Request::Hello(hello)).await.unwrap();
+    assert!(matches!(toolbox.ask(Request::Prepare).await.unwrap(), Reply::Text(_)));
+    Box { world, process, toolbox, socket }
+}
+
+fn bash(command: &str, timeout: Option<u32>) -> Request {
+    Request::Bash(args::Bash { command: command.into(), timeout })
+}
+
+async fn text(toolbox: &Toolbox, request: Request) -> String {
+    match toolbox.ask(request).await.unwrap() {
+        Reply::Text(text) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn alive(pid_file: &Path) -> bool {
+    let pid = fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
+    kill(Pid::from_raw(pid), None).is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_shows_what_it_did() {
+    let t = start().await;
+    let out = text(&t.toolbox, bash("echo out; echo err >&2; pwd; cat; (exit 3)", None)).await;
+    let tree = t.world.tree("").canonicalize().unwrap();
+    assert!(out.starts_with(&format!("out\nerr\n{}\n[exit code 3, ", tree.display())), "{out}");
+    let env = text(&t.toolbox, bash("env | sort", None)).await;
+    for (name, there) in [
+        ("KUBERNETES_", false),
+        ("CODEBUTLER_", false),
+        ("HOME=", true),
+        ("TERM=dumb", true),
+        ("GIT_CONFIG_SYSTEM=", true),
+        ("CARGO_TARGET_DIR=", true),
+    ] {
+        assert_eq!(env.contains(name), there, "{name}: {env}");
+    }
+    let long = text(&t.toolbox, bash("seq 1 100000", None)).await;
+    assert!(
+        long.len() < 31_000 && long.starts_with("1\n2\n") && long.contains("99999\n100000\n"),
+        "{}",
+        long.len()
+    );
+    let signal = text(&t.toolbox, bash("kill -TERM $$", None)).await;
+    assert!(signal.contains("signal"), "{signal}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_time_out_kills_grandchildren_wherever_they_hide() {
+    let t = start().await;
+    let hide = "(sleep 300 & echo $! > $TMPDIR/plain; setsid sh -c 'echo $$ > $TMPDIR/session; sleep 300' & \
+                setsid sh -c '(sh -c \"echo \\$\\$ > $TMPDIR/orphan; exec sleep 300\" &)'; wait)";
+    let started = Instant::now();
+    let out = text(&t.toolbox, bash(hide, Some(1))).await;
+    assert!(out.contains("[killed after 1 s"), "{out}");
+    assert!(started.elapsed() < Duration::from_secs(20));
+    for name in ["plain", "session", "orphan"] {
+        let file = t.world.path("tmp").join(name);
+        until(name, || !alive(&file)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_runs_in_the_background_ends_with_its_command() {
+    let t = start().await;
+    let started = Instant::now();
+    let out =
+        text(&t.toolbox, bash("setsid sleep 300 & echo $! > $TMPDIR/pid; echo done", None)).await;
+    assert!(out.starts_with("done\n[exit code 0"), "{out}");
+    assert!(started.elapsed() < Duration::from_secs(20));
+    until("the background process is gone", || !alive(&t.world.path("tmp/pid"))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_command_is_killed_and_the_next_one_runs() {
+    let t = start().await;
+    let pid = t.world.path("tmp/pid");
+    {
+        let asked = t.toolbox.ask(bash("echo $$ > $TMPDIR/pid; sleep 300", None));
+        tokio::pin!(asked);
+        let written = || fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n'));
+        while !written() {
+            let soon = tokio::time::timeout(Duration::from_millis(10), &mut asked).await;
+            assert!(soon.is_err(), "{soon:?}");
+        }
+    }
+    until("the command is gone", || !alive(&pid)).await;
+    assert!(text(&t.toolbox, bash("echo next", None)).await.starts_with("next\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_answered_side_by_side() {
+    let t = start().await;
+    let read = || {
+        t.toolbox.ask(Request::Read(args::Read {
+            path: "README".into(),
+            offset: None,
+            limit: None,
+        }))
+    };
+    let slow = t.toolbox.ask(bash("sleep 300", Some(600)));
+    tokio::select! {
+        _ = slow => panic!("too early"),
+        reads = futures::future::join_all([read(), read(), read()]) => {
+            assert!(reads.iter().all(|r| matches!(r, Ok(Reply::Text(text)) if text.contains("hello"))), "{reads:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn there_is_one_connection_and_nothing_outlives_it() {
+    let mut t = start().await;
+    assert!(!t.socket.exists());
+    assert!(UnixStream::connect(&t.socket).await.is_err());
+    let command = t.toolbox.ask(bash("echo $$ > $TMPDIR/pid; setsid sleep 300 & sleep 300", None));
+    let pid = t.world.path("tmp/pid");
+    tokio::select! {
+        _ = command => panic!("too early"),
+        () = until("the command runs", || fs::read_to_string(&pid).is_ok_and(|t| t.ends_with('\n'))) => {}
+    }
+    drop(t.toolbox);
+    let status =
+        tokio::time::timeout(Duration::from_secs(20), t.process.wait()).await.unwrap().unwrap();
+    assert!(status.success(), "{status}");
+    until("the command is gone", || !alive(&pid)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_ends_it_with_its_commands() {
+    let mut t = start().await;
+    let pid = t.world.path("tmp/pid");
+    let id = i32::try_from(t.process.id().unwrap()).unwrap();
+    let command = t.toolbox.ask(bash("echo $$ > $TMPDIR/pid; sleep 300", None));
+    tokio::pin!(command);
+    tokio::select! {
+        _ = &mut command => panic!("too early"),
+        () = until("the command runs", || fs::read_to_string(&pid).is_ok_and(|t| t.ends_with('\n'))) => {}
+    }
+    kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
+    assert!(matches!(command.await, Err(ToolboxError::Gone)));
+    assert!(t.process.wait().await.unwrap().success());
+    assert!(!alive(&pid));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn paths_outside_and_frames_too_long_are_refused() {
+    let t = start().await;
+    for path in ["../token", "/etc/passwd", ".git/config", "a/../../token"] {
+        let read = Request::Read(args::Read { path: path.into(), offset: None, limit: None });
+        assert!(matches!(t.toolbox.ask(read).await.unwrap(), Reply::Refused(_)), "{path}");
+        let write = Request::Write(args::Write { path: path.into(), content: String::new() });
+        assert!(matches!(t.toolbox.ask(write).await.unwrap(), Reply::Refused(_)), "{path}");
+    }
+    let content = "x".repeat(9 * 1024 * 1024);
+    let write = Request::Write(args::Write { path: "big".into(), content });
+    assert!(matches!(t.toolbox.ask(write).await, Err(ToolboxError::TooLarge)));
+    let guide = Request::Guide { file: "../README".into() };
+    assert!(matches!(
+        t.toolbox.ask(guide).await.unwrap(),
+        Reply::Guide(Some(_)) | Reply::Refused(_)
+    ));
+    assert!(text(&t.toolbox, bash("echo still here", None)).await.starts_with("still here"));
+}
