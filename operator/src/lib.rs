@@ -5,6 +5,7 @@
 //! - [`gateway`] holds every external secret and almost no Kubernetes right. Slack, model APIs, Git
 //!   and GitHub are reached through it alone.
 
+pub mod apply;
 pub mod args;
 pub mod controller;
 pub mod gateway;

@@ -1,1 +1,280 @@
-//! The cluster that a test or the demo runs on: embedded, or a real API server.
+//! A cluster to run on: the embedded API server, or a real one.
+//!
+//! `KUBECONFIG` names a cluster to use; `KUBEBUILDER_ASSETS` a folder with `etcd` and
+//! `kube-apiserver` to start; otherwise the embedded server is started. What a cluster offers here
+//! goes through the API alone, so that it is the same on all three.
+
+mod apply;
+mod assets;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::conditions;
+use kube::runtime::wait::await_condition;
+use kube::{Client, Config, ResourceExt as _};
+
+use crate::apiserver::{self, ApiServer, Options};
+use assets::Assets;
+
+/// Field manager of what is applied here.
+const MANAGER: &str = "codebutler-testbed";
+/// How long an API server may take to become ready, or a definition to be established.
+const READY: Duration = Duration::from_secs(60);
+
+/// Why a cluster is not there or did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The embedded server.
+    #[error(transparent)]
+    Embedded(#[from] apiserver::Error),
+    /// Files and processes.
+    #[error("{what}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Certificates of a real server.
+    #[error("certificates")]
+    Certificates(#[from] rcgen::Error),
+    /// A kubeconfig.
+    #[error("kubeconfig")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// A request.
+    #[error("{what}")]
+    Request {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// A manifest.
+    #[error("manifest: {0}")]
+    Manifest(String),
+    /// Something did not happen in time.
+    #[error("{0} took too long")]
+    Timeout(&'static str),
+}
+
+impl ClusterError {
+    fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        |source| Self::Io { what, source }
+    }
+
+    fn request(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
+        let what = what.into();
+        |source| Self::Request { what, source: Box::new(source) }
+    }
+}
+
+/// What this module's functions return.
+pub type Result<T, E = ClusterError> = std::result::Result<T, E>;
+
+enum Source {
+    Embedded(ApiServer),
+    Assets(Assets),
+    Given,
+}
+
+/// A cluster, with an administrator's access to it.
+pub struct Cluster {
+    source: Source,
+    client: Client,
+    config: Kubeconfig,
+    path: PathBuf,
+    ca: String,
+}
+
+impl Cluster {
+    /// Starts or finds a cluster. Files (the kubeconfig, a real server's data) go below `dir`.
+    pub async fn start(dir: &Path) -> Result<Self> {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        if set("KUBECONFIG").is_some() {
+            let config = Kubeconfig::read()?;
+            return Self::with(Source::Given, config, dir).await;
+        }
+        if let Some(folder) = set("KUBEBUILDER_ASSETS") {
+            let assets = Assets::start(Path::new(&folder), &dir.join("cluster")).await?;
+            let config = Kubeconfig::from_yaml(&assets.kubeconfig)?;
+            return Self::with(Source::Assets(assets), config, dir).await;
+        }
+        Self::embedded(dir, Options::default()).await
+    }
+
+    /// Starts the embedded server, whatever the environment says.
+    pub async fn embedded(dir: &Path, options: Options) -> Result<Self> {
+        let server = ApiServer::start(options).await?;
+        let config = server.admin_kubeconfig()?;
+        Self::with(Source::Embedded(server), config, dir).await
+    }
+
+    async fn with(source: Source, config: Kubeconfig, dir: &Path) -> Result<Self> {
+        let (config, ca) = flattened(config).await?;
+        let options = KubeConfigOptions::default();
+        let parsed = Config::from_custom_kubeconfig(config.clone(), &options).await?;
+        let client = Client::try_from(parsed).map_err(ClusterError::request("client"))?;
+        let path = dir.join("kubeconfig");
+        let yaml = serde_json::to_value(&config)
+            .ok()
+            .and_then(|value| serde_saphyr::to_string(&value).ok())
+            .ok_or_else(|| ClusterError::Manifest("kubeconfig can't be written".to_owned()))?;
+        write_private(&path, &yaml)?;
+        Ok(Self { source, client, config, path, ca })
+    }
+
+    /// A client with an administrator's rights.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The administrator's kubeconfig, for kubectl. Readable by the owner only.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.path
+    }
+
+    /// The certificate of the API server's CA as PEM (`kube-root-ca.crt`).
+    pub fn ca_pem(&self) -> &str {
+        &self.ca
+    }
+
+    /// The API server's URL.
+    pub fn url(&self) -> &str {
+        cluster_of(&self.config).and_then(|c| c.server.as_deref()).unwrap_or_default()
+    }
+
+    /// Whether this is the embedded server.
+    pub fn is_embedded(&self) -> bool {
+        matches!(self.source, Source::Embedded(_))
+    }
+
+    /// The API server's version, such as `v1.36.0`.
+    pub async fn version(&self) -> Result<String> {
+        let info =
+            self.client.apiserver_version().await.map_err(ClusterError::request("version"))?;
+        Ok(info.git_version)
+    }
+
+    /// A kubeconfig, as YAML, for a ServiceAccount, with a token that lives for `expiration` (at
+    /// least ten minutes). The account is not made here.
+    pub async fn kubeconfig_for(
+        &self,
+        namespace: &str,
+        service_account: &str,
+        expiration: Duration,
+    ) -> Result<String> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
+        let seconds = i64::try_from(expiration.as_secs()).unwrap_or(i64::MAX);
+        let request = TokenRequest {
+            spec: TokenRequestSpec {
+                audiences: Vec::new(),
+                expiration_seconds: Some(seconds),
+                bound_object_ref: None,
+            },
+            ..TokenRequest::default()
+        };
+        let what = || format!("token of {namespace}/{service_account}");
+        let answer = accounts
+            .create_token_request(service_account, &PostParams::default(), &request)
+            .await
+            .map_err(ClusterError::request(what()))?;
+        let token = answer.status.map(|status| status.token).unwrap_or_default();
+        Ok(apiserver::kubeconfig_yaml(self.url(), &self.ca, &token, Some(namespace)))
+    }
+
+    /// Installs CodeButler's definitions and waits until they are established.
+    pub async fn install_crds(&self) -> Result<()> {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client());
+        let params = PatchParams::apply(MANAGER).force();
+        let definitions = codebutler_crds::all();
+        for definition in &definitions {
+            let name = definition.name_any();
+            api.patch(&name, &params, &Patch::Apply(definition))
+                .await
+                .map_err(ClusterError::request(format!("definition {name}")))?;
+        }
+        for definition in &definitions {
+            let name = definition.name_any();
+            let established = await_condition(api.clone(), &name, conditions::is_crd_established());
+            match tokio::time::timeout(READY, established).await {
+                Ok(Ok(_)) => {}
+                _ => return Err(ClusterError::Timeout("establishing a definition")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies every object of a multi-document YAML text, of whatever kinds the cluster has.
+    /// Objects without a namespace go to `default`.
+    pub async fn apply_yaml(&self, yaml: &str) -> Result<()> {
+        apply::apply_yaml(&self.client, yaml, MANAGER).await
+    }
+
+    /// Stops what was started. A given cluster is left as it is.
+    pub async fn shutdown(self) {
+        match self.source {
+            Source::Embedded(server) => server.shutdown().await,
+            Source::Assets(assets) => assets.shutdown().await,
+            Source::Given => {}
+        }
+    }
+}
+
+fn cluster_of(config: &Kubeconfig) -> Option<&kube::config::Cluster> {
+    let current = config.current_context.as_deref();
+    let context = config.contexts.iter().find(|c| Some(c.name.as_str()) == current)?;
+    let name = &context.context.as_ref()?.cluster;
+    config.clusters.iter().find(|c| c.name == *name)?.cluster.as_ref()
+}
+
+/// A kubeconfig whose CA is in it, and that CA.
+async fn flattened(mut config: Kubeconfig) -> Result<(Kubeconfig, String)> {
+    use base64::Engine as _;
+    let engine = base64::engine::general_purpose::STANDARD;
+    let mut ca = String::new();
+    if let Some(cluster) = cluster_of(&config) {
+        if let Some(data) = &cluster.certificate_authority_data {
+            let bytes = engine.decode(data).unwrap_or_default();
+            ca = String::from_utf8_lossy(&bytes).into_owned();
+        } else if let Some(file) = &cluster.certificate_authority {
+            ca = tokio::fs::read_to_string(file)
+                .await
+                .map_err(ClusterError::io("reading the CA"))?;
+        }
+    }
+    for named in &mut config.clusters {
+        if let Some(cluster) = &mut named.cluster
+            && cluster.certificate_authority.take().is_some()
+        {
+            cluster.certificate_authority_data = Some(engine.encode(&ca));
+        }
+    }
+    Ok((config, ca))
+}
+
+/// Writes a file that only its owner may read, from its first byte on.
+fn write_private(path: &Path, text: &str) -> Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let what = || format!("writing {}", path.display());
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(ClusterError::io(what()))?;
+    }
+    let _ = std::fs::remove_file(path);
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(ClusterError::io(what()))?;
+    file.write_all(text.as_bytes()).map_err(ClusterError::io(what()))
+}

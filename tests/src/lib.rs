@@ -3,10 +3,13 @@
 pub mod apiserver;
 pub mod cluster;
 pub mod controllers;
+pub mod demo;
 pub mod github;
 pub mod kubelet;
 pub mod models;
 pub mod pytools;
 pub mod scenario;
+pub mod seeds;
 pub mod serving;
 pub mod slack;
+pub mod stack;

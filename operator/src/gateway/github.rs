@@ -197,8 +197,7 @@ impl GitHub {
         title: &str,
         body: &str,
     ) -> Result<(Pull, bool), GitHubError> {
-        let open = |pull: &Pull| pull.is_open();
-        if let Some(pull) = self.find_pull(branch).await?.filter(open) {
+        if let Some(pull) = self.find_pull(branch).await?.filter(Pull::is_open) {
             return Ok((self.update_pull(pull.number, Some(title), body).await?, false));
         }
         let request = json!({"title": title, "body": body, "head": branch, "base": base});
@@ -207,7 +206,7 @@ impl GitHub {
             return Ok((self.expect(&answer, StatusCode::CREATED)?, true));
         }
         // Opened by somebody else in between, or there is nothing to merge.
-        match self.find_pull(branch).await?.filter(open) {
+        match self.find_pull(branch).await?.filter(Pull::is_open) {
             Some(pull) => Ok((self.update_pull(pull.number, Some(title), body).await?, false)),
             None => Err(GitHubError::NothingToMerge { base: base.to_owned() }),
         }

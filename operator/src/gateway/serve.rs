@@ -13,8 +13,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long a client may take to finish its handshake, and then its request's head.
+/// How long a client may take to finish its handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a connection may be open without a request. Longer than clients keep idle connections,
+/// so that none is closed while its owner sends the next request.
+const IDLE: Duration = Duration::from_mins(2);
 /// How long open requests may take once the process is told to stop.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -62,7 +65,7 @@ async fn connection(
     };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(IDLE)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let outcome = tokio::select! {

@@ -29,7 +29,9 @@ use self::keyed::Keyed;
 use super::context::ThreadKey;
 
 pub use change::Refusal;
-pub(super) use change::{add_pending, approve_plan, decide_closing, raise_inbox};
+pub(super) use change::{
+    add_pending, approve_plan, decide_closing, raise_inbox, set_closing, set_plan,
+};
 
 /// Attempts per write; with the jitter between them about three seconds under steady conflict.
 const ATTEMPTS: u32 = 20;
@@ -55,6 +57,9 @@ pub enum WriteError {
     Api(#[source] Box<kube::Error>),
 }
 
+/// When a Thread was written, and what the API server made of it.
+type Written = (Instant, Arc<Thread>);
+
 /// Writes Threads. Cheap to clone; clones share what they know.
 #[derive(Clone)]
 pub struct Threads {
@@ -63,7 +68,7 @@ pub struct Threads {
     /// One write at a time per Thread in this process: conflicts come from other processes only.
     writing: Keyed<ThreadKey>,
     /// What the last write of each Thread returned: newer than the watch cache for some moments.
-    latest: Arc<Mutex<HashMap<ThreadKey, (Instant, Arc<Thread>)>>>,
+    latest: Arc<Mutex<HashMap<ThreadKey, Written>>>,
 }
 
 impl Threads {
@@ -107,7 +112,7 @@ impl Threads {
                     return Ok(thread);
                 }
                 Err(error) if is_transient(&error) && attempt + 1 < ATTEMPTS => {
-                    pause(attempt).await
+                    pause(attempt).await;
                 }
                 Err(error) => return Err(WriteError::Api(Box::new(error))),
             }
@@ -158,18 +163,18 @@ impl Threads {
         ts: &SlackTs,
     ) -> Result<(), WriteError> {
         let now = now();
-        self.update(key, |status| change::raise_inbox(status, roles, ts, &now)).await.map(drop)
+        self.update(key, |status| raise_inbox(status, roles, ts, &now)).await.map(drop)
     }
 
     /// Keeps something for a role that Slack's history does not hold. One with the same id is
     /// there already; when there is no room the Thread gets an event and the caller an error.
     pub async fn add_pending(&self, key: &ThreadKey, pending: &Pending) -> Result<(), WriteError> {
-        self.try_update(key, |status| change::add_pending(status, pending)).await.map(drop)
+        self.try_update(key, |status| add_pending(status, pending)).await.map(drop)
     }
 
     /// Records a plan as it was posted, unless a newer one is known.
     pub async fn set_plan(&self, key: &ThreadKey, plan: &Plan) -> Result<(), WriteError> {
-        self.update(key, |status| change::set_plan(status, plan)).await.map(drop)
+        self.update(key, |status| set_plan(status, plan)).await.map(drop)
     }
 
     /// Records a user's approval of exactly the plan at `ts`. Answers whether that is the open plan,
@@ -180,15 +185,18 @@ impl Threads {
         ts: &SlackTs,
         user: &str,
     ) -> Result<bool, WriteError> {
-        let approve = |status: &mut ThreadStatus| drop(change::approve_plan(status, ts, user));
-        let thread = self.update(key, approve).await?;
+        let thread = self
+            .update(key, |status| {
+                approve_plan(status, ts, user);
+            })
+            .await?;
         let plan = thread.status.as_ref().and_then(|status| status.plan.as_ref());
         Ok(plan.is_some_and(|p| p.ts == *ts && p.approved_by.as_deref() == Some(user)))
     }
 
     /// Records the question how to end the thread, unless a newer one is known.
     pub async fn set_closing(&self, key: &ThreadKey, closing: &Closing) -> Result<(), WriteError> {
-        self.update(key, |status| change::set_closing(status, closing)).await.map(drop)
+        self.update(key, |status| set_closing(status, closing)).await.map(drop)
     }
 
     /// Records a user's answer to exactly the question at `ts`. Answers whether it counts.
@@ -199,9 +207,11 @@ impl Threads {
         choice: ClosingChoice,
         user: &str,
     ) -> Result<bool, WriteError> {
-        let decide =
-            |status: &mut ThreadStatus| drop(change::decide_closing(status, ts, choice, user));
-        let thread = self.update(key, decide).await?;
+        let thread = self
+            .update(key, |status| {
+                decide_closing(status, ts, choice, user);
+            })
+            .await?;
         let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());
         Ok(closing.is_some_and(|c| {
             c.ts == *ts && c.choice == Some(choice) && c.decided_by.as_deref() == Some(user)
@@ -220,7 +230,7 @@ impl Threads {
                     return Ok(());
                 }
                 Err(error) if is_transient(&error) && attempt + 1 < ATTEMPTS => {
-                    pause(attempt).await
+                    pause(attempt).await;
                 }
                 Err(error) => return Err(self.failed(key, error)),
             }
@@ -239,18 +249,20 @@ impl Threads {
             Ok(())
         })
         .await
+        .map(|(thread, ())| thread)
     }
 
     /// Changes the status; the function may run several times and is always given the newest
-    /// state that its result can be written on. Returns the Thread with the change in it.
-    pub(super) async fn try_update(
+    /// state that its result can be written on. Returns the Thread with the change in it, and what
+    /// the function said of it.
+    pub(super) async fn try_update<T: Send>(
         &self,
         key: &ThreadKey,
-        change: impl Fn(&mut ThreadStatus) -> Result<(), Refusal> + Send + Sync,
-    ) -> Result<Arc<Thread>, WriteError> {
+        change: impl Fn(&mut ThreadStatus) -> Result<T, Refusal> + Send + Sync,
+    ) -> Result<(Arc<Thread>, T), WriteError> {
         let _guard = self.writing.lock(key).await;
         let api = self.api(key);
-        let mut tried: Option<ThreadStatus> = None;
+        let mut tried: Option<(ThreadStatus, T)> = None;
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 pause(attempt).await;
@@ -265,38 +277,41 @@ impl Threads {
                 },
             };
             let before = thread.status.clone().unwrap_or_default();
-            if let Some(tried) = &tried
-                && patch::own_fields(&before, tried, &thread).is_none()
+            if let Some((expected, result)) = tried.take()
+                && patch::own_fields(&before, &expected, &thread).is_none()
             {
                 // The answer was lost, not the write: sums must not be added twice.
                 self.remember(key, thread.clone());
-                return Ok(thread);
+                return Ok((thread, result));
             }
             let mut after = before.clone();
-            if let Err(refusal) = change(&mut after) {
-                if attempt == 0 {
+            let result = match change(&mut after) {
+                Ok(result) => result,
+                Err(_) if attempt == 0 => {
                     // Possibly decided on what was remembered: look again.
                     self.forget(key);
                     continue;
                 }
-                self.tell(&thread, &refusal).await;
-                return Err(refusal.into());
-            }
+                Err(refusal) => {
+                    self.tell(&thread, &refusal).await;
+                    return Err(refusal.into());
+                }
+            };
             let Some(patch) = patch::own_fields(&before, &after, &thread) else {
                 self.remember(key, thread.clone());
-                return Ok(thread);
+                return Ok((thread, result));
             };
             let params = PatchParams::default();
             match api.patch_status(&key.name, &params, &Patch::Merge(&patch)).await {
                 Ok(thread) => {
                     let thread = Arc::new(thread);
                     self.remember(key, thread.clone());
-                    return Ok(thread);
+                    return Ok((thread, result));
                 }
                 Err(error) if is_conflict(&error) => self.forget(key),
                 Err(error) if is_transient(&error) => {
                     self.forget(key);
-                    tried = Some(after);
+                    tried = Some((after, result));
                 }
                 Err(error) => return Err(self.failed(key, error)),
             }

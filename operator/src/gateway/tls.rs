@@ -18,7 +18,7 @@ use crate::args::GatewayArgs;
 
 /// How long a server certificate is valid, and when it is replaced.
 const DAYS: i64 = 90;
-const RENEW: Duration = Duration::from_secs(30 * 24 * 3600);
+const RENEW: Duration = Duration::from_hours(30 * 24);
 
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]

@@ -1,1 +1,199 @@
 //! An in-process Kubernetes API server over HTTPS.
+//!
+//! The reference is what Kubernetes 1.36 documents: clients must not be able to tell the difference
+//! in what they use. Requests flow `http` (TLS, identity, rights) → `handlers` (what the request
+//! means for an object) → `store` (compare-and-swap, log). What a kind is, is data (`kinds`,
+//! `definitions`, `crd`); what the server does to built-in kinds of its own accord is in `strategy`.
+//! Controllers are not part of it.
+
+mod auth;
+mod convert;
+mod crd;
+mod definitions;
+mod discovery;
+mod fields;
+mod handlers;
+mod http;
+mod jsonpath;
+mod kinds;
+mod object;
+mod openapi;
+mod patch;
+mod protobuf;
+mod render;
+mod request;
+mod schema;
+mod selectors;
+mod status;
+mod store;
+mod strategy;
+mod table;
+mod tls;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use kube::config::Kubeconfig;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use auth::{Tokens, User};
+use kinds::Registry;
+use store::Store;
+
+pub use auth::API_AUDIENCE;
+
+/// The version that the server says it is.
+pub const VERSION: &str = "v1.36.0";
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No port or no connection.
+    #[error("the API server can't listen")]
+    Listen(#[from] std::io::Error),
+    /// Certificates could not be made.
+    #[error("the API server can't make its certificates")]
+    Certificates(#[from] tls::TlsError),
+}
+
+/// How a server is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Writes per kind that watches can go back to.
+    pub log_length: usize,
+    /// Further bearer tokens, for parts of a cluster that have no ServiceAccount: `(token, user
+    /// name, groups)`.
+    pub tokens: Vec<(String, String, Vec<String>)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { log_length: 20_000, tokens: Vec::new() }
+    }
+}
+
+/// What all requests share.
+pub(crate) struct Server {
+    store: Store,
+    kinds: Registry,
+    tokens: Tokens,
+    users: HashMap<String, User>,
+    addresses: Mutex<()>,
+    stop: CancellationToken,
+}
+
+impl Server {
+    fn static_user(&self, token: &str) -> Option<&User> {
+        self.users.get(token)
+    }
+
+    fn lock_addresses(&self) -> MutexGuard<'_, ()> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A running API server. It stops when it is dropped.
+pub struct ApiServer {
+    address: SocketAddr,
+    ca: String,
+    admin_token: String,
+    stop: CancellationToken,
+    task: Option<JoinHandle<()>>,
+}
+
+impl ApiServer {
+    /// Starts a server on a free loopback port, with a CA of its own.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let identity = tls::Identity::new()?;
+        let admin_token = random_token();
+        let mut users = HashMap::from([(
+            admin_token.clone(),
+            User::new("kubernetes-admin", &["system:masters"]),
+        )]);
+        for (token, name, groups) in options.tokens {
+            let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+            users.insert(token, User::new(&name, &groups));
+        }
+        let stop = CancellationToken::new();
+        let server = Arc::new(Server {
+            store: Store::new(options.log_length),
+            kinds: Registry::new(),
+            tokens: Tokens::new(),
+            users,
+            addresses: Mutex::new(()),
+            stop: stop.clone(),
+        });
+        server.seed(address);
+        let task = tokio::spawn(http::serve(server, listener, identity.acceptor));
+        Ok(Self { address, ca: identity.ca, admin_token, stop, task: Some(task) })
+    }
+
+    /// `https://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// The certificate of the server's CA, as PEM.
+    pub fn ca_pem(&self) -> &str {
+        &self.ca
+    }
+
+    /// The kubeconfig of an administrator (group `system:masters`), as YAML.
+    pub fn admin_kubeconfig_yaml(&self) -> String {
+        kubeconfig_yaml(&self.url(), &self.ca, &self.admin_token, None)
+    }
+
+    /// The same, parsed.
+    pub fn admin_kubeconfig(&self) -> Result<Kubeconfig, kube::config::KubeconfigError> {
+        Kubeconfig::from_yaml(&self.admin_kubeconfig_yaml())
+    }
+
+    /// Ends all watches and connections and waits until that is done.
+    pub async fn shutdown(mut self) {
+        self.stop.cancel();
+        if let Some(task) = self.task.take() {
+            // A task that failed has ended, too.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// A kubeconfig for a bearer token.
+pub fn kubeconfig_yaml(url: &str, ca_pem: &str, token: &str, namespace: Option<&str>) -> String {
+    let mut context = json!({ "cluster": "codebutler", "user": "codebutler" });
+    if let Some(namespace) = namespace {
+        context["namespace"] = namespace.into();
+    }
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "codebutler",
+        "clusters": [{"name": "codebutler", "cluster": {
+            "server": url, "certificate-authority-data": STANDARD.encode(ca_pem),
+        }}],
+        "contexts": [{"name": "codebutler", "context": context}],
+        "users": [{"name": "codebutler", "user": {"token": token}}],
+    });
+    // JSON is YAML, but people read this file.
+    serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
+}
+
+/// A token that can't be guessed.
+pub(crate) fn random_token() -> String {
+    let bytes: [u8; 32] = rand::random();
+    URL_SAFE_NO_PAD.encode(bytes)
+}

@@ -33,8 +33,14 @@ fn play() -> ExitCode {
         runtime.block_on(demo::run(&args, &program, &mut |text| println!("{text}")))
     });
     match played {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(Some(summary)) => {
+            if args.json {
+                println!("{}", serde_json::to_string(&summary).unwrap_or_default());
+            }
+            if summary.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        // Ctrl-C: the shell's figure for it.
+        Ok(None) => ExitCode::from(130),
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(2)

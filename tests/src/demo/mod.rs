@@ -14,7 +14,7 @@ use clap::Parser;
 pub use self::summary::Summary;
 use self::transcript::Transcript;
 use self::world::StackWorld;
-use crate::scenario::{Content, Report, Scenario, play};
+use crate::scenario::{Content, Scenario, play};
 use crate::stack::{Stack, StackOptions, manifests};
 
 /// The whole product on one machine: embedded Kubernetes, Slack, model API and GitHub.
@@ -38,11 +38,12 @@ pub struct Args {
 /// Where text for people goes.
 pub type Print<'a> = &'a mut (dyn FnMut(&str) + Send);
 
-/// Plays `args.scenario` with `program` as every process of the product; true if all held.
+/// Plays `args.scenario` with `program` as every process of the product. Nothing if it was
+/// interrupted.
 ///
 /// # Errors
 /// A mistake in the scenario, or a part of the testbed that does not start.
-pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<bool> {
+pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<Option<Summary>> {
     let scenario = Scenario::load(&args.scenario)?;
     let dir = tempfile::Builder::new().prefix("codebutler-demo-").tempdir()?;
     let mut say = |text: &str| {
@@ -60,37 +61,26 @@ pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Resul
         played = play_on(&stack, &scenario, &mut say) => Some(played),
         () = interrupted() => None,
     };
-    let passed = match &played {
-        Some(Ok((report, seconds))) => {
-            let summary = Summary::of(&scenario.name, report, *seconds);
-            say(&format!("\n{summary}"));
-            if args.json {
-                print(&serde_json::to_string(&summary)?);
-            }
-            if !summary.passed {
-                show_logs(&stack, &mut say);
-            }
-            summary.passed
+    if let Some(Ok(summary)) = &played {
+        say(&format!("\n{summary}"));
+        if !summary.passed {
+            show_logs(&stack, &mut say);
         }
-        _ => false,
-    };
+    }
     if args.keep && played.is_some() {
         say("\nleft running; Ctrl-C ends everything");
         interrupted().await;
     }
     stack.stop().await?;
     dir.close().context("removing the demo's folder")?;
-    match played {
-        Some(Err(error)) => Err(error),
-        _ => Ok(passed),
-    }
+    played.transpose()
 }
 
 async fn play_on(
     stack: &Stack,
     scenario: &Scenario,
     say: &mut (dyn FnMut(&str) + Send),
-) -> anyhow::Result<(Report, f64)> {
+) -> anyhow::Result<Summary> {
     let roles = manifests::roles(|_| None)?;
     let names: BTreeMap<String, String> =
         roles.into_iter().map(|r| (r.spec.display.name, r.spec.role)).collect();
@@ -103,7 +93,7 @@ async fn play_on(
         }
     };
     let report = play(scenario, &world, &mut hear).await?;
-    Ok((report, begun.elapsed().as_secs_f64()))
+    Ok(Summary::of(&scenario.name, &report, begun.elapsed().as_secs_f64()))
 }
 
 fn options(

@@ -70,14 +70,17 @@ impl Summary {
             threads.filter_map(|t| serde_json::from_value(t.clone()).ok()).collect();
         let statuses = || threads.iter().filter_map(|t| t.status.as_ref());
         let bill = &evidence.account.bill;
-        let usage = |role: &str| statuses().filter_map(|s| s.roles.get(role)).map(|r| r.usage);
-        let roles = bill.roles.iter().map(|(role, billed)| RoleFigures {
-            role: role.clone(),
-            turns: usage(role).map(|u| u.calls).sum(),
-            tool_calls: billed.tool_calls,
-            prompt_tokens: usage(role).map(|u| u.prompt_tokens).sum(),
-            completion_tokens: usage(role).map(|u| u.completion_tokens).sum(),
-            cost: usage(role).map(|u| u.cost).sum(),
+        let roles = bill.roles.iter().map(|(role, billed)| {
+            let usage = statuses().filter_map(|s| s.roles.get(role)).map(|r| r.usage);
+            let usage: Vec<_> = usage.collect();
+            RoleFigures {
+                role: role.clone(),
+                turns: usage.iter().map(|u| u.calls).sum(),
+                tool_calls: billed.tool_calls,
+                prompt_tokens: usage.iter().map(|u| u.prompt_tokens).sum(),
+                completion_tokens: usage.iter().map(|u| u.completion_tokens).sum(),
+                cost: usage.iter().map(|u| u.cost).sum(),
+            }
         });
         let pull = statuses().find_map(|s| s.pull_request.as_ref());
         let commit = evidence.remote.commits.first();

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use codebutler_crds::Thread;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::ListParams;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 
 use crate::scenario::{
     Account, Command, Message, Observed, Ran, Reaction, RemoteState, Scenario, World, WorldError,
@@ -43,11 +43,7 @@ impl<'a> StackWorld<'a> {
         let sender = &message.sender;
         match sender.kind {
             SenderKind::User => self.user_name(&sender.id).unwrap_or_else(|| sender.name.clone()),
-            _ => self
-                .roles
-                .get(&sender.name)
-                .cloned()
-                .unwrap_or_else(|| "codebutler".to_owned()),
+            _ => self.roles.get(&sender.name).cloned().unwrap_or_else(|| "codebutler".to_owned()),
         }
     }
 
@@ -111,13 +107,8 @@ impl World for StackWorld<'_> {
     async fn observe(&self) -> Result<Observed, WorldError> {
         let client = self.stack.cluster.client();
         let made = ListParams::default().labels(codebutler_crds::names::LABEL_THREAD);
-        let mut threads: Vec<Thread> = self
-            .stack
-            .threads()
-            .list(&ListParams::default())
-            .await
-            .map_err(WorldError::new)?
-            .items;
+        let mut threads: Vec<Thread> =
+            self.stack.threads().list(&ListParams::default()).await.map_err(WorldError::new)?.items;
         threads.sort_by(|a, b| a.spec.slack.ts.cmp(&b.spec.slack.ts));
         let pods = Api::<Pod>::namespaced(client.clone(), TEAM);
         let claims = Api::<PersistentVolumeClaim>::namespaced(client, TEAM);

@@ -1,1 +1,99 @@
-//! Scenario files: a whole conversation with expectations.
+//! Scenario files: a whole conversation with expectations, in YAML.
+//!
+//! A file names a repository, the people, what they say and click, what each role's model answers
+//! ([`crate::models::Script`]), and what must be true at the end. [`Scenario::load`] reads one and
+//! says by line and field what is wrong with it; [`play`] plays it in a [`World`]; [`evaluate`]
+//! compares what was found with what was expected.
+
+mod action;
+mod collect;
+mod evaluate;
+mod evidence;
+mod expect;
+mod load;
+mod places;
+mod player;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+pub use self::action::{Action, Condition, MessageMatch};
+pub use self::collect::{account, remote_state, run_in_checkout};
+pub use self::evaluate::{Outcome, evaluate};
+pub use self::evidence::{Account, Evidence, Message, Observed, Ran, Reaction, RemoteState};
+pub use self::expect::{
+    BranchExpect, Command, CommitExpect, CostExpect, Expect, FileExpect, FilesExpect,
+    MessageExpect, PullRequestExpect, ReactionExpect, ThreadExpect,
+};
+pub use self::load::ScenarioError;
+pub use self::player::{Report, World, WorldError, play};
+pub use self::watch::Event;
+use crate::models::Script;
+
+/// A conversation to be played, and what must be true of it.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Short name.
+    pub name: String,
+    /// What it shows, for people.
+    pub description: String,
+    /// The repository that it is about.
+    pub repository: Repository,
+    /// Who takes part.
+    pub users: Vec<String>,
+    /// Roles that work in the repository; the first one is addressed by default.
+    pub roles: Vec<String>,
+    /// Timing.
+    pub settings: Settings,
+    /// What the people do.
+    pub conversation: Vec<Action>,
+    /// What the models answer.
+    pub models: Script,
+    /// What must be true at the end.
+    pub expect: Expect,
+}
+
+/// The repository of a scenario.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    /// `owner/name`.
+    pub name: String,
+    /// The branch that pull requests target.
+    pub branch: String,
+    /// For people: the main language.
+    pub language: Option<String>,
+    /// Content of the first commit.
+    pub content: Content,
+}
+
+/// Content of a repository's first commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A folder (absolute here, relative to the scenario in the file).
+    Folder(PathBuf),
+    /// Texts by path.
+    Files(BTreeMap<String, String>),
+}
+
+/// Timing of a scenario.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// How long a pod stays with nothing to do, in seconds.
+    pub idle_timeout_seconds: u32,
+    /// How long a user's burst of messages is gathered, in seconds.
+    pub debounce_seconds: u32,
+    /// How long a step of the conversation may wait for what it needs, in seconds.
+    pub within: u64,
+    /// How long the expectations may take to become true after the last step, in seconds.
+    pub settle: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { idle_timeout_seconds: 300, debounce_seconds: 0, within: 60, settle: 15 }
+    }
+}

@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use codebutler_crds::AgentRole;
-use kube::ResourceExt as _;
 
 use super::manifests::{self, Outside, SYSTEM};
 use super::process::{Process, ProcessCommand};
 use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, images};
 use super::{Metrics, Stack, StackError, StackOptions};
 use crate::cluster::Cluster;
-use crate::controllers::ControllerManager;
+use crate::controllers::{ControllerManager, ControllerOptions};
 use crate::github::{FirstCommit, GitHubOptions, GitHubServer};
 use crate::kubelet::{Kubelet, KubeletOptions, ServiceForward};
 use crate::models::{ModelOptions, ModelServer};
@@ -75,9 +74,12 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
     let cluster = Cluster::start(&dir.join("cluster")).await.map_err(part("API server"))?;
     let client = cluster.client();
     cluster.install_crds().await.map_err(part("API server"))?;
-    let controllers = ControllerManager::start(client.clone(), &dir.join("volumes"))
-        .await
-        .map_err(part("controller manager"))?;
+    let controllers = ControllerManager::start(
+        client.clone(),
+        ControllerOptions { pv_dir: dir.join("volumes"), root_ca: None },
+    )
+    .await
+    .map_err(part("controller manager"))?;
     for yaml in manifests::system() {
         cluster.apply_yaml(&yaml).await.map_err(part("API server"))?;
     }
@@ -96,12 +98,9 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
         gateway: SocketAddr::new(ip, METRICS_PORT),
         controller: SocketAddr::new(ip, METRICS_PORT + 1),
     };
-    let mut kubelet_options = KubeletOptions::new(
-        "testbed",
-        dir.join("node"),
-        options.program.clone(),
-        images(&options.program),
-    );
+    let mut kubelet_options =
+        KubeletOptions::new("testbed", dir.join("node"), options.program.clone());
+    kubelet_options.images = images(&options.program);
     kubelet_options.services = vec![ServiceForward {
         namespace: SYSTEM.to_owned(),
         service: SERVICE.to_owned(),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use codebutler_crds::names;
+
 use crate::kubelet::Image;
 
 /// The image with the agent binary.
@@ -15,19 +17,12 @@ pub const WORKSPACE_IMAGE: &str = "workspace:testbed";
 pub fn images(program: &Path) -> BTreeMap<String, Image> {
     let mut workspace = Image::default();
     if let Some(rust) = rust_sysroot() {
-        workspace.binds.push((rust, PathBuf::from("/opt/rust")));
-        workspace
-            .env
-            .insert("PATH".to_owned(), "/opt/rust/bin:/usr/local/bin:/usr/bin:/bin".to_owned());
+        workspace.binds.push((rust, "/opt/rust".to_owned()));
+        workspace.path.push("/opt/rust/bin".to_owned());
     }
     let mut agent = Image::default();
-    agent
-        .binds
-        .push((program.to_owned(), PathBuf::from(codebutler_crds::names::pod::IMAGE_BINARY)));
-    BTreeMap::from([
-        (AGENT_IMAGE.to_owned(), agent),
-        (WORKSPACE_IMAGE.to_owned(), workspace),
-    ])
+    agent.binds.push((program.to_owned(), names::pod::IMAGE_BINARY.to_owned()));
+    BTreeMap::from([(AGENT_IMAGE.to_owned(), agent), (WORKSPACE_IMAGE.to_owned(), workspace)])
 }
 
 /// Where `rustc`, `cargo` and the standard library are, without rustup's proxies.

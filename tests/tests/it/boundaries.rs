@@ -19,7 +19,7 @@ async fn coder_pod() -> (Team, String, String) {
 
 /// Runs a shell line as one of a container's own commands: (exit code, output).
 async fn sh(team: &Team, pod: &str, container: &str, line: &str) -> (i32, String) {
-    let argv = ["bash", "-c", line].map(str::to_owned);
+    let argv = ["bash", "-c", line];
     let output = team.stack.kubelet.exec(TEAM, pod, container, &argv).await.unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
@@ -51,7 +51,7 @@ async fn a_command_finds_no_credential_and_no_way_out() {
     // Neither the API server, nor any other server of the testbed, nor the gateway's other port.
     let api = team.stack.cluster.url();
     for url in [
-        api.as_str(),
+        api,
         &team.stack.slack.api_url(),
         &team.stack.models.url(),
         &team.stack.github.url(),

@@ -243,3 +243,13 @@ async fn it_fails_on_demand() {
     let statuses: Vec<u16> = server.seen().iter().map(|s| s.status).collect();
     assert_eq!(statuses, [503, 0, 200]);
 }
+
+#[tokio::test]
+async fn pygithub_is_content() {
+    let host = Host::start().await;
+    let change = [("new.txt", Some("n\n"))];
+    host.remote.commit("codebutler/x", "ana", "Add", &change).await.unwrap();
+    let env =
+        [("GITHUB_API_URL", host.server.api_url()), ("GITHUB_TOKEN", host.server.token().into())];
+    crate::python::run("github_client.py", &["PyGithub==2.10.0"], &env).await;
+}

@@ -1,8 +1,24 @@
-//! The testbed's parts, each driven by the client that real users drive the real thing with.
+//! The testbed's parts, each driven by the client that real users drive the real thing with, and
+//! the whole product on top of them.
 
 // Helpers of tests are tests too.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod boundaries;
+mod controller;
+mod controllers;
+mod expectations;
+mod gateway;
 mod github;
+mod ingest;
+mod kubelet;
+mod kubelet_end;
+mod marks;
 mod models;
+mod python;
+mod sandbox;
+mod scenario;
+mod seeds;
 mod slack;
+mod support;
+mod world;

@@ -29,9 +29,8 @@ fn last_prompt(team: &Team, role: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_event_three_times_is_handled_once() {
-    let team = Setup::new(Script::of("pm", vec![Step::say("Hello."), Step::say("Again?")]))
-        .start()
-        .await;
+    let team =
+        Setup::new(Script::of("pm", vec![Step::say("Hello."), Step::say("Again?")])).start().await;
     let root = team.says("ana", None, "<@BOT> good morning");
     team.stack.slack.redeliver(&root, 2);
     team.message(&root, "Hello.").await;

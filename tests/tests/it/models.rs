@@ -162,3 +162,20 @@ async fn a_stream_adds_up_to_the_same_answer() {
     assert_eq!(serde_json::from_str::<Value>(&called).unwrap(), arguments);
     assert_eq!(cost, Some(0.25));
 }
+
+#[tokio::test]
+async fn the_official_openai_client_is_content() {
+    let limited = FaultKind::Status { status: 429, retry_after: Some(0) };
+    let client = Client::start(vec![
+        Step::tool("Read", json!({"path": "a.rs"})).costing(10, 2, "0.25").failing(limited, 1),
+        Step::say("It is empty.").expecting("fn main()").costing(20, 4, "0.5"),
+        Step::say("There is nothing more to say.").costing(30, 6, "1").failing(FaultKind::Cut, 1),
+    ])
+    .await;
+    let env = [
+        ("OPENAI_BASE_URL", client.server.url()),
+        ("OPENAI_API_KEY", client.server.api_key().to_owned()),
+    ];
+    crate::python::run("openai_client.py", &["openai==3.54.0"], &env).await;
+    assert_eq!(client.server.billed().total(), NanoUsd(1_750_000_000));
+}

@@ -173,10 +173,27 @@ impl Team {
                 return found;
             }
             if Instant::now() > deadline {
-                panic!("gave up waiting for {what}\n{}", self.logs());
+                panic!("gave up waiting for {what}\n{}\n{}", self.state().await, self.logs());
             }
             tokio::time::sleep(Duration::from_millis(40)).await;
         }
+    }
+
+    /// What there is to know about threads that are not done, for whoever reads a failure.
+    async fn state(&self) -> String {
+        let threads = self.stack.threads().list(&ListParams::default()).await.unwrap();
+        let busy = |t: &&Thread| {
+            let Some(status) = &t.status else { return true };
+            status.roles.keys().any(|role| status.wants(role))
+        };
+        let describe = |t: &Thread| {
+            let status = serde_json::to_string_pretty(&t.status).unwrap();
+            let messages = self.messages(t.spec.slack.ts.as_str());
+            let lines: Vec<String> =
+                messages.iter().map(|m| format!("{} {}: {}", m.ts, m.sender.name, m.shown)).collect();
+            format!("{}\n{}\n{status}", t.name_any(), lines.join("\n"))
+        };
+        threads.iter().filter(busy).map(describe).collect::<Vec<_>>().join("\n\n")
     }
 
     fn logs(&self) -> String {
@@ -197,8 +214,5 @@ impl Team {
 
 /// A step in which a role asks for a decision.
 pub fn asks(text: &str, decision: &str) -> Step {
-    Step::tool(
-        "SendMessage",
-        json!({"message": text, "waitForReply": true, "decision": decision}),
-    )
+    Step::tool("SendMessage", json!({"message": text, "waitForReply": true, "decision": decision}))
 }

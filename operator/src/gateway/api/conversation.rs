@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::session::note;
 use super::{Any, Json, Open, Query, Shared, needs_tool, unwritten};
 use crate::gateway::context::{ApiError, Caller};
-use crate::gateway::github::GitHub;
+use crate::gateway::github::{GitHub, Pull};
 use crate::gateway::identity;
 
 /// Longest wait for mail; agents ask again.
@@ -83,7 +83,7 @@ async fn open_head(gateway: &Shared, caller: &Caller) -> Result<Option<String>, 
     let found =
         async { GitHub::of(&gateway.context, &caller.repo).await?.find_pull(&branch).await };
     let pull = note(gateway, caller, found.await).await?;
-    Ok(pull.filter(|pull| pull.is_open()).map(|pull| pull.head().to_owned()))
+    Ok(pull.filter(Pull::is_open).map(|pull| pull.head().to_owned()))
 }
 
 /// Takes note of where the caller's run stands. A role may end its run in a closed Thread too.

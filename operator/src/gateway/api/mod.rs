@@ -27,7 +27,7 @@ use super::context::{ApiError, Caller, Context};
 use super::identity::{self, Identity};
 use super::metrics::Metrics;
 use super::slack::Slack;
-use super::threads::Threads;
+use super::threads::{Threads, WriteError};
 use super::{git, models};
 
 /// Largest request body but for Git's: a model call with a full context and pictures.
@@ -194,7 +194,16 @@ pub fn needs_tool(caller: &Caller, tools: &[&str]) -> Result<(), ApiError> {
 }
 
 /// What an agent is told when its Thread could not be written.
-pub fn unwritten(error: &super::threads::WriteError) -> ApiError {
+pub fn unwritten(error: &WriteError) -> ApiError {
     tracing::warn!(%error, "a Thread was not written");
-    ApiError::new(ErrorCode::Unavailable, "the Thread can't be written right now: try again")
+    match error {
+        WriteError::Missing(_) => {
+            ApiError::new(ErrorCode::ThreadClosed, "the Thread does not exist any more")
+        }
+        WriteError::Refused(why) => ApiError::new(ErrorCode::InvalidRequest, why.to_string()),
+        WriteError::Contended(_) | WriteError::Api(_) => ApiError::new(
+            ErrorCode::Unavailable,
+            "the Thread can't be written right now: try again",
+        ),
+    }
 }

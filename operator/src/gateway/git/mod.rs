@@ -94,7 +94,7 @@ async fn receive(
     caller: &Caller,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Response, GitError> {
+) -> Result<Answered, GitError> {
     // Git compresses fetch requests only. A push that hides its command list is not looked into.
     if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return Err(GitError::Encoding);
@@ -103,7 +103,7 @@ async fn receive(
     let (head, push, used) = read_commands(&mut stream).await?;
     if push.commands.is_empty() {
         // Git's probe before a large push: it changes nothing and needs no remote.
-        return Ok(result(Vec::new()));
+        return Ok(Answered { response: result(Vec::new()), outcome: "ok" });
     }
     let lacks_approval = approval::lacks_approved_plan(gateway, caller).await?;
     let branch = names::branch(&caller.thread.name_any());
@@ -118,8 +118,8 @@ async fn receive(
             refused = refused.len(),
             "refused a push"
         );
-        gateway.metrics.git_request(&caller.repo.name_any(), PUSH, "refused");
-        return Err(GitError::Refused(result(push::report(&push, &refused, &message))));
+        let response = result(push::report(&push, &refused, &message));
+        return Ok(Answered { response, outcome: "refused" });
     }
     let content = stream::once(async move { Ok(head) }).chain(stream);
     let content = Some(reqwest::Body::wrap_stream(content));
@@ -166,7 +166,7 @@ impl Forward {
         gateway: &Shared,
         caller: &Caller,
         headers: &HeaderMap,
-    ) -> Result<Response, GitError> {
+    ) -> Result<Answered, GitError> {
         let git = &caller.repo.spec.git;
         let namespace = caller.repo.namespace().unwrap_or_default();
         let outcome = async {
@@ -233,7 +233,7 @@ struct Answer {
 
 impl Answer {
     /// Passes a good answer on, as it comes; turns anything else into a sentence.
-    fn answer(self, secret: &str) -> Result<Response, GitError> {
+    fn answer(self, secret: &str) -> Result<Answered, GitError> {
         let status = self.response.status();
         if let Some(why) = complaint(status, &self.host, secret) {
             return Err(why);
@@ -245,7 +245,7 @@ impl Answer {
             }
         }
         *response.body_mut() = Body::from_stream(self.response.bytes_stream());
-        Ok(response)
+        Ok(Answered { response, outcome: "ok" })
     }
 }
 
@@ -263,6 +263,12 @@ fn complaint(status: StatusCode, host: &str, secret: &str) -> Option<GitError> {
         status => return Some(GitError::Status(host.to_owned(), status)),
     };
     Some(GitError::Remote(why))
+}
+
+/// What Git is answered, and how that is counted.
+struct Answered {
+    response: Response,
+    outcome: &'static str,
 }
 
 /// Why a Git request went no further.
@@ -284,24 +290,20 @@ enum GitError {
     Encoding,
     #[error("the push ended in the middle of its command list")]
     Cut,
-    /// Not an error to HTTP: the answer in Git's own form.
-    #[error("refused")]
-    Refused(Response),
 }
 
 fn finish(
     gateway: &Shared,
     caller: &Caller,
     service: &'static str,
-    outcome: Result<Response, GitError>,
+    outcome: Result<Answered, GitError>,
 ) -> Response {
     let repo = caller.repo.name_any();
     let error = match outcome {
-        Ok(response) => {
-            gateway.metrics.git_request(&repo, service, "ok");
-            return response;
+        Ok(answer) => {
+            gateway.metrics.git_request(&repo, service, answer.outcome);
+            return answer.response;
         }
-        Err(GitError::Refused(response)) => return response,
         Err(error) => error,
     };
     let (status, outcome) = match &error {

@@ -17,7 +17,7 @@ use crate::gateway::context::Context;
 use crate::gateway::remote::Remote;
 
 /// How long one request may take.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// Reads are repeated this often; writes never, for their outcome is unknown.
 const READS: u32 = 3;
 const MAX_ANSWER: usize = 8 * 1024 * 1024;
@@ -151,7 +151,7 @@ pub fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, GitHubError> {
 mod tests {
     use super::*;
 
-    async fn client() -> Client {
+    fn client() -> Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         Client {
             octocrab: Octocrab::builder().build().unwrap(),
@@ -173,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_status_says_who_has_to_correct_what() {
-        let client = client().await;
+        let client = client();
         let says = |status, headers: &[_]| client.complain(&answer(status, headers)).to_string();
         assert!(says(401, &[]).contains("Secret `git`"), "{}", says(401, &[]));
         assert!(says(404, &[]).contains("spec.git.url"), "{}", says(404, &[]));

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use super::{Pod, Refused};
 
 /// How long a review counts. A pod's end is noticed earlier, from the Thread.
-const REMEMBER: Duration = Duration::from_secs(60);
+const REMEMBER: Duration = Duration::from_mins(1);
 /// Most reviews remembered; more tokens than any gateway's pods hold at a time.
 const MOST: usize = 20_000;
 /// Reviews under way at once, so that strangers can't flood the API server.

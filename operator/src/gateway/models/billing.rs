@@ -36,7 +36,11 @@ struct Reported<'a> {
 
 /// Reads an answer; nothing if it is no JSON object of a completion's form.
 pub fn read(body: &[u8]) -> Option<Bill> {
-    let answer: Answer<'_> = serde_json::from_slice(body).ok()?;
+    // To serde, an array would be a struct too.
+    let answer: Answer<'_> = match body.trim_ascii_start().first() {
+        Some(b'{') => serde_json::from_slice(body).ok()?,
+        _ => return None,
+    };
     let completed = answer.choices.is_some_and(|choices| choices.get().starts_with('['));
     let reported = answer.usage.as_ref();
     let cost = reported.and_then(|usage| usage.cost).and_then(|cost| {

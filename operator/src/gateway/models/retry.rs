@@ -11,7 +11,7 @@ pub const ATTEMPTS: u32 = 4;
 /// caller is told when to come back.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// Longest wait that is passed on to the caller.
-const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+const LONGEST_ASKED: Duration = Duration::from_hours(1);
 
 /// What an answer is, by its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(ms(3, None, 1.0), Some(2000));
         assert_eq!(ms(ATTEMPTS, None, 1.0), None);
         assert_eq!(ms(1, Some(Duration::from_secs(3)), 1.0), Some(3125));
-        assert_eq!(ms(1, Some(Duration::from_secs(60)), 1.0), None);
+        assert_eq!(ms(1, Some(Duration::from_mins(1)), 1.0), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::gateway::context::{Caller, Context, SecretError};
 use crate::gateway::remote::authority;
 
 /// How long a provider may take for one answer.
-const TIMEOUT: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_mins(10);
 /// Longest answer.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
 

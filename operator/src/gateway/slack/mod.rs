@@ -1,29 +1,91 @@
 //! Slack: the only part that talks to it. Messages and clicks come in over Socket Mode, become
 //! marks on Threads and are acknowledged; roles read and post through the Web API.
+//!
+//! Pure: [`address`], [`decision`], [`event`], [`route`], [`mrkdwn`], [`split`], [`blocks`],
+//! [`explain`], [`usage`]. Acting: everything else.
 
+mod account;
+mod address;
+mod blocks;
+mod catchup;
+mod connections;
+mod decision;
+mod effects;
+mod event;
+mod explain;
+mod history;
+mod inbox;
+mod ingest;
 pub mod metrics;
+mod mrkdwn;
+mod post;
+mod reach;
+mod route;
+mod socket;
+mod split;
 pub mod usage;
+mod web;
 
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use codebutler_crds::SlackTs;
 use codebutler_crds::wire::{ErrorCode, Inbox, PostMessage, Posted};
+use codebutler_crds::{Repo, SlackTs, Thread};
+use kube::ResourceExt as _;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use url::Url;
 
+use self::account::{AccessError, Account, Accounts};
+use self::event::Metadata;
 pub use self::metrics::Metrics;
+use self::post::Sent;
+use self::reach::Reach;
+use self::web::Web;
 use super::context::{ApiError, Caller, Context, ThreadKey};
 use super::threads::Threads;
+use super::threads::keyed::Keyed;
+
+/// `event_type` of the metadata of our own messages.
+const EVENT_TYPE: &str = "codebutler";
 
 /// Slack in and out. Cheap to clone.
 #[derive(Clone)]
-pub struct Slack {}
+pub struct Slack {
+    inner: Arc<Inner>,
+}
+
+/// What the parts share.
+struct Inner {
+    context: Context,
+    threads: Threads,
+    web: Web,
+    metrics: Metrics,
+    accounts: Accounts,
+    reach: Reach,
+    /// What is in Slack already, by key.
+    sent: Sent,
+    /// One post at a time per thread, so that a key is looked for and posted in one go.
+    posting: Keyed<ThreadKey>,
+    /// One message at a time per channel, in order of arrival.
+    sending: Keyed<String>,
+    /// Messages that got their reaction from this process.
+    seen: Recent<(String, SlackTs)>,
+    /// Clicks that this process took in: a redelivery is told nothing.
+    clicks: Recent<(ThreadKey, decision::Clicked)>,
+    /// Channels of no Repo that were logged.
+    strangers: Recent<String>,
+    /// What follows an acknowledgement, in the background.
+    background: TaskTracker,
+}
 
 /// Why Slack can't be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// No TLS client could be built.
-    #[error("no TLS client for Slack")]
+    #[error("no TLS client for Slack: the system's certificate authorities can't be read")]
     Tls(#[source] std::io::Error),
 }
 
@@ -33,20 +95,40 @@ impl Slack {
     /// # Errors
     /// When no HTTP client can be built.
     pub fn new(
-        _context: Context,
-        _threads: Threads,
-        _api_url: &Url,
-        _metrics: Metrics,
+        context: Context,
+        threads: Threads,
+        api_url: &Url,
+        metrics: Metrics,
     ) -> Result<Self, SetupError> {
-        Ok(Self {})
+        let web = Web::new(api_url, metrics.clone()).map_err(SetupError::Tls)?;
+        let reach = Reach::new(context.client.clone());
+        let inner = Inner {
+            context,
+            threads,
+            web,
+            metrics,
+            accounts: Accounts::default(),
+            reach,
+            sent: Sent::default(),
+            posting: Keyed::default(),
+            sending: Keyed::default(),
+            seen: Recent::default(),
+            clicks: Recent::default(),
+            strangers: Recent::default(),
+            background: TaskTracker::new(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Holds the sockets of all Repos and catches up, until told to stop.
     ///
     /// # Errors
-    /// When a part of it ended that never should.
+    /// When a watch cache ended that never should.
     pub async fn run(&self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        shutdown.cancelled().await;
+        connections::run(Arc::clone(&self.inner), shutdown).await?;
+        self.inner.background.close();
+        // Reactions and the like are worth a moment, not a hung shutdown.
+        let _ = tokio::time::timeout(Duration::from_secs(5), self.inner.background.wait()).await;
         Ok(())
     }
 
@@ -57,24 +139,24 @@ impl Slack {
     /// A sentence for the role.
     pub async fn post(
         &self,
-        _caller: &Caller,
-        _message: &PostMessage,
-        _closing_head: Option<String>,
+        caller: &Caller,
+        message: &PostMessage,
+        closing_head: Option<String>,
     ) -> Result<Posted, ApiError> {
-        Err(ApiError::new(ErrorCode::Unavailable, "not connected"))
+        post::of_role(&self.inner, caller, message, closing_head).await
     }
 
-    /// What waits for a role, after at most `wait`.
+    /// What waits for a role, after at most `wait`. Slack is read only if something does.
     ///
     /// # Errors
     /// A sentence for the role.
     pub async fn inbox(
         &self,
-        _caller: &Caller,
-        _after: Option<&SlackTs>,
-        _wait: Duration,
+        caller: &Caller,
+        after: Option<&SlackTs>,
+        wait: Duration,
     ) -> Result<Inbox, ApiError> {
-        Err(ApiError::new(ErrorCode::Unavailable, "not connected"))
+        inbox::wait(&self.inner, caller, after, wait).await
     }
 
     /// Posts a line of CodeButler itself; the same key posts once.
@@ -83,10 +165,104 @@ impl Slack {
     /// A sentence for the log.
     pub async fn notice(
         &self,
-        _thread: &ThreadKey,
-        _key: &str,
-        _text: &str,
+        thread: &ThreadKey,
+        key: &str,
+        text: &str,
     ) -> Result<SlackTs, ApiError> {
-        Err(ApiError::new(ErrorCode::Unavailable, "not connected"))
+        post::notice(&self.inner, thread, key, text).await
+    }
+}
+
+impl Inner {
+    /// The newest known state of a Thread.
+    fn thread(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
+        self.threads.freshest(key, self.context.thread(key))
+    }
+
+    async fn account(&self, repo: &Repo) -> Result<Arc<Account>, AccessError> {
+        let account = self.accounts.of(&self.context, &self.web, repo).await;
+        if let Err(error) = &account {
+            self.reach.tell(repo, Err(explain::condition(error, repo))).await;
+        }
+        account
+    }
+
+    /// What a failed call means for the Repo, and for who wanted it.
+    async fn failed(&self, error: impl Into<AccessError>, repo: &Repo) -> ApiError {
+        let error = error.into();
+        if let AccessError::Call(call) = &error
+            && let Some(code) = call.code()
+        {
+            if matches!(code, "invalid_auth" | "token_revoked" | "account_inactive") {
+                self.accounts.forget(repo);
+            }
+            if reach::concerns_repo(code) {
+                self.reach.tell(repo, Err(explain::condition(&error, repo))).await;
+            }
+        }
+        explain::api(&error, repo)
+    }
+
+    /// Thread and Repo of a conversation.
+    fn conversation(&self, key: &ThreadKey) -> Result<(Arc<Thread>, Arc<Repo>), ApiError> {
+        let gone = |what: &str| ApiError::new(ErrorCode::Unavailable, format!("no such {what}"));
+        let thread = self.thread(key).ok_or_else(|| gone("Thread"))?;
+        let repo = self.context.repo(&key.namespace, &thread.spec.repo);
+        Ok((thread, repo.ok_or_else(|| gone("Repo"))?))
+    }
+
+    /// Short names of a Repo's roles, in its order.
+    fn role_names(&self, repo: &Repo) -> Vec<String> {
+        self.context.roles_of(repo).iter().map(|role| role.spec.role.clone()).collect()
+    }
+
+    /// A Repo as the router sees it.
+    fn channel(&self, repo: &Repo, account: &Account) -> route::Channel {
+        route::Channel {
+            namespace: repo.namespace().unwrap_or_default(),
+            repo: repo.name_any(),
+            id: repo.spec.slack.channel.clone(),
+            roles: self.role_names(repo),
+            bot_user: account.user.clone(),
+        }
+    }
+}
+
+/// The metadata of one of our own messages.
+fn own_metadata(metadata: Option<&Metadata>) -> Option<&serde_json::Value> {
+    metadata.filter(|m| m.event_type == EVENT_TYPE).map(|m| &m.event_payload)
+}
+
+/// A bounded memory of things seen: two generations, the older one dropped when the newer is full.
+struct Recent<T> {
+    generations: Mutex<[HashSet<T>; 2]>,
+}
+
+impl<T> Default for Recent<T> {
+    fn default() -> Self {
+        Self { generations: Mutex::new([HashSet::new(), HashSet::new()]) }
+    }
+}
+
+impl<T: Eq + Hash> Recent<T> {
+    const SIZE: usize = 4096;
+
+    /// Remembers it; answers whether it is new.
+    fn first_time(&self, item: T) -> bool {
+        let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        if generations.iter().any(|g| g.contains(&item)) {
+            return false;
+        }
+        if generations[0].len() >= Self::SIZE {
+            generations.swap(0, 1);
+            generations[0].clear();
+        }
+        generations[0].insert(item)
+    }
+
+    /// Whether it was remembered.
+    fn contains(&self, item: &T) -> bool {
+        let generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        generations.iter().any(|generation| generation.contains(item))
     }
 }

@@ -1,13 +1,16 @@
 //! What a thread has cost, by role.
 
+use std::fmt::Write as _;
+
 use codebutler_crds::ThreadStatus;
+use codebutler_crds::thread::Usage;
 
 /// A table in a code block: the same in Slack and in a pull request. Roles that did nothing are
 /// left out; the last line is the total.
 #[must_use]
 pub fn table(status: &ThreadStatus) -> String {
     let mut rows = vec![["role", "calls", "tokens in", "tokens out", "USD"].map(str::to_owned)];
-    let mut sum = codebutler_crds::thread::Usage::default();
+    let mut sum = Usage::default();
     for (role, entry) in status.roles.iter().filter(|(_, entry)| entry.usage.calls > 0) {
         let usage = entry.usage;
         rows.push(row(role, usage));
@@ -23,9 +26,9 @@ pub fn table(status: &ThreadStatus) -> String {
     let mut text = String::from("```\n");
     for row in &rows {
         let [role, numbers @ ..] = row;
-        text.push_str(&format!("{role:<0$}", widths[0]));
+        let _ = write!(text, "{role:<0$}", widths[0]);
         for (number, width) in numbers.iter().zip(&widths[1..]) {
-            text.push_str(&format!("  {number:>width$}"));
+            let _ = write!(text, "  {number:>width$}");
         }
         text.push('\n');
     }
@@ -33,7 +36,7 @@ pub fn table(status: &ThreadStatus) -> String {
     text
 }
 
-fn row(name: &str, usage: codebutler_crds::thread::Usage) -> [String; 5] {
+fn row(name: &str, usage: Usage) -> [String; 5] {
     [
         name.to_owned(),
         usage.calls.to_string(),
@@ -47,7 +50,6 @@ fn row(name: &str, usage: codebutler_crds::thread::Usage) -> [String; 5] {
 mod tests {
     use super::*;
     use codebutler_crds::NanoUsd;
-    use codebutler_crds::thread::Usage;
 
     #[test]
     fn every_role_that_worked_and_the_sum() {
@@ -59,6 +61,12 @@ mod tests {
             status.roles.entry(role.to_owned()).or_default().usage = usage;
         }
         insta::assert_snapshot!(table(&status), @r"
+        ```
+        role   calls  tokens in  tokens out          USD
+        coder      4      12000          40  2.000000001
+        pm         4      12000          40      0.00125
+        total      8      24000          80  2.001250001
+        ```
         ");
     }
 }

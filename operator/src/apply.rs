@@ -1,0 +1,292 @@
+//! The only place that writes to Kubernetes. Nothing is decided here; what is checked here is that
+//! an object of the right name is really ours, and that what was decided on is still true.
+
+use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::Resource;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Api, Client, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::controller::health::Notice;
+
+/// What can be written: namespaced, of a kind known when this was built.
+pub trait Object:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+{
+}
+
+impl<K> Object for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Serialize
+{
+}
+
+/// Why something was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// What was decided on has changed meanwhile. Look again.
+    #[error("{kind} `{name}` has changed meanwhile")]
+    Stale {
+        /// Kind of the object.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+    /// The API server understood and said no: a quota, an admission rule, a missing right; or the
+    /// name belongs to somebody else's object.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The API server could not be asked.
+    #[error("{verb} {kind} `{name}`")]
+    Api {
+        /// What was tried.
+        verb: &'static str,
+        /// Kind of the object.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: kube::Error,
+    },
+}
+
+/// A no that a person should hear about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+pub enum Refusal {
+    /// The name belongs to an object that is not ours, which is never adopted.
+    #[error(
+        "there already is a {kind} `{name}` that does not belong to this object: delete or rename it"
+    )]
+    NameTaken {
+        /// Kind of the object.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+    /// The API server's own words.
+    #[error("{kind} `{name}` was refused: {message}")]
+    Rejected {
+        /// Kind of the object.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// The API server's own words.
+        message: String,
+    },
+}
+
+/// Writes. Cheap to clone.
+#[derive(Clone)]
+pub struct Apply {
+    client: Client,
+    recorder: Recorder,
+    manager: &'static str,
+}
+
+impl Apply {
+    /// A writer with the name that its writes carry.
+    pub fn new(client: Client, manager: &'static str) -> Self {
+        let reporter = Reporter { controller: manager.to_owned(), instance: None };
+        Self { recorder: Recorder::new(client.clone(), reporter), client, manager }
+    }
+
+    /// Creates an object, or finds that an earlier attempt for this `owner` (a UID) has.
+    ///
+    /// # Errors
+    /// [`ApplyError::Refused`] also when the name is taken by somebody else's object.
+    pub async fn create<K: Object>(&self, object: &K, owner: &str) -> Result<Made<K>, ApplyError> {
+        let (api, name) = (self.api::<K>(object), object.name_any());
+        let params = PostParams { field_manager: Some(self.manager.to_owned()), ..<_>::default() };
+        match api.create(&params, object).await {
+            Ok(created) => Ok(Made::New(created)),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                match api.get_opt(&name).await.map_err(failed::<K>("get", &name))? {
+                    Some(found) if owned_by(&found, owner) => Ok(Made::Found(found)),
+                    Some(found) if found.meta().deletion_timestamp.is_none() => {
+                        Err(taken::<K>(&name))
+                    }
+                    _ => Err(stale::<K>(&name)),
+                }
+            }
+            Err(error) => Err(refused::<K>("create", &name, error)),
+        }
+    }
+
+    /// Makes an object be as given (server-side apply), unless one of that name exists that is not
+    /// `ours`.
+    ///
+    /// # Errors
+    /// [`ApplyError::Refused`] also when the name is taken by somebody else's object.
+    pub async fn ensure<K: Object>(
+        &self,
+        object: &K,
+        ours: impl Fn(&K) -> bool,
+    ) -> Result<(), ApplyError> {
+        let (api, name) = (self.api::<K>(object), object.name_any());
+        let found = api.get_opt(&name).await.map_err(failed::<K>("get", &name))?;
+        if found.is_some_and(|found| !ours(&found)) {
+            return Err(taken::<K>(&name));
+        }
+        let params = PatchParams::apply(self.manager).force();
+        let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
+        applied.map(drop).map_err(|error| refused::<K>("apply", &name, error))
+    }
+
+    /// Deletes exactly this object, not a later one of the same name. Gone already is fine.
+    ///
+    /// # Errors
+    /// When the API server can't be asked or says no.
+    pub async fn delete<K: Object>(&self, object: &K) -> Result<(), ApplyError> {
+        let (api, name) = (self.api::<K>(object), object.name_any());
+        let uid = object.uid();
+        let preconditions = Some(Preconditions { uid, resource_version: None });
+        let params = DeleteParams { preconditions, ..DeleteParams::default() };
+        match api.delete(&name, &params).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                Ok(())
+            }
+            Err(error) => Err(refused::<K>("delete", &name, error)),
+        }
+    }
+
+    /// Whether the API server itself, not a cache, still has an object with this UID.
+    ///
+    /// # Errors
+    /// When the API server can't be asked.
+    pub async fn exists<K: Object>(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<bool, ApplyError> {
+        let api = Api::<K>::namespaced(self.client.clone(), namespace);
+        let found = api.get_opt(name).await.map_err(failed::<K>("get", name))?;
+        Ok(found.is_some_and(|found| found.meta().uid.as_deref() == Some(uid)))
+    }
+
+    /// Merges `status` into an object's status, provided that the object is still as it was seen.
+    ///
+    /// # Errors
+    /// [`ApplyError::Stale`] when it has changed meanwhile or is gone.
+    pub async fn status<K: Object>(
+        &self,
+        seen: &K,
+        status: &serde_json::Value,
+    ) -> Result<(), ApplyError> {
+        let (api, name) = (self.api::<K>(seen), seen.name_any());
+        let patch = serde_json::json!({
+            "metadata": {"resourceVersion": seen.resource_version()},
+            "status": status,
+        });
+        let params =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        match api.patch_status(&name, &params, &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                Err(stale::<K>(&name))
+            }
+            Err(error) => Err(refused::<K>("patch the status of", &name, error)),
+        }
+    }
+
+    /// Tells of something that happened. An event that can't be written is logged, not retried.
+    pub async fn tell(
+        &self,
+        about: &ObjectReference,
+        related: Option<&ObjectReference>,
+        notice: &Notice,
+    ) {
+        let event = Event {
+            type_: if notice.warning { EventType::Warning } else { EventType::Normal },
+            reason: notice.reason.to_owned(),
+            note: Some(shortened(&notice.note, 1000)),
+            action: action(notice),
+            secondary: related.cloned(),
+        };
+        if let Err(error) = self.recorder.publish(&event, about).await {
+            tracing::debug!(%error, reason = notice.reason, "an event was not written");
+        }
+    }
+
+    fn api<K: Object>(&self, object: &K) -> Api<K> {
+        Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
+    }
+}
+
+/// What [`Apply::create`] led to.
+#[derive(Debug)]
+pub enum Made<K> {
+    /// It was created now.
+    New(K),
+    /// An earlier attempt had created it.
+    Found(K),
+}
+
+/// Whether `owner` (a UID) is the controlling owner of an object.
+pub fn owned_by<K: Resource>(object: &K, owner: &str) -> bool {
+    let owners = object.meta().owner_references.iter().flatten();
+    owners.filter(|o| o.controller == Some(true)).any(|o| o.uid == owner)
+}
+
+/// The recorder folds events that differ only in their note, and keeps the first note: so the note
+/// is part of the action.
+fn action(notice: &Notice) -> String {
+    let mut hasher = DefaultHasher::new();
+    notice.note.hash(&mut hasher);
+    format!("{}-{:016x}", notice.reason, hasher.finish())
+}
+
+/// At most `max` bytes of `text`, cut at a character.
+pub fn shortened(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let end = (0..=max.saturating_sub(3)).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+fn kind<K: Resource<DynamicType = ()>>() -> String {
+    K::kind(&()).into_owned()
+}
+
+fn stale<K: Object>(name: &str) -> ApplyError {
+    ApplyError::Stale { kind: kind::<K>(), name: name.to_owned() }
+}
+
+fn taken<K: Object>(name: &str) -> ApplyError {
+    ApplyError::Refused(Refusal::NameTaken { kind: kind::<K>(), name: name.to_owned() })
+}
+
+fn failed<K: Object>(verb: &'static str, name: &str) -> impl FnOnce(kube::Error) -> ApplyError {
+    let name = name.to_owned();
+    move |source| ApplyError::Api { verb, kind: kind::<K>(), name, source }
+}
+
+/// Tells an answer of the API server that a person has to hear from one that passes by itself.
+fn refused<K: Object>(verb: &'static str, name: &str, error: kube::Error) -> ApplyError {
+    match error {
+        kube::Error::Api(status) if matches!(status.code, 400 | 403 | 422) => {
+            ApplyError::Refused(Refusal::Rejected {
+                kind: kind::<K>(),
+                name: name.to_owned(),
+                message: shortened(&status.message, 500),
+            })
+        }
+        error => failed::<K>(verb, name)(error),
+    }
+}

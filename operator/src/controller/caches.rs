@@ -1,0 +1,212 @@
+//! The watches: which kinds, how much of them, and who looks again when one of them changes.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::{AgentRole, Repo, Thread, names};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::runtime::reflector::Store;
+use kube::runtime::watcher::{Config, Event};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::index::{Index, Key};
+use super::informer::{self, Named, Touch};
+use super::queues::{Queues, Receivers};
+use crate::args::ControllerArgs;
+
+/// Views on everything that is watched.
+pub struct Caches {
+    /// Repos.
+    pub repos: Store<Repo>,
+    /// AgentRoles.
+    pub roles: Store<AgentRole>,
+    /// Threads.
+    pub threads: Store<Thread>,
+    /// Threads by Repo: whether they are open.
+    pub by_repo: Arc<Index<Thread, bool>>,
+    /// Pods by Thread.
+    pub pods: Arc<Index<Pod, Pod>>,
+    /// Claims by Thread.
+    pub volumes: Arc<Index<PersistentVolumeClaim, PersistentVolumeClaim>>,
+    /// The Repos' accounts.
+    pub accounts: Store<ServiceAccount>,
+    /// The Repos' network policies.
+    pub policies: Store<NetworkPolicy>,
+    /// The gateway's certificate authority and its copies.
+    pub authorities: Store<ConfigMap>,
+    /// The gateway's Service.
+    pub services: Store<Service>,
+}
+
+/// Running watches.
+pub struct Watches {
+    tasks: JoinSet<()>,
+    synced: Vec<oneshot::Receiver<()>>,
+}
+
+impl Watches {
+    /// Waits until every cache has been filled once.
+    pub async fn synced(&mut self) {
+        for synced in self.synced.drain(..) {
+            // The other end lives as long as its task.
+            let _ = synced.await;
+        }
+    }
+
+    fn watch<K>(&mut self, api: Api<K>, config: Config, on: impl FnMut(&Event<K>) + Send + 'static)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        self.synced.push(receiver);
+        self.tasks.spawn(informer::run(api, config, sender, on));
+    }
+}
+
+/// Starts all watches. They end when the result is dropped.
+pub fn start(client: &Client, args: &ControllerArgs) -> (Caches, Watches, Receivers) {
+    let (repos, roles, threads) = (Named::new(), Named::new(), Named::new());
+    let (accounts, policies) = (Named::new(), Named::new());
+    let (authorities, services) = (Named::new(), Named::new());
+    let caches = Caches {
+        repos: repos.reader(),
+        roles: roles.reader(),
+        threads: threads.reader(),
+        by_repo: Arc::new(Index::new(repo_of)),
+        pods: Arc::new(Index::new(by_thread)),
+        volumes: Arc::new(Index::new(by_thread)),
+        accounts: accounts.reader(),
+        policies: policies.reader(),
+        authorities: authorities.reader(),
+        services: services.reader(),
+    };
+    let (queues, receivers) =
+        Queues::new(caches.repos.clone(), caches.by_repo.clone(), &args.namespace);
+    let mut watches = Watches { tasks: JoinSet::new(), synced: Vec::new() };
+
+    watches.watch(Api::all(client.clone()), all(), on_repo(repos, queues.clone()));
+    watches.watch(Api::all(client.clone()), all(), on_role(roles, queues.clone()));
+    let by_repo = caches.by_repo.clone();
+    watches.watch(Api::all(client.clone()), all(), on_thread(threads, by_repo, queues.clone()));
+    let of_threads = all().labels(names::LABEL_THREAD);
+    let pods = on_child(caches.pods.clone(), queues.clone());
+    watches.watch(Api::all(client.clone()), of_threads.clone(), pods);
+    let volumes = on_child(caches.volumes.clone(), queues.clone());
+    watches.watch(Api::all(client.clone()), of_threads, volumes);
+    let of_repos = all().labels(names::LABEL_REPO);
+    let accounts = on_repo_child(accounts, queues.clone());
+    watches.watch(Api::all(client.clone()), of_repos.clone(), accounts);
+    let policies = on_repo_child(policies, queues.clone());
+    watches.watch(Api::all(client.clone()), of_repos, policies);
+    // By name, so that a right on this one name is enough.
+    let authority = all().fields(&format!("metadata.name={}", names::CA_CONFIG_MAP));
+    watches.watch(Api::all(client.clone()), authority, on_shared(authorities, queues.clone()));
+    let service = all().fields(&format!("metadata.name={}", args.gateway_service));
+    let api = Api::namespaced(client.clone(), &args.namespace);
+    watches.watch(api, service, on_shared(services, queues));
+    (caches, watches, receivers)
+}
+
+fn all() -> Config {
+    Config::default()
+}
+
+fn is_open(thread: &Thread) -> bool {
+    thread.spec.state == ThreadState::Active
+}
+
+fn repo_of(thread: &Thread) -> Option<(Key, bool)> {
+    Some((Key::new(thread.namespace()?, &thread.spec.repo), is_open(thread)))
+}
+
+/// By the Thread that owns it. Labels only narrow the watch: anybody may edit them.
+fn by_thread<K: Resource + Clone>(child: &K) -> Option<(Key, K)> {
+    let mut owners = child.meta().owner_references.iter().flatten();
+    let thread = Thread::kind(&());
+    let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == thread)?;
+    Some((Key::new(child.meta().namespace.clone()?, &owner.name), child.clone()))
+}
+
+/// What tells a change of an object that its dependents care for from one of its status.
+fn identity<K: Resource>(object: &K) -> (Option<String>, Option<i64>, bool) {
+    let meta = object.meta();
+    (meta.uid.clone(), meta.generation, meta.deletion_timestamp.is_some())
+}
+
+fn on_repo(mut repos: Named<Repo>, queues: Queues) -> impl FnMut(&Event<Repo>) {
+    move |event| {
+        for (repo, before, touch) in repos.apply(event) {
+            let key = Key::of(&*repo);
+            queues.repo(&key);
+            if touch == Touch::Gone || before.is_none() {
+                // Its namespace's Repos own some things together.
+                queues.repos_in(&key.namespace);
+            }
+            if touch == Touch::Gone || before.is_none_or(|b| identity(&*b) != identity(&*repo)) {
+                queues.threads_of(&key);
+            }
+        }
+    }
+}
+
+fn on_role(mut roles: Named<AgentRole>, queues: Queues) -> impl FnMut(&Event<AgentRole>) {
+    move |event| {
+        for (role, before, touch) in roles.apply(event) {
+            queues.role(&Key::of(&*role));
+            if touch == Touch::Gone || before.is_none_or(|b| identity(&*b) != identity(&*role)) {
+                queues.users_of_role(&role);
+            }
+        }
+    }
+}
+
+fn on_thread(
+    mut threads: Named<Thread>,
+    by_repo: Arc<Index<Thread, bool>>,
+    queues: Queues,
+) -> impl FnMut(&Event<Thread>) {
+    move |event| {
+        by_repo.apply(event);
+        for (thread, before, touch) in threads.apply(event) {
+            queues.thread(&Key::of(&*thread));
+            let open = |thread: &Thread| is_open(thread);
+            if touch == Touch::Gone || before.map(|b| open(&b)) != Some(open(&thread)) {
+                let namespace = thread.namespace().unwrap_or_default();
+                queues.repo(&Key::new(namespace, &thread.spec.repo));
+            }
+        }
+    }
+}
+
+fn on_child<K: Resource>(index: Arc<Index<K, K>>, queues: Queues) -> impl FnMut(&Event<K>) {
+    move |event| index.apply(event).iter().for_each(|thread| queues.thread(thread))
+}
+
+fn on_repo_child<K>(mut cache: Named<K>, queues: Queues) -> impl FnMut(&Event<K>)
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    move |event| {
+        for (child, ..) in cache.apply(event) {
+            if let Some(repo) = child.labels().get(names::LABEL_REPO) {
+                queues.repo_and_threads(&Key::new(child.namespace().unwrap_or_default(), repo));
+            }
+        }
+    }
+}
+
+fn on_shared<K>(mut cache: Named<K>, queues: Queues) -> impl FnMut(&Event<K>)
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    move |event| {
+        for (shared, ..) in cache.apply(event) {
+            queues.repos_in(&shared.namespace().unwrap_or_default());
+        }
+    }
+}

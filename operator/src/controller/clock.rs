@@ -1,0 +1,21 @@
+//! The time, given rather than taken, so that decisions can be tested with values.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+/// Tells the time. Cheap to clone.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Clock {
+    /// The machine's clock.
+    pub fn system() -> Self {
+        Self(Arc::new(Timestamp::now))
+    }
+
+    /// Now, in whole seconds: what Kubernetes' timestamps can hold.
+    pub fn now(&self) -> Timestamp {
+        (self.0)()
+    }
+}

@@ -1,0 +1,80 @@
+//! What the controllers share: caches, the writer, the clock.
+
+use std::sync::Arc;
+
+use codebutler_crds::{AgentRole, Repo, Thread};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::ResourceExt as _;
+use kube::runtime::reflector::{ObjectRef, Store};
+
+use super::clock::Clock;
+use super::gateway::Gateway;
+use super::index::{Index, Key};
+use super::metrics::Metrics;
+use crate::apply::Apply;
+use crate::args::ControllerArgs;
+
+/// Everything a reconciler needs.
+pub struct Context {
+    /// Images and names.
+    pub args: ControllerArgs,
+    /// The time.
+    pub clock: Clock,
+    /// The only way to write.
+    pub apply: Apply,
+    /// The controller's metrics.
+    pub metrics: Metrics,
+    /// All Repos.
+    pub repos: Store<Repo>,
+    /// All AgentRoles.
+    pub roles: Store<AgentRole>,
+    /// Which Threads a Repo has, and whether they are open.
+    pub threads: Arc<Index<Thread, bool>>,
+    /// Agent pods by Thread.
+    pub pods: Arc<Index<Pod, Pod>>,
+    /// Volume claims by Thread.
+    pub volumes: Arc<Index<PersistentVolumeClaim, PersistentVolumeClaim>>,
+    /// The Repos' accounts.
+    pub accounts: Store<ServiceAccount>,
+    /// The Repos' network policies.
+    pub policies: Store<NetworkPolicy>,
+    /// The gateway's certificate authority and its copies.
+    pub authorities: Store<ConfigMap>,
+    /// The gateway's Service.
+    pub services: Store<Service>,
+}
+
+impl Context {
+    /// A Repo.
+    pub fn repo(&self, namespace: &str, name: &str) -> Option<Arc<Repo>> {
+        self.repos.get(&ObjectRef::new(name).within(namespace))
+    }
+
+    /// An AgentRole by the name that a Repo uses: its own namespace's, else the operator's.
+    pub fn role(&self, namespace: &str, name: &str) -> Option<Arc<AgentRole>> {
+        let find = |namespace: &str| self.roles.get(&ObjectRef::new(name).within(namespace));
+        find(namespace).or_else(|| find(&self.args.namespace))
+    }
+
+    /// The AgentRoles that exist of those that a Repo names, in its order.
+    pub fn roles_of(&self, repo: &Repo) -> Vec<Arc<AgentRole>> {
+        let namespace = repo.namespace().unwrap_or_default();
+        repo.spec.roles.iter().filter_map(|name| self.role(&namespace, name)).collect()
+    }
+
+    /// Where the gateway is.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with its Service.
+    pub fn gateway(&self) -> Result<Gateway, String> {
+        let key = ObjectRef::new(&self.args.gateway_service).within(&self.args.namespace);
+        Gateway::read(self.services.get(&key).as_deref(), &self.args)
+    }
+
+    /// How many of a Repo's Threads are open.
+    pub fn open_threads(&self, repo: &Key) -> u32 {
+        let open = self.threads.of(repo).iter().filter(|open| ***open).count();
+        u32::try_from(open).unwrap_or(u32::MAX)
+    }
+}

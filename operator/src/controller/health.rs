@@ -1,0 +1,172 @@
+//! One verdict on an object, written as the conditions that kstatus reads, and the events that its
+//! change is worth.
+
+use codebutler_crds::condition::{self, READY, RECONCILING, STALLED};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::runtime::events::EventType;
+use serde::Serialize;
+
+/// How an object is doing. Ordered: the worst of several verdicts is the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Level {
+    /// In its desired state.
+    Ready,
+    /// Held on purpose.
+    Held,
+    /// On its way, by itself.
+    Reconciling,
+    /// Something outside has to change; it is retried by itself.
+    Trouble,
+    /// Only a person can help.
+    Stalled,
+}
+
+/// A verdict with its reason (one CamelCase word) and a sentence that says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Health {
+    /// How bad it is.
+    pub level: Level,
+    /// One word for machines.
+    pub reason: &'static str,
+    /// A sentence for people.
+    pub message: String,
+}
+
+impl Health {
+    /// A verdict.
+    pub fn new(level: Level, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { level, reason, message: message.into() }
+    }
+
+    /// The worst of several verdicts; what is equally bad is told in one message.
+    pub fn worst(all: Vec<Self>, otherwise: Self) -> Self {
+        let Some(level) = all.iter().map(|health| health.level).max() else { return otherwise };
+        let mut worst = all.into_iter().filter(|health| health.level == level);
+        let Some(mut first) = worst.next() else { return otherwise };
+        for other in worst.take(3) {
+            first.message = format!("{}; {}", first.message, other.message);
+        }
+        first
+    }
+
+    /// Writes the verdict into `conditions`: `Ready` always, `Reconciling` and `Stalled` only
+    /// while they are true.
+    pub fn write(&self, conditions: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
+        let time = Time(now);
+        let mut set = |type_, status| {
+            condition::set(
+                conditions,
+                type_,
+                status,
+                self.reason,
+                self.message.clone(),
+                generation,
+                &time,
+            )
+        };
+        set(READY, self.level == Level::Ready);
+        let moving = matches!(self.level, Level::Reconciling | Level::Trouble);
+        if moving {
+            set(RECONCILING, true);
+        }
+        if self.level == Level::Stalled {
+            set(STALLED, true);
+        }
+        if !moving {
+            condition::clear(conditions, RECONCILING);
+        }
+        if self.level != Level::Stalled {
+            condition::clear(conditions, STALLED);
+        }
+    }
+
+    /// The event that is due when this verdict follows on what `before` says. A warning when it
+    /// got bad or bad in another way, a normal event when it got good again.
+    pub fn notice(&self, before: &[Condition]) -> Option<Notice> {
+        let ready = before.iter().find(|c| c.type_ == READY);
+        let was_bad =
+            |c: &Condition| c.status != "True" && !condition::is_true(before, RECONCILING);
+        match self.level {
+            Level::Trouble | Level::Stalled => {
+                let same = |c: &Condition| {
+                    c.status != "True" && c.reason == self.reason && c.message == self.message
+                };
+                (!ready.is_some_and(same)).then(|| self.told(EventType::Warning))
+            }
+            Level::Ready => ready.is_some_and(was_bad).then(|| self.told(EventType::Normal)),
+            Level::Held | Level::Reconciling => None,
+        }
+    }
+
+    fn told(&self, type_: EventType) -> Notice {
+        Notice {
+            warning: type_ == EventType::Warning,
+            reason: self.reason,
+            note: self.message.clone(),
+        }
+    }
+}
+
+/// An event that is worth telling.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Notice {
+    /// Whether it is a warning.
+    pub warning: bool,
+    /// One CamelCase word.
+    pub reason: &'static str,
+    /// A sentence.
+    pub note: String,
+}
+
+impl Notice {
+    /// Something that went as it should.
+    pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
+        Self { warning: false, reason, note: note.into() }
+    }
+
+    /// Something that went wrong.
+    pub fn warning(reason: &'static str, note: impl Into<String>) -> Self {
+        Self { warning: true, reason, note: note.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(history: &[Health]) -> (Vec<Condition>, Vec<String>) {
+        let (mut conditions, mut told) = (Vec::new(), Vec::new());
+        for health in history {
+            told.extend(health.notice(&conditions).map(|notice| notice.reason.to_owned()));
+            health.write(&mut conditions, Some(1), Timestamp::UNIX_EPOCH);
+        }
+        (conditions, told)
+    }
+
+    #[test]
+    fn abnormal_conditions_exist_only_while_they_hold() {
+        let stalled = Health::new(Level::Stalled, "Gone", "it is gone");
+        let moving = Health::new(Level::Reconciling, "Moving", "it moves");
+        let ready = Health::new(Level::Ready, "Done", "it is done");
+        let (conditions, told) = after(&[stalled.clone(), stalled.clone(), moving.clone()]);
+        let types: Vec<_> =
+            conditions.iter().map(|c| (c.type_.as_str(), c.status.as_str())).collect();
+        assert_eq!(types, [("Ready", "False"), ("Reconciling", "True")]);
+        assert_eq!(told, ["Gone"]);
+        let (conditions, told) = after(&[moving, ready.clone(), stalled, ready]);
+        assert_eq!(conditions.len(), 1);
+        assert_eq!(told, ["Gone", "Done"]);
+    }
+
+    #[test]
+    fn the_worst_verdict_wins_and_gathers_its_equals() {
+        let ready = Health::new(Level::Ready, "Idle", "nothing to do");
+        let one = Health::new(Level::Trouble, "Pull", "one");
+        let two = Health::new(Level::Trouble, "Pull", "two");
+        let moving = Health::new(Level::Reconciling, "Moving", "it moves");
+        let worst = Health::worst(vec![moving, one, two], ready.clone());
+        assert_eq!((worst.reason, worst.message.as_str()), ("Pull", "one; two"));
+        assert_eq!(Health::worst(Vec::new(), ready.clone()), ready);
+    }
+}

@@ -1,0 +1,188 @@
+//! Objects by the one they belong to: the pods of a Thread, the Threads of a Repo. A look-up costs
+//! the same at ten Threads and at twenty thousand.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use kube::runtime::watcher::Event;
+use kube::{Resource, ResourceExt as _};
+
+/// Namespace and name of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Key {
+    /// A key from its parts.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// An object's own key.
+    pub fn of<K: Resource>(object: &K) -> Self {
+        Self::new(object.meta().namespace.clone().unwrap_or_default(), object.name_any())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+type Groups<V> = HashMap<Key, BTreeMap<String, Entry<V>>>;
+
+/// How long an object that no watch has told of is taken to exist.
+const ASSUMED: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+struct Entry<V> {
+    value: Arc<V>,
+    /// Since when the object has been assumed to exist, if only assumed.
+    assumed: Option<Instant>,
+}
+
+impl<V> Entry<V> {
+    fn current(&self) -> Option<&Arc<V>> {
+        self.assumed.is_none_or(|since| since.elapsed() < ASSUMED).then_some(&self.value)
+    }
+}
+
+/// What an index keeps of an object: the key of what it belongs to, and a value.
+pub type Project<K, V> = fn(&K) -> Option<(Key, V)>;
+
+/// Objects of kind `K`, kept as `V`, grouped by the key of what they belong to.
+#[derive(Debug)]
+pub struct Index<K, V> {
+    project: Project<K, V>,
+    groups: RwLock<Groups<V>>,
+    /// What a list in progress has brought so far.
+    listing: RwLock<Groups<V>>,
+}
+
+impl<K: Resource, V> Index<K, V> {
+    /// An empty index. Objects for which `project` gives nothing are left out.
+    pub fn new(project: Project<K, V>) -> Self {
+        Self { project, groups: RwLock::default(), listing: RwLock::default() }
+    }
+
+    /// One group, by name.
+    pub fn of(&self, owner: &Key) -> Vec<Arc<V>> {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let group = groups.get(owner).into_iter().flat_map(BTreeMap::values);
+        group.filter_map(Entry::current).cloned().collect()
+    }
+
+    /// One group with its names.
+    pub fn entries(&self, owner: &Key) -> Vec<(String, Arc<V>)> {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let entries = groups.get(owner).into_iter().flatten();
+        entries.filter_map(|(name, e)| Some((name.clone(), e.current()?.clone()))).collect()
+    }
+
+    /// Takes in what a watch says and returns whose groups it touched.
+    pub fn apply(&self, event: &Event<K>) -> Vec<Key> {
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut listing = self.listing.write().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Apply(object) => self.insert(&mut groups, object).into_iter().collect(),
+            Event::Delete(object) => self.remove(&mut groups, object).into_iter().collect(),
+            Event::InitApply(object) => {
+                self.insert(&mut listing, object);
+                Vec::new()
+            }
+            Event::Init => {
+                listing.clear();
+                Vec::new()
+            }
+            Event::InitDone => {
+                let before = std::mem::replace(&mut *groups, std::mem::take(&mut *listing));
+                let touched: BTreeSet<_> =
+                    before.into_keys().chain(groups.keys().cloned()).collect();
+                touched.into_iter().collect()
+            }
+        }
+    }
+
+    fn insert(&self, groups: &mut Groups<V>, object: &K) -> Option<Key> {
+        let (owner, value) = (self.project)(object)?;
+        let entry = Entry { value: Arc::new(value), assumed: None };
+        groups.entry(owner.clone()).or_default().insert(object.name_any(), entry);
+        Some(owner)
+    }
+
+    fn remove(&self, groups: &mut Groups<V>, object: &K) -> Option<Key> {
+        let (owner, _) = (self.project)(object)?;
+        if let Some(group) = groups.get_mut(&owner) {
+            group.remove(&object.name_any());
+            if group.is_empty() {
+                groups.remove(&owner);
+            }
+        }
+        Some(owner)
+    }
+}
+
+impl<O: Resource> Index<O, O> {
+    /// Takes in an object that was just created, before the watch tells of it. Without this the
+    /// next look would not see it, and would create it again. Should it be gone before this is
+    /// called, the watch will never tell of it: so it is forgotten after a while.
+    pub fn assume(&self, object: &O) {
+        let Some((owner, value)) = (self.project)(object) else { return };
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let group = groups.entry(owner).or_default();
+        let known = group.get(&object.name_any());
+        if known.is_none_or(|known| known.value.meta().uid != object.meta().uid) {
+            let entry = Entry { value: Arc::new(value), assumed: Some(Instant::now()) };
+            group.insert(object.name_any(), entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
+
+    fn pod(name: &str, uid: &str, thread: &str) -> Pod {
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"namespace": "ns", "name": name, "uid": uid, "labels": {"t": thread}}
+        }))
+        .unwrap()
+    }
+
+    fn names(index: &Index<Pod, Pod>, thread: &str) -> Vec<String> {
+        let uid = |pod: &Arc<Pod>| pod.uid().unwrap();
+        index.of(&Key::new("ns", thread)).iter().map(uid).collect()
+    }
+
+    #[test]
+    fn groups_follow_the_watch_and_what_was_just_created() {
+        let index = Index::<Pod, Pod>::new(|pod| {
+            Some((Key::new(pod.namespace()?, pod.labels().get("t")?.clone()), pod.clone()))
+        });
+        index.apply(&Event::Init);
+        index.apply(&Event::InitApply(pod("a", "1", "x")));
+        assert!(names(&index, "x").is_empty(), "a list counts once it is complete");
+        index.apply(&Event::InitDone);
+        index.assume(&pod("b", "2", "x"));
+        assert_eq!(names(&index, "x"), ["1", "2"]);
+
+        index.apply(&Event::Delete(pod("a", "1", "x")));
+        index.assume(&pod("b", "3", "x"));
+        index.apply(&Event::Apply(pod("c", "4", "y")));
+        assert_eq!(names(&index, "x"), ["3"]);
+        assert_eq!(names(&index, "y"), ["4"]);
+
+        index.apply(&Event::Init);
+        let touched = index.apply(&Event::InitDone);
+        assert!(names(&index, "x").is_empty());
+        assert_eq!(touched, [Key::new("ns", "x"), Key::new("ns", "y")], "the gone ones too");
+    }
+}

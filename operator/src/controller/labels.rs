@@ -1,0 +1,43 @@
+//! Names, labels and owners of what the controller creates.
+
+use std::collections::BTreeMap;
+
+use codebutler_crds::{Repo, Thread, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt as _};
+
+type Labels = BTreeMap<String, String>;
+
+/// Labels of a Repo's children; `name` says what the child is.
+pub fn of_repo(name: &str, repo: &Repo) -> Labels {
+    common(name, &repo.name_any())
+}
+
+/// Labels of a Thread's children; `name` says what the child is.
+pub fn of_thread(name: &str, thread: &Thread) -> Labels {
+    let mut labels = common(name, &thread.spec.repo);
+    labels.insert(names::LABEL_THREAD.to_owned(), thread.name_any());
+    labels
+}
+
+fn common(name: &str, repo: &str) -> Labels {
+    [
+        ("app.kubernetes.io/name", name),
+        ("app.kubernetes.io/part-of", "codebutler"),
+        (names::LABEL_MANAGED_BY, names::CONTROLLER),
+        (names::LABEL_REPO, repo),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into()
+}
+
+/// Metadata of a child in its owner's namespace, controlled by it.
+pub fn owned<K: Resource<DynamicType = ()>>(owner: &K, name: String, labels: Labels) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: owner.meta().namespace.clone(),
+        labels: Some(labels),
+        owner_references: owner.controller_owner_ref(&()).map(|reference| vec![reference]),
+        ..ObjectMeta::default()
+    }
+}

@@ -1,0 +1,101 @@
+//! Who has to look again when something changes.
+
+use std::sync::Arc;
+
+use codebutler_crds::{AgentRole, Repo, Thread};
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use kube::ResourceExt as _;
+use kube::runtime::reflector::{ObjectRef, Store};
+
+use super::index::{Index, Key};
+
+/// The three queues' receiving ends.
+pub struct Receivers {
+    /// Repos to look at.
+    pub repos: UnboundedReceiver<ObjectRef<Repo>>,
+    /// AgentRoles to look at.
+    pub roles: UnboundedReceiver<ObjectRef<AgentRole>>,
+    /// Threads to look at.
+    pub threads: UnboundedReceiver<ObjectRef<Thread>>,
+}
+
+/// The sending ends, and who depends on whom. An object that waits in its queue is not queued
+/// twice. Cheap to clone.
+#[derive(Clone)]
+pub struct Queues {
+    repos: UnboundedSender<ObjectRef<Repo>>,
+    roles: UnboundedSender<ObjectRef<AgentRole>>,
+    threads: UnboundedSender<ObjectRef<Thread>>,
+    all_repos: Store<Repo>,
+    by_repo: Arc<Index<Thread, bool>>,
+    operator: String,
+}
+
+impl Queues {
+    /// Empty queues. `operator` is the operator's namespace.
+    pub fn new(
+        all_repos: Store<Repo>,
+        by_repo: Arc<Index<Thread, bool>>,
+        operator: &str,
+    ) -> (Self, Receivers) {
+        let (repos, repos_out) = unbounded();
+        let (roles, roles_out) = unbounded();
+        let (threads, threads_out) = unbounded();
+        let operator = operator.to_owned();
+        let queues = Self { repos, roles, threads, all_repos, by_repo, operator };
+        (queues, Receivers { repos: repos_out, roles: roles_out, threads: threads_out })
+    }
+
+    /// A Repo.
+    pub fn repo(&self, repo: &Key) {
+        // Fails only while the process ends.
+        let _ = self.repos.unbounded_send(ObjectRef::new(&repo.name).within(&repo.namespace));
+    }
+
+    /// An AgentRole.
+    pub fn role(&self, role: &Key) {
+        let _ = self.roles.unbounded_send(ObjectRef::new(&role.name).within(&role.namespace));
+    }
+
+    /// A Thread.
+    pub fn thread(&self, thread: &Key) {
+        let _ = self.threads.unbounded_send(ObjectRef::new(&thread.name).within(&thread.namespace));
+    }
+
+    /// The open Threads of a Repo.
+    pub fn threads_of(&self, repo: &Key) {
+        for (name, open) in self.by_repo.entries(repo) {
+            if *open {
+                self.thread(&Key::new(&repo.namespace, name));
+            }
+        }
+    }
+
+    /// A Repo and its open Threads.
+    pub fn repo_and_threads(&self, repo: &Key) {
+        self.repo(repo);
+        self.threads_of(repo);
+    }
+
+    /// The Repos that name an AgentRole, and their Threads.
+    pub fn users_of_role(&self, role: &AgentRole) {
+        let Key { namespace, name } = Key::of(role);
+        let anywhere = namespace == self.operator;
+        self.repos_where(|repo| {
+            (anywhere || repo.metadata.namespace.as_ref() == Some(&namespace))
+                && repo.spec.roles.contains(&name)
+        });
+    }
+
+    /// The Repos of a namespace (of all, for the operator's), and their Threads.
+    pub fn repos_in(&self, namespace: &str) {
+        let anywhere = namespace == self.operator;
+        self.repos_where(|repo| anywhere || repo.namespace().as_deref() == Some(namespace));
+    }
+
+    fn repos_where(&self, wanted: impl Fn(&Repo) -> bool) {
+        for repo in self.all_repos.state_filter(wanted) {
+            self.repo_and_threads(&Key::of(&*repo));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Decides what is to be done about a Repo. Pure: no clock, no network, no cache.
+
+use std::collections::BTreeMap;
+
+use codebutler_crds::condition::{GIT_REACHABLE, SLACK_REACHABLE};
+use codebutler_crds::repo::ThreadCounts;
+use codebutler_crds::{Repo, names};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::ResourceExt as _;
+use serde::Serialize;
+
+use super::children::{self, agrees};
+use super::observe::Observed;
+use super::status::Own;
+use crate::apply::Refusal;
+use crate::args::ControllerArgs;
+use crate::controller::health::{Health, Level, Notice};
+
+/// What is to be done about a Repo, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Plan {
+    /// The account of its pods, where it is not yet as it should be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<ServiceAccount>,
+    /// Likewise its network policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<NetworkPolicy>,
+    /// Likewise the gateway's certificate authority in its namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authority: Option<ConfigMap>,
+    /// The controller's part of the status.
+    pub status: Own,
+    /// Events, once the status is written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+}
+
+/// What is to be done about `repo` at `now`.
+pub fn desired(repo: &Repo, observed: &Observed, args: &ControllerArgs, now: Timestamp) -> Plan {
+    let before = repo.status.clone().unwrap_or_default();
+    let mut plan = Plan { status: Own::of(&before), ..Plan::default() };
+    if repo.metadata.deletion_timestamp.is_some() {
+        return plan;
+    }
+    let mut verdicts = roles(observed);
+    if let Some(refusal) = &observed.refusal {
+        verdicts.push(refused(refusal));
+    } else {
+        verdicts.extend(provide(repo, observed, args, &mut plan));
+    }
+    verdicts.extend(reached(&before));
+    if repo.spec.suspend {
+        let message = "spec.suspend: no new work starts until it is unset";
+        verdicts.push(Health::new(Level::Held, "Suspended", message));
+    }
+    let ready = Health::new(Level::Ready, "Ready", "messages in the channel are answered");
+    let verdict = Health::worst(verdicts, ready);
+    let generation = repo.metadata.generation;
+    plan.notices.extend(verdict.notice(&before.conditions));
+    verdict.write(&mut plan.status.conditions, generation, now);
+    plan.status.observed_generation = generation;
+    plan.status.threads = ThreadCounts { open: observed.open_threads };
+    plan
+}
+
+/// Every name in `spec.roles` means an AgentRole, and no two of them the same role.
+fn roles(observed: &Observed) -> Vec<Health> {
+    let mut seen = BTreeMap::new();
+    let mut verdicts = Vec::new();
+    for (i, (name, role)) in observed.roles.iter().enumerate() {
+        let Some(role) = role else {
+            let message = format!(
+                "spec.roles[{i}]: AgentRole `{name}` exists neither in this namespace nor in the \
+                 operator's: create it or take it out"
+            );
+            verdicts.push(Health::new(Level::Stalled, "RoleNotFound", message));
+            continue;
+        };
+        if let Some(first) = seen.insert(role.spec.role.clone(), i) {
+            let message = format!(
+                "spec.roles[{i}]: AgentRole `{name}` is role `{}`, and so is spec.roles[{first}]: \
+                 take one out",
+                role.spec.role
+            );
+            verdicts.push(Health::new(Level::Stalled, "RoleTwice", message));
+        }
+    }
+    verdicts
+}
+
+/// What the Repo's pods need. Without a gateway there is no policy that would let them reach it, so
+/// there are no pods either.
+fn provide(
+    repo: &Repo,
+    observed: &Observed,
+    args: &ControllerArgs,
+    plan: &mut Plan,
+) -> Vec<Health> {
+    let mut verdicts = Vec::new();
+    let account = children::account(repo);
+    if !agrees(&account, observed.account.as_deref()) {
+        plan.account = Some(account);
+    }
+    match &observed.gateway {
+        Ok(gateway) => {
+            let policy = children::policy(repo, gateway, args);
+            if !agrees(&policy, observed.policy.as_deref()) {
+                plan.policy = Some(policy);
+            }
+        }
+        Err(why) => {
+            verdicts.push(Health::new(Level::Trouble, "GatewayNotFound", why.clone()));
+        }
+    }
+    let namespace = repo.namespace().unwrap_or_default();
+    match &observed.authority {
+        None => {
+            let message = format!(
+                "ConfigMap `{}/{}` does not exist yet: the gateway writes it when it starts",
+                args.namespace,
+                names::CA_CONFIG_MAP
+            );
+            verdicts.push(Health::new(Level::Trouble, "GatewayCertificateNotFound", message));
+        }
+        // There it is the gateway's own.
+        Some(_) if namespace == args.namespace => {}
+        Some(pem) => {
+            let copy = children::authority(&namespace, pem, &observed.siblings);
+            if !agrees(&copy, observed.authority_copy.as_deref()) {
+                plan.authority = Some(copy);
+            }
+        }
+    }
+    verdicts
+}
+
+/// What the gateway could not reach.
+fn reached(status: &codebutler_crds::RepoStatus) -> Vec<Health> {
+    let unreached = |type_: &str, reason: &'static str| {
+        let found = status.conditions.iter().find(|c| c.type_ == type_ && c.status == "False")?;
+        Some(Health::new(Level::Trouble, reason, found.message.clone()))
+    };
+    [(SLACK_REACHABLE, "SlackNotReachable"), (GIT_REACHABLE, "GitNotReachable")]
+        .into_iter()
+        .filter_map(|(type_, reason)| unreached(type_, reason))
+        .collect()
+}
+
+fn refused(refusal: &Refusal) -> Health {
+    let (level, reason) = match refusal {
+        Refusal::NameTaken { .. } => (Level::Stalled, "NameTaken"),
+        Refusal::Rejected { .. } => (Level::Trouble, "Rejected"),
+    };
+    Health::new(level, reason, refusal.to_string())
+}

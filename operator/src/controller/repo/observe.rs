@@ -1,0 +1,83 @@
+//! What a decision on a Repo is made from, gathered from the caches.
+
+use std::sync::Arc;
+
+use codebutler_crds::{AgentRole, Repo, names};
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource as _, ResourceExt as _};
+
+use super::children;
+use crate::apply::{Refusal, owned_by};
+use crate::controller::context::Context;
+use crate::controller::gateway::Gateway;
+use crate::controller::index::Key;
+
+/// The world around a Repo.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// Each name in `spec.roles` with the AgentRole that it means.
+    pub roles: Vec<(String, Option<Arc<AgentRole>>)>,
+    /// Where the gateway is; the error says what is wrong.
+    pub gateway: Result<Gateway, String>,
+    /// The gateway's certificate authority, if it has published it.
+    pub authority: Option<String>,
+    /// All Repos of the namespace as owners of what they share.
+    pub siblings: Vec<OwnerReference>,
+    /// How many of its Threads are open.
+    pub open_threads: u32,
+    /// What is there of its children.
+    pub account: Option<Arc<ServiceAccount>>,
+    /// See `account`.
+    pub policy: Option<Arc<NetworkPolicy>>,
+    /// See `account`.
+    pub authority_copy: Option<Arc<ConfigMap>>,
+    /// What the API server just refused, if it did.
+    pub refusal: Option<Refusal>,
+}
+
+/// Looks around.
+pub fn observe(context: &Context, repo: &Repo) -> Observed {
+    let key = Key::of(repo);
+    let role = |name: &String| (name.clone(), context.role(&key.namespace, name));
+    Observed {
+        roles: repo.spec.roles.iter().map(role).collect(),
+        gateway: context.gateway(),
+        authority: authority(context, &context.args.namespace)
+            .and_then(|map| map.data.as_ref()?.get(names::CA_KEY).cloned())
+            .filter(|pem| !pem.is_empty()),
+        siblings: siblings(context, &key.namespace),
+        open_threads: context.open_threads(&key),
+        account: context.accounts.get(&named(&names::service_account(&key.name), &key)),
+        policy: context.policies.get(&named(&children::policy_name(&key.name), &key)),
+        authority_copy: authority(context, &key.namespace),
+        refusal: None,
+    }
+}
+
+/// Whether everything that the Repo's pods need is there.
+pub fn is_prepared(context: &Context, repo: &Repo) -> bool {
+    let (key, uid) = (Key::of(repo), repo.uid().unwrap_or_default());
+    let account = context.accounts.get(&named(&names::service_account(&key.name), &key));
+    let policy = context.policies.get(&named(&children::policy_name(&key.name), &key));
+    account.is_some_and(|account| owned_by(&*account, &uid))
+        && policy.is_some_and(|policy| owned_by(&*policy, &uid))
+        && authority(context, &key.namespace).is_some()
+}
+
+fn authority(context: &Context, namespace: &str) -> Option<Arc<ConfigMap>> {
+    context.authorities.get(&ObjectRef::new(names::CA_CONFIG_MAP).within(namespace))
+}
+
+fn siblings(context: &Context, namespace: &str) -> Vec<OwnerReference> {
+    let here = |repo: &Repo| repo.metadata.namespace.as_deref() == Some(namespace);
+    let mut repos = context.repos.state_filter(here);
+    repos.sort_by_key(|repo| repo.name_any());
+    repos.iter().filter_map(|repo| repo.owner_ref(&())).collect()
+}
+
+fn named<K: kube::Resource<DynamicType = ()>>(name: &str, key: &Key) -> ObjectRef<K> {
+    ObjectRef::new(name).within(&key.namespace)
+}

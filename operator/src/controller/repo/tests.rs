@@ -1,0 +1,161 @@
+//! What is decided about a Repo, as values.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use codebutler_crds::{Repo, condition};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::Resource as _;
+use serde_json::json;
+
+use super::children;
+use super::desired::{Plan, desired};
+use super::observe::Observed;
+use crate::apply::Refusal;
+use crate::controller::gateway::Gateway;
+use crate::controller::testing;
+
+fn gateway() -> Gateway {
+    Gateway {
+        address: SocketAddr::from(([10, 96, 0, 7], 8443)),
+        target_port: IntOrString::Int(9443),
+    }
+}
+
+/// A world in which everything that the Repo names is there, and nothing of what it needs.
+fn fresh(repo: &Repo) -> Observed {
+    let role = |name: &str| (name.to_owned(), Some(Arc::new(testing::role(name))));
+    Observed {
+        roles: vec![role("pm"), role("coder")],
+        gateway: Ok(gateway()),
+        authority: Some("PEM".to_owned()),
+        siblings: repo.owner_ref(&()).into_iter().collect(),
+        open_threads: 0,
+        account: None,
+        policy: None,
+        authority_copy: None,
+        refusal: None,
+    }
+}
+
+fn settled(repo: &Repo) -> Observed {
+    let fresh = fresh(repo);
+    Observed {
+        account: Some(Arc::new(children::account(repo))),
+        policy: Some(Arc::new(children::policy(repo, &gateway(), &testing::args()))),
+        authority_copy: Some(Arc::new(children::authority("team", "PEM", &fresh.siblings))),
+        ..fresh
+    }
+}
+
+fn plan(repo: &Repo, observed: &Observed) -> Plan {
+    desired(repo, observed, &testing::args(), testing::now())
+}
+
+fn ready(plan: &Plan) -> (String, String) {
+    let ready = plan.status.conditions.iter().find(|c| c.type_ == condition::READY).unwrap();
+    assert!((ready.status == "True") == (ready.reason == "Ready"), "{ready:?}");
+    (ready.reason.clone(), ready.message.clone())
+}
+
+#[test]
+fn a_new_repo_gets_all_that_its_pods_need() {
+    let repo = testing::repo();
+    insta::assert_yaml_snapshot!("new", plan(&repo, &fresh(&repo)));
+}
+
+#[test]
+fn a_settled_repo_is_left_alone() {
+    let mut repo = testing::repo();
+    let first = plan(&repo, &settled(&repo));
+    assert!(first.account.is_none() && first.policy.is_none() && first.authority.is_none());
+    let patch = first.status.patch(None).unwrap();
+    repo.status = Some(serde_json::from_value(patch).unwrap());
+    let second = plan(&repo, &settled(&repo));
+    assert_eq!(second.status.patch(repo.status.as_ref()), None);
+    assert!(second.notices.is_empty());
+}
+
+#[test]
+fn in_the_operators_namespace_the_authority_is_the_gateways_own() {
+    let mut repo = testing::repo();
+    repo.metadata.namespace = Some(testing::args().namespace);
+    assert!(plan(&repo, &fresh(&repo)).authority.is_none());
+}
+
+#[test]
+fn a_role_that_does_not_exist_is_named_with_its_field() {
+    let repo = testing::repo();
+    let mut observed = settled(&repo);
+    observed.roles[1].1 = None;
+    let plan = plan(&repo, &observed);
+    let (reason, message) = ready(&plan);
+    assert_eq!(reason, "RoleNotFound");
+    assert!(message.contains("spec.roles[1]") && message.contains("`coder`"), "{message}");
+    assert!(condition::is_true(&plan.status.conditions, condition::STALLED));
+    assert!(plan.notices[0].warning);
+}
+
+#[test]
+fn two_agent_roles_with_one_short_name_are_refused() {
+    let repo = testing::repo();
+    let mut observed = settled(&repo);
+    observed.roles[1] = ("other-pm".to_owned(), Some(Arc::new(testing::role("pm"))));
+    let (reason, message) = ready(&plan(&repo, &observed));
+    assert_eq!(reason, "RoleTwice");
+    assert!(message.contains("spec.roles[1]") && message.contains("spec.roles[0]"), "{message}");
+}
+
+#[test]
+fn what_the_gateway_could_not_reach_is_told_in_its_words_and_kept() {
+    let mut repo = testing::repo();
+    let words = "spec.slack.credentials: Secret `slack` does not exist";
+    repo.status = Some(
+        serde_json::from_value(json!({"slack": {"cursor": "1767268700.000100"}, "conditions": [{
+            "type": "SlackReachable", "status": "False", "reason": "SecretNotFound",
+            "message": words, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]}))
+        .unwrap(),
+    );
+    let plan = plan(&repo, &settled(&repo));
+    assert_eq!(ready(&plan), ("SlackNotReachable".to_owned(), words.to_owned()));
+    let patch = plan.status.patch(repo.status.as_ref()).unwrap();
+    assert_eq!(patch["conditions"][0]["type"], "SlackReachable", "the gateway's part stays");
+    assert_eq!(patch.get("slack"), None);
+}
+
+#[test]
+fn without_a_gateway_no_policy_lets_anything_out() {
+    let repo = testing::repo();
+    let mut observed = fresh(&repo);
+    observed.gateway = Err("no such Service".to_owned());
+    let plan = plan(&repo, &observed);
+    assert_eq!(ready(&plan), ("GatewayNotFound".to_owned(), "no such Service".to_owned()));
+    assert!(plan.policy.is_none());
+    observed.authority = None;
+    observed.gateway = Ok(gateway());
+    let (reason, _) = ready(&desired(&repo, &observed, &testing::args(), testing::now()));
+    assert_eq!(reason, "GatewayCertificateNotFound");
+}
+
+#[test]
+fn somebody_elses_object_is_told_of_and_not_tried_again_at_once() {
+    let repo = testing::repo();
+    let mut observed = fresh(&repo);
+    let (kind, name) = ("ServiceAccount".to_owned(), "codebutler-shop".to_owned());
+    observed.refusal = Some(Refusal::NameTaken { kind, name });
+    let plan = plan(&repo, &observed);
+    assert!(plan.account.is_none() && plan.policy.is_none() && plan.authority.is_none());
+    let (reason, message) = ready(&plan);
+    assert_eq!(reason, "NameTaken");
+    assert!(message.contains("`codebutler-shop`"), "{message}");
+}
+
+#[test]
+fn a_suspended_repo_says_so() {
+    let mut repo = testing::repo();
+    repo.spec.suspend = true;
+    let plan = plan(&repo, &settled(&repo));
+    assert_eq!(ready(&plan).0, "Suspended");
+    assert!(!condition::is_true(&plan.status.conditions, condition::STALLED));
+}

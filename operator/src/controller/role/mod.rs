@@ -1,0 +1,27 @@
+//! AgentRoles: whether what they say makes sense.
+
+mod desired;
+
+use std::sync::Arc;
+
+use codebutler_crds::AgentRole;
+use kube::Resource as _;
+use kube::runtime::controller::Action;
+
+use super::context::Context;
+use crate::apply::ApplyError;
+
+/// Looks at an AgentRole and says what is wrong with it.
+///
+/// # Errors
+/// When the status could not be written.
+pub async fn reconcile(role: Arc<AgentRole>, context: Arc<Context>) -> Result<Action, ApplyError> {
+    let plan = desired::desired(&role, context.clock.now());
+    if let Some(patch) = plan.patch(role.status.as_ref()) {
+        context.apply.status(&*role, &patch).await?;
+    }
+    for notice in &plan.notices {
+        context.apply.tell(&role.object_ref(&()), None, notice).await;
+    }
+    Ok(Action::await_change())
+}

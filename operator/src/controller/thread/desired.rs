@@ -1,0 +1,250 @@
+//! Decides what is to be done about a Thread. Pure: no clock, no network, no cache.
+
+use std::collections::BTreeSet;
+
+use codebutler_crds::thread::{RoleState, ThreadState};
+use codebutler_crds::{AgentRole, Repo, Thread, ThreadStatus, condition};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+
+use super::life::Life;
+use super::observe::Observed;
+use super::plan::{Gone, Plan};
+use super::role::{self, Role};
+use super::status::Own;
+use super::volume;
+use crate::apply::Refusal;
+use crate::args::ControllerArgs;
+use crate::controller::health::{Health, Level, Notice};
+
+/// What is to be done about `thread` at `now`.
+pub fn desired(
+    thread: &Thread,
+    observed: &Observed,
+    args: &ControllerArgs,
+    now: Timestamp,
+) -> Plan {
+    let status = thread.status.clone().unwrap_or_default();
+    let mut plan = Plan { status: Own::of(&status), ..Plan::default() };
+    if thread.metadata.deletion_timestamp.is_some() {
+        // Its children are owned by it and go with it.
+        return plan;
+    }
+    let verdict = match (thread.spec.state, &observed.repo) {
+        (ThreadState::Closed, _) => close(thread, observed, &mut plan),
+        (ThreadState::Active, None) => without_repo(thread, observed, &mut plan),
+        (ThreadState::Active, Some(repo)) => {
+            let view = View { thread, status: &status, repo, observed, args, now };
+            work(&view, &mut plan)
+        }
+    };
+    plan.status.observed_generation = thread.metadata.generation;
+    plan.notices.extend(verdict.notice(&status.conditions));
+    verdict.write(&mut plan.status.conditions, thread.metadata.generation, now);
+    worktree_ready(thread, observed, &mut plan, now);
+    plan
+}
+
+/// All that is known when a role is decided on.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// The Thread.
+    pub thread: &'a Thread,
+    /// Its status.
+    pub status: &'a ThreadStatus,
+    /// Its Repo.
+    pub repo: &'a Repo,
+    /// The world around it.
+    pub observed: &'a Observed,
+    /// Images and names.
+    pub args: &'a ControllerArgs,
+    /// The time.
+    pub now: Timestamp,
+}
+
+fn work(view: &View, plan: &mut Plan) -> Health {
+    let mut verdicts = Vec::new();
+    let mut names: BTreeSet<&str> = view.status.roles.keys().map(String::as_str).collect();
+    names.extend(view.status.pending.iter().map(|pending| pending.role.as_str()));
+    let pods: Vec<(String, &Pod)> =
+        view.observed.pods.iter().map(|pod| (role_of(view.thread, pod), &**pod)).collect();
+    names.extend(pods.iter().map(|(role, _)| role.as_str()));
+    for name in names {
+        let role = Role {
+            name,
+            definition: definition(view.observed, name),
+            pod: pods.iter().find(|(role, _)| role == name).map(|(_, pod)| *pod),
+            wanted: view.status.wants(name),
+        };
+        verdicts.extend(role::decide(view, &role, plan));
+    }
+    verdicts.extend(provide_volume(view, plan));
+    if let Some(refusal) = &view.observed.refusal {
+        plan.create_volume = None;
+        plan.create_pods.clear();
+        verdicts.push(refused(refusal));
+    }
+    progress(view, &pods, plan);
+    Health::worst(verdicts, at_rest(&pods))
+}
+
+/// The role that a pod is for. By its name, which can't be edited, unlike its labels.
+fn role_of(thread: &Thread, pod: &Pod) -> String {
+    let (pod, thread) = (pod.name_any(), thread.name_any());
+    pod.strip_prefix(&thread).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&pod).to_owned()
+}
+
+fn definition<'a>(observed: &'a Observed, role: &str) -> Option<&'a AgentRole> {
+    observed.roles.iter().map(|found| &**found).find(|found| found.spec.role == role)
+}
+
+/// Pods need their volume first.
+fn provide_volume(view: &View, plan: &mut Plan) -> Option<Health> {
+    if plan.create_pods.is_empty() {
+        return None;
+    }
+    let claim = view.observed.volume.as_deref();
+    let named = |claim: &str| format!("volume claim `{claim}`");
+    let name = named(&codebutler_crds::names::volume_claim(&view.thread.name_any()));
+    match volume::State::of(claim) {
+        volume::State::Absent => {
+            plan.create_volume = Some(volume::build(view.thread, view.repo));
+            None
+        }
+        volume::State::Pending | volume::State::Bound => None,
+        volume::State::Lost => {
+            plan.create_pods.clear();
+            let message = format!("{name} lost its volume: delete it to have it made again");
+            Some(Health::new(Level::Stalled, "VolumeLost", message))
+        }
+        volume::State::Ending => {
+            plan.create_pods.clear();
+            let message = format!("waiting until the old {name} is gone");
+            Some(Health::new(Level::Reconciling, "VolumeEnding", message))
+        }
+    }
+}
+
+fn refused(refusal: &Refusal) -> Health {
+    let (level, reason) = match refusal {
+        Refusal::NameTaken { .. } => (Level::Stalled, "NameTaken"),
+        Refusal::Rejected { .. } => (Level::Trouble, "Rejected"),
+    };
+    Health::new(level, reason, refusal.to_string())
+}
+
+/// Which role is at work, and whether a person is waited for.
+fn progress(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) {
+    let roles = &view.status.roles;
+    let running = |name: &str| {
+        roles.get(name).is_some_and(|role| role.state == Some(RoleState::Running))
+            && pods.iter().any(|(role, pod)| role == name && Life::of(pod).is_live())
+    };
+    let active = roles.iter().filter(|(name, _)| running(name));
+    let active = active.max_by(|(_, a), (_, b)| a.inbox.cmp(&b.inbox)).map(|(name, _)| name);
+    if let Some(name) = active {
+        plan.status.active_role = Some(name.clone());
+        let phase = definition(view.observed, name).and_then(|role| role.spec.phase.clone());
+        plan.status.phase = phase.or(plan.status.phase.take());
+    }
+    let busy = active.is_some() || roles.keys().any(|name| view.status.wants(name));
+    let asks: Vec<_> = roles
+        .iter()
+        .filter(|(_, role)| role.state == Some(RoleState::Waiting))
+        .map(|(name, _)| format!("`{name}`"))
+        .collect();
+    let awaiting = !busy && view.status.pending.is_empty() && !asks.is_empty();
+    let (reason, message) = if awaiting {
+        ("Asked", format!("{} waits for an answer in the Slack thread", asks.join(", ")))
+    } else {
+        ("NothingAsked", "no role waits for a person".to_owned())
+    };
+    condition::set(
+        &mut plan.status.conditions,
+        condition::AWAITING_USER,
+        awaiting,
+        reason,
+        message,
+        view.thread.metadata.generation,
+        &Time(view.now),
+    );
+}
+
+fn at_rest(pods: &[(String, &Pod)]) -> Health {
+    let live = pods.iter().filter(|(_, pod)| Life::of(pod).is_live());
+    let awake: Vec<_> = live.map(|(role, _)| format!("`{role}`")).collect();
+    if awake.is_empty() {
+        Health::new(Level::Ready, "Asleep", "nothing to do")
+    } else {
+        Health::new(Level::Ready, "Awake", format!("awake: {}", awake.join(", ")))
+    }
+}
+
+/// A Repo that is gone took its account and its network policy along: no pod may go on without.
+fn without_repo(thread: &Thread, observed: &Observed, plan: &mut Plan) -> Health {
+    remove_pods(thread, observed, plan);
+    let repo = &thread.spec.repo;
+    let message = format!(
+        "spec.repo: Repo `{repo}` does not exist in this namespace: create it, or delete this Thread"
+    );
+    Health::new(Level::Stalled, "RepoNotFound", message)
+}
+
+/// Pods first, then the volume.
+fn close(thread: &Thread, observed: &Observed, plan: &mut Plan) -> Health {
+    remove_pods(thread, observed, plan);
+    plan.status.phase = Some("closed".to_owned());
+    condition::clear(&mut plan.status.conditions, condition::AWAITING_USER);
+    let volume = volume::State::of(observed.volume.as_deref());
+    if observed.pods.is_empty() && volume == volume::State::Absent {
+        let done = Health::new(Level::Ready, "Closed", "closed; pods and volume are removed");
+        let before = thread.status.iter().flat_map(|status| &status.conditions);
+        if !before.into_iter().any(|c| c.type_ == condition::READY && c.reason == done.reason) {
+            plan.notices.push(Notice::normal("Closed", "pods and volume are removed"));
+        }
+        return done;
+    }
+    plan.delete_volume = observed.pods.is_empty() && volume != volume::State::Ending;
+    Health::new(Level::Reconciling, "Closing", "removing pods and volume")
+}
+
+fn remove_pods(thread: &Thread, observed: &Observed, plan: &mut Plan) {
+    let doomed = observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
+    plan.delete_pods.extend(doomed.map(|pod| id(pod)));
+    let there = |uid: &String| observed.pods.iter().any(|pod| pod.uid().as_ref() == Some(uid));
+    for (name, role) in &mut plan.status.roles {
+        role.failures = 0;
+        if let Some(uid) = role.pod_uid.take_if(|uid| !there(uid)) {
+            let pod = codebutler_crds::names::pod_name(&thread.name_any(), name);
+            plan.verify_gone.insert(name.clone(), Gone { name: pod, uid });
+        }
+    }
+}
+
+/// Exactly this pod.
+pub fn id(pod: &Pod) -> Gone {
+    Gone { name: pod.name_any(), uid: pod.uid().unwrap_or_default() }
+}
+
+fn worktree_ready(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) {
+    let (ready, reason, message) = match volume::State::of(observed.volume.as_deref()) {
+        volume::State::Bound => (true, "Bound", "the worktree's volume exists"),
+        volume::State::Pending => {
+            (false, "Pending", "the claim waits for a volume, which may need its first pod")
+        }
+        volume::State::Lost => (false, "Lost", "the volume behind the claim is gone"),
+        volume::State::Ending => (false, "Ending", "the volume is being removed"),
+        volume::State::Absent => (false, "Absent", "there is no volume"),
+    };
+    condition::set(
+        &mut plan.status.conditions,
+        condition::WORKTREE_READY,
+        ready,
+        reason,
+        message,
+        thread.metadata.generation,
+        &Time(now),
+    );
+}

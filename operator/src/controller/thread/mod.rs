@@ -1,0 +1,133 @@
+//! Threads: one pod per role with something to do, one volume, nothing once closed.
+
+mod desired;
+mod life;
+mod observe;
+mod plan;
+mod pod;
+mod role;
+mod security;
+mod status;
+mod volume;
+mod volumes;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::Thread;
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
+use kube::runtime::controller::Action;
+use kube::{Resource as _, ResourceExt as _};
+
+use super::context::Context;
+use super::health::Notice;
+use super::index::Key;
+use crate::apply::{ApplyError, Made};
+use plan::Plan;
+
+/// How soon a refused step is tried again: what it waits for is not watched.
+const RETRY_REFUSED: Duration = Duration::from_secs(15);
+
+/// Looks at a Thread and does what is due.
+///
+/// # Errors
+/// When a write failed; what was done is found by the next look.
+pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Action, ApplyError> {
+    let observed = observe::observe(&context, &thread);
+    let decide =
+        |observed: &_| desired::desired(&thread, observed, &context.args, context.clock.now());
+    let plan = decide(&observed);
+    match perform(&thread, plan, &context).await {
+        // Decide again, knowing that: the decision is then what to tell.
+        Err(ApplyError::Refused(refusal)) => {
+            tracing::warn!(thread = %Key::of(&*thread), %refusal, "refused");
+            let mut observed = observe::observe(&context, &thread);
+            observed.refusal = Some(refusal);
+            perform(&thread, decide(&observed), &context).await?;
+            Ok(Action::requeue(RETRY_REFUSED))
+        }
+        other => other,
+    }
+}
+
+async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<Action, ApplyError> {
+    let (apply, about) = (&context.apply, thread.object_ref(&()));
+    let owner = thread.uid().unwrap_or_default();
+    if let Some(claim) = &plan.create_volume {
+        match apply.create(claim, &owner).await? {
+            Made::New(claim) => {
+                context.volumes.assume(&claim);
+                let note = format!("volume claim `{}` made", claim.name_any());
+                apply.tell(&about, None, &Notice::normal("VolumeCreated", note)).await;
+            }
+            Made::Found(claim) => return Ok(found(&*context.volumes, &claim)),
+        }
+    }
+    for (role, new) in &plan.create_pods {
+        match apply.create(&*new.pod, &owner).await? {
+            Made::New(pod) => {
+                context.pods.assume(&pod);
+                context.metrics.pod_started(&thread.spec.repo, role);
+                plan.status.roles.entry(role.clone()).or_default().pod_uid = pod.uid();
+                tell_started(context, &about, role, &pod, new.woken).await;
+            }
+            Made::Found(pod) => return Ok(found(&*context.pods, &pod)),
+        }
+    }
+    for (role, gone) in &plan.verify_gone {
+        let namespace = thread.namespace().unwrap_or_default();
+        if apply.exists::<Pod>(&namespace, &gone.name, &gone.uid).await? {
+            // The cache is behind. The role keeps its pod; the watch will tell of it.
+            plan.status.roles.entry(role.clone()).or_default().pod_uid = Some(gone.uid.clone());
+        }
+    }
+    let before = thread.status.clone().unwrap_or_default();
+    if let Some(patch) = plan.status.patch(&before) {
+        apply.status(thread, &patch).await?;
+    }
+    for notice in &plan.notices {
+        apply.tell(&about, None, notice).await;
+    }
+    remove(thread, &plan, context).await?;
+    Ok(plan.again.map_or_else(Action::await_change, Action::requeue))
+}
+
+/// An earlier attempt made it and stopped short of telling: look again with it.
+fn found<K: crate::apply::Object>(index: &super::index::Index<K, K>, object: &K) -> Action {
+    index.assume(object);
+    Action::requeue(Duration::ZERO)
+}
+
+async fn remove(thread: &Thread, plan: &Plan, context: &Context) -> Result<(), ApplyError> {
+    let key = Key::of(thread);
+    for pod in context.pods.of(&key) {
+        if plan.delete_pods.iter().any(|doomed| Some(&doomed.uid) == pod.uid().as_ref()) {
+            context.apply.delete::<Pod>(&pod).await?;
+        }
+    }
+    if plan.delete_volume {
+        let claim = codebutler_crds::names::volume_claim(&key.name);
+        for volume in context.volumes.of(&key) {
+            let owned = crate::apply::owned_by(&*volume, &thread.uid().unwrap_or_default());
+            if owned && volume.name_any() == claim {
+                context.apply.delete::<PersistentVolumeClaim>(&volume).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn tell_started(
+    context: &Context,
+    about: &ObjectReference,
+    role: &str,
+    pod: &Pod,
+    woken: bool,
+) {
+    let (reason, verb) = if woken { ("Woken", "woken") } else { ("PodStarted", "started") };
+    let note = format!("role `{role}` {verb} in pod `{}`", pod.name_any());
+    context.apply.tell(about, Some(&pod.object_ref(&())), &Notice::normal(reason, note)).await;
+}

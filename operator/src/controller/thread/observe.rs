@@ -1,0 +1,55 @@
+//! What a decision on a Thread is made from, gathered from the caches.
+
+use std::sync::Arc;
+
+use codebutler_crds::{AgentRole, Repo, Thread, names};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::ResourceExt as _;
+
+use crate::apply::{Refusal, owned_by};
+use crate::controller::context::Context;
+use crate::controller::gateway::Gateway;
+use crate::controller::index::Key;
+use crate::controller::repo;
+
+/// The world around a Thread.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// Its Repo.
+    pub repo: Option<Arc<Repo>>,
+    /// The AgentRoles that exist of those that the Repo names, in its order.
+    pub roles: Vec<Arc<AgentRole>>,
+    /// Whether all that the Repo's pods need is there: account, network policy, certificate
+    /// authority.
+    pub prepared: bool,
+    /// Where the gateway is; the error says what is wrong.
+    pub gateway: Result<Gateway, String>,
+    /// Its own volume claim.
+    pub volume: Option<Arc<PersistentVolumeClaim>>,
+    /// Its own pods.
+    pub pods: Vec<Arc<Pod>>,
+    /// What the API server just refused, if it did.
+    pub refusal: Option<Refusal>,
+}
+
+/// Looks around.
+pub fn observe(context: &Context, thread: &Thread) -> Observed {
+    let key = Key::of(thread);
+    let uid = thread.uid().unwrap_or_default();
+    let repo = context.repo(&key.namespace, &thread.spec.repo);
+    let claim = names::volume_claim(&key.name);
+    let mine = |pod: &Arc<Pod>| owned_by(&**pod, &uid);
+    Observed {
+        roles: repo.iter().flat_map(|repo| context.roles_of(repo)).collect(),
+        prepared: repo.as_ref().is_some_and(|repo| repo::observe::is_prepared(context, repo)),
+        gateway: context.gateway(),
+        volume: context
+            .volumes
+            .of(&key)
+            .into_iter()
+            .find(|volume| volume.name_any() == claim && owned_by(&**volume, &uid)),
+        pods: context.pods.of(&key).into_iter().filter(mine).collect(),
+        refusal: None,
+        repo,
+    }
+}

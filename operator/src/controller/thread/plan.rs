@@ -1,0 +1,67 @@
+//! What is to be done about a Thread: a value.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use serde::Serialize;
+
+use super::status::Own;
+use crate::controller::health::Notice;
+
+/// What is to be done, in this order. A crash between any two steps leaves something that the next
+/// look at the Thread completes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Plan {
+    /// A claim to create.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub create_volume: Option<PersistentVolumeClaim>,
+    /// Pods to create by role; their UIDs go into `status`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub create_pods: BTreeMap<String, NewPod>,
+    /// Roles whose pod the cache doesn't have: to be checked before `status` forgets them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub verify_gone: BTreeMap<String, Gone>,
+    /// The controller's part of the status.
+    pub status: Own,
+    /// Pods to delete: `(name, UID)`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delete_pods: Vec<PodId>,
+    /// Delete the claim.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub delete_volume: bool,
+    /// Events, once the status is written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+    /// Look again after this long, if nothing happens before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub again: Option<Duration>,
+}
+
+impl Plan {
+    /// Shortens the time until the next look.
+    pub fn look_again_in(&mut self, delay: Duration) {
+        self.again = Some(self.again.map_or(delay, |again| again.min(delay)));
+    }
+}
+
+/// A pod to create.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NewPod {
+    /// The pod.
+    pub pod: Box<Pod>,
+    /// Whether the role has worked in this Thread before.
+    pub woken: bool,
+}
+
+/// A pod that seems to be gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Gone {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// Exactly one pod.
+pub type PodId = Gone;

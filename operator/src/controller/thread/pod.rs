@@ -1,0 +1,238 @@
+//! The pod in which one role works on one Thread.
+//!
+//! Two containers that share nothing but a socket: `agent` holds the token and the transcript,
+//! `toolbox` holds the worktree and runs commands. Neither has the other's part of the volume.
+
+use std::collections::BTreeMap;
+
+use codebutler_crds::names::pod as path;
+use codebutler_crds::repo::AccessMode;
+use codebutler_crds::{AgentRole, Repo, Thread, names};
+use k8s_openapi::api::core::v1::{
+    Affinity, Container, EnvVar, Pod, PodAffinity, PodAffinityTerm, PodDNSConfig, PodSpec,
+    ResourceRequirements, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::ResourceExt as _;
+
+use super::security;
+use super::volumes;
+use crate::args::ControllerArgs;
+use crate::controller::gateway::{self, Gateway};
+use crate::controller::labels;
+
+/// Annotation: the newest message when the pod was made. What failed is retried when it moves.
+pub const ANNOTATION_WOKEN_FOR: &str = "codebutler.dev/woken-for";
+/// Annotation: the generations of Thread, Repo and AgentRole that the pod was made from.
+pub const ANNOTATION_GENERATION: &str = "codebutler.dev/generation";
+
+/// Everything a pod is made from.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    /// Its Thread.
+    pub thread: &'a Thread,
+    /// The Thread's Repo.
+    pub repo: &'a Repo,
+    /// The role that works in it.
+    pub role: &'a AgentRole,
+    /// Where the gateway is.
+    pub gateway: &'a Gateway,
+    /// Images and names.
+    pub args: &'a ControllerArgs,
+}
+
+impl Input<'_> {
+    /// What [`ANNOTATION_GENERATION`] says of a pod made now.
+    pub fn generation(&self) -> String {
+        generation(self.thread, self.repo, self.role)
+    }
+
+    /// The pod, owned by the Thread.
+    pub fn build(&self) -> Pod {
+        let role = &self.role.spec.role;
+        let mut labels = labels::of_thread("codebutler-agent", self.thread);
+        labels.insert(names::LABEL_ROLE.to_owned(), role.clone());
+        let mut metadata =
+            labels::owned(self.thread, names::pod_name(&self.thread.name_any(), role), labels);
+        metadata.annotations = Some(
+            [
+                (ANNOTATION_WOKEN_FOR, woken_for(self.thread, role)),
+                (ANNOTATION_GENERATION, self.generation()),
+                ("kubectl.kubernetes.io/default-container", path::AGENT.to_owned()),
+            ]
+            .map(|(key, value)| (key.to_owned(), value))
+            .into(),
+        );
+        Pod { metadata, spec: Some(self.spec()), status: None }
+    }
+
+    fn spec(&self) -> PodSpec {
+        let role = &self.role.spec;
+        PodSpec {
+            init_containers: Some(vec![self.install(), self.toolbox()]),
+            containers: vec![self.agent()],
+            volumes: Some(volumes::all(&self.thread.name_any())),
+            service_account_name: Some(names::service_account(&self.repo.name_any())),
+            automount_service_account_token: Some(false),
+            enable_service_links: Some(false),
+            restart_policy: Some("Never".to_owned()),
+            // The gateway's address is given; there is nothing else to resolve.
+            dns_policy: Some("None".to_owned()),
+            dns_config: Some(PodDNSConfig {
+                nameservers: Some(vec!["127.0.0.1".to_owned()]),
+                ..PodDNSConfig::default()
+            }),
+            hostname: Some(role.role.clone()),
+            security_context: Some(security::pod(&self.thread.uid().unwrap_or_default())),
+            affinity: self.affinity(),
+            node_selector: some(&role.node_selector),
+            tolerations: (!role.tolerations.is_empty()).then(|| role.tolerations.clone()),
+            runtime_class_name: role.runtime_class_name.clone(),
+            termination_grace_period_seconds: Some(30),
+            ..PodSpec::default()
+        }
+    }
+
+    /// Copies the binary into the pod, so that the toolbox can be any image.
+    fn install(&self) -> Container {
+        Container {
+            name: path::INSTALL.to_owned(),
+            image: Some(self.args.agent_image.clone()),
+            command: Some(words(&[path::IMAGE_BINARY, "install", path::BIN_DIR])),
+            volume_mounts: Some(vec![volumes::mount(volumes::BIN, path::BIN_DIR)]),
+            resources: Some(resources("10m", "32Mi", "256Mi")),
+            security_context: Some(security::container()),
+            ..Container::default()
+        }
+    }
+
+    /// Runs commands. A sidecar, so that it is there before the agent and does not outlive it.
+    fn toolbox(&self) -> Container {
+        let workspace = &self.role.spec.workspace;
+        let image = workspace.image.as_ref().unwrap_or(&self.args.workspace_image);
+        let home = format!("{}/home/{}", path::WORK_DIR, self.role.spec.role);
+        let given = workspace.env.iter().filter(|(name, _)| name.as_str() != "HOME");
+        let env = given.map(|(name, value)| env(name, value));
+        Container {
+            name: path::TOOLBOX.to_owned(),
+            image: Some(image.clone()),
+            command: Some(vec![
+                format!("{}/codebutler-agent", path::BIN_DIR),
+                "toolbox".to_owned(),
+            ]),
+            restart_policy: Some("Always".to_owned()),
+            env: Some(std::iter::once(env_home(&home)).chain(env).collect()),
+            working_dir: Some(path::WORK_DIR.to_owned()),
+            volume_mounts: Some(vec![
+                VolumeMount {
+                    read_only: Some(true),
+                    ..volumes::mount(volumes::BIN, path::BIN_DIR)
+                },
+                volumes::mount(volumes::RUN, path::RUN_DIR),
+                volumes::part("work", path::WORK_DIR),
+                volumes::mount(volumes::TMP, "/tmp"),
+            ]),
+            resources: Some(
+                workspace.resources.clone().unwrap_or_else(|| resources("250m", "512Mi", "2Gi")),
+            ),
+            security_context: Some(security::container()),
+            ..Container::default()
+        }
+    }
+
+    /// Talks to the gateway.
+    fn agent(&self) -> Container {
+        let args = [
+            "run",
+            "--gateway",
+            &gateway::url(self.args),
+            "--gateway-address",
+            &self.gateway.address.to_string(),
+        ];
+        Container {
+            name: path::AGENT.to_owned(),
+            image: Some(self.args.agent_image.clone()),
+            command: Some(words(&[path::IMAGE_BINARY])),
+            args: Some(words(&args)),
+            // For log lines only; who the pod is, its token says.
+            env: Some(vec![
+                env("CODEBUTLER_ROLE", &self.role.spec.role),
+                env("CODEBUTLER_THREAD", &self.thread.name_any()),
+            ]),
+            volume_mounts: Some(vec![
+                volumes::mount(volumes::RUN, path::RUN_DIR),
+                volumes::part("agent", path::STATE_DIR),
+                volumes::in_dir_of(volumes::TOKEN, path::TOKEN_FILE),
+                volumes::in_dir_of(volumes::CA, path::CA_FILE),
+            ]),
+            resources: Some(resources("50m", "64Mi", "512Mi")),
+            security_context: Some(security::container()),
+            ..Container::default()
+        }
+    }
+
+    /// A volume that only one node can mount keeps a Thread's pods together. The first pod
+    /// satisfies the rule itself.
+    fn affinity(&self) -> Option<Affinity> {
+        let thread = (names::LABEL_THREAD.to_owned(), self.thread.name_any());
+        let together = PodAffinityTerm {
+            label_selector: Some(LabelSelector {
+                match_labels: Some([thread].into()),
+                match_expressions: None,
+            }),
+            topology_key: "kubernetes.io/hostname".to_owned(),
+            ..PodAffinityTerm::default()
+        };
+        (self.repo.spec.worktree.access_mode == AccessMode::ReadWriteOnce).then(|| Affinity {
+            pod_affinity: Some(PodAffinity {
+                required_during_scheduling_ignored_during_execution: Some(vec![together]),
+                ..PodAffinity::default()
+            }),
+            ..Affinity::default()
+        })
+    }
+}
+
+/// What [`ANNOTATION_GENERATION`] says of a pod made from these.
+pub fn generation(thread: &Thread, repo: &Repo, role: &AgentRole) -> String {
+    let [thread, repo, role] = [&thread.metadata, &repo.metadata, &role.metadata]
+        .map(|meta| meta.generation.unwrap_or_default());
+    format!("{thread}.{repo}.{role}")
+}
+
+/// What [`ANNOTATION_WOKEN_FOR`] says of a pod made now: the newest message and decision.
+pub fn woken_for(thread: &Thread, role: &str) -> String {
+    let Some(status) = &thread.status else { return String::new() };
+    let inbox = status.roles.get(role).and_then(|role| role.inbox.as_ref());
+    let pending = status.pending.iter().rev().find(|pending| pending.role == role);
+    let words = inbox.map(ToString::to_string).into_iter().chain(pending.map(|p| p.id.clone()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn resources(cpu: &str, memory: &str, memory_limit: &str) -> ResourceRequirements {
+    let map = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(key, v)| ((*key).to_owned(), Quantity((*v).to_owned()))).collect()
+    };
+    ResourceRequirements {
+        requests: Some(map(&[("cpu", cpu), ("memory", memory)])),
+        limits: Some(map(&[("memory", memory_limit)])),
+        claims: None,
+    }
+}
+
+fn env_home(home: &str) -> EnvVar {
+    env("HOME", home)
+}
+
+fn env(name: &str, value: &str) -> EnvVar {
+    EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn some(map: &BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
+    (!map.is_empty()).then(|| map.clone())
+}

@@ -1,0 +1,253 @@
+//! Decides what is to be done about one role of a Thread.
+
+use std::time::Duration;
+
+use codebutler_crds::{AgentRole, names};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+use super::desired::{View, id};
+use super::life::{self, Life};
+use super::plan::{Gone, NewPod, Plan};
+use super::pod;
+use crate::controller::health::{Health, Level, Notice};
+
+/// Pods that may die in a row before a person has to look.
+pub const MAX_FAILURES: u32 = 5;
+/// A pod that has not started after this long is reported.
+const SLOW_START: SignedDuration = SignedDuration::from_secs(120);
+/// A pod that is still there this long after its grace is reported.
+const SLOW_END: SignedDuration = SignedDuration::from_secs(60);
+/// A message from further in the future than this shows that clocks differ.
+const SKEW: SignedDuration = SignedDuration::from_secs(2);
+
+/// One role as it stands.
+#[derive(Clone, Copy)]
+pub struct Role<'a> {
+    /// Its short name.
+    pub name: &'a str,
+    /// What it is, if the Repo has it.
+    pub definition: Option<&'a AgentRole>,
+    /// Its pod.
+    pub pod: Option<&'a Pod>,
+    /// Whether it has something to do.
+    pub wanted: bool,
+}
+
+/// Adds to the plan what this role needs; tells what is in the way.
+pub fn decide(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
+    let Some(pod) = role.pod else { return without_pod(view, role, plan) };
+    match Life::of(pod) {
+        Life::Ending => ending(view, role, pod, plan),
+        Life::Succeeded => {
+            let own = plan.status.roles.entry(role.name.to_owned()).or_default();
+            own.failures = 0;
+            own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref());
+            plan.delete_pods.push(id(pod));
+            let note = format!("role `{}` had nothing left to do and sleeps", role.name);
+            plan.notices.push(Notice::normal("Suspended", note));
+            role.wanted.then(|| starting(role.name))
+        }
+        Life::Failed { at, why } => failed(view, role, pod, at, &why, plan),
+        life => live(view, role, pod, &life, plan),
+    }
+}
+
+fn without_pod(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
+    if let Some(own) = plan.status.roles.get_mut(role.name)
+        && let Some(uid) = own.pod_uid.take()
+    {
+        let name = names::pod_name(&view.thread.name_any(), role.name);
+        plan.verify_gone.insert(role.name.to_owned(), Gone { name, uid });
+    }
+    if !role.wanted {
+        return None;
+    }
+    let Some(definition) = role.definition else { return Some(unknown(view, role.name)) };
+    if view.repo.spec.suspend {
+        let repo = &view.thread.spec.repo;
+        let message = format!("Repo `{repo}` is suspended: unset its spec.suspend to go on");
+        return Some(Health::new(Level::Held, "RepoSuspended", message));
+    }
+    if let Some(delay) = gathering(view, role.name) {
+        plan.look_again_in(delay);
+        let message = format!("gathering messages before role `{}` starts", role.name);
+        return Some(Health::new(Level::Reconciling, "Gathering", message));
+    }
+    let gateway = match &view.observed.gateway {
+        Ok(gateway) => gateway,
+        Err(why) => return Some(Health::new(Level::Trouble, "GatewayNotFound", why.clone())),
+    };
+    if !view.observed.prepared {
+        let repo = &view.thread.spec.repo;
+        let message = format!("Repo `{repo}` is being prepared: its conditions say more");
+        return Some(Health::new(Level::Reconciling, "RepoNotPrepared", message));
+    }
+    let input = pod::Input {
+        thread: view.thread,
+        repo: view.repo,
+        role: definition,
+        gateway,
+        args: view.args,
+    };
+    let woken = view.status.roles.get(role.name).is_some_and(|status| status.done.is_some());
+    let new = NewPod { pod: Box::new(input.build()), woken };
+    plan.create_pods.insert(role.name.to_owned(), new);
+    Some(starting(role.name))
+}
+
+fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Option<Health> {
+    let Some(definition) = role.definition else {
+        plan.delete_pods.push(id(pod));
+        return role.wanted.then(|| unknown(view, role.name));
+    };
+    let own = plan.status.roles.entry(role.name.to_owned()).or_default();
+    own.pod_uid = pod.uid();
+    if !role.wanted {
+        // Whatever died before, a run has ended since.
+        own.failures = 0;
+    }
+    if let Some(trouble) = life::trouble(pod) {
+        if made_from(pod) != pod::generation(view.thread, view.repo, definition) {
+            // What is in its way may be corrected by now.
+            plan.delete_pods.push(id(pod));
+            return Some(starting(role.name));
+        }
+        return Some(Health::new(Level::Trouble, trouble.reason, trouble.message));
+    }
+    if *life == Life::Running {
+        return None;
+    }
+    let created = pod.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
+    let left = SLOW_START - view.now.duration_since(created);
+    if left.is_positive() {
+        plan.look_again_in(left.unsigned_abs());
+        return Some(starting(role.name));
+    }
+    let name = pod.name_any();
+    let message = format!(
+        "pod `{name}` has not started for {} s: see `kubectl describe pod {name}`",
+        SLOW_START.as_secs()
+    );
+    Some(Health::new(Level::Trouble, "PodNotStarted", message))
+}
+
+/// A pod on its way out holds its name. One that does not go is on a node that does not answer.
+fn ending(view: &View, role: &Role, pod: &Pod, plan: &mut Plan) -> Option<Health> {
+    if !role.wanted {
+        return None;
+    }
+    let name = pod.name_any();
+    // The moment at which its grace ends.
+    let due = pod.metadata.deletion_timestamp.as_ref().map_or(view.now, |time| time.0);
+    let left = SLOW_END - view.now.duration_since(due);
+    if left.is_positive() {
+        plan.look_again_in(left.unsigned_abs());
+        let message = format!("waiting until the old pod `{name}` is gone");
+        return Some(Health::new(Level::Reconciling, "PodEnding", message));
+    }
+    let message = format!(
+        "pod `{name}` does not go: its node may be lost; if it is, `kubectl delete pod {name} \
+         --force`"
+    );
+    Some(Health::new(Level::Trouble, "PodNotEnding", message))
+}
+
+/// A failed pod stays, for its logs, until it is time to try again. Its failure is counted once:
+/// together with taking its identity away.
+fn failed(
+    view: &View,
+    role: &Role,
+    pod: &Pod,
+    at: Timestamp,
+    why: &str,
+    plan: &mut Plan,
+) -> Option<Health> {
+    let name = pod.name_any();
+    let own = plan.status.roles.entry(role.name.to_owned()).or_default();
+    if own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref()).is_some() {
+        own.failures = own.failures.saturating_add(1);
+        let note = format!("pod `{name}` of role `{}` failed: {why}", role.name);
+        plan.notices.push(Notice::warning("PodFailed", note));
+    }
+    let Some(definition) = role.definition.filter(|_| role.wanted) else {
+        plan.delete_pods.push(id(pod));
+        return role.wanted.then(|| unknown(view, role.name));
+    };
+    if own.failures >= MAX_FAILURES {
+        if !moved(view, role.name, pod, definition) {
+            let message = format!(
+                "{} pods of role `{}` failed in a row, the last one because {why}: see `kubectl \
+                 logs {name} --all-containers`; it is tried again after a new message, a change \
+                 of the AgentRole or Repo, or when you delete that pod",
+                own.failures, role.name
+            );
+            return Some(Health::new(Level::Stalled, "PodFailing", message));
+        }
+        own.failures = 0;
+        plan.delete_pods.push(id(pod));
+        return Some(starting(role.name));
+    }
+    let failures = own.failures;
+    let retry_at = at.saturating_add(backoff(failures)).unwrap_or(view.now);
+    let left = retry_at.duration_since(view.now);
+    if left.is_positive() {
+        plan.look_again_in(left.unsigned_abs());
+    } else {
+        plan.delete_pods.push(id(pod));
+    }
+    let message = format!(
+        "pod `{name}` of role `{}` failed ({why}); attempt {} of {MAX_FAILURES} follows",
+        role.name,
+        failures + 1
+    );
+    Some(Health::new(Level::Reconciling, "PodFailed", message))
+}
+
+/// Whether something changed since the pod was made that may make the next one work.
+fn moved(view: &View, role: &str, failed: &Pod, definition: &AgentRole) -> bool {
+    let woken_for = failed.annotations().get(pod::ANNOTATION_WOKEN_FOR);
+    woken_for.is_none_or(|before| *before != pod::woken_for(view.thread, role))
+        || made_from(failed) != pod::generation(view.thread, view.repo, definition)
+}
+
+fn made_from(pod: &Pod) -> &str {
+    pod.annotations().get(pod::ANNOTATION_GENERATION).map_or("", String::as_str)
+}
+
+/// 1 s, 3 s, 9 s, 27 s: quick after an accident, patient with what keeps happening.
+fn backoff(failures: u32) -> SignedDuration {
+    SignedDuration::from_secs(3_i64.saturating_pow(failures.saturating_sub(1).min(5)))
+}
+
+/// How long to wait for more of a user's burst of messages before the role starts. Decisions are
+/// not gathered.
+fn gathering(view: &View, role: &str) -> Option<Duration> {
+    let status = view.status;
+    if status.pending.iter().any(|pending| pending.role == role) {
+        return None;
+    }
+    let (secs, micros) = status.roles.get(role)?.inbox.as_ref()?.parts();
+    let posted = Timestamp::new(i64::try_from(secs).ok()?, i32::try_from(micros).ok()? * 1000);
+    let posted = posted.ok()?;
+    if posted > view.now.saturating_add(SKEW).ok()? {
+        return None;
+    }
+    let burst = SignedDuration::from_secs(view.repo.spec.slack.debounce_seconds.into());
+    let left = posted.saturating_add(burst).ok()?.duration_since(view.now);
+    left.is_positive().then(|| left.unsigned_abs())
+}
+
+fn starting(role: &str) -> Health {
+    Health::new(Level::Reconciling, "PodStarting", format!("starting role `{role}`"))
+}
+
+fn unknown(view: &View, role: &str) -> Health {
+    let repo = &view.thread.spec.repo;
+    let message = format!(
+        "role `{role}` has mail, but none of the AgentRoles in spec.roles of Repo `{repo}` is it: \
+         add one"
+    );
+    Health::new(Level::Stalled, "RoleNotFound", message)
+}

@@ -1,0 +1,68 @@
+//! The volume that a Thread's pods share.
+
+use codebutler_crds::repo::AccessMode;
+use codebutler_crds::{Repo, Thread, names};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::ResourceExt as _;
+
+use crate::controller::labels;
+
+/// The claim, owned by the Thread.
+pub fn build(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
+    let worktree = &repo.spec.worktree;
+    let access_mode = match worktree.access_mode {
+        AccessMode::ReadWriteOnce => "ReadWriteOnce",
+        AccessMode::ReadWriteMany => "ReadWriteMany",
+    };
+    let size = Quantity(worktree.size.clone());
+    PersistentVolumeClaim {
+        metadata: labels::owned(
+            thread,
+            names::volume_claim(&thread.name_any()),
+            labels::of_thread("codebutler-worktree", thread),
+        ),
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: Some(vec![access_mode.to_owned()]),
+            resources: Some(VolumeResourceRequirements {
+                requests: Some([("storage".to_owned(), size)].into()),
+                limits: None,
+            }),
+            storage_class_name: worktree.storage_class_name.clone(),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// Where a claim stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// There is none.
+    Absent,
+    /// It exists and waits for a volume, which may need its first pod to be scheduled.
+    Pending,
+    /// It has its volume.
+    Bound,
+    /// Its volume is gone.
+    Lost,
+    /// It is being deleted.
+    Ending,
+}
+
+impl State {
+    /// Reads a claim.
+    pub fn of(claim: Option<&PersistentVolumeClaim>) -> Self {
+        let Some(claim) = claim else { return Self::Absent };
+        if claim.metadata.deletion_timestamp.is_some() {
+            return Self::Ending;
+        }
+        match claim.status.as_ref().and_then(|status| status.phase.as_deref()) {
+            Some("Bound") => Self::Bound,
+            Some("Lost") => Self::Lost,
+            _ => Self::Pending,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What is mounted where in an agent pod.
+
+use codebutler_crds::names;
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, EmptyDirVolumeSource, KeyToPath, PersistentVolumeClaimVolumeSource,
+    ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+/// The copied binary.
+pub const BIN: &str = "bin";
+/// The socket between agent and toolbox.
+pub const RUN: &str = "run";
+/// The toolbox's `/tmp`.
+pub const TMP: &str = "tmp";
+/// The Thread's own volume.
+pub const THREAD: &str = "thread";
+/// The token that says who the pod is.
+pub const TOKEN: &str = "token";
+/// The certificate authority of the gateway.
+pub const CA: &str = "ca";
+
+/// Seconds for which a projected token is good; the kubelet renews it well before.
+const TOKEN_SECONDS: i64 = 3600;
+
+/// All volumes of a pod of `thread`.
+pub fn all(thread: &str) -> Vec<Volume> {
+    let claim = PersistentVolumeClaimVolumeSource {
+        claim_name: names::volume_claim(thread),
+        read_only: None,
+    };
+    vec![
+        empty(BIN, "1Gi"),
+        empty(RUN, "16Mi"),
+        empty(TMP, "4Gi"),
+        Volume { persistent_volume_claim: Some(claim), ..named(THREAD) },
+        Volume { projected: Some(token()), ..named(TOKEN) },
+        Volume { config_map: Some(ca()), ..named(CA) },
+    ]
+}
+
+fn token() -> ProjectedVolumeSource {
+    let token = ServiceAccountTokenProjection {
+        audience: Some(names::TOKEN_AUDIENCE.to_owned()),
+        expiration_seconds: Some(TOKEN_SECONDS),
+        path: file_name(names::pod::TOKEN_FILE),
+    };
+    ProjectedVolumeSource {
+        sources: Some(vec![VolumeProjection {
+            service_account_token: Some(token),
+            ..VolumeProjection::default()
+        }]),
+        default_mode: Some(0o440),
+    }
+}
+
+fn ca() -> ConfigMapVolumeSource {
+    let file = KeyToPath {
+        key: names::CA_KEY.to_owned(),
+        path: file_name(names::pod::CA_FILE),
+        mode: None,
+    };
+    ConfigMapVolumeSource {
+        name: names::CA_CONFIG_MAP.to_owned(),
+        items: Some(vec![file]),
+        ..ConfigMapVolumeSource::default()
+    }
+}
+
+/// A volume at a folder.
+pub fn mount(volume: &str, dir: &str) -> VolumeMount {
+    VolumeMount { name: volume.to_owned(), mount_path: dir.to_owned(), ..VolumeMount::default() }
+}
+
+/// One part of the Thread's volume at a folder.
+pub fn part(part: &str, dir: &str) -> VolumeMount {
+    VolumeMount { sub_path: Some(part.to_owned()), ..mount(THREAD, dir) }
+}
+
+/// A read-only volume at the folder in which `file` is to appear.
+pub fn in_dir_of(volume: &str, file: &str) -> VolumeMount {
+    let dir = file.rsplit_once('/').map_or(file, |(dir, _)| dir);
+    VolumeMount { read_only: Some(true), ..mount(volume, dir) }
+}
+
+fn file_name(path: &str) -> String {
+    path.rsplit_once('/').map_or(path, |(_, name)| name).to_owned()
+}
+
+fn empty(name: &str, limit: &str) -> Volume {
+    let size_limit = Some(Quantity(limit.to_owned()));
+    let empty_dir = Some(EmptyDirVolumeSource { size_limit, medium: None });
+    Volume { empty_dir, ..named(name) }
+}
+
+fn named(name: &str) -> Volume {
+    Volume { name: name.to_owned(), ..Volume::default() }
+}

@@ -1,0 +1,150 @@
+//! The Slack app of a Repo: its tokens, from the Repo's Secret, and who it is.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::Repo;
+use codebutler_crds::names::secret_key;
+use kube::ResourceExt as _;
+use serde::Deserialize;
+use slack_morphism::prelude::SlackApiToken;
+
+use super::event::Stored;
+use super::web::{self, CallError, Web};
+use crate::gateway::context::{Context, SecretError};
+
+/// How long a Secret is not read again.
+const FRESH: Duration = Duration::from_mins(1);
+/// How long a failure is not tried again.
+const FAILED: Duration = Duration::from_secs(5);
+
+/// An app in a workspace. No Debug: it holds tokens.
+pub struct Account {
+    /// `xoxb-…`
+    pub bot: SlackApiToken,
+    /// `xapp-…`
+    pub app: SlackApiToken,
+    /// The bot's user id.
+    pub user: Option<String>,
+    /// The bot's bot id.
+    pub bot_id: Option<String>,
+}
+
+impl Account {
+    /// Whether a message is this app's own.
+    pub fn wrote(&self, message: &Stored) -> bool {
+        let is = |own: &Option<String>, sender: &Option<String>| own.is_some() && own == sender;
+        is(&self.bot_id, &message.bot_id) || is(&self.user, &message.user)
+    }
+}
+
+/// Why an app can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// The Secret.
+    #[error(transparent)]
+    Secret(#[from] Arc<SecretError>),
+    /// Slack.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl Clone for AccessError {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Secret(error) => Self::Secret(Arc::clone(error)),
+            Self::Call(error) => Self::Call(error.clone()),
+        }
+    }
+}
+
+type Known = (Instant, Result<Arc<Account>, AccessError>);
+
+/// Apps by Secret, read again once a minute so that a changed Secret is noticed.
+#[derive(Clone, Default)]
+pub struct Accounts {
+    known: Arc<Mutex<HashMap<(String, String), Known>>>,
+}
+
+#[derive(Deserialize)]
+struct AuthTest {
+    #[serde(default)]
+    user_id: Option<String>,
+    #[serde(default)]
+    bot_id: Option<String>,
+}
+
+impl Accounts {
+    /// The app of a Repo.
+    ///
+    /// # Errors
+    /// When its Secret or Slack says no.
+    pub async fn of(
+        &self,
+        context: &Context,
+        web: &Web,
+        repo: &Repo,
+    ) -> Result<Arc<Account>, AccessError> {
+        let namespace = repo.namespace().unwrap_or_default();
+        let key = (namespace, repo.spec.slack.credentials.name.clone());
+        let last = self.lock().get(&key).cloned();
+        if let Some((read, result)) = &last {
+            let fresh = if result.is_ok() { FRESH } else { FAILED };
+            if read.elapsed() < fresh {
+                return result.clone();
+            }
+        }
+        let before = last.and_then(|(_, result)| result.ok());
+        let result = match self.read(context, web, repo, &key.0, before.as_deref()).await {
+            // What was right a minute ago is not wrong because of a hiccup now.
+            Err(error) if is_hiccup(&error) => before.ok_or(error),
+            Ok(None) => before.ok_or_else(|| CallError::Limited { method: "auth.test" }.into()),
+            Ok(Some(account)) => Ok(Arc::new(account)),
+            Err(error) => Err(error),
+        };
+        self.lock().insert(key, (Instant::now(), result.clone()));
+        result
+    }
+
+    /// Forgets an app, because Slack does not accept its token any more.
+    pub fn forget(&self, repo: &Repo) {
+        let namespace = repo.namespace().unwrap_or_default();
+        self.lock().remove(&(namespace, repo.spec.slack.credentials.name.clone()));
+    }
+
+    /// None if the tokens are those of `before`.
+    async fn read(
+        &self,
+        context: &Context,
+        web: &Web,
+        repo: &Repo,
+        namespace: &str,
+        before: Option<&Account>,
+    ) -> Result<Option<Account>, AccessError> {
+        let reference = &repo.spec.slack.credentials;
+        let secret = |key| async move {
+            let value = context.secret(namespace, reference, key, web.host()).await;
+            value.map(|value| web::token(&value)).map_err(Arc::new)
+        };
+        let bot = secret(secret_key::SLACK_BOT_TOKEN).await?;
+        let app = secret(secret_key::SLACK_APP_TOKEN).await?;
+        if before.is_some_and(|before| before.bot == bot && before.app == app) {
+            return Ok(None);
+        }
+        let body = serde_json::json!({});
+        let who: AuthTest = web.post(&bot, "auth.test", &body).await?;
+        Ok(Some(Account { bot, app, user: who.user_id, bot_id: who.bot_id }))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_hiccup(error: &AccessError) -> bool {
+    match error {
+        AccessError::Secret(secret) => matches!(**secret, SecretError::Unreadable { .. }),
+        AccessError::Call(call) => call.code().is_none(),
+    }
+}

@@ -1,0 +1,232 @@
+//! Reading back what no socket delivered: after each connection and every few minutes, the channel
+//! since its cursor and the open threads since their newest mark. What is found takes the same way
+//! as what is pushed, and changes nothing if it was known.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::{Repo, SlackTs, Thread};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::account::{AccessError, Account};
+use super::event::Stored;
+use super::route::{self, Channel};
+use super::{Inner, explain, history};
+use crate::gateway::context::ThreadKey;
+
+/// Between two sweeps, and after one in which a channel failed.
+const EVERY: Duration = Duration::from_mins(3);
+const AGAIN: Duration = Duration::from_secs(10);
+/// Messages can appear in the history a little after newer ones.
+const OVERLAP: u64 = 60;
+/// Open threads that are looked at, the most recently active ones.
+const THREADS: usize = 200;
+/// Calls without a pause, and the pause after each further one: reading is limited to 50 a minute.
+const BURST: usize = 10;
+const PAUSE: Duration = Duration::from_millis(1300);
+
+/// Sweeps until told to stop.
+pub async fn run(
+    inner: &Arc<Inner>,
+    mut channels: watch::Receiver<Vec<Channel>>,
+    mut connects: watch::Receiver<u64>,
+    stop: &CancellationToken,
+) {
+    // Not before the first connection: from then on nothing falls between push and sweep.
+    let mut next: Option<Instant> = None;
+    loop {
+        let due = async {
+            match next {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = connects.changed() => if changed.is_err() { return },
+            changed = channels.changed() => {
+                if changed.is_err() { return }
+                if next.is_none() { continue }
+            }
+            () = due => {}
+        }
+        let known = channels.borrow_and_update().clone();
+        let sweep = sweep(inner, &known);
+        let fine = tokio::select! {
+            () = stop.cancelled() => return,
+            fine = sweep => fine,
+        };
+        next = Some(Instant::now() + if fine { EVERY } else { AGAIN });
+    }
+}
+
+/// One sweep over an app's channels; answers whether all could be read.
+async fn sweep(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
+    let mut fine = true;
+    let mut pace = Pace(0);
+    for channel in channels {
+        let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
+        let result = match inner.account(&repo).await {
+            Ok(account) => {
+                let sweep = Sweep { inner, repo: &repo, channel, account: &account };
+                sweep.all(&mut pace).await
+            }
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(()) => inner.reach.tell(&repo, Ok(())).await,
+            Err(error) => {
+                fine = false;
+                inner.reach.tell(&repo, Err(explain::condition(&error, &repo))).await;
+            }
+        }
+    }
+    fine
+}
+
+/// Counts reading calls and slows down after the first ones.
+struct Pace(usize);
+
+impl Pace {
+    async fn step(&mut self) {
+        self.0 += 1;
+        if self.0 > BURST {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+struct Sweep<'a> {
+    inner: &'a Arc<Inner>,
+    repo: &'a Repo,
+    channel: &'a Channel,
+    account: &'a Account,
+}
+
+impl Sweep<'_> {
+    async fn all(&self, pace: &mut Pace) -> Result<(), AccessError> {
+        let cursor = self.repo.status.as_ref().and_then(|status| status.slack.cursor.clone());
+        let (web, token, id) = (&self.inner.web, &self.account.bot, &self.channel.id);
+        pace.step().await;
+        let Some(cursor) = cursor else {
+            // The first start: what was said before is not CodeButler's business.
+            history::probe(web, token, id).await?;
+            self.advance(&now()).await;
+            return Ok(());
+        };
+        let after = cursor.minus_secs(OVERLAP).max(self.floor());
+        let messages = history::channel(web, token, id, &after).await?;
+        let mut stored = true;
+        for message in &messages {
+            stored &= self.take(message).await;
+        }
+        if let Some(newest) = messages.iter().map(|message| &message.ts).max()
+            && *newest > cursor
+            && stored
+        {
+            self.advance(newest).await;
+        }
+        for thread in self.open_threads() {
+            pace.step().await;
+            let (root, after) = (&thread.spec.slack.ts, newest_mark(&thread).minus_secs(OVERLAP));
+            match history::replies(web, token, id, root, Some(&after)).await {
+                Ok(messages) => {
+                    for message in &messages {
+                        self.take(message).await;
+                    }
+                }
+                // The first message was deleted: nothing can be said there any more.
+                Err(error) if error.code() == Some("thread_not_found") => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in one message; answers whether it is stored.
+    async fn take(&self, message: &Stored) -> bool {
+        match self.inner.carry_out(route::stored(message, self.channel)).await {
+            Ok(effects) => {
+                self.inner.follow_up(effects);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "read back, not stored: tried again with the next sweep");
+                false
+            }
+        }
+    }
+
+    /// Nothing from before the Repo existed is taken in.
+    fn floor(&self) -> SlackTs {
+        let created = self.repo.creation_timestamp();
+        created.map_or_else(SlackTs::zero, |time| timestamp(time.0.as_second(), 0))
+    }
+
+    fn open_threads(&self) -> Vec<Arc<Thread>> {
+        let mut open: Vec<Arc<Thread>> = self
+            .inner
+            .context
+            .threads
+            .state()
+            .into_iter()
+            .filter(|thread| thread.spec.state == ThreadState::Active)
+            .filter(|thread| thread.spec.repo == self.channel.repo)
+            .filter(|thread| thread.namespace().as_ref() == Some(&self.channel.namespace))
+            .map(|thread| self.inner.thread(&ThreadKey::from(&*thread)).unwrap_or(thread))
+            .collect();
+        open.sort_by_key(|thread| std::cmp::Reverse(newest_mark(thread)));
+        open.truncate(THREADS);
+        open
+    }
+
+    /// Moves the cursor forward, never back.
+    async fn advance(&self, to: &SlackTs) {
+        let namespace = self.repo.namespace().unwrap_or_default();
+        let api: Api<Repo> = Api::namespaced(self.inner.context.client.clone(), &namespace);
+        let name = self.repo.name_any();
+        for _ in 0..5 {
+            let Ok(current) = api.get(&name).await else { return };
+            let at = current.status.as_ref().and_then(|status| status.slack.cursor.as_ref());
+            if at.is_some_and(|at| at >= to) {
+                return;
+            }
+            let patch = json!({
+                "metadata": {"resourceVersion": current.resource_version()},
+                "status": {"slack": {"cursor": to}},
+            });
+            let params = PatchParams::default();
+            match api.patch_status(&name, &params, &Patch::Merge(&patch)).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!(%error, repo = name, "cursor not written");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The newest message of a thread that is known to its roles.
+fn newest_mark(thread: &Thread) -> SlackTs {
+    let roles = thread.status.iter().flat_map(|status| status.roles.values());
+    let marks = roles.filter_map(|role| role.inbox.clone());
+    marks.max().unwrap_or_else(|| thread.spec.slack.ts.clone())
+}
+
+fn now() -> SlackTs {
+    let now = jiff::Timestamp::now();
+    timestamp(now.as_second(), now.subsec_microsecond())
+}
+
+fn timestamp(seconds: i64, micros: i32) -> SlackTs {
+    let text = format!("{}.{:06}", seconds.max(0), micros.max(0));
+    text.parse().unwrap_or_else(|_| SlackTs::zero())
+}

@@ -1,0 +1,107 @@
+//! Which sockets are held: one per distinct app among all Repos, from the moment that the first
+//! Repo names it until the last one is gone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kube::ResourceExt as _;
+use slack_morphism::prelude::SlackApiToken;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::route::Channel;
+use super::{Inner, catchup, socket};
+
+/// How often Repos are compared with sockets.
+const COMPARE: Duration = Duration::from_secs(1);
+/// How long sockets may take to finish what they have begun.
+const FAREWELL: Duration = Duration::from_secs(8);
+
+/// A held socket.
+struct Held {
+    channels: watch::Sender<Vec<Channel>>,
+    stop: CancellationToken,
+}
+
+/// Holds sockets until told to stop.
+pub async fn run(inner: Arc<Inner>, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let context = &inner.context;
+    tokio::select! {
+        () = shutdown.cancelled() => return Ok(()),
+        synced = async {
+            // An event that comes before the caches know its Repo would be dropped.
+            context.repos.wait_until_ready().await.context("the cache of Repos ended")?;
+            context.roles.wait_until_ready().await.context("the cache of AgentRoles ended")?;
+            context.threads.wait_until_ready().await.context("the cache of Threads ended")
+        } => synced?,
+    }
+    let mut held: HashMap<String, Held> = HashMap::new();
+    let mut tasks = JoinSet::new();
+    loop {
+        let wanted = wanted(&inner).await;
+        held.retain(|app, socket| {
+            let keep = wanted.contains_key(app);
+            if !keep {
+                socket.stop.cancel();
+            }
+            keep
+        });
+        for (app, (token, channels)) in wanted {
+            if let Some(socket) = held.get(&app) {
+                socket.channels.send_if_modified(|known| {
+                    let changed = *known != channels;
+                    *known = channels;
+                    changed
+                });
+                continue;
+            }
+            let stop = shutdown.child_token();
+            let (sender, receiver) = watch::channel(channels);
+            held.insert(app, Held { channels: sender, stop: stop.clone() });
+            tasks.spawn(hold(Arc::clone(&inner), token, receiver, stop));
+        }
+        while tasks.try_join_next().is_some() {}
+        tokio::select! {
+            () = tokio::time::sleep(COMPARE) => {}
+            () = shutdown.cancelled() => break,
+        }
+    }
+    let ended = async { while tasks.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(FAREWELL, ended).await;
+    Ok(())
+}
+
+/// One app: its socket, and the reading back of what the socket missed.
+async fn hold(
+    inner: Arc<Inner>,
+    token: SlackApiToken,
+    channels: watch::Receiver<Vec<Channel>>,
+    stop: CancellationToken,
+) {
+    let (connected, connects) = watch::channel(0_u64);
+    tokio::join!(
+        socket::hold(&inner, &token, &channels, &stop, connected),
+        catchup::run(&inner, channels.clone(), connects, &stop),
+    );
+}
+
+/// Apps by their app token, with the channels of their Repos in a stable order.
+async fn wanted(inner: &Arc<Inner>) -> BTreeMap<String, (SlackApiToken, Vec<Channel>)> {
+    let mut repos = inner.context.repos.state();
+    // Where two Repos name one channel, the older one has it.
+    repos.sort_by_key(|repo| (repo.creation_timestamp(), repo.namespace(), repo.name_any()));
+    let mut wanted: BTreeMap<String, (SlackApiToken, Vec<Channel>)> = BTreeMap::new();
+    for repo in repos {
+        let Ok(account) = inner.account(&repo).await else { continue };
+        let channel = inner.channel(&repo, &account);
+        let app = account.app.token_value.0.clone();
+        let (_, channels) = wanted.entry(app).or_insert_with(|| (account.app.clone(), Vec::new()));
+        if channels.iter().all(|known| known.id != channel.id) {
+            channels.push(channel);
+        }
+    }
+    wanted
+}

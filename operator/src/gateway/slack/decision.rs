@@ -1,0 +1,404 @@
+//! Decisions of people: which words count as one, which button means what, and what a message or a
+//! click changes in a Thread. Pure: applied again, nothing changes.
+
+use codebutler_crds::thread::{Closing, ClosingChoice, Pending};
+use codebutler_crds::wire::Decision;
+use codebutler_crds::{SlackTs, ThreadStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::gateway::threads::{self, Refusal};
+
+/// A button under a message that asks for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// The plan is to be carried out as it is.
+    Approve,
+    /// The plan is to be changed; how, the user says next.
+    Modify,
+    /// The plan is not wanted.
+    Reject,
+    /// Merge the pull request.
+    Merge,
+    /// Not yet.
+    Hold,
+    /// Close without merging.
+    Discard,
+}
+
+impl Choice {
+    /// The buttons of a decision, in order.
+    pub const fn of(decision: Decision) -> [Self; 3] {
+        match decision {
+            Decision::Plan => [Self::Approve, Self::Modify, Self::Reject],
+            Decision::Merge => [Self::Merge, Self::Hold, Self::Discard],
+        }
+    }
+
+    /// Which decision it belongs to.
+    pub const fn decision(self) -> Decision {
+        match self {
+            Self::Approve | Self::Modify | Self::Reject => Decision::Plan,
+            Self::Merge | Self::Hold | Self::Discard => Decision::Merge,
+        }
+    }
+
+    /// In pending items and action ids.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Modify => "modify",
+            Self::Reject => "reject",
+            Self::Merge => "merge",
+            Self::Hold => "hold",
+            Self::Discard => "discard",
+        }
+    }
+
+    /// On the button.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Approve => "Approve",
+            Self::Modify => "Modify",
+            Self::Reject => "Reject",
+            Self::Merge => "Merge",
+            Self::Hold => "Hold",
+            Self::Discard => "Close without merge",
+        }
+    }
+
+    /// In place of the buttons, once chosen.
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::Approve => ":white_check_mark: Approved by",
+            Self::Modify => ":pencil2: Changes wanted by",
+            Self::Reject => ":x: Rejected by",
+            Self::Merge => ":white_check_mark: Merge approved by",
+            Self::Hold => ":pause_button: Held by",
+            Self::Discard => ":wastebasket: Closed without merge by",
+        }
+    }
+
+    /// Slack's `action_id`: `plan:approve` and so on.
+    pub fn action_id(self) -> String {
+        format!("{}:{}", self.decision().kind(), self.name())
+    }
+
+    /// The button that has an `action_id`.
+    pub fn by_action_id(id: &str) -> Option<Self> {
+        let all = [Decision::Plan, Decision::Merge].map(Self::of);
+        all.into_iter().flatten().find(|choice| choice.action_id() == id)
+    }
+}
+
+/// What a whole message can mean. A message that says anything more is not a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// Yes, to a plan.
+    Approve,
+    /// Merge.
+    Merge,
+    /// End the thread without merging.
+    Close,
+}
+
+const APPROVE: &[&str] = &[
+    "approve",
+    "approved",
+    "i approve",
+    "lgtm",
+    "looks good",
+    "looks good to me",
+    "go",
+    "go ahead",
+    "go for it",
+    "ship it",
+    "yes",
+    "yes please",
+    "yep",
+    "ok",
+    "okay",
+    "do it",
+    "si",
+    "sí",
+    "dale",
+    "adelante",
+    "apruebo",
+    "aprobado",
+    "aprobada",
+    "hazlo",
+    "vale",
+    "de acuerdo",
+    "perfecto",
+];
+const MERGE: &[&str] = &[
+    "merge",
+    "merge it",
+    "please merge",
+    "merge please",
+    "fusiona",
+    "fusionar",
+    "fusiónalo",
+    "fusionalo",
+    "mergea",
+    "mergéalo",
+    "mergealo",
+    "haz merge",
+    "haz el merge",
+];
+const CLOSE: &[&str] = &[
+    "close",
+    "close it",
+    "close this",
+    "close this thread",
+    "close the thread",
+    "close thread",
+    "cierra",
+    "ciérralo",
+    "cierralo",
+    "cierra este hilo",
+    "cierra el hilo",
+    "cerrar",
+    "cerrar este hilo",
+    "cerrar hilo",
+];
+
+/// The decision that a text is, if it is exactly one.
+pub fn intent(text: &str) -> Option<Intent> {
+    if text.contains(['?', '¿']) {
+        return None;
+    }
+    let kept = |c: char| c.is_alphanumeric() || c.is_whitespace();
+    // Punctuation and emoji around the words say nothing; anything between them says more.
+    let trimmed = without_emoji(text.trim()).trim_matches(|c: char| !c.is_alphanumeric());
+    if trimmed.len() > 40 || !trimmed.chars().all(kept) {
+        return None;
+    }
+    let words = trimmed.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    let means = |list: &[&str]| list.contains(&words.as_str());
+    if means(APPROVE) {
+        Some(Intent::Approve)
+    } else if means(MERGE) {
+        Some(Intent::Merge)
+    } else if means(CLOSE) {
+        Some(Intent::Close)
+    } else {
+        None
+    }
+}
+
+/// Without one of Slack's `:emoji:` at the end.
+fn without_emoji(text: &str) -> &str {
+    let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+');
+    match text.strip_suffix(':').and_then(|rest| rest.rsplit_once(':')) {
+        Some((before, emoji)) if !emoji.is_empty() && emoji.chars().all(name) => before.trim_end(),
+        _ => text,
+    }
+}
+
+/// A person's message, as far as a Thread is concerned with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The message.
+    pub ts: SlackTs,
+    /// Slack user id.
+    pub user: String,
+    /// Roles that it mentions.
+    pub mentioned: Vec<String>,
+    /// Set if it is nothing but a decision.
+    pub intent: Option<Intent>,
+}
+
+/// A decision that a message or click made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// The message that asked; its buttons are to go.
+    pub asked: SlackTs,
+    /// What was chosen.
+    pub choice: Choice,
+}
+
+/// The roles that a person's message is for. `first` takes what nobody else is to take.
+pub fn recipients(status: &ThreadStatus, said: &Said, first: Option<&str>) -> Vec<String> {
+    if !said.mentioned.is_empty() {
+        return said.mentioned.clone();
+    }
+    let asker = match question(status, said) {
+        Some((role, _)) => Some(role),
+        None => first,
+    };
+    asker.map(str::to_owned).into_iter().collect()
+}
+
+/// The question that a decision in words answers: who asked, and whether it is still open. Only
+/// what was asked before the message, so that words can't approve what came after them.
+fn question<'a>(status: &'a ThreadStatus, said: &Said) -> Option<(&'a str, bool)> {
+    let plan = status.plan.as_ref().filter(|plan| plan.ts < said.ts);
+    let closing = status.closing.as_ref().filter(|closing| closing.ts < said.ts);
+    match said.intent? {
+        Intent::Approve => plan.map(|plan| (plan.role.as_str(), plan.approved_by.is_none())),
+        Intent::Merge | Intent::Close => {
+            closing.map(|closing| (closing.role.as_str(), closing.choice.is_none()))
+        }
+    }
+}
+
+/// Takes in a person's message: marks, and the decision if it is one.
+///
+/// # Errors
+/// When a decision can't be kept because too many wait.
+pub fn take_message(
+    status: &mut ThreadStatus,
+    said: &Said,
+    first: Option<&str>,
+    now: &Time,
+) -> Result<Option<Decided>, Refusal> {
+    let recipients = recipients(status, said, first);
+    let decided = match (&said.intent, question(status, said)) {
+        _ if !said.mentioned.is_empty() => None,
+        (Some(intent), Some((role, true))) => {
+            let role = role.to_owned();
+            decide_in_words(status, said, *intent, &role)?
+        }
+        (Some(Intent::Close), None) if status.closing.is_none() => {
+            if let Some(role) = first {
+                close_in_words(status, said, role)?;
+            }
+            None
+        }
+        _ => None,
+    };
+    threads::raise_inbox(status, &recipients, &said.ts, now);
+    Ok(decided)
+}
+
+fn decide_in_words(
+    status: &mut ThreadStatus,
+    said: &Said,
+    intent: Intent,
+    role: &str,
+) -> Result<Option<Decided>, Refusal> {
+    let (choice, asked) = match intent {
+        Intent::Approve => (Choice::Approve, status.plan.as_ref().map(|plan| plan.ts.clone())),
+        Intent::Merge => (Choice::Merge, status.closing.as_ref().map(|c| c.ts.clone())),
+        Intent::Close => (Choice::Discard, status.closing.as_ref().map(|c| c.ts.clone())),
+    };
+    let Some(asked) = asked else { return Ok(None) };
+    let id = format!("text:{}", said.ts);
+    record(status, &asked, choice, &said.user, role, id)?;
+    Ok(Some(Decided { asked, choice }))
+}
+
+/// A user may end the thread at any time: the message itself is the question then.
+fn close_in_words(status: &mut ThreadStatus, said: &Said, role: &str) -> Result<(), Refusal> {
+    let asked = said.ts.clone();
+    let closing = Closing {
+        ts: asked.clone(),
+        role: role.to_owned(),
+        choice: None,
+        decided_by: None,
+        head: None,
+    };
+    let before = status.closing.replace(closing);
+    let id = format!("text:{}", said.ts);
+    let recorded = record(status, &asked, Choice::Discard, &said.user, role, id);
+    if recorded.is_err() {
+        status.closing = before;
+    }
+    recorded
+}
+
+/// A click, as far as a Thread is concerned with it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Clicked {
+    /// The message with the button.
+    pub message: SlackTs,
+    /// What it says.
+    pub choice: Choice,
+    /// Slack user id.
+    pub user: String,
+}
+
+/// What became of a click.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClickOutcome {
+    /// It decided, now or when it was delivered before.
+    Counts,
+    /// Another message asks now, or somebody decided before.
+    Stale,
+}
+
+/// Takes in a click.
+///
+/// # Errors
+/// When a decision can't be kept because too many wait.
+pub fn take_click(status: &mut ThreadStatus, clicked: &Clicked) -> Result<ClickOutcome, Refusal> {
+    // One identity per message, user and choice: an impatient second click is the same decision.
+    let id = format!("click:{}:{}:{}", clicked.message, clicked.choice.name(), clicked.user);
+    let open = match clicked.choice.decision() {
+        Decision::Plan => match &status.plan {
+            Some(plan) if plan.ts == clicked.message => match &plan.approved_by {
+                None => Some(plan.role.clone()),
+                Some(by) if *by == clicked.user && clicked.choice == Choice::Approve => {
+                    return Ok(ClickOutcome::Counts);
+                }
+                Some(_) => None,
+            },
+            _ => None,
+        },
+        Decision::Merge => match &status.closing {
+            Some(closing) if closing.ts == clicked.message => {
+                match (closing.choice, &closing.decided_by) {
+                    (None, _) => Some(closing.role.clone()),
+                    (Some(choice), Some(by))
+                        if *by == clicked.user && ending(clicked.choice) == Some(choice) =>
+                    {
+                        return Ok(ClickOutcome::Counts);
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        },
+    };
+    let Some(role) = open else { return Ok(ClickOutcome::Stale) };
+    record(status, &clicked.message, clicked.choice, &clicked.user, &role, id)?;
+    Ok(ClickOutcome::Counts)
+}
+
+const fn ending(choice: Choice) -> Option<ClosingChoice> {
+    match choice {
+        Choice::Merge => Some(ClosingChoice::Merge),
+        Choice::Discard => Some(ClosingChoice::Discard),
+        _ => None,
+    }
+}
+
+/// Writes down a decision for everybody (approval, ending) and for the role that asked (pending).
+fn record(
+    status: &mut ThreadStatus,
+    asked: &SlackTs,
+    choice: Choice,
+    user: &str,
+    role: &str,
+    id: String,
+) -> Result<(), Refusal> {
+    let pending = Pending {
+        id,
+        role: role.to_owned(),
+        kind: choice.decision().kind().to_owned(),
+        choice: choice.name().to_owned(),
+        user: user.to_owned(),
+        message: asked.clone(),
+    };
+    threads::add_pending(status, &pending)?;
+    if choice == Choice::Approve {
+        threads::approve_plan(status, asked, user);
+    }
+    if let Some(ending) = ending(choice) {
+        threads::decide_closing(status, asked, ending, user);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

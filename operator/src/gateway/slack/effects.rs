@@ -1,0 +1,133 @@
+//! What follows once a message or click is stored: reactions, answered questions, hints. At least
+//! once, in the background, and never in the way of an acknowledgement.
+
+use std::sync::Arc;
+
+use codebutler_crds::{Repo, SlackTs, Thread};
+use serde_json::{Value, json};
+
+use super::account::AccessError;
+use super::decision::Choice;
+use super::{Inner, blocks, history, post};
+use crate::gateway::context::ThreadKey;
+
+/// Something visible that follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// 👀 on a message.
+    Eyes {
+        /// The conversation.
+        thread: ThreadKey,
+        /// The message.
+        ts: SlackTs,
+    },
+    /// The buttons of a question go; who chose what is shown instead.
+    Answered {
+        /// The conversation.
+        thread: ThreadKey,
+        /// The message that asked.
+        asked: SlackTs,
+        /// The answer.
+        choice: Choice,
+        /// Who gave it.
+        user: String,
+    },
+    /// A line that one person sees.
+    Whisper {
+        /// The conversation.
+        thread: ThreadKey,
+        /// Who.
+        user: String,
+        /// What.
+        text: String,
+    },
+    /// The one answer of a closed thread.
+    TellClosed {
+        /// The conversation.
+        thread: ThreadKey,
+    },
+}
+
+impl Inner {
+    /// Lets effects happen in the background.
+    pub fn follow_up(self: &Arc<Self>, effects: Vec<Effect>) {
+        for effect in effects {
+            let inner = Arc::clone(self);
+            self.background.spawn(async move { inner.perform(effect).await });
+        }
+    }
+
+    async fn perform(&self, effect: Effect) {
+        let what = match effect {
+            Effect::Eyes { thread, ts } => self.eyes(&thread, &ts).await,
+            Effect::Answered { thread, asked, choice, user } => {
+                self.answered(&thread, &asked, choice, &user).await
+            }
+            Effect::Whisper { thread, user, text } => self.whisper(&thread, &user, &text).await,
+            Effect::TellClosed { thread } => {
+                let text = "This thread is closed. Start a new one for anything else.";
+                if let Err(error) = post::notice(self, &thread, "closed", text).await {
+                    tracing::warn!(%error, "no answer in a closed thread");
+                }
+                return;
+            }
+        };
+        if let Err(error) = what {
+            tracing::warn!(%error, "a visible effect in Slack failed");
+        }
+    }
+
+    async fn eyes(&self, key: &ThreadKey, ts: &SlackTs) -> Result<(), AccessError> {
+        let Some((thread, repo)) = self.known(key) else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let channel = &thread.spec.slack.channel;
+        let body = json!({"channel": channel, "timestamp": ts, "name": "eyes"});
+        match self.web.post::<Value>(&account.bot, "reactions.add", &body).await {
+            Err(error) if error.code() == Some("already_reacted") => Ok(()),
+            result => Ok(result.map(drop)?),
+        }
+    }
+
+    async fn answered(
+        &self,
+        key: &ThreadKey,
+        asked: &SlackTs,
+        choice: Choice,
+        user: &str,
+    ) -> Result<(), AccessError> {
+        let Some((thread, repo)) = self.known(key) else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let slack = &thread.spec.slack;
+        let (channel, root) = (&slack.channel, &slack.ts);
+        let found = history::message(&self.web, &account.bot, channel, root, asked).await?;
+        let Some(message) = found.filter(|message| account.wrote(message)) else { return Ok(()) };
+        let blocks = message.blocks.as_ref().and_then(|b| blocks::answered(b, choice, user));
+        let Some(blocks) = blocks else { return Ok(()) };
+        let mut body = json!({
+            "channel": channel, "ts": asked, "text": message.text, "blocks": blocks,
+        });
+        // Said again, so that the message keeps its key.
+        if let Some(metadata) = &message.metadata {
+            body["metadata"] = json!({
+                "event_type": metadata.event_type, "event_payload": metadata.event_payload,
+            });
+        }
+        self.web.post::<Value>(&account.bot, "chat.update", &body).await?;
+        Ok(())
+    }
+
+    async fn whisper(&self, key: &ThreadKey, user: &str, text: &str) -> Result<(), AccessError> {
+        let Some((thread, repo)) = self.known(key) else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let slack = &thread.spec.slack;
+        let body = json!({
+            "channel": slack.channel, "thread_ts": slack.ts, "user": user, "text": text,
+        });
+        self.web.post::<Value>(&account.bot, "chat.postEphemeral", &body).await?;
+        Ok(())
+    }
+
+    fn known(&self, key: &ThreadKey) -> Option<(Arc<Thread>, Arc<Repo>)> {
+        self.conversation(key).ok()
+    }
+}

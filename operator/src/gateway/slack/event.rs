@@ -1,0 +1,224 @@
+//! What arrives from Slack, read leniently: only the fields used here, all others and all unknown
+//! kinds pass. A payload that Slack extends tomorrow must neither be lost nor block the socket.
+
+use codebutler_crds::SlackTs;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A frame on the socket.
+#[derive(Debug, Deserialize)]
+pub struct Frame {
+    /// `hello`, `disconnect`, `events_api`, `interactive` and what may come.
+    #[serde(rename = "type", default)]
+    pub kind: String,
+    /// To be acknowledged.
+    #[serde(default)]
+    pub envelope_id: Option<String>,
+    /// Depends on `kind`.
+    #[serde(default)]
+    pub payload: Value,
+}
+
+/// An envelope's content, as far as it matters here.
+#[derive(Debug)]
+pub enum Payload {
+    /// A message in a channel.
+    Message(Box<Incoming>),
+    /// A button.
+    Click(Box<Click>),
+    /// Known and of no interest, such as `app_mention`, which `message` says too.
+    Ignored,
+    /// Not known here.
+    Unknown,
+}
+
+/// A `message` event.
+#[derive(Debug, Deserialize)]
+pub struct Incoming {
+    /// Channel id.
+    pub channel: String,
+    /// The message itself has the same fields as in the history.
+    #[serde(flatten)]
+    pub message: Stored,
+}
+
+/// A message as Slack stores it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Stored {
+    /// Identity and order.
+    pub ts: SlackTs,
+    /// The conversation's first message, if it is one.
+    #[serde(default)]
+    pub thread_ts: Option<SlackTs>,
+    /// What kind of message, if it is no plain one.
+    #[serde(default)]
+    pub subtype: Option<String>,
+    /// User id of the sender.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Bot id of the sender.
+    #[serde(default)]
+    pub bot_id: Option<String>,
+    /// mrkdwn.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// Who wrote the conversation's first message.
+    #[serde(default)]
+    pub parent_user_id: Option<String>,
+    /// Ours if `event_type` says so and the sender is our bot.
+    #[serde(default)]
+    pub metadata: Option<Metadata>,
+    /// Block Kit.
+    #[serde(default)]
+    pub blocks: Option<Value>,
+}
+
+impl Stored {
+    /// The first message of the conversation.
+    pub fn root(&self) -> &SlackTs {
+        self.thread_ts.as_ref().unwrap_or(&self.ts)
+    }
+
+    /// Whether a person or bot said something, rather than Slack telling what happened.
+    pub fn is_said(&self) -> bool {
+        let said = ["file_share", "thread_broadcast", "me_message", "bot_message"];
+        self.subtype.as_deref().is_none_or(|subtype| said.contains(&subtype))
+    }
+
+    /// The person who wrote it.
+    pub fn person(&self) -> Option<&str> {
+        let by_bot = self.bot_id.is_some() || self.subtype.as_deref() == Some("bot_message");
+        self.user.as_deref().filter(|_| !by_bot && self.is_said())
+    }
+}
+
+/// Message metadata.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Metadata {
+    /// Whose it is.
+    #[serde(default)]
+    pub event_type: String,
+    /// Anything at all, if it is not ours.
+    #[serde(default)]
+    pub event_payload: Value,
+}
+
+/// `block_actions`.
+#[derive(Debug)]
+pub struct Click {
+    /// Channel id.
+    pub channel: String,
+    /// First message of the conversation.
+    pub root: SlackTs,
+    /// The message with the button.
+    pub message: SlackTs,
+    /// User id.
+    pub user: String,
+    /// Which button.
+    pub action_id: String,
+}
+
+impl Frame {
+    /// What is in it.
+    pub fn payload(&self) -> Payload {
+        match self.kind.as_str() {
+            "events_api" => event(&self.payload["event"]),
+            "interactive" => click(&self.payload),
+            _ => Payload::Unknown,
+        }
+    }
+}
+
+fn event(event: &Value) -> Payload {
+    match event["type"].as_str() {
+        Some("message") => match Incoming::deserialize(event) {
+            Ok(incoming) => Payload::Message(Box::new(incoming)),
+            // `message_changed` and its like carry the message one level deeper.
+            Err(_) if event["subtype"].is_string() => Payload::Ignored,
+            Err(_) => Payload::Unknown,
+        },
+        Some("app_mention") => Payload::Ignored,
+        _ => Payload::Unknown,
+    }
+}
+
+fn click(payload: &Value) -> Payload {
+    if payload["type"] != "block_actions" {
+        return Payload::Unknown;
+    }
+    let ts = |value: &Value| value.as_str().and_then(|ts| ts.parse::<SlackTs>().ok());
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let (container, message) = (&payload["container"], &payload["message"]);
+    let found = || {
+        let clicked = ts(&container["message_ts"]).or_else(|| ts(&message["ts"]))?;
+        let root = ts(&container["thread_ts"]).or_else(|| ts(&message["thread_ts"]));
+        Some(Click {
+            channel: text(&payload["channel"]["id"]).or_else(|| text(&container["channel_id"]))?,
+            root: root.unwrap_or_else(|| clicked.clone()),
+            message: clicked,
+            user: text(&payload["user"]["id"])?,
+            action_id: text(&payload["actions"][0]["action_id"])?,
+        })
+    };
+    found().map_or(Payload::Unknown, |click| Payload::Click(Box::new(click)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn payload(frame: Value) -> Payload {
+        serde_json::from_value::<Frame>(frame).unwrap().payload()
+    }
+
+    #[test]
+    fn messages_and_clicks_are_read_from_whole_payloads() {
+        let message = payload(json!({
+            "type": "events_api", "envelope_id": "e", "accepts_response_payload": false,
+            "retry_attempt": 1, "retry_reason": "timeout",
+            "payload": {"team_id": "T", "event_id": "Ev1", "type": "event_callback", "event": {
+                "type": "message", "channel": "C01", "channel_type": "channel", "user": "U1",
+                "ts": "10.000001", "thread_ts": "5.000000", "parent_user_id": "U0",
+                "text": "hi", "blocks": [{"type": "of the future"}],
+                "metadata": {"event_type": "other", "event_payload": {"n": 1}},
+            }},
+        }));
+        let Payload::Message(incoming) = message else { panic!("{message:?}") };
+        assert_eq!(incoming.channel, "C01");
+        assert_eq!(incoming.message.root().as_str(), "5.000000");
+        assert_eq!(incoming.message.person(), Some("U1"));
+
+        let click = payload(json!({"type": "interactive", "envelope_id": "e", "payload": {
+            "type": "block_actions", "user": {"id": "U1", "username": "ann"}, "api_app_id": "A",
+            "container": {"type": "message", "message_ts": "10.000001", "channel_id": "C01",
+                "is_ephemeral": false, "thread_ts": "5.000000"},
+            "trigger_id": "1.2.3", "channel": {"id": "C01", "name": "dev"},
+            "message": {"ts": "10.000001", "metadata": {"event_type": "codebutler",
+                "event_payload": {"role": "pm", "nested": {}}}},
+            "actions": [{"action_id": "plan:approve", "block_id": "b", "type": "button",
+                "value": "k", "action_ts": "11.000000"}],
+        }}));
+        let Payload::Click(click) = click else { panic!("{click:?}") };
+        assert_eq!((click.root.as_str(), &*click.action_id), ("5.000000", "plan:approve"));
+    }
+
+    #[test]
+    fn what_is_not_known_passes() {
+        let event = |event: Value| {
+            payload(json!({"type": "events_api", "envelope_id": "e", "payload": {"event": event}}))
+        };
+        let changed = json!({"type": "message", "subtype": "message_changed", "channel": "C01",
+            "message": {"ts": "1.000000"}, "event_ts": "2.000000"});
+        assert!(matches!(event(changed), Payload::Ignored));
+        assert!(matches!(event(json!({"type": "app_mention"})), Payload::Ignored));
+        assert!(matches!(event(json!({"type": "reaction_added"})), Payload::Unknown));
+        assert!(matches!(event(json!({"type": "message", "channel": 7})), Payload::Unknown));
+        assert!(matches!(event(Value::Null), Payload::Unknown));
+        let view = json!({"type": "interactive", "payload": {"type": "view_submission"}});
+        assert!(matches!(payload(view), Payload::Unknown));
+        let empty =
+            json!({"type": "interactive", "payload": {"type": "block_actions", "actions": []}});
+        assert!(matches!(payload(empty), Payload::Unknown));
+    }
+}

@@ -1,0 +1,119 @@
+//! What a person can do about a failure: a reason for machines and a sentence that names the field
+//! of the Repo or its Secret. Pure.
+
+use codebutler_crds::Repo;
+use codebutler_crds::wire::ErrorCode;
+
+use super::account::AccessError;
+use super::web::CallError;
+use crate::gateway::context::ApiError;
+
+/// `reason` and `message` of the Repo's condition.
+pub fn condition(error: &AccessError, repo: &Repo) -> (&'static str, String) {
+    match error {
+        AccessError::Secret(error) => {
+            ("InvalidCredentials", format!("spec.slack.credentials: {error}"))
+        }
+        AccessError::Call(error) => call(error, repo),
+    }
+}
+
+/// For the role that wanted something.
+pub fn api(error: &AccessError, repo: &Repo) -> ApiError {
+    let code = match error {
+        AccessError::Call(CallError::Limited { .. } | CallError::Failed { .. }) => {
+            ErrorCode::Unavailable
+        }
+        _ => ErrorCode::Upstream,
+    };
+    ApiError::new(code, condition(error, repo).1)
+}
+
+fn call(error: &CallError, repo: &Repo) -> (&'static str, String) {
+    let (channel, secret) = (&repo.spec.slack.channel, &repo.spec.slack.credentials.name);
+    let CallError::Refused { method, code, needed } = error else {
+        return ("SlackUnavailable", format!("{error}; it is tried again"));
+    };
+    // Sockets are opened with one token, everything else is done with the other.
+    let key = if *method == "apps.connections.open" { "appToken" } else { "botToken" };
+    match code.as_str() {
+        "not_in_channel" => (
+            "NotInChannel",
+            format!("spec.slack.channel: the app is not in {channel}: invite it there"),
+        ),
+        "channel_not_found" => (
+            "ChannelNotFound",
+            format!(
+                "spec.slack.channel: the app sees no channel {channel}: check the id, and invite \
+                 the app if the channel is private"
+            ),
+        ),
+        "is_archived" => (
+            "ChannelArchived",
+            format!("spec.slack.channel: {channel} is archived: name another channel"),
+        ),
+        "invalid_auth"
+        | "not_authed"
+        | "account_inactive"
+        | "token_revoked"
+        | "token_expired"
+        | "not_allowed_token_type" => (
+            "InvalidCredentials",
+            format!(
+                "spec.slack.credentials: Slack does not accept `{key}` of the Secret `{secret}` \
+                 ({code}): put in a valid token"
+            ),
+        ),
+        "missing_scope" => {
+            let scope = needed.as_deref().unwrap_or("that it needs");
+            (
+                "MissingScope",
+                format!(
+                    "spec.slack.credentials: `{key}` of the Secret `{secret}` lacks the scope \
+                     {scope}: add it to the app and install it again"
+                ),
+            )
+        }
+        code => ("SlackRefused", format!("Slack refused {method} in {channel}: {code}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_sentence_names_the_field_or_the_secret() {
+        let repo: Repo = serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo", "metadata": {"name": "shop"},
+            "spec": {
+                "git": {"url": "https://git.example.org/o/n", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0123", "credentials": {"name": "shop-slack"}},
+                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
+            },
+        }))
+        .unwrap();
+        let refused = |method, code: &str, needed: Option<&str>| CallError::Refused {
+            method,
+            code: code.to_owned(),
+            needed: needed.map(str::to_owned),
+        };
+        let told = [
+            refused("conversations.history", "not_in_channel", None),
+            refused("chat.postMessage", "missing_scope", Some("chat:write.customize")),
+            refused("apps.connections.open", "invalid_auth", None),
+            refused("chat.postMessage", "msg_too_long", None),
+            CallError::Failed { method: "auth.test", what: "status 503".to_owned() },
+        ]
+        .map(|error| call(&error, &repo));
+        let told = told.map(|(reason, message)| format!("{reason}: {message}")).join("\n");
+        insta::assert_snapshot!(told, @r"
+        NotInChannel: spec.slack.channel: the app is not in C0123: invite it there
+        MissingScope: spec.slack.credentials: `botToken` of the Secret `shop-slack` lacks the scope chat:write.customize: add it to the app and install it again
+        InvalidCredentials: spec.slack.credentials: Slack does not accept `appToken` of the Secret `shop-slack` (invalid_auth): put in a valid token
+        SlackRefused: Slack refused chat.postMessage in C0123: msg_too_long
+        SlackUnavailable: Slack did not answer auth.test properly (status 503); it is tried again
+        ");
+    }
+}

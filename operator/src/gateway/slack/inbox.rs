@@ -1,0 +1,209 @@
+//! What waits for a role: its marks say whether, Slack says what.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::wire::{Author, Inbox, Message};
+use codebutler_crds::{SlackTs, Thread, ThreadStatus};
+use tokio::time::Instant;
+
+use super::account::Account;
+use super::event::Stored;
+use super::route::{self, Channel};
+use super::{Inner, address, decision, history, mrkdwn, own_metadata};
+use crate::gateway::context::{ApiError, Caller};
+
+/// How often the watch cache is looked at while nothing waits.
+const LOOK: Duration = Duration::from_millis(150);
+/// The longest that a caller may be kept.
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// Answers at once if the role has mail or something pending, else when it has, else after `wait`.
+pub async fn wait(
+    inner: &Inner,
+    caller: &Caller,
+    after: Option<&SlackTs>,
+    wait: Duration,
+) -> Result<Inbox, ApiError> {
+    let (key, role) = (caller.key(), caller.role_name());
+    let deadline = Instant::now() + wait.min(LONGEST);
+    let own_pod = pod(&caller.thread, role);
+    loop {
+        let thread = inner.thread(&key);
+        let thread = match thread {
+            Some(thread) if is_served(&thread, role, own_pod.as_deref()) => thread,
+            _ => return Ok(Inbox { closed: true, ..Inbox::default() }),
+        };
+        let status = thread.status.clone().unwrap_or_default();
+        if waits(&status, role, after) {
+            return read(inner, caller, &thread, &status, after).await;
+        }
+        let now = Instant::now();
+        if now >= deadline {
+            return Ok(Inbox::default());
+        }
+        tokio::time::sleep(LOOK.min(deadline - now)).await;
+    }
+}
+
+fn pod(thread: &Thread, role: &str) -> Option<String> {
+    thread.status.as_ref()?.roles.get(role)?.pod_uid.clone()
+}
+
+/// Whether the Thread is open and the caller still speaks for the role.
+fn is_served(thread: &Thread, role: &str, own_pod: Option<&str>) -> bool {
+    let replaced = pod(thread, role).is_some_and(|pod| own_pod.is_some_and(|own| own != pod));
+    thread.spec.state == ThreadState::Active && !replaced
+}
+
+/// Whether there is something that is neither done nor before `after`.
+fn waits(status: &ThreadStatus, role: &str, after: Option<&SlackTs>) -> bool {
+    let mail = status.roles.get(role).is_some_and(|entry| {
+        let newer = entry.inbox.as_ref().is_some_and(|inbox| after.is_none_or(|a| inbox > a));
+        entry.has_mail() && newer
+    });
+    mail || status.pending.iter().any(|pending| pending.role == role)
+}
+
+async fn read(
+    inner: &Inner,
+    caller: &Caller,
+    thread: &Thread,
+    status: &ThreadStatus,
+    after: Option<&SlackTs>,
+) -> Result<Inbox, ApiError> {
+    let (repo, role) = (&caller.repo, caller.role_name());
+    let account: Arc<Account> = match inner.account(repo).await {
+        Ok(account) => account,
+        Err(error) => return Err(inner.failed(error, repo).await),
+    };
+    let (channel, root) = (&thread.spec.slack.channel, &thread.spec.slack.ts);
+    let stored = match history::replies(&inner.web, &account.bot, channel, root, after).await {
+        Ok(stored) => stored,
+        Err(error) => return Err(inner.failed(error, repo).await),
+    };
+    let reader = Reader {
+        status,
+        role,
+        thread: caller.key().name,
+        channel: inner.channel(repo, &account),
+        account: &account,
+    };
+    let messages = stored.iter().filter(|m| m.is_said()).map(|m| reader.message(m)).collect();
+    let pending = status.pending.iter().filter(|p| p.role == role).cloned().collect();
+    Ok(Inbox { messages, pending, closed: false })
+}
+
+/// How one role sees a conversation.
+struct Reader<'a> {
+    status: &'a ThreadStatus,
+    role: &'a str,
+    thread: String,
+    channel: Channel,
+    account: &'a Account,
+}
+
+impl Reader<'_> {
+    fn message(&self, stored: &Stored) -> Message {
+        let mrkdwn = stored.text.as_deref().unwrap_or_default();
+        let (author, addressed) = if self.account.wrote(stored) {
+            self.own(stored, mrkdwn)
+        } else if let Some(user) = stored.person() {
+            let said = route::said(stored, user, &self.channel);
+            let recipients = decision::recipients(self.status, &said, self.channel.first());
+            (Author::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
+        } else {
+            (Author::System, false)
+        };
+        Message { ts: stored.ts.clone(), author, text: mrkdwn::to_text(mrkdwn), addressed }
+    }
+
+    /// One of CodeButler's own messages: a role's if its metadata says so.
+    fn own(&self, stored: &Stored, mrkdwn: &str) -> (Author, bool) {
+        let payload = own_metadata(stored.metadata.as_ref());
+        let role = payload
+            .filter(|payload| payload["thread"] == self.thread.as_str())
+            .and_then(|payload| payload["role"].as_str())
+            .filter(|role| !role.is_empty());
+        match role {
+            Some(role) => {
+                let recipients = address::by_role(mrkdwn, &self.channel.roles, role);
+                let addressed = recipients.iter().any(|r| r == self.role);
+                (Author::Role { role: role.to_owned() }, addressed)
+            }
+            None => (Author::System, false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue};
+
+    fn ts(text: &str) -> SlackTs {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_was_taken_already_does_not_answer_at_once() {
+        let mut status = ThreadStatus::default();
+        assert!(!waits(&status, "pm", None));
+        status.roles.entry("pm".to_owned()).or_default().inbox = Some(ts("9.000000"));
+        assert!(waits(&status, "pm", None));
+        assert!(waits(&status, "pm", Some(&ts("8.000000"))));
+        assert!(!waits(&status, "pm", Some(&ts("9.000000"))));
+        status.roles.entry("pm".to_owned()).or_default().done = Some(ts("9.000000"));
+        assert!(!waits(&status, "pm", Some(&ts("8.000000"))));
+    }
+
+    #[test]
+    fn authors_are_known_by_ids_and_metadata_never_by_text() {
+        let token = || SlackApiToken::new(SlackApiTokenValue("t".to_owned()));
+        let account = Account {
+            bot: token(),
+            app: token(),
+            user: Some("UBOT".to_owned()),
+            bot_id: Some("BBOT".to_owned()),
+        };
+        let status = ThreadStatus::default();
+        let roles = ["pm", "coder"].map(str::to_owned).to_vec();
+        let reader = Reader {
+            status: &status,
+            role: "coder",
+            thread: "shop-1-000000".to_owned(),
+            channel: Channel {
+                namespace: "team".to_owned(),
+                repo: "shop".to_owned(),
+                id: "C01".to_owned(),
+                roles,
+                bot_user: Some("UBOT".to_owned()),
+            },
+            account: &account,
+        };
+        let read = |value: serde_json::Value| {
+            let message = reader.message(&serde_json::from_value(value).unwrap());
+            (message.author, message.addressed)
+        };
+        let metadata = |event: &str, thread: &str| {
+            serde_json::json!({"event_type": event, "event_payload": {
+                "role": "pm", "key": "k", "kind": "message", "thread": thread}})
+        };
+        let pm = Author::Role { role: "pm".to_owned() };
+        let text = "@codebutler.coder go";
+        for (bot, event, thread, expected) in [
+            ("BBOT", "codebutler", "shop-1-000000", (pm, true)),
+            ("BBOT", "codebutler", "shop-2-000000", (Author::System, false)),
+            ("BBOT", "other", "shop-1-000000", (Author::System, false)),
+            ("BEVIL", "codebutler", "shop-1-000000", (Author::System, false)),
+        ] {
+            let value = serde_json::json!({"ts": "5.000000", "bot_id": bot, "text": text,
+                "metadata": metadata(event, thread)});
+            assert_eq!(read(value), expected, "{bot} {event} {thread}");
+        }
+        let user = read(serde_json::json!({"ts": "5.000000", "user": "U1", "text": "hi",
+            "metadata": metadata("codebutler", "shop-1-000000")}));
+        assert_eq!(user, (Author::User { id: "U1".to_owned() }, false));
+    }
+}

@@ -1,0 +1,188 @@
+//! From what arrived to what is to be done: pure. State is looked at later, where it is changed.
+
+use codebutler_crds::{SlackTs, names};
+
+use super::address;
+use super::decision::{self, Choice, Clicked, Said};
+use super::event::{Click, Incoming, Stored};
+use crate::gateway::context::ThreadKey;
+
+/// A Repo as the router sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Namespace of the Repo.
+    pub namespace: String,
+    /// Name of the Repo.
+    pub repo: String,
+    /// Slack channel id.
+    pub id: String,
+    /// Short names of its roles, in the Repo's order.
+    pub roles: Vec<String>,
+    /// The app's own user id in the workspace.
+    pub bot_user: Option<String>,
+}
+
+impl Channel {
+    /// The Thread of a conversation.
+    pub fn thread(&self, root: &SlackTs) -> ThreadKey {
+        ThreadKey { namespace: self.namespace.clone(), name: names::thread(&self.repo, root) }
+    }
+
+    /// Who takes what is for nobody.
+    pub fn first(&self) -> Option<&str> {
+        self.roles.first().map(String::as_str)
+    }
+}
+
+/// What is to be done about an envelope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A person said something in a Repo's channel.
+    Message {
+        /// Where.
+        channel: Channel,
+        /// First message of the conversation.
+        root: SlackTs,
+        /// Who started the conversation, as far as it is known.
+        requested_by: String,
+        /// What it means.
+        said: Said,
+    },
+    /// A person pressed a button.
+    Click {
+        /// Where.
+        channel: Channel,
+        /// First message of the conversation.
+        root: SlackTs,
+        /// What it means.
+        clicked: Clicked,
+    },
+    /// Nothing.
+    Ignore(Ignored),
+}
+
+/// Why nothing is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// No Repo of this app names the channel.
+    Channel(String),
+    /// Not said by a person.
+    NotAPerson,
+    /// A button of somebody else.
+    NotOurs,
+}
+
+/// Routes a message event.
+pub fn message(incoming: &Incoming, channels: &[Channel]) -> Action {
+    match of(&incoming.channel, channels) {
+        Some(channel) => stored(&incoming.message, channel),
+        None => Action::Ignore(Ignored::Channel(incoming.channel.clone())),
+    }
+}
+
+/// Routes a message of a Repo's channel, whether it was pushed or read back.
+pub fn stored(message: &Stored, channel: &Channel) -> Action {
+    let Some(user) = message.person().filter(|user| Some(*user) != channel.bot_user.as_deref())
+    else {
+        return Action::Ignore(Ignored::NotAPerson);
+    };
+    let starter = message.parent_user_id.as_deref().filter(|_| message.thread_ts.is_some());
+    Action::Message {
+        channel: channel.clone(),
+        root: message.root().clone(),
+        requested_by: starter.unwrap_or(user).to_owned(),
+        said: said(message, user, channel),
+    }
+}
+
+/// What a person's message means.
+pub fn said(message: &Stored, user: &str, channel: &Channel) -> Said {
+    let text = message.text.as_deref().unwrap_or_default();
+    Said {
+        ts: message.ts.clone(),
+        user: user.to_owned(),
+        mentioned: address::by_person(text, &channel.roles, channel.bot_user.as_deref()),
+        intent: decision::intent(text),
+    }
+}
+
+/// Routes a click.
+pub fn click(click: &Click, channels: &[Channel]) -> Action {
+    let Some(channel) = of(&click.channel, channels) else {
+        return Action::Ignore(Ignored::Channel(click.channel.clone()));
+    };
+    let Some(choice) = Choice::by_action_id(&click.action_id) else {
+        return Action::Ignore(Ignored::NotOurs);
+    };
+    Action::Click {
+        channel: channel.clone(),
+        root: click.root.clone(),
+        clicked: Clicked { message: click.message.clone(), choice, user: click.user.clone() },
+    }
+}
+
+fn of<'a>(channel: &str, channels: &'a [Channel]) -> Option<&'a Channel> {
+    channels.iter().find(|known| known.id == channel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn channels() -> Vec<Channel> {
+        vec![Channel {
+            namespace: "team".to_owned(),
+            repo: "shop".to_owned(),
+            id: "C01".to_owned(),
+            roles: vec!["pm".to_owned(), "coder".to_owned()],
+            bot_user: Some("U0BOT".to_owned()),
+        }]
+    }
+
+    fn route(event: Value) -> Action {
+        message(&serde_json::from_value(event).unwrap(), &channels())
+    }
+
+    #[test]
+    fn a_persons_message_goes_to_its_conversation() {
+        let root = route(json!({"channel": "C01", "ts": "5.000000", "user": "U1", "text": "hi"}));
+        let Action::Message { channel, root, requested_by, said } = root else {
+            panic!("{root:?}")
+        };
+        assert_eq!(channel.thread(&root).name, "shop-5-000000");
+        assert_eq!((&*requested_by, &said.mentioned, said.intent), ("U1", &vec![], None));
+
+        let reply = route(json!({"channel": "C01", "ts": "9.000000", "thread_ts": "5.000000",
+            "parent_user_id": "U7", "user": "U1", "text": "@codebutler.coder go"}));
+        let Action::Message { root, requested_by, said, .. } = reply else { panic!("{reply:?}") };
+        assert_eq!((root.as_str(), &*requested_by), ("5.000000", "U7"));
+        assert_eq!(said.mentioned, ["coder"]);
+    }
+
+    #[test]
+    fn what_no_person_said_in_a_repos_channel_is_ignored() {
+        for (event, why) in [
+            (
+                json!({"channel": "C99", "ts": "5.000000", "user": "U1"}),
+                Ignored::Channel("C99".to_owned()),
+            ),
+            (json!({"channel": "C01", "ts": "5.000000", "user": "U0BOT"}), Ignored::NotAPerson),
+            (
+                json!({"channel": "C01", "ts": "5.000000", "user": "U2", "bot_id": "B2"}),
+                Ignored::NotAPerson,
+            ),
+            (
+                json!({"channel": "C01", "ts": "5.000000", "bot_id": "B2", "subtype": "bot_message"}),
+                Ignored::NotAPerson,
+            ),
+            (
+                json!({"channel": "C01", "ts": "5.000000", "user": "U1", "subtype": "channel_join"}),
+                Ignored::NotAPerson,
+            ),
+            (json!({"channel": "C01", "ts": "5.000000"}), Ignored::NotAPerson),
+        ] {
+            assert_eq!(route(event.clone()), Action::Ignore(why), "{event}");
+        }
+    }
+}

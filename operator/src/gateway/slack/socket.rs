@@ -1,0 +1,248 @@
+//! One app's Socket Mode connection: opened again whenever it ends, replaced before Slack closes it.
+//!
+//! Envelopes are taken in many at a time, and each is acknowledged when its effect is stored, or
+//! not at all: Slack sends it again then.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::{SinkExt as _, StreamExt as _};
+use serde::Deserialize;
+use slack_morphism::prelude::SlackApiToken;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::event::Frame;
+use super::route::Channel;
+use super::web::CallError;
+use super::{Inner, explain};
+
+/// Envelopes that are taken in at the same time.
+const AT_ONCE: usize = 64;
+/// We ping this often, and a socket silent for `SILENCE` is dead.
+const PING: Duration = Duration::from_secs(15);
+const SILENCE: Duration = Duration::from_secs(45);
+/// Time for opening a socket.
+const OPEN: Duration = Duration::from_secs(20);
+/// Time for what was begun when a socket is given up.
+const FINISH: Duration = Duration::from_secs(5);
+/// Longest wait between two attempts.
+const LONGEST: Duration = Duration::from_secs(30);
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// Why a socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The address carries a ticket: the error must not show it.
+    #[error("Slack's socket can't be opened ({0})")]
+    Socket(&'static str),
+}
+
+#[derive(Deserialize)]
+struct Opened {
+    url: String,
+}
+
+/// Holds the socket until told to stop. `connected` counts the connections made.
+pub async fn hold(
+    inner: &Arc<Inner>,
+    token: &SlackApiToken,
+    channels: &watch::Receiver<Vec<Channel>>,
+    stop: &CancellationToken,
+    connected: watch::Sender<u64>,
+) {
+    let serving = TaskTracker::new();
+    let mut failures = 0_u32;
+    loop {
+        let opened = tokio::select! {
+            () = stop.cancelled() => break,
+            opened = open(inner, token) => opened,
+        };
+        match opened {
+            Ok(socket) => {
+                let (replace, mut replaced) = mpsc::channel(1);
+                let one = One {
+                    inner: Arc::clone(inner),
+                    channels: channels.clone(),
+                    stop: stop.clone(),
+                    connected: connected.clone(),
+                    replace,
+                };
+                let began = Instant::now();
+                serving.spawn(one.serve(socket));
+                // Ends when the socket does, or when Slack is about to end it: then the next one
+                // is opened while this one still finishes.
+                let asked = replaced.recv().await.is_some();
+                let lasted = began.elapsed() > Duration::from_secs(5);
+                failures = if asked || lasted { 0 } else { failures + 1 };
+                if asked && !lasted {
+                    // Turned away at once: too many connections, or Socket Mode is off.
+                    failures = 3;
+                }
+            }
+            Err(error) => {
+                failures = failures.saturating_add(1);
+                report(inner, channels, &error, failures).await;
+            }
+        }
+        if failures > 0 {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep(backoff(failures)) => {}
+            }
+        }
+    }
+    serving.close();
+    serving.wait().await;
+}
+
+fn backoff(failures: u32) -> Duration {
+    let base = Duration::from_millis(100 << failures.min(9)).min(LONGEST);
+    base.mul_f64(rand::random_range(0.5..1.0))
+}
+
+async fn open(inner: &Inner, token: &SlackApiToken) -> Result<Socket, OpenError> {
+    let body = serde_json::json!({});
+    let opened: Opened = inner.web.post(token, "apps.connections.open", &body).await?;
+    let connecting = tokio_tungstenite::connect_async(&opened.url);
+    match tokio::time::timeout(OPEN, connecting).await {
+        Ok(Ok((socket, _))) => Ok(socket),
+        Ok(Err(_)) => Err(OpenError::Socket("refused")),
+        Err(_) => Err(OpenError::Socket("no answer")),
+    }
+}
+
+/// Tells every Repo of the app what is wrong; a single hiccup is not told.
+async fn report(
+    inner: &Inner,
+    channels: &watch::Receiver<Vec<Channel>>,
+    error: &OpenError,
+    failures: u32,
+) {
+    tracing::warn!(%error, failures, "no connection to Slack");
+    let OpenError::Call(call) = error else { return };
+    if call.code().is_none() && failures < 3 {
+        return;
+    }
+    let channels = channels.borrow().clone();
+    for channel in channels {
+        let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
+        let error = call.clone().into();
+        inner.reach.tell(&repo, Err(explain::condition(&error, &repo))).await;
+    }
+}
+
+/// One connection.
+struct One {
+    inner: Arc<Inner>,
+    channels: watch::Receiver<Vec<Channel>>,
+    stop: CancellationToken,
+    connected: watch::Sender<u64>,
+    replace: mpsc::Sender<()>,
+}
+
+impl One {
+    /// Serves until either side has enough, then finishes what was begun.
+    async fn serve(self, mut socket: Socket) {
+        self.inner.metrics.sockets.inc();
+        let (acks, mut to_ack) = mpsc::unbounded_channel::<String>();
+        let permits = Arc::new(Semaphore::new(AT_ONCE));
+        let working = TaskTracker::new();
+        let mut ping = tokio::time::interval(PING);
+        let mut heard = Instant::now();
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => break,
+                Some(ack) = to_ack.recv() => {
+                    if socket.send(Message::text(ack)).await.is_err() {
+                        break;
+                    }
+                }
+                frame = socket.next() => {
+                    heard = Instant::now();
+                    match frame {
+                        Some(Ok(Message::Text(text))) => {
+                            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
+                                break;
+                            };
+                            if let Some(work) = self.received(&text, &acks) {
+                                working.spawn(async move {
+                                    work.await;
+                                    drop(permit);
+                                });
+                            }
+                        }
+                        Some(Ok(Message::Close(_)) | Err(_)) | None => break,
+                        Some(Ok(_)) => {}
+                    }
+                }
+                _ = ping.tick() => {
+                    let ping = Message::Ping("codebutler".into());
+                    if heard.elapsed() > SILENCE || socket.send(ping).await.is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.inner.metrics.sockets.dec();
+        // A new connection need not wait for the old one's farewell.
+        drop(self.replace);
+        drop(acks);
+        working.close();
+        let finish = async {
+            while let Some(ack) = to_ack.recv().await {
+                if socket.send(Message::text(ack)).await.is_err() {
+                    break;
+                }
+            }
+            let _ = socket.close(None).await;
+        };
+        let _ = tokio::time::timeout(FINISH, finish).await;
+    }
+
+    /// What to do about a frame, if anything.
+    fn received(
+        &self,
+        text: &str,
+        acks: &mpsc::UnboundedSender<String>,
+    ) -> Option<impl Future<Output = ()> + use<>> {
+        let arrived = Instant::now();
+        let Ok(frame) = serde_json::from_str::<Frame>(text) else {
+            tracing::warn!("Slack sent what is not a frame");
+            return None;
+        };
+        match (frame.kind.as_str(), &frame.envelope_id) {
+            ("hello", _) => {
+                self.connected.send_modify(|count| *count += 1);
+                None
+            }
+            ("disconnect", _) => {
+                let _ = self.replace.try_send(());
+                None
+            }
+            (_, Some(id)) => {
+                let ack = serde_json::json!({"envelope_id": id}).to_string();
+                let inner = Arc::clone(&self.inner);
+                let channels = self.channels.borrow().clone();
+                let acks = acks.clone();
+                Some(async move {
+                    let Some(effects) = inner.take_in(&frame, &channels).await else {
+                        // Not stored: not acknowledged, so it comes again.
+                        return;
+                    };
+                    let _ = acks.send(ack);
+                    inner.metrics.ack_seconds.observe(arrived.elapsed().as_secs_f64());
+                    inner.follow_up(effects);
+                })
+            }
+            _ => None,
+        }
+    }
+}

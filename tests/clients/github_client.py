@@ -1,0 +1,78 @@
+"""Drives the testbed's GitHub with PyGithub. Exits 0 if every check held."""
+
+import os
+
+from github import Auth, Github, GithubException, UnknownObjectException
+
+API = os.environ["GITHUB_API_URL"]
+TOKEN = os.environ["GITHUB_TOKEN"]
+
+
+def client(token):
+    # Without the pauses that spare the real host.
+    pauses = {"seconds_between_requests": 0, "seconds_between_writes": 0}
+    return Github(base_url=API, auth=Auth.Token(token), retry=None, **pauses)
+
+
+def refused(call, status, text):
+    try:
+        call()
+    except GithubException as error:
+        assert error.status == status, error
+        assert text in str(error.data), error
+    else:
+        raise AssertionError(f"not refused with {status}")
+
+
+def main():
+    github = client(TOKEN)
+    assert github.get_user().login == "codebutler-bot"
+    assert github.get_rate_limit().rate.limit == 5000
+    repo = github.get_repo("acme/shop")
+    assert (repo.full_name, repo.default_branch) == ("acme/shop", "main")
+    assert repo.get_contents("README.md").decoded_content == b"# Shop\n"
+
+    start = repo.get_branch("main").commit.sha
+    repo.create_git_ref("refs/heads/codebutler/y", start)
+    refused(lambda: repo.create_git_ref("refs/heads/codebutler/y", start), 422, "already exists")
+    open_pull = lambda head: repo.create_pull(base="main", head=head, title="T", body="B")
+    refused(lambda: open_pull("codebutler/y"), 422, "No commits between main and codebutler/y")
+    refused(lambda: open_pull("nowhere"), 422, "invalid")
+
+    pull = open_pull("codebutler/x")
+    refused(lambda: open_pull("codebutler/x"), 422, "A pull request already exists")
+    assert pull.mergeable and pull.changed_files == 1 and pull.commits == 1, pull.raw_data
+    assert [f.filename for f in pull.get_files()] == ["new.txt"]
+    assert [c.sha for c in pull.get_commits()] == [pull.head.sha]
+    assert [p.number for p in repo.get_pulls(head="acme:codebutler/x")] == [pull.number]
+    assert repo.compare("main", "codebutler/x").ahead_by == 1
+    assert repo.get_commit(pull.head.sha).get_combined_status().total_count == 0
+    assert repo.get_commit(pull.head.sha).get_check_runs().totalCount == 0
+
+    pull.edit(title="Title", body="Body")
+    assert repo.get_pull(pull.number).title == "Title"
+    pull.create_issue_comment("One")
+    pull.create_review(body="Two", event="COMMENT")
+    refused(lambda: pull.create_review(body="x", event="APPROVE"), 422, "your own pull request")
+    assert [c.body for c in pull.get_issue_comments()] == ["One"]
+    assert [r.state for r in pull.get_reviews()] == ["COMMENTED"]
+
+    refused(lambda: pull.merge(merge_method="squash", sha=start), 409, "Head branch was modified")
+    refused(lambda: pull.merge(merge_method="rebase"), 405, "not allowed")
+    merged = pull.merge(merge_method="squash", commit_title="Title (#1)", sha=pull.head.sha)
+    assert merged.merged and repo.get_branch("main").commit.sha == merged.sha
+    assert repo.get_pull(pull.number).merged and pull.is_merged()
+    assert len(repo.get_commit(merged.sha).parents) == 1
+    repo.get_git_ref("heads/codebutler/x").delete()
+    assert [b.name for b in repo.get_branches()] == ["codebutler/y", "main"]
+
+    try:
+        repo.get_git_ref("heads/codebutler/x")
+        raise AssertionError("the branch is still there")
+    except UnknownObjectException:
+        pass
+    stranger = client("wrong")
+    refused(lambda: stranger.get_repo("acme/shop"), 401, "Bad credentials")
+
+
+main()

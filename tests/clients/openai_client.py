@@ -1,0 +1,68 @@
+"""Drives the testbed's model server with the official openai client. Exits 0 if every check held.
+
+The script it meets: a 429, then a Read call; a text; a broken stream, then a text.
+"""
+
+import json
+import os
+
+from openai import AuthenticationError, BadRequestError, NotFoundError, OpenAI
+
+BASE = os.environ["OPENAI_BASE_URL"]
+MODEL = "scripted/coder"
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "Read",
+            "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+        },
+    }
+]
+
+
+def refused(error, call):
+    try:
+        call()
+    except error as refusal:
+        return refusal
+    raise SystemExit(f"not refused with {error.__name__}")
+
+
+def main():
+    client = OpenAI(max_retries=2)
+    assert [m.id for m in client.models.list()] == [MODEL]
+    messages = [{"role": "user", "content": "please fix it"}]
+    ask = lambda **more: client.chat.completions.create(
+        model=MODEL, messages=messages, tools=TOOLS, **more
+    )
+
+    # The client waits out the 429 by itself.
+    answer = ask()
+    choice = answer.choices[0]
+    assert choice.finish_reason == "tool_calls"
+    call = choice.message.tool_calls[0]
+    assert (call.function.name, json.loads(call.function.arguments)) == ("Read", {"path": "a.rs"})
+    assert answer.usage.total_tokens == 12 and answer.usage.cost == 0.25
+    messages.append(choice.message)
+    error = refused(BadRequestError, ask)
+    assert "did not have response messages" in str(error), error
+    messages.append({"role": "tool", "tool_call_id": call.id, "content": "fn main() {}"})
+    answer = ask()
+    assert answer.choices[0].message.content == "It is empty."
+
+    messages += [answer.choices[0].message, {"role": "user", "content": "tell me more"}]
+    streamed = lambda: list(ask(stream=True, stream_options={"include_usage": True}))
+    # Cut off in the middle: an error, not half an answer that looks whole.
+    refused(Exception, streamed)
+    chunks = streamed()
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert text == "There is nothing more to say."
+    assert chunks[-1].usage.completion_tokens == 6
+
+    refused(NotFoundError, lambda: client.chat.completions.create(model="gpt", messages=messages))
+    stranger = OpenAI(api_key="sk-wrong", base_url=BASE, max_retries=0)
+    refused(AuthenticationError, lambda: stranger.models.list())
+
+
+main()

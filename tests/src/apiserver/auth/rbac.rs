@@ -1,0 +1,179 @@
+//! Role-based access control over the stored roles and bindings.
+
+use serde_json::Value;
+
+use super::User;
+use crate::apiserver::object;
+use crate::apiserver::store::Store;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// What a request wants to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// `get`, `list`, `watch`, `create`, …, or the lower-case HTTP method for a bare path.
+    pub verb: String,
+    /// API group.
+    pub group: String,
+    /// Plural name; empty for a bare path.
+    pub resource: String,
+    /// Subresource, or empty.
+    pub subresource: String,
+    /// Namespace, or empty.
+    pub namespace: String,
+    /// Name, or empty.
+    pub name: String,
+    /// Path, for what is no resource.
+    pub path: String,
+}
+
+impl Attributes {
+    /// The sentence by which a refusal names the action.
+    pub fn refusal(&self, user: &User) -> String {
+        if self.resource.is_empty() {
+            return format!("User \"{}\" cannot {} path \"{}\"", user.name, self.verb, self.path);
+        }
+        let resource = self.full_resource();
+        let place = if self.namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace \"{}\"", self.namespace)
+        };
+        format!(
+            "User \"{}\" cannot {} resource \"{resource}\" in API group \"{}\" {place}",
+            user.name, self.verb, self.group
+        )
+    }
+
+    /// `resource` or `resource/subresource`.
+    pub fn full_resource(&self) -> String {
+        if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        }
+    }
+}
+
+/// Whether any binding lets the user do it.
+pub fn authorize(store: &Store, user: &User, wanted: &Attributes) -> bool {
+    user.groups.iter().any(|g| g == "system:masters")
+        || rules(store, user, &wanted.namespace).iter().any(|rule| allows(rule, wanted))
+}
+
+/// The rules that hold for a user in a namespace (empty: cluster-wide ones only).
+pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<Value> {
+    let mut rules = Vec::new();
+    let (cluster_wide, _) = store.list(&format!("clusterrolebindings.{GROUP}"), None);
+    for binding in &cluster_wide {
+        if binds(&binding.value, user, "") {
+            rules.extend(role_rules(store, &binding.value, ""));
+        }
+    }
+    if !namespace.is_empty() {
+        let (local, _) = store.list(&format!("rolebindings.{GROUP}"), Some(namespace));
+        for binding in &local {
+            if binds(&binding.value, user, namespace) {
+                rules.extend(role_rules(store, &binding.value, namespace));
+            }
+        }
+    }
+    rules
+}
+
+fn role_rules(store: &Store, binding: &Value, namespace: &str) -> Vec<Value> {
+    let name = object::text(binding, "/roleRef/name").unwrap_or_default();
+    let role = match object::text(binding, "/roleRef/kind") {
+        Some("Role") => store.get(&format!("roles.{GROUP}"), namespace, name),
+        _ => store.get(&format!("clusterroles.{GROUP}"), "", name),
+    };
+    role.and_then(|r| r.value.get("rules").and_then(Value::as_array).cloned()).unwrap_or_default()
+}
+
+fn binds(binding: &Value, user: &User, namespace: &str) -> bool {
+    let subjects = binding.get("subjects").and_then(Value::as_array);
+    subjects.into_iter().flatten().any(|subject| {
+        let text = |field: &str| subject.get(field).and_then(Value::as_str).unwrap_or_default();
+        match text("kind") {
+            "User" => text("name") == user.name,
+            "Group" => user.groups.iter().any(|g| g == text("name")),
+            "ServiceAccount" => {
+                let home = match text("namespace") {
+                    "" => namespace,
+                    other => other,
+                };
+                !home.is_empty()
+                    && user.name == format!("system:serviceaccount:{home}:{}", text("name"))
+            }
+            _ => false,
+        }
+    })
+}
+
+/// Whether one rule covers an action.
+pub fn allows(rule: &Value, wanted: &Attributes) -> bool {
+    let has = |field: &str, value: &str| {
+        let list = rule.get(field).and_then(Value::as_array);
+        list.into_iter().flatten().any(|item| item == "*" || item == value)
+    };
+    if !has("verbs", &wanted.verb) {
+        return false;
+    }
+    if wanted.resource.is_empty() {
+        let paths = rule.get("nonResourceURLs").and_then(Value::as_array);
+        return paths.into_iter().flatten().filter_map(Value::as_str).any(|path| {
+            match path.strip_suffix('*') {
+                Some(prefix) => wanted.path.starts_with(prefix),
+                None => wanted.path == path,
+            }
+        });
+    }
+    let names = rule.get("resourceNames").and_then(Value::as_array);
+    let named = names.is_none_or(|names| {
+        names.is_empty() || names.iter().any(|name| name == wanted.name.as_str())
+    });
+    let resource = has("resources", &wanted.full_resource())
+        || (!wanted.subresource.is_empty()
+            && has_exactly(rule, &format!("*/{}", wanted.subresource)));
+    named && has("apiGroups", &wanted.group) && resource
+}
+
+fn has_exactly(rule: &Value, resource: &str) -> bool {
+    let list = rule.get("resources").and_then(Value::as_array);
+    list.into_iter().flatten().any(|item| item == resource)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn wanted(verb: &str, resource: &str, subresource: &str, name: &str) -> Attributes {
+        Attributes {
+            verb: verb.into(),
+            resource: resource.into(),
+            subresource: subresource.into(),
+            name: name.into(),
+            ..Attributes::default()
+        }
+    }
+
+    #[test]
+    fn a_rule_covers_only_what_it_names() {
+        let rule = json!({
+            "apiGroups": [""], "resources": ["pods", "*/status"], "verbs": ["get"],
+            "resourceNames": ["a"],
+        });
+        assert!(allows(&rule, &wanted("get", "pods", "", "a")));
+        assert!(!allows(&rule, &wanted("get", "pods", "", "b")));
+        assert!(!allows(&rule, &wanted("get", "pods", "log", "a")));
+        assert!(allows(&rule, &wanted("get", "nodes", "status", "a")));
+        assert!(!allows(&rule, &wanted("list", "pods", "", "a")));
+        let path =
+            Attributes { verb: "get".into(), path: "/healthz".into(), ..Attributes::default() };
+        assert!(!allows(&rule, &path));
+        let urls = json!({"nonResourceURLs": ["/health*"], "verbs": ["get"]});
+        assert!(allows(&urls, &path));
+        assert!(!allows(&urls, &wanted("get", "pods", "", "a")));
+    }
+}

@@ -1,0 +1,50 @@
+//! Between the stored form of an object and the version a client asks for.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::kinds::Kind;
+use super::object;
+
+const EVENT_FIELDS: &[(&str, &str)] = &[
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+];
+
+/// A stored object as a version of its kind shows it.
+pub fn outbound<'a>(kind: &Kind, stored: &'a Value) -> Cow<'a, Value> {
+    let version = kind.api_version();
+    if object::text(stored, "/apiVersion") == Some(&version) {
+        return Cow::Borrowed(stored);
+    }
+    let mut shown = stored.clone();
+    if kind.is("events.k8s.io", "events") {
+        rename(&mut shown, EVENT_FIELDS.iter().copied());
+    }
+    shown["apiVersion"] = version.into();
+    Cow::Owned(shown)
+}
+
+/// An object of a version of its kind in the form in which it is stored.
+pub fn inbound(kind: &Kind, mut value: Value) -> Value {
+    if kind.is("events.k8s.io", "events") {
+        rename(&mut value, EVENT_FIELDS.iter().map(|&(core, new)| (new, core)));
+        value["apiVersion"] = json!("v1");
+    }
+    value
+}
+
+fn rename<'a>(value: &mut Value, names: impl Iterator<Item = (&'a str, &'a str)>) {
+    let Some(map) = value.as_object_mut() else { return };
+    for (from, to) in names {
+        if let Some(field) = map.remove(from) {
+            map.insert(to.to_owned(), field);
+        }
+    }
+}

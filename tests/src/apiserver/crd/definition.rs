@@ -1,0 +1,201 @@
+//! CustomResourceDefinitions themselves: checks, defaults, conditions, and the kinds they add.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::CustomVersion;
+use crate::apiserver::kinds::{Kind, Scale, Shape, table};
+use crate::apiserver::object::{self, default_to, map_at, text};
+use crate::apiserver::status::Cause;
+
+/// What is wrong with a definition.
+pub fn check(definition: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let field = |pointer: &str| text(definition, pointer).unwrap_or_default();
+    let (group, plural) = (field("/spec/group"), field("/spec/names/plural"));
+    for (pointer, path) in [
+        ("/spec/group", "spec.group"),
+        ("/spec/scope", "spec.scope"),
+        ("/spec/names/plural", "spec.names.plural"),
+        ("/spec/names/kind", "spec.names.kind"),
+    ] {
+        if field(pointer).is_empty() {
+            causes.push(Cause::required(path, ""));
+        }
+    }
+    let name = format!("{plural}.{group}");
+    if object::name(definition) != name {
+        causes.push(Cause::invalid(
+            "metadata.name",
+            &object::name(definition).into(),
+            "must be spec.names.plural+\".\"+spec.group",
+        ));
+    }
+    if !matches!(field("/spec/scope"), "Namespaced" | "Cluster" | "") {
+        let allowed = ["Cluster".to_owned(), "Namespaced".to_owned()];
+        causes.push(Cause::unsupported("spec.scope", &field("/spec/scope").into(), &allowed));
+    }
+    let versions = versions(definition);
+    if versions.is_empty() {
+        causes.push(Cause::required("spec.versions", "must have at least one version"));
+    }
+    let storage = versions.iter().filter(|v| v["storage"] == true).count();
+    if storage != 1 {
+        causes.push(Cause::invalid(
+            "spec.versions",
+            definition.pointer("/spec/versions").unwrap_or(&Value::Null),
+            "must have exactly one version marked as storage version",
+        ));
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
+        match version.pointer("/schema/openAPIV3Schema") {
+            None => causes.push(Cause::required(path, "schemas are required")),
+            Some(schema) => structural(schema, &path, &mut causes),
+        }
+    }
+    causes
+}
+
+/// A schema must say every value's type, so that pruning has one meaning.
+fn structural(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let flag = |name: &str| schema.get(name) == Some(&Value::Bool(true));
+    if schema.get("type").is_none()
+        && !flag("x-kubernetes-int-or-string")
+        && !flag("x-kubernetes-preserve-unknown-fields")
+    {
+        causes.push(Cause::required(
+            format!("{path}.type"),
+            "must not be empty for specified object fields",
+        ));
+    }
+    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
+        && let Err(error) = regex::Regex::new(pattern)
+    {
+        causes.push(Cause::invalid(
+            format!("{path}.pattern"),
+            &pattern.into(),
+            &format!("must be a valid regular expression, but isn't: {error}"),
+        ));
+    }
+    for (index, compiled) in
+        kube_cel::compile_schema(&own_rules(schema)).validations.iter().enumerate()
+    {
+        if let Err(error) = compiled {
+            let path = format!("{path}.x-kubernetes-validations[{index}].rule");
+            let rule = schema
+                .pointer(&format!("/x-kubernetes-validations/{index}/rule"))
+                .unwrap_or(&Value::Null);
+            causes.push(Cause::invalid(path, rule, &format!("compilation failed: {error}")));
+        }
+    }
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        for (name, child) in properties {
+            structural(child, &format!("{path}.properties[{name}]"), causes);
+        }
+    }
+    if let Some(items) = schema.get("items") {
+        structural(items, &format!("{path}.items"), causes);
+    }
+    if let Some(additional) = schema.get("additionalProperties").filter(|a| a.is_object()) {
+        structural(additional, &format!("{path}.additionalProperties"), causes);
+    }
+}
+
+fn own_rules(schema: &Value) -> Value {
+    let rules = schema.get("x-kubernetes-validations").cloned().unwrap_or_else(|| json!([]));
+    json!({ "type": "object", "x-kubernetes-validations": rules })
+}
+
+/// Fills in what may be left out and says that the definition is established.
+pub fn accepted(definition: &mut Value, now: &str) {
+    let spec = map_at(definition, "spec");
+    default_to(spec, "conversion", json!({"strategy": "None"}));
+    if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
+        let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        default_to(names, "singular", kind.to_lowercase());
+        default_to(names, "listKind", format!("{kind}List"));
+    }
+    let names = spec.get("names").cloned().unwrap_or_default();
+    let storage = versions(definition)
+        .iter()
+        .find(|v| v["storage"] == true)
+        .and_then(|v| v.get("name").cloned())
+        .unwrap_or_default();
+    let conditions = definition.pointer("/status/conditions").cloned();
+    let mut stored = definition
+        .pointer("/status/storedVersions")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    if !stored.contains(&storage) {
+        stored.push(storage);
+    }
+    let status = json!({
+        "acceptedNames": names,
+        "storedVersions": stored,
+        "conditions": conditions.unwrap_or_else(|| json!([
+            {
+                "type": "NamesAccepted", "status": "True", "lastTransitionTime": now,
+                "reason": "NoConflicts", "message": "no conflicts found",
+            },
+            {
+                "type": "Established", "status": "True", "lastTransitionTime": now,
+                "reason": "InitialNamesAccepted",
+                "message": "the initial names have been accepted",
+            },
+        ])),
+    });
+    object::set_field(definition, "status", Some(status));
+}
+
+/// The kinds that a definition serves.
+pub fn kinds_of(definition: &Value) -> Vec<Kind> {
+    let field = |pointer: &str| text(definition, pointer).unwrap_or_default().to_owned();
+    let list = |pointer: &str| -> Vec<String> {
+        let items = definition.pointer(pointer).and_then(Value::as_array);
+        items.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let (group, plural, kind) =
+        (field("/spec/group"), field("/spec/names/plural"), field("/spec/names/kind"));
+    versions(definition)
+        .iter()
+        .filter(|version| version["served"] == true)
+        .map(|version| Kind {
+            group: group.clone(),
+            version: text(version, "/name").unwrap_or_default().to_owned(),
+            plural: plural.clone(),
+            singular: field("/spec/names/singular"),
+            kind: kind.clone(),
+            short_names: list("/spec/names/shortNames"),
+            categories: list("/spec/names/categories"),
+            namespaced: field("/spec/scope") == "Namespaced",
+            table: table(&group, &plural),
+            status: version.pointer("/subresources/status").is_some(),
+            scale: version.pointer("/subresources/scale").map(scale),
+            extra: &[],
+            virtual_only: false,
+            generation: true,
+            shape: Shape::Custom(Arc::new(CustomVersion::new(&group, &kind, version))),
+        })
+        .collect()
+}
+
+fn scale(scale: &Value) -> Scale {
+    let pointer =
+        |field: &str| scale.get(field).and_then(Value::as_str).map(|path| path.replace('.', "/"));
+    Scale {
+        spec: pointer("specReplicasPath").unwrap_or_default(),
+        status: pointer("statusReplicasPath").unwrap_or_default(),
+        selector: pointer("labelSelectorPath"),
+    }
+}
+
+fn versions(definition: &Value) -> &[Value] {
+    definition
+        .pointer("/spec/versions")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}

@@ -1,0 +1,258 @@
+//! Server-side apply, and the record of what other writes own.
+
+use serde_json::Value;
+
+use super::managers::{self, Entry};
+use super::set::{Element, FieldSet, show};
+use super::walk::{compare, element_of, field, fields_of, is_atomic_map, list_kind};
+use crate::apiserver::object;
+use crate::apiserver::schema::{ListKind, Node};
+use crate::apiserver::status::ApiError;
+
+/// Who writes, and where.
+#[derive(Clone, Debug)]
+pub struct Manager<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// Version of the API that the request uses.
+    pub api_version: &'a str,
+    /// Subresource, or empty.
+    pub subresource: &'a str,
+    /// The present moment.
+    pub now: &'a str,
+}
+
+impl Manager<'_> {
+    fn entry(&self, applied: bool, fields: FieldSet) -> Entry {
+        Entry {
+            manager: self.name.to_owned(),
+            applied,
+            api_version: self.api_version.to_owned(),
+            subresource: self.subresource.to_owned(),
+            time: self.now.to_owned(),
+            fields,
+        }
+    }
+}
+
+/// Merges a configuration into an object (or nothing) and takes the fields it sets.
+pub fn apply(
+    live: Option<&Value>,
+    config: &Value,
+    node: Option<Node<'_>>,
+    manager: &Manager<'_>,
+    force: bool,
+) -> Result<Value, ApiError> {
+    let empty = Value::Object(serde_json::Map::new());
+    let live = live.unwrap_or(&empty);
+    let mut entries = managers::read(live).unwrap_or_default();
+    let mut set = fields_of(config, node);
+    set.subtract(&never_owned());
+    let mine = manager.entry(true, set.clone());
+    let last = entries.iter().find(|e| e.is_same(&mine)).cloned();
+    entries.retain(|e| !e.is_same(&mine));
+
+    let mut object = merge(Some(live), config, node);
+    if let Some(last) = &last {
+        let mut owned = set.clone();
+        entries.iter().for_each(|e| owned.extend(&e.fields));
+        let mut lost = last.fields.clone();
+        lost.subtract(&owned);
+        remove(&mut object, node, &lost, &owned);
+    }
+
+    let mut difference = compare(&unmanaged(live), &unmanaged(&object), node);
+    difference.changed.subtract(&never_owned());
+    let mut conflicts = Vec::new();
+    for entry in &mut entries {
+        let taken = entry.fields.intersection(&difference.changed);
+        // What the new configuration does not set itself can't be in its way.
+        for path in taken.intersection(&set).paths() {
+            conflicts.push((entry.show(), show(&path)));
+        }
+        entry.fields.subtract(&taken);
+        entry.fields.subtract(&difference.removed);
+    }
+    if !conflicts.is_empty() && !force {
+        return Err(conflict(&conflicts));
+    }
+    let time = match &last {
+        Some(last) if last.fields == set => last.time.clone(),
+        _ => manager.now.to_owned(),
+    };
+    entries.push(Entry { time, ..mine });
+    managers::write(&mut object, entries);
+    Ok(object)
+}
+
+/// Records in `new` who owns what after a write that was no apply.
+pub fn record_update(
+    live: Option<&Value>,
+    new: &mut Value,
+    node: Option<Node<'_>>,
+    manager: &Manager<'_>,
+) {
+    if managers::is_reset(new) {
+        object::set_meta(new, "managedFields", None);
+        return;
+    }
+    let empty = Value::Object(serde_json::Map::new());
+    let live = live.unwrap_or(&empty);
+    let mut entries = managers::read(new).or_else(|| managers::read(live)).unwrap_or_default();
+    let mut difference = compare(&unmanaged(live), &unmanaged(new), node);
+    difference.changed.subtract(&never_owned());
+    difference.removed.subtract(&never_owned());
+    for entry in &mut entries {
+        entry.fields.subtract_below(&difference.removed);
+    }
+    if !difference.changed.is_empty() {
+        let mine = manager.entry(false, FieldSet::default());
+        let mut mine_at = None;
+        for (at, entry) in entries.iter_mut().enumerate() {
+            if entry.is_same(&mine) {
+                mine_at = Some(at);
+            } else {
+                entry.fields.subtract(&difference.changed);
+            }
+        }
+        let at = mine_at.unwrap_or_else(|| {
+            entries.push(mine);
+            entries.len() - 1
+        });
+        entries[at].fields.extend(&difference.changed);
+        manager.now.clone_into(&mut entries[at].time);
+    }
+    managers::write(new, entries);
+}
+
+fn unmanaged(value: &Value) -> Value {
+    let mut value = value.clone();
+    if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.remove("managedFields");
+    }
+    value
+}
+
+/// Fields that belong to the server.
+fn never_owned() -> FieldSet {
+    let mut set = FieldSet::default();
+    let element = |name: &str| Element::Field(name.to_owned());
+    for name in ["apiVersion", "kind", "metadata"] {
+        set.insert(&[element(name)]);
+    }
+    for name in [
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generateName",
+        "generation",
+        "managedFields",
+        "name",
+        "namespace",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    ] {
+        set.insert(&[element("metadata"), element(name)]);
+    }
+    set
+}
+
+fn conflict(conflicts: &[(String, String)]) -> ApiError {
+    let causes: Vec<(String, String)> = conflicts
+        .iter()
+        .map(|(manager, path)| (format!("conflict with {manager}"), path.clone()))
+        .collect();
+    if let [(manager, path)] = conflicts {
+        let message = format!("Apply failed with 1 conflict: conflict with {manager}: {path}");
+        return ApiError::apply_conflict(message, &causes);
+    }
+    let mut lines = Vec::new();
+    let mut managers: Vec<&String> = conflicts.iter().map(|(manager, _)| manager).collect();
+    managers.sort();
+    managers.dedup();
+    for manager in managers {
+        lines.push(format!("conflicts with {manager}:"));
+        let paths = conflicts.iter().filter(|(m, _)| m == manager);
+        lines.extend(paths.map(|(_, path)| format!("- {path}")));
+    }
+    let message = format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"));
+    ApiError::apply_conflict(message, &causes)
+}
+
+fn merge(live: Option<&Value>, config: &Value, node: Option<Node<'_>>) -> Value {
+    match (live, config) {
+        (Some(Value::Object(old)), Value::Object(new)) if !is_atomic_map(node) => {
+            let mut merged = old.clone();
+            for (name, value) in new {
+                merged.insert(name.clone(), merge(old.get(name), value, field(node, name)));
+            }
+            merged.into()
+        }
+        (Some(Value::Array(old)), Value::Array(new)) if list_kind(node) != ListKind::Atomic => {
+            merge_lists(old, new, node).into()
+        }
+        _ => config.clone(),
+    }
+}
+
+/// The configuration's items in its order; those it does not name keep their place among them.
+fn merge_lists(old: &[Value], new: &[Value], node: Option<Node<'_>>) -> Vec<Value> {
+    let element = |item: &Value| element_of(item, node);
+    let wanted: Vec<Option<Element>> = new.iter().map(element).collect();
+    let mut rest = old.iter().peekable();
+    let mut merged = Vec::new();
+    for (item, key) in new.iter().zip(&wanted) {
+        while let Some(next) = rest.next_if(|next| !wanted.contains(&element(next))) {
+            merged.push(next.clone());
+        }
+        let before = old.iter().find(|o| element(o) == *key);
+        merged.push(merge(before, item, node.and_then(Node::items)));
+        rest.next_if(|next| wanted.contains(&element(next)));
+    }
+    merged.extend(rest.filter(|next| !wanted.contains(&element(next))).cloned());
+    merged
+}
+
+/// Removes what `lost` names unless something of `owned` is at or below it.
+fn remove(value: &mut Value, node: Option<Node<'_>>, lost: &FieldSet, owned: &FieldSet) {
+    let gone = |element: &Element| lost.has(element) && owned.below(element).is_none();
+    let none = FieldSet::default();
+    match value {
+        Value::Object(map) if !is_atomic_map(node) => {
+            map.retain(|name, child| {
+                let element = Element::Field(name.clone());
+                if gone(&element) && !owned.has(&element) {
+                    return false;
+                }
+                let Some(below) = lost.below(&element) else { return true };
+                let before = is_empty(child);
+                remove(child, field(node, name), below, owned.below(&element).unwrap_or(&none));
+                // A map that lost its last entry goes with it.
+                before || !is_empty(child) || owned.has(&element)
+            });
+        }
+        Value::Array(items) if list_kind(node) != ListKind::Atomic => {
+            items.retain_mut(|item| {
+                let Some(element) = element_of(item, node) else { return true };
+                if gone(&element) && !owned.has(&element) {
+                    return false;
+                }
+                if let Some(below) = lost.below(&element) {
+                    let owned = owned.below(&element).unwrap_or(&none);
+                    remove(item, node.and_then(Node::items), below, owned);
+                }
+                true
+            });
+        }
+        _ => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,110 @@
+//! `metadata.managedFields` as values.
+
+use serde_json::{Value, json};
+
+use super::set::FieldSet;
+use crate::apiserver::object;
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Manager name.
+    pub manager: String,
+    /// By server-side apply; otherwise by other writes.
+    pub applied: bool,
+    /// The version of the API it was written in.
+    pub api_version: String,
+    /// The subresource it was written through, or empty.
+    pub subresource: String,
+    /// When the entry last changed.
+    pub time: String,
+    /// The fields.
+    pub fields: FieldSet,
+}
+
+impl Entry {
+    /// Whether two entries are of the same manager in the same role.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.applied == other.applied
+            && self.subresource == other.subresource
+            && (self.applied || self.api_version == other.api_version)
+    }
+
+    /// As conflicts name it.
+    pub fn show(&self) -> String {
+        let mut text = format!("\"{}\"", self.manager);
+        if !self.subresource.is_empty() {
+            text = format!("{text} with subresource \"{}\"", self.subresource);
+        }
+        if !self.applied {
+            text = format!("{text} using {}", self.api_version);
+        }
+        text
+    }
+}
+
+/// Reads the entries of an object; nothing if there are none or they are malformed.
+pub fn read(value: &Value) -> Option<Vec<Entry>> {
+    let list = object::meta(value, "managedFields")?.as_array()?;
+    let entries: Option<Vec<Entry>> = list.iter().map(entry).collect();
+    entries.filter(|e| !e.is_empty())
+}
+
+/// A list of one empty entry asks to forget all managers.
+pub fn is_reset(value: &Value) -> bool {
+    object::meta(value, "managedFields")
+        .and_then(Value::as_array)
+        .is_some_and(|list| list.len() == 1 && list[0] == json!({}))
+}
+
+fn entry(value: &Value) -> Option<Entry> {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    Some(Entry {
+        manager: text("manager").to_owned(),
+        applied: match text("operation") {
+            "Apply" => true,
+            "Update" => false,
+            _ => return None,
+        },
+        api_version: text("apiVersion").to_owned(),
+        subresource: text("subresource").to_owned(),
+        time: text("time").to_owned(),
+        fields: match value.get("fieldsV1") {
+            Some(fields) => FieldSet::from_json(fields)?,
+            None => FieldSet::default(),
+        },
+    })
+}
+
+/// Writes the entries into an object, oldest first, applied ones before others.
+pub fn write(value: &mut Value, mut entries: Vec<Entry>) {
+    entries.retain(|e| !e.fields.is_empty());
+    entries.sort_by(|a, b| {
+        (!a.applied, &a.time, &a.manager, &a.api_version, &a.subresource).cmp(&(
+            !b.applied,
+            &b.time,
+            &b.manager,
+            &b.api_version,
+            &b.subresource,
+        ))
+    });
+    let list: Vec<Value> = entries
+        .iter()
+        .map(|entry| {
+            let mut value = json!({
+                "manager": entry.manager,
+                "operation": if entry.applied { "Apply" } else { "Update" },
+                "apiVersion": entry.api_version,
+                "time": entry.time,
+                "fieldsType": "FieldsV1",
+                "fieldsV1": entry.fields.to_json(),
+            });
+            if !entry.subresource.is_empty() {
+                value["subresource"] = entry.subresource.clone().into();
+            }
+            value
+        })
+        .collect();
+    object::set_meta(value, "managedFields", (!list.is_empty()).then(|| list.into()));
+}

@@ -1,0 +1,8 @@
+//! Who owns which field: managed fields and server-side apply.
+
+mod apply;
+mod managers;
+mod set;
+mod walk;
+
+pub use apply::{Manager, apply, record_update};

@@ -1,0 +1,171 @@
+//! Which fields a value sets, and how two values differ, by a schema's rules for lists and maps.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::set::{Element, FieldSet};
+use crate::apiserver::schema::{ListKind, Node};
+
+/// The fields that a configuration sets.
+pub fn fields_of(value: &Value, node: Option<Node<'_>>) -> FieldSet {
+    let mut set = FieldSet::default();
+    collect(value, node, &mut Vec::new(), &mut set);
+    set
+}
+
+fn collect(value: &Value, node: Option<Node<'_>>, path: &mut Vec<Element>, set: &mut FieldSet) {
+    match value {
+        Value::Object(map) if !is_atomic_map(node) => {
+            for (name, child) in map {
+                path.push(Element::Field(name.clone()));
+                collect(child, field(node, name), path, set);
+                let declared = node.is_some_and(|n| n.property(name).is_some());
+                if !declared || child.is_null() || child.as_object().is_some_and(|m| m.is_empty()) {
+                    set.insert(path);
+                }
+                path.pop();
+            }
+        }
+        Value::Array(items) if list_kind(node) != ListKind::Atomic => {
+            for item in items {
+                let Some(element) = element_of(item, node) else { continue };
+                path.push(element);
+                if matches!(list_kind(node), ListKind::Map(_)) {
+                    collect(item, node.and_then(Node::items), path, set);
+                }
+                set.insert(path);
+                path.pop();
+            }
+        }
+        _ => set.insert(path),
+    }
+}
+
+/// What a write changed.
+#[derive(Debug, Default)]
+pub struct Difference {
+    /// Set now and not before, or set to something else.
+    pub changed: FieldSet,
+    /// No longer set.
+    pub removed: FieldSet,
+}
+
+/// How two versions of an object differ.
+pub fn compare(old: &Value, new: &Value, node: Option<Node<'_>>) -> Difference {
+    let mut difference = Difference::default();
+    walk(Some(old), Some(new), node, &mut Vec::new(), &mut difference);
+    difference
+}
+
+fn walk(
+    old: Option<&Value>,
+    new: Option<&Value>,
+    node: Option<Node<'_>>,
+    path: &mut Vec<Element>,
+    out: &mut Difference,
+) {
+    if old == new {
+        return;
+    }
+    let children = match (old, new) {
+        (Some(Value::Object(_)) | None, Some(Value::Object(_)))
+        | (Some(Value::Object(_)), None)
+            if !is_atomic_map(node) =>
+        {
+            Some((by_name(old), by_name(new)))
+        }
+        (Some(Value::Array(_)) | None, Some(Value::Array(_))) | (Some(Value::Array(_)), None)
+            if list_kind(node) != ListKind::Atomic =>
+        {
+            Some((by_element(old, node), by_element(new, node)))
+        }
+        _ => None,
+    };
+    match children {
+        Some((before, after)) => {
+            for (element, child) in &after {
+                descend(before.get(element).copied(), Some(child), node, element, path, out);
+            }
+            for (element, child) in before.iter().filter(|(e, _)| !after.contains_key(e)) {
+                descend(Some(child), None, node, element, path, out);
+            }
+            if old.is_none() {
+                out.changed.insert(path);
+            } else if new.is_none() {
+                out.removed.insert(path);
+            }
+        }
+        None if new.is_none() => out.removed.insert(path),
+        None => out.changed.insert(path),
+    }
+}
+
+fn descend(
+    old: Option<&Value>,
+    new: Option<&Value>,
+    node: Option<Node<'_>>,
+    element: &Element,
+    path: &mut Vec<Element>,
+    out: &mut Difference,
+) {
+    let child = match element {
+        Element::Field(name) => field(node, name),
+        Element::Key(_) => node.and_then(Node::items),
+        Element::Value(_) | Element::Index(_) => None,
+    };
+    path.push(element.clone());
+    walk(old, new, child, path, out);
+    path.pop();
+}
+
+fn by_name(value: Option<&Value>) -> BTreeMap<Element, &Value> {
+    let map = value.and_then(Value::as_object).into_iter().flatten();
+    map.map(|(name, child)| (Element::Field(name.clone()), child)).collect()
+}
+
+fn by_element<'a>(
+    value: Option<&'a Value>,
+    node: Option<Node<'_>>,
+) -> BTreeMap<Element, &'a Value> {
+    let items = value.and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(|item| Some((element_of(item, node)?, item))).collect()
+}
+
+/// How a list's item is known; nothing in an atomic list or for an item without its keys.
+pub fn element_of(item: &Value, list: Option<Node<'_>>) -> Option<Element> {
+    match list_kind(list) {
+        ListKind::Atomic => None,
+        ListKind::Set => Some(Element::Value(item.to_string())),
+        ListKind::Map(keys) => {
+            let schema = list.and_then(Node::items);
+            let mut found: BTreeMap<&str, Value> = BTreeMap::new();
+            for key in &keys {
+                let default = || schema?.property(key)?.keyword("default").cloned();
+                if let Some(value) = item.get(key).cloned().or_else(default) {
+                    found.insert(key, value);
+                }
+            }
+            if found.is_empty() {
+                None
+            } else {
+                serde_json::to_string(&found).ok().map(Element::Key)
+            }
+        }
+    }
+}
+
+/// The schema of a field.
+pub fn field<'a>(node: Option<Node<'a>>, name: &str) -> Option<Node<'a>> {
+    node.and_then(|n| n.field(name))
+}
+
+/// How a list's items relate; atomic where nothing is known.
+pub fn list_kind(node: Option<Node<'_>>) -> ListKind {
+    node.map_or(ListKind::Atomic, Node::list_kind)
+}
+
+/// Whether a map is one value.
+pub fn is_atomic_map(node: Option<Node<'_>>) -> bool {
+    node.is_some_and(Node::is_atomic_map)
+}

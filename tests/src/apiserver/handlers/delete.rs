@@ -1,0 +1,246 @@
+//! Deletion: of one object, of a collection, at once or when finalizers and kubelet are done.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Context;
+use crate::apiserver::Server;
+use crate::apiserver::convert;
+use crate::apiserver::kinds::Kind;
+use crate::apiserver::object::{self, text};
+use crate::apiserver::render::{self, Response};
+use crate::apiserver::status::ApiError;
+use crate::apiserver::store::Stored;
+use crate::apiserver::strategy;
+
+const ATTEMPTS: u32 = 16;
+/// Finalizers of the garbage collector.
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// `DeleteOptions`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Options {
+    grace: Option<i64>,
+    propagation: Option<String>,
+    uid: Option<String>,
+    version: Option<String>,
+    dry_run: bool,
+}
+
+/// What became of an object.
+pub(super) enum Outcome {
+    /// It is gone; its last state.
+    Gone(Value),
+    /// It waits for others.
+    Terminating(Value),
+}
+
+impl Context<'_> {
+    fn options(&self) -> Result<Options, ApiError> {
+        let query = &self.request.query;
+        let body = if self.request.body.is_empty() { Value::Null } else { self.body()? };
+        let string = |pointer: &str| text(&body, pointer).map(str::to_owned);
+        let grace = match query.get("gracePeriodSeconds") {
+            Some(text) => text.parse().ok(),
+            None => body.get("gracePeriodSeconds").and_then(Value::as_i64),
+        };
+        let orphan = body.get("orphanDependents").and_then(Value::as_bool);
+        let propagation = query
+            .get("propagationPolicy")
+            .map(str::to_owned)
+            .or_else(|| string("/propagationPolicy"))
+            .or_else(|| orphan.map(|o| if o { "Orphan" } else { "Background" }.to_owned()));
+        if let Some(policy) = &propagation
+            && !matches!(policy.as_str(), "Orphan" | "Background" | "Foreground")
+        {
+            return Err(ApiError::bad_request(format!(
+                "DeleteOptions is invalid: propagationPolicy: Unsupported value: \"{policy}\""
+            )));
+        }
+        let dry_run = query.get("dryRun") == Some("All")
+            || body.pointer("/dryRun/0") == Some(&Value::String("All".to_owned()));
+        Ok(Options {
+            grace,
+            propagation,
+            uid: string("/preconditions/uid"),
+            version: string("/preconditions/resourceVersion"),
+            dry_run,
+        })
+    }
+
+    pub(super) fn delete(&self) -> Result<Response, ApiError> {
+        let options = self.options()?;
+        let stored = self.stored()?;
+        let outcome = self.server.delete(&self.kind, &stored, &options)?;
+        Ok(match outcome {
+            Outcome::Terminating(value) => self.answer(200, &value),
+            Outcome::Gone(value) if strategy::returns_deleted(&self.kind) => {
+                self.answer(200, &value)
+            }
+            Outcome::Gone(value) => {
+                let mut details = json!({
+                    "name": object::name(&value),
+                    "kind": self.kind.plural,
+                    "uid": object::uid(&value),
+                });
+                if !self.kind.group.is_empty() {
+                    details["group"] = self.kind.group.clone().into();
+                }
+                let status = json!({
+                    "kind": "Status", "apiVersion": "v1", "metadata": {},
+                    "status": "Success", "details": details,
+                });
+                render::value(200, &self.accepted, &status)
+            }
+        })
+    }
+
+    pub(super) fn delete_collection(&self) -> Result<Response, ApiError> {
+        let options = self.options()?;
+        let selector = self.selector()?;
+        let (objects, version) = self.server.store.list(&self.kind.table, self.scope());
+        let mut items = Vec::new();
+        for stored in objects {
+            if !selector.matches(&self.kind, &stored.value) {
+                continue;
+            }
+            match self.server.delete(&self.kind, &stored, &options) {
+                Ok(Outcome::Gone(value) | Outcome::Terminating(value)) => {
+                    items.push(convert::outbound(&self.kind, &value).into_owned());
+                }
+                Err(error) if error.code == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let list = json!({
+            "kind": format!("{}List", self.kind.kind),
+            "apiVersion": self.kind.api_version(),
+            "metadata": {"resourceVersion": version.to_string()},
+            "items": items,
+        });
+        Ok(render::value(200, &self.accepted, &list))
+    }
+}
+
+impl Server {
+    /// Deletes an object or marks it as terminating.
+    pub(super) fn delete(
+        &self,
+        kind: &Kind,
+        stored: &Arc<Stored>,
+        options: &Options,
+    ) -> Result<Outcome, ApiError> {
+        let (namespace, name) = stored.key();
+        let mut stored = Arc::clone(stored);
+        for _ in 0..ATTEMPTS {
+            let live = &stored.value;
+            check_preconditions(kind, live, options)?;
+            let new = terminating(kind, live, options);
+            let complete = self.is_deletion_complete(kind, &new);
+            if options.dry_run {
+                return Ok(if complete { Outcome::Gone(new) } else { Outcome::Terminating(new) });
+            }
+            if new == *live && !complete {
+                return Ok(Outcome::Terminating(new));
+            }
+            let done = if complete {
+                self.store.remove(&kind.table, stored.version, new)
+            } else {
+                self.store.replace(&kind.table, stored.version, new)
+            };
+            if let Ok(written) = done {
+                self.after_write(kind, &written.value);
+                return Ok(if complete {
+                    Outcome::Gone(written.value.clone())
+                } else {
+                    Outcome::Terminating(written.value.clone())
+                });
+            }
+            stored = self
+                .store
+                .get(&kind.table, &namespace, &name)
+                .ok_or_else(|| ApiError::not_found(&kind.group, &kind.plural, &name))?;
+        }
+        Err(ApiError::conflict(&kind.group, &kind.plural, &name))
+    }
+
+    /// Whether nothing holds a terminating object any more.
+    pub(super) fn is_deletion_complete(&self, kind: &Kind, value: &Value) -> bool {
+        let grace = object::meta(value, "deletionGracePeriodSeconds").and_then(Value::as_i64);
+        let held_namespace = kind.is("", "namespaces")
+            && value
+                .pointer("/spec/finalizers")
+                .and_then(Value::as_array)
+                .is_some_and(|f| !f.is_empty());
+        // A definition goes when its objects are gone.
+        let held_definition = kind.is("apiextensions.k8s.io", "customresourcedefinitions")
+            && !self.store.list(object::name(value), None).0.is_empty();
+        object::is_terminating(value)
+            && object::finalizers(value).next().is_none()
+            && grace.unwrap_or(0) == 0
+            && !held_namespace
+            && !held_definition
+    }
+}
+
+fn check_preconditions(kind: &Kind, live: &Value, options: &Options) -> Result<(), ApiError> {
+    let pairs = [
+        ("UID", &options.uid, object::uid(live)),
+        ("ResourceVersion", &options.version, object::version(live)),
+    ];
+    for (what, wanted, found) in pairs {
+        if let Some(wanted) = wanted
+            && wanted != found
+        {
+            return Err(ApiError::conflict_because(
+                &kind.group,
+                &kind.plural,
+                object::name(live),
+                &format!(
+                    "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The object once its deletion has been asked for.
+fn terminating(kind: &Kind, live: &Value, options: &Options) -> Value {
+    let mut new = live.clone();
+    let mut finalizers: Vec<String> = object::finalizers(live).map(str::to_owned).collect();
+    if let Some(policy) = &options.propagation {
+        finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
+        match policy.as_str() {
+            "Orphan" => finalizers.push(ORPHAN.to_owned()),
+            "Foreground" => finalizers.push(FOREGROUND.to_owned()),
+            _ => {}
+        }
+        let list = (!finalizers.is_empty()).then(|| json!(finalizers));
+        object::set_meta(&mut new, "finalizers", list);
+    }
+    let grace = strategy::grace_period(kind, live, options.grace);
+    let before = object::meta(live, "deletionGracePeriodSeconds").and_then(Value::as_i64);
+    // Asked again: a period may only become shorter, and only when asked so.
+    let grace = match before {
+        Some(before) if object::is_terminating(live) => match options.grace {
+            Some(_) if grace < before => grace,
+            _ => return new,
+        },
+        _ => grace,
+    };
+    let at = jiff::Timestamp::now()
+        .checked_add(jiff::SignedDuration::from_secs(grace))
+        .unwrap_or(jiff::Timestamp::MAX);
+    object::set_meta(&mut new, "deletionTimestamp", Some(object::seconds(at).into()));
+    object::set_meta(&mut new, "deletionGracePeriodSeconds", Some(grace.into()));
+    if let Some(generation) = object::meta(live, "generation").and_then(Value::as_i64) {
+        object::set_meta(&mut new, "generation", Some((generation + 1).into()));
+    }
+    if kind.is("", "namespaces") {
+        object::map_at(&mut new, "status").insert("phase".to_owned(), "Terminating".into());
+    }
+    new
+}

@@ -1,0 +1,162 @@
+//! What a write sets off in the server itself: definitions come and go with their kinds and objects.
+
+use serde_json::{Value, json};
+
+use super::delete::Options;
+use crate::apiserver::Server;
+use crate::apiserver::crd;
+use crate::apiserver::kinds::Kind;
+use crate::apiserver::object::{self, text};
+
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+impl Server {
+    /// Called after every write, with the state that was written last.
+    pub(in crate::apiserver) fn after_write(&self, kind: &Kind, value: &Value) {
+        if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
+            self.after_definition(kind, object::name(value));
+        } else if kind.custom().is_some() && object::is_terminating(value) {
+            self.finish_definition(&kind.table);
+        }
+    }
+
+    fn after_definition(&self, kind: &Kind, name: &str) {
+        let Some(stored) = self.store.get(DEFINITIONS, "", name) else {
+            let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+            self.kinds.replace_custom(group, plural, Vec::new());
+            return;
+        };
+        let definition = &stored.value;
+        let (group, plural) = (
+            text(definition, "/spec/group").unwrap_or_default(),
+            text(definition, "/spec/names/plural").unwrap_or_default(),
+        );
+        let kinds = crd::kinds_of(definition);
+        if let Some(served) = kinds.first().filter(|_| object::is_terminating(definition)) {
+            for object in self.store.list(&served.table, None).0 {
+                // What is gone already needs no deletion; what has finalizers goes later.
+                let _ = self.delete(served, &object, &Options::default());
+            }
+            self.finish_definition(&served.table);
+            let _ = kind;
+            return;
+        }
+        self.kinds.replace_custom(group, plural, kinds);
+    }
+
+    /// Removes a terminating definition once the last of its objects is gone.
+    fn finish_definition(&self, table: &str) {
+        let Some(stored) = self.store.get(DEFINITIONS, "", table) else { return };
+        let Some(kind) = self.kinds.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        else {
+            return;
+        };
+        if object::is_terminating(&stored.value)
+            && self.is_deletion_complete(&kind, &stored.value)
+            && self.store.remove(DEFINITIONS, stored.version, stored.value.clone()).is_ok()
+        {
+            self.after_definition(&kind, table);
+        }
+    }
+
+    /// Adds the namespaces, roles and the service that upstream's server makes for itself.
+    pub(in crate::apiserver) fn seed(&self, address: std::net::SocketAddr) {
+        for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+            self.put(
+                "namespaces",
+                &json!({
+                    "apiVersion": "v1", "kind": "Namespace",
+                    "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+                    "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
+                }),
+            );
+        }
+        let read = ["get"];
+        let public = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+        let discovery = [
+            "/api",
+            "/api/*",
+            "/apis",
+            "/apis/*",
+            "/healthz",
+            "/livez",
+            "/openapi",
+            "/openapi/*",
+            "/readyz",
+            "/version",
+            "/version/",
+        ];
+        let reviews = json!([
+            {"apiGroups": ["authorization.k8s.io"], "verbs": ["create"],
+             "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]},
+            {"apiGroups": ["authentication.k8s.io"], "verbs": ["create"],
+             "resources": ["selfsubjectreviews"]},
+        ]);
+        let everything = json!([
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+            {"nonResourceURLs": ["*"], "verbs": ["*"]},
+        ]);
+        let all = ["system:authenticated", "system:unauthenticated"];
+        self.role("cluster-admin", &everything, &["system:masters"]);
+        self.role("system:basic-user", &reviews, &all[..1]);
+        let rules = json!([{"nonResourceURLs": discovery, "verbs": read}]);
+        self.role("system:discovery", &rules, &all[..1]);
+        let rules = json!([{"nonResourceURLs": public, "verbs": read}]);
+        self.role("system:public-info-viewer", &rules, &all);
+        self.put("services", &json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "kubernetes", "namespace": "default",
+                "labels": {"component": "apiserver", "provider": "kubernetes"}},
+            "spec": {"type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"],
+                "sessionAffinity": "None", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+                "internalTrafficPolicy": "Cluster",
+                "ports": [{"name": "https", "port": 443, "protocol": "TCP",
+                    "targetPort": address.port()}]},
+            "status": {"loadBalancer": {}},
+        }));
+        self.put(
+            "endpoints",
+            &json!({
+                "apiVersion": "v1", "kind": "Endpoints",
+                "metadata": {"name": "kubernetes", "namespace": "default"},
+                "subsets": [{"addresses": [{"ip": address.ip().to_string()}],
+                    "ports": [{"name": "https", "port": address.port(), "protocol": "TCP"}]}],
+            }),
+        );
+    }
+
+    fn role(&self, name: &str, rules: &Value, groups: &[&str]) {
+        const GROUP: &str = "rbac.authorization.k8s.io";
+        let meta =
+            json!({"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}});
+        self.put(
+            &format!("clusterroles.{GROUP}"),
+            &json!({
+                "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole",
+                "metadata": meta, "rules": rules,
+            }),
+        );
+        let subjects: Vec<Value> = groups
+            .iter()
+            .map(|group| json!({"kind": "Group", "apiGroup": GROUP, "name": group}))
+            .collect();
+        self.put(
+            &format!("clusterrolebindings.{GROUP}"),
+            &json!({
+                "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding",
+                "metadata": meta, "subjects": subjects,
+                "roleRef": {"kind": "ClusterRole", "apiGroup": GROUP, "name": name},
+            }),
+        );
+    }
+
+    fn put(&self, table: &str, value: &Value) {
+        let mut value = value.clone();
+        object::set_meta(&mut value, "uid", Some(uuid::Uuid::new_v4().to_string().into()));
+        object::set_meta(&mut value, "creationTimestamp", Some(object::now().into()));
+        let allowed =
+            |_: &crate::apiserver::store::View<'_>| Ok::<(), std::convert::Infallible>(());
+        // The store is empty at this point, so nothing can be in the way.
+        let _ = self.store.create(table, value, allowed);
+    }
+}

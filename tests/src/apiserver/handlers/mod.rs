@@ -1,0 +1,182 @@
+//! What happens to a request about a resource, after its caller was let in.
+
+mod delete;
+mod hooks;
+mod patch;
+mod read;
+mod screen;
+mod special;
+mod watch;
+mod write;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Server;
+use super::convert;
+use super::kinds::Kind;
+use super::object;
+use super::protobuf;
+use super::render::{self, Accepted, Form, Response};
+use super::request::{Request, Target};
+use super::status::ApiError;
+use super::store::Stored;
+use super::table;
+
+/// Letters and digits of generated names: no vowels, so no words.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Five characters that make a name unique.
+pub fn suffix() -> String {
+    (0..5)
+        .map(|_| {
+            let at = rand::random_range(0..ALPHABET.len());
+            char::from(ALPHABET[at])
+        })
+        .collect()
+}
+
+/// A request about a resource.
+pub struct Context<'a> {
+    /// The server.
+    pub server: &'a Arc<Server>,
+    /// The request.
+    pub request: &'a Request,
+    /// The resource in the path.
+    pub target: &'a Target,
+    /// Its kind.
+    pub kind: Arc<Kind>,
+    /// What the client accepts.
+    pub accepted: Accepted,
+}
+
+/// Answers a request about a resource.
+pub async fn handle(server: &Arc<Server>, request: &Request) -> Result<Response, ApiError> {
+    let Some(target) = &request.target else { return Err(ApiError::unknown_path()) };
+    let kind = server
+        .kinds
+        .find(&target.group, &target.version, &target.resource)
+        .ok_or_else(ApiError::unknown_path)?;
+    if !target.namespace.is_empty() && !kind.namespaced {
+        return Err(ApiError::unknown_path());
+    }
+    let context = Context {
+        server,
+        request,
+        target,
+        kind,
+        accepted: render::accepted(request.header("accept"))?,
+    };
+    context.dispatch().await
+}
+
+impl Context<'_> {
+    async fn dispatch(&self) -> Result<Response, ApiError> {
+        let one = !self.target.name.is_empty();
+        if !self.target.subresource.is_empty()
+            && !self.kind.has_subresource(&self.target.subresource)
+        {
+            return Err(ApiError::unknown_path());
+        }
+        if self.kind.namespaced && self.target.namespace.is_empty() && (one || self.is_write()) {
+            return Err(ApiError::method_not_allowed());
+        }
+        if self.kind.virtual_only {
+            return match self.request.method.as_str() {
+                "POST" if !one => self.review(),
+                _ => Err(ApiError::method_not_allowed()),
+            };
+        }
+        if let Some(answer) = self.special() {
+            return answer;
+        }
+        match (self.request.method.as_str(), one) {
+            ("GET", true) if self.request.query.flag("watch") => self.watch(),
+            ("GET", true) => self.get(),
+            ("GET", false) if self.request.is_watch() => self.watch(),
+            ("GET", false) => self.list(),
+            ("POST", false) => self.create(),
+            ("PUT", true) => self.update(),
+            ("PATCH", true) => self.patch(),
+            ("DELETE", true) if self.target.subresource.is_empty() => self.delete(),
+            ("DELETE", false) => self.delete_collection(),
+            _ => Err(ApiError::method_not_allowed()),
+        }
+    }
+
+    fn is_write(&self) -> bool {
+        matches!(self.request.method.as_str(), "POST" | "PUT" | "PATCH")
+    }
+
+    /// The stored object that the path names.
+    fn stored(&self) -> Result<Arc<Stored>, ApiError> {
+        self.server
+            .store
+            .get(&self.kind.table, &self.target.namespace, &self.target.name)
+            .ok_or_else(|| self.not_found())
+    }
+
+    fn not_found(&self) -> ApiError {
+        ApiError::not_found(&self.kind.group, &self.kind.plural, &self.target.name)
+    }
+
+    fn conflict(&self, name: &str) -> ApiError {
+        ApiError::conflict(&self.kind.group, &self.kind.plural, name)
+    }
+
+    /// Media types of whole objects: the body as a value.
+    fn body(&self) -> Result<Value, ApiError> {
+        match self.request.content_type() {
+            "" | "application/json" | "*/*" => self.json(),
+            "application/yaml" => self.yaml(),
+            "application/vnd.kubernetes.protobuf" => protobuf::decode(&self.request.body)
+                .ok_or_else(|| {
+                    ApiError::unsupported_media_type("application/json, application/yaml")
+                }),
+            _ => Err(ApiError::unsupported_media_type("application/json, application/yaml")),
+        }
+    }
+
+    fn json(&self) -> Result<Value, ApiError> {
+        serde_json::from_slice(&self.request.body).map_err(|error| {
+            ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+        })
+    }
+
+    fn yaml(&self) -> Result<Value, ApiError> {
+        let text = std::str::from_utf8(&self.request.body)
+            .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+        serde_saphyr::from_str(text)
+            .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))
+    }
+
+    /// An object as an answer, in the form the client accepts.
+    fn answer(&self, code: u16, stored: &Value) -> Response {
+        let shown = convert::outbound(&self.kind, stored);
+        match self.accepted.form {
+            Form::Object => render::value(code, &self.accepted, &shown),
+            Form::Partial => render::value(code, &self.accepted, &render::partial(&shown)),
+            Form::Table => {
+                let include = self.request.query.get("includeObject").unwrap_or("Metadata");
+                let version = object::version(stored).to_owned();
+                let table = table::table(&self.kind, &[&shown], include, &version, true);
+                render::value(code, &self.accepted, &table)
+            }
+        }
+    }
+
+    /// A stored object as an answer, without making its text anew where it can be shared.
+    fn answer_stored(&self, code: u16, stored: &Stored) -> Response {
+        let shared = self.accepted.form == Form::Object
+            && !self.accepted.yaml
+            && matches!(
+                convert::outbound(&self.kind, &stored.value),
+                std::borrow::Cow::Borrowed(_)
+            );
+        if shared {
+            return render::bytes(code, "application/json", stored.json());
+        }
+        self.answer(code, &stored.value)
+    }
+}

@@ -1,0 +1,83 @@
+//! Patch: the format decides how the new object comes about.
+
+use serde_json::Value;
+
+use super::Context;
+use super::write::Change;
+use crate::apiserver::auth::{Attributes, authorize};
+use crate::apiserver::object;
+use crate::apiserver::patch;
+use crate::apiserver::render::{self, Response};
+use crate::apiserver::status::{ApiError, Cause};
+
+impl Context<'_> {
+    pub(super) fn patch(&self) -> Result<Response, ApiError> {
+        let request = self.request;
+        let written = match request.content_type() {
+            "application/json-patch+json" => {
+                self.change(&Change::Patch(&|live| patch::json(live, &request.body)))?
+            }
+            "application/merge-patch+json" => {
+                let changes = self.json()?;
+                self.change(&Change::Patch(&|live| patch::merge(live, &changes)))?
+            }
+            "application/strategic-merge-patch+json" if self.kind.custom().is_none() => {
+                let changes = self.json()?;
+                self.change(&Change::Patch(&|live| {
+                    patch::strategic(live, &changes, self.kind.node())
+                }))?
+            }
+            "application/apply-patch+yaml" => return self.apply(),
+            _ => {
+                let strategic = if self.kind.custom().is_none() {
+                    ", application/strategic-merge-patch+json"
+                } else {
+                    ""
+                };
+                return Err(ApiError::unsupported_media_type(&format!(
+                    "application/json-patch+json, application/merge-patch+json{strategic}, application/apply-patch+yaml"
+                )));
+            }
+        };
+        let mut response = self.answer(200, &written.value);
+        render::warn(&mut response, &written.warnings);
+        Ok(response)
+    }
+
+    fn apply(&self) -> Result<Response, ApiError> {
+        if self.request.query.get("fieldManager").is_none() {
+            let cause = Cause::required("fieldManager", "is required for apply patch");
+            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[cause]));
+        }
+        let mut config: Value = self.yaml()?;
+        if object::name(&config).is_empty() && config.is_object() {
+            object::set_meta(&mut config, "name", Some(self.target.name.clone().into()));
+        }
+        self.check_identity(&mut config)?;
+        self.prepare_config(&mut config)?;
+        let force = self.request.query.flag("force");
+        if self.stored().is_err() && self.target.subresource.is_empty() {
+            self.may_create()?;
+            match self.create_applied(&config) {
+                // Somebody else was faster: apply to what is there now.
+                Err(error) if error.reason == "AlreadyExists" => {}
+                Err(error) => return Err(error),
+                Ok(written) => return Ok(self.answer(201, &written.value)),
+            }
+        }
+        let written = self.change(&Change::Apply(&config, force))?;
+        let mut response = self.answer(200, &written.value);
+        render::warn(&mut response, &written.warnings);
+        Ok(response)
+    }
+
+    /// Applying what is not there is a creation.
+    fn may_create(&self) -> Result<(), ApiError> {
+        let wanted = Attributes { verb: "create".to_owned(), ..self.request.attributes() };
+        if authorize(&self.server.store, &self.request.user, &wanted) {
+            return Ok(());
+        }
+        let why = wanted.refusal(&self.request.user);
+        Err(ApiError::forbidden(&self.kind.group, &self.kind.plural, &self.target.name, &why))
+    }
+}

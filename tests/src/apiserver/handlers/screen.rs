@@ -1,0 +1,151 @@
+//! What is looked at in a body before anything else: identity, unknown fields, types.
+
+use serde_json::Value;
+
+use super::Context;
+use crate::apiserver::kinds::Kind;
+use crate::apiserver::object::{self, text};
+use crate::apiserver::schema::{self, Node};
+use crate::apiserver::status::{ApiError, Cause};
+
+impl Context<'_> {
+    /// Checks that an object is what the path says and completes what the path says of it.
+    pub(super) fn check_identity(&self, value: &mut Value) -> Result<(), ApiError> {
+        let kind = &self.kind;
+        if !value.is_object() {
+            return Err(ApiError::bad_request("the body of the request must be an object"));
+        }
+        let found = text(value, "/kind").unwrap_or_default();
+        if found.is_empty() {
+            return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{value}'")));
+        }
+        let version = kind.api_version();
+        let given = text(value, "/apiVersion").unwrap_or_default();
+        if given != version {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({given}) does not match the expected API version ({version})"
+            )));
+        }
+        if found != kind.kind {
+            return Err(ApiError::bad_request(format!(
+                "{found} in version \"{}\" cannot be handled as a {}: no kind \"{found}\" is registered for this resource",
+                kind.version, kind.kind
+            )));
+        }
+        let namespace = object::namespace(value);
+        if !namespace.is_empty() && namespace != self.target.namespace {
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        if kind.namespaced {
+            let namespace = self.target.namespace.clone();
+            object::set_meta(value, "namespace", Some(namespace.into()));
+        }
+        let name = object::name(value);
+        if !self.target.name.is_empty() && name != self.target.name {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                self.target.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Removes what the schema does not know, as strictly as the client asks, and checks the types
+    /// of built-in kinds. Returns warnings.
+    pub(super) fn screen(&self, value: &mut Value, patch: bool) -> Result<Vec<String>, ApiError> {
+        let Some(node) = self.kind.node() else { return Ok(Vec::new()) };
+        let mut unknown = Vec::new();
+        schema::prune(value, node, "", &mut unknown);
+        let warnings: Vec<String> =
+            unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+        if !warnings.is_empty() && self.request.query.get("fieldValidation") == Some("Strict") {
+            let why = format!("strict decoding error: {}", warnings.join(", "));
+            return Err(if patch {
+                let cause = Cause::invalid("patch", &Value::Null, &why);
+                let name = object::name(value).to_owned();
+                ApiError::invalid(&self.kind.group, &self.kind.kind, &name, &[cause])
+            } else {
+                self.unreadable(&why)
+            });
+        }
+        tidy_meta(value);
+        if self.kind.custom().is_none() {
+            drop_nulls(value);
+            if let Some(why) = wrong_type(value, node, "") {
+                return Err(self.unreadable(&why));
+            }
+        }
+        let quiet = self.request.query.get("fieldValidation") == Some("Ignore");
+        Ok(if quiet { Vec::new() } else { warnings })
+    }
+
+    fn unreadable(&self, why: &str) -> ApiError {
+        ApiError::bad_request(format!(
+            "{0} in version \"{1}\" cannot be handled as a {0}: {why}",
+            self.kind.kind, self.kind.version
+        ))
+    }
+}
+
+/// The first field that a configuration names and its schema does not know.
+pub(super) fn undeclared(kind: &Kind, config: &Value) -> Option<String> {
+    let mut unknown = Vec::new();
+    schema::prune(&mut config.clone(), kind.node()?, "", &mut unknown);
+    unknown.into_iter().next()
+}
+
+/// Metadata is the same type in every kind, and its empty fields are not kept.
+fn tidy_meta(value: &mut Value) {
+    object::meta_mut(value).retain(|_, field| match field {
+        Value::Null => false,
+        Value::Object(map) => !map.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    });
+}
+
+/// In built-in kinds null is the same as absent.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, child| !child.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+fn wrong_type(value: &Value, node: Node<'_>, path: &str) -> Option<String> {
+    // A schema inside a schema.
+    if node.keeps_unknown() {
+        return None;
+    }
+    let (found, ok) = match value {
+        Value::Object(_) => ("object", matches!(node.kind(), Some("object") | None)),
+        Value::Array(_) => ("array", matches!(node.kind(), Some("array") | None)),
+        Value::String(_) => ("string", matches!(node.kind(), Some("string") | None)),
+        Value::Bool(_) => ("bool", matches!(node.kind(), Some("boolean") | None)),
+        Value::Number(_) => ("number", matches!(node.kind(), Some("integer" | "number") | None)),
+        Value::Null => ("null", true),
+    };
+    if !ok && !(node.is_int_or_string() && (value.is_string() || value.is_number())) {
+        let wanted = node.kind().unwrap_or("object");
+        return Some(format!(
+            "json: cannot unmarshal {found} into Go struct field .{path} of type {wanted}"
+        ));
+    }
+    match value {
+        Value::Object(map) => map.iter().find_map(|(name, child)| {
+            wrong_type(child, node.field(name)?, &schema::join(path, name))
+        }),
+        Value::Array(items) => {
+            let schema = node.items()?;
+            items.iter().find_map(|item| wrong_type(item, schema, path))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,250 @@
+//! Watch: the log of a table, filtered, as a stream of lines.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use crate::apiserver::Server;
+use crate::apiserver::convert;
+use crate::apiserver::kinds::Kind;
+use crate::apiserver::object;
+use crate::apiserver::render::{self, Accepted, Form, Response};
+use crate::apiserver::selectors::Selector;
+use crate::apiserver::status::{ApiError, Cause};
+use crate::apiserver::store::{Event, Stored};
+use crate::apiserver::table;
+
+/// How often a quiet watch is told the current version.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long a watch lasts if the client does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45 * 60);
+
+struct Watch {
+    server: Arc<Server>,
+    kind: Arc<Kind>,
+    namespace: String,
+    selector: Selector,
+    accepted: Accepted,
+    include: String,
+    bookmarks: bool,
+    version: u64,
+    pending: VecDeque<Bytes>,
+    changed: Receiver<u64>,
+    deadline: Instant,
+    next_bookmark: Instant,
+    stop: CancellationToken,
+    header_sent: bool,
+    ended: bool,
+}
+
+impl Context<'_> {
+    pub(super) fn watch(&self) -> Result<Response, ApiError> {
+        let mut selector = self.selector()?;
+        if !self.target.name.is_empty() {
+            selector =
+                Selector::parse(&self.kind, "", &format!("metadata.name={}", self.target.name))?;
+        }
+        let query = &self.request.query;
+        if query.get("sendInitialEvents").is_some() {
+            let cause = Cause::forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+            );
+            return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[cause]));
+        }
+        let asked = self.asked_version()?;
+        let current = self.server.store.version();
+        if let Some(asked) = asked.filter(|asked| *asked > current) {
+            return Err(ApiError::too_large_version(asked, current));
+        }
+        let changed = self.server.store.subscribe(&self.kind.table);
+        let timeout = query.number("timeoutSeconds").filter(|s| *s > 0);
+        let now = Instant::now();
+        let mut watch = Watch {
+            server: Arc::clone(self.server),
+            kind: Arc::clone(&self.kind),
+            namespace: self.target.namespace.clone(),
+            selector,
+            accepted: self.accepted.clone(),
+            include: query.get("includeObject").unwrap_or("Metadata").to_owned(),
+            bookmarks: query.flag("allowWatchBookmarks"),
+            version: 0,
+            pending: VecDeque::new(),
+            changed,
+            deadline: now + timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
+            next_bookmark: now + BOOKMARK_EVERY,
+            stop: self.server.stop.clone(),
+            header_sent: false,
+            ended: false,
+        };
+        match asked {
+            Some(version) if version > 0 => watch.version = version,
+            // Any version will do: the present state first, as if all of it had just been added.
+            _ => watch.start_with_present_state(),
+        }
+        let stream = futures::stream::unfold(watch, |mut watch| async move {
+            let line = watch.next().await?;
+            Some((Ok::<_, Infallible>(Frame::data(line)), watch))
+        });
+        let mut response = render::bytes(200, "application/json", Bytes::new());
+        *response.body_mut() = StreamBody::new(stream).boxed_unsync();
+        Ok(response)
+    }
+}
+
+impl Watch {
+    fn start_with_present_state(&mut self) {
+        let namespace = Some(self.namespace.as_str()).filter(|ns| !ns.is_empty());
+        let (objects, version) = self.server.store.list(&self.kind.table, namespace);
+        self.version = version;
+        for stored in objects {
+            if self.selector.matches(&self.kind, &stored.value) {
+                self.push("ADDED", &stored);
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.pending.pop_front() {
+                return Some(line);
+            }
+            if self.ended {
+                return None;
+            }
+            self.changed.mark_unchanged();
+            self.read_log();
+            if !self.pending.is_empty() || self.ended {
+                continue;
+            }
+            let until =
+                if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
+            tokio::select! {
+                () = self.stop.cancelled() => return None,
+                changed = self.changed.changed() => if changed.is_err() { return None },
+                () = tokio::time::sleep_until(until) => self.tick(),
+            }
+        }
+    }
+
+    /// Time is up for the watch or for a bookmark.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        self.read_log();
+        if self.bookmarks && self.pending.is_empty() {
+            self.bookmark();
+            self.next_bookmark = now + BOOKMARK_EVERY;
+        }
+        self.ended = self.ended || now >= self.deadline;
+    }
+
+    fn read_log(&mut self) {
+        match self.server.store.since(&self.kind.table, self.version) {
+            Ok((events, version)) => {
+                for event in events {
+                    self.see(&event);
+                }
+                self.version = version;
+            }
+            Err(error) => {
+                let status = ApiError::expired(error.to_string()).body();
+                self.line("ERROR", &status.to_string().into());
+                self.ended = true;
+            }
+        }
+    }
+
+    fn see(&mut self, event: &Event) {
+        let wanted = |stored: &Option<Arc<Stored>>| {
+            stored.as_ref().is_some_and(|s| {
+                (self.namespace.is_empty() || object::namespace(&s.value) == self.namespace)
+                    && self.selector.matches(&self.kind, &s.value)
+            })
+        };
+        match (wanted(&event.before), wanted(&event.after)) {
+            (false, true) => self.push_some("ADDED", event.after.as_ref()),
+            (true, true) => self.push_some("MODIFIED", event.after.as_ref()),
+            (true, false) => match (&event.last, &event.before, &event.after) {
+                (Some(last), _, _) => self.push("DELETED", last),
+                // Still there, but no longer selected: its last selected state, at this version.
+                (None, Some(before), _) => {
+                    let mut value = before.value.clone();
+                    let version = event.version.to_string();
+                    object::set_meta(&mut value, "resourceVersion", Some(version.into()));
+                    self.push_value("DELETED", &value);
+                }
+                _ => {}
+            },
+            (false, false) => {}
+        }
+    }
+
+    fn push_some(&mut self, change: &str, stored: Option<&Arc<Stored>>) {
+        if let Some(stored) = stored {
+            self.push(change, stored);
+        }
+    }
+
+    fn push(&mut self, change: &str, stored: &Arc<Stored>) {
+        if self.accepted.form == Form::Object {
+            let converted = convert::outbound(&self.kind, &stored.value);
+            let text = match converted {
+                std::borrow::Cow::Borrowed(_) => stored.json(),
+                std::borrow::Cow::Owned(value) => value.to_string().into(),
+            };
+            self.line(change, &text);
+        } else {
+            self.push_value(change, &stored.value);
+        }
+    }
+
+    fn push_value(&mut self, change: &str, value: &Value) {
+        let shown = convert::outbound(&self.kind, value);
+        let text = match self.accepted.form {
+            Form::Object => shown.to_string(),
+            Form::Partial => render::partial(&shown).to_string(),
+            Form::Table => {
+                let version = object::version(value).to_owned();
+                let first = !std::mem::replace(&mut self.header_sent, true);
+                table::table(&self.kind, &[&*shown], &self.include, &version, first).to_string()
+            }
+        };
+        self.line(change, &text.into());
+    }
+
+    fn bookmark(&mut self) {
+        let version = self.version.to_string();
+        let object = match self.accepted.form {
+            Form::Table => table::table(&self.kind, &[], &self.include, &version, false),
+            Form::Partial => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                "metadata": {"resourceVersion": version},
+            }),
+            Form::Object => json!({
+                "kind": self.kind.kind, "apiVersion": self.kind.api_version(),
+                "metadata": {"resourceVersion": version, "creationTimestamp": null},
+            }),
+        };
+        self.line("BOOKMARK", &object.to_string().into());
+    }
+
+    fn line(&mut self, change: &str, object: &Bytes) {
+        let mut line = Vec::with_capacity(object.len() + 40);
+        line.extend_from_slice(b"{\"type\":\"");
+        line.extend_from_slice(change.as_bytes());
+        line.extend_from_slice(b"\",\"object\":");
+        line.extend_from_slice(object);
+        line.extend_from_slice(b"}\n");
+        self.pending.push_back(line.into());
+    }
+}

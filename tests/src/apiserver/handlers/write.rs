@@ -1,0 +1,354 @@
+//! Create and update, and the one way by which any change of an object reaches the store.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Context;
+use super::screen::undeclared;
+use super::suffix;
+use crate::apiserver::convert;
+use crate::apiserver::fields::{self, Manager};
+use crate::apiserver::object;
+use crate::apiserver::render::{self, Response};
+use crate::apiserver::schema;
+use crate::apiserver::status::{ApiError, Cause};
+use crate::apiserver::store::{CreateError, View};
+use crate::apiserver::strategy;
+
+/// How often a change that lost a race is tried again on the newer object.
+const ATTEMPTS: u32 = 16;
+/// How often a generated name that is taken is drawn again.
+const NAMES: u32 = 8;
+
+/// What is to become of an object.
+pub(super) enum Change<'a> {
+    /// It is replaced by this one.
+    Replace(Value),
+    /// It is computed from the live one.
+    Patch(&'a (dyn Fn(&Value) -> Result<Value, ApiError> + Sync)),
+    /// It is merged with a configuration; fields of others are taken by force.
+    Apply(&'a Value, bool),
+}
+
+/// An object that was written, or would have been.
+pub(super) struct Written {
+    pub value: Arc<Value>,
+    pub warnings: Vec<String>,
+}
+
+impl Context<'_> {
+    pub(super) fn create(&self) -> Result<Response, ApiError> {
+        let mut value = self.body()?;
+        self.check_identity(&mut value)?;
+        let warnings = self.screen(&mut value, false)?;
+        let written = self.create_object(value, false)?;
+        let mut response = self.answer(201, &written.value);
+        render::warn(&mut response, &warnings);
+        Ok(response)
+    }
+
+    pub(super) fn update(&self) -> Result<Response, ApiError> {
+        let mut value = self.body()?;
+        self.check_identity(&mut value)?;
+        let written = self.change(&Change::Replace(value))?;
+        let mut response = self.answer(200, &written.value);
+        render::warn(&mut response, &written.warnings);
+        Ok(response)
+    }
+
+    fn manager<'b>(&'b self, name: &'b str, version: &'b str, now: &'b str) -> Manager<'b> {
+        Manager { name, api_version: version, subresource: &self.target.subresource, now }
+    }
+
+    /// Stores a new object. An applied one has its managed fields already.
+    pub(super) fn create_object(
+        &self,
+        mut value: Value,
+        applied: bool,
+    ) -> Result<Written, ApiError> {
+        let (server, kind) = (self.server, &self.kind);
+        if !object::version(&value).is_empty() {
+            return Err(ApiError::bad_request(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        self.check_namespace(&value, |table, ns, name| {
+            server.store.get(table, ns, name).map(|s| s.value.clone())
+        })?;
+        let now = object::now();
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            object::set_meta(&mut value, field, None);
+        }
+        object::set_meta(&mut value, "uid", Some(uuid::Uuid::new_v4().to_string().into()));
+        object::set_meta(&mut value, "creationTimestamp", Some(now.clone().into()));
+        let prefix = object::text(&value, "/metadata/generateName").unwrap_or_default().to_owned();
+        let generated = object::name(&value).is_empty() && !prefix.is_empty();
+        if generated {
+            // 253 less the suffix.
+            let prefix: String = prefix.chars().take(248).collect();
+            object::set_meta(&mut value, "name", Some(format!("{prefix}{}", suffix()).into()));
+        }
+        self.default(&mut value);
+        if kind.status {
+            object::set_field(&mut value, "status", None);
+        }
+        // Before what the server adds of its own: that belongs to nobody.
+        if !applied {
+            let (name, version) = (self.request.field_manager(), kind.api_version());
+            let manager = self.manager(&name, &version, &now);
+            fields::record_update(None, &mut value, kind.node(), &manager);
+        }
+        strategy::before_create(kind, &mut value);
+        if kind.is("", "pods") {
+            strategy::admit_pod(&server.store, &mut value)?;
+        }
+        // Held until the service is stored, so that an address is given once.
+        let addresses = kind.is("", "services").then(|| server.lock_addresses());
+        if addresses.is_some() {
+            strategy::allocate(&server.store, &mut value)?;
+        }
+        self.validate(&value, None)?;
+        if self.request.is_dry_run() {
+            let taken =
+                server.store.get(&kind.table, object::namespace(&value), object::name(&value));
+            if taken.is_some() {
+                return Err(self.exists(object::name(&value)));
+            }
+            return Ok(Written { value: Arc::new(value), warnings: Vec::new() });
+        }
+        let mut names = if generated { NAMES } else { 1 };
+        loop {
+            let stored = convert::inbound(kind, value.clone());
+            let outcome = server.store.create(&kind.table, stored, |view: &View<'_>| {
+                self.check_namespace(&value, |table, ns, name| view.get(table, ns, name).cloned())
+            });
+            names -= 1;
+            match outcome {
+                Ok(stored) => {
+                    server.after_write(kind, &stored.value);
+                    return Ok(Written {
+                        value: Arc::new(stored.value.clone()),
+                        warnings: Vec::new(),
+                    });
+                }
+                Err(CreateError::Refused(error)) => return Err(error),
+                Err(CreateError::Exists) if names > 0 => {
+                    let name = format!("{prefix}{}", suffix());
+                    object::set_meta(&mut value, "name", Some(name.into()));
+                }
+                Err(CreateError::Exists) => return Err(self.exists(object::name(&value))),
+            }
+        }
+    }
+
+    fn exists(&self, name: &str) -> ApiError {
+        ApiError::already_exists(&self.kind.group, &self.kind.plural, name)
+    }
+
+    /// New objects need a namespace that is there to stay.
+    fn check_namespace(
+        &self,
+        value: &Value,
+        get: impl Fn(&str, &str, &str) -> Option<Value>,
+    ) -> Result<(), ApiError> {
+        if !self.kind.namespaced {
+            return Ok(());
+        }
+        let name = object::namespace(value);
+        let Some(namespace) = get("namespaces", "", name) else {
+            return Err(ApiError::not_found("", "namespaces", name));
+        };
+        if !object::is_terminating(&namespace) {
+            return Ok(());
+        }
+        let why = format!(
+            "unable to create new content in namespace {name} because it is being terminated"
+        );
+        let mut error =
+            ApiError::forbidden(&self.kind.group, &self.kind.plural, object::name(value), &why);
+        if let Some(details) = &mut error.details {
+            details["causes"] = json!([{
+                "reason": "NamespaceTerminating",
+                "message": format!("namespace {name} is being terminated"),
+                "field": "metadata.namespace",
+            }]);
+        }
+        Err(error)
+    }
+
+    fn default(&self, value: &mut Value) {
+        match self.kind.custom() {
+            Some(custom) => schema::default(value, custom.node()),
+            None => strategy::default(&self.kind, value),
+        }
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Result<(), ApiError> {
+        let causes = strategy::validate(&self.kind, value, live);
+        if causes.is_empty() {
+            return Ok(());
+        }
+        Err(self.invalid(object::name(value), &causes))
+    }
+
+    fn invalid(&self, name: &str, causes: &[Cause]) -> ApiError {
+        ApiError::invalid(&self.kind.group, &self.kind.kind, name, causes)
+    }
+
+    /// Changes the object that the path names.
+    pub(super) fn change(&self, change: &Change<'_>) -> Result<Written, ApiError> {
+        for _ in 0..ATTEMPTS {
+            if let Some(written) = self.try_change(change)? {
+                return Ok(written);
+            }
+        }
+        Err(self.conflict(&self.target.name))
+    }
+
+    /// One attempt; nothing if the object changed meanwhile and trying again is right.
+    fn try_change(&self, change: &Change<'_>) -> Result<Option<Written>, ApiError> {
+        let (server, kind) = (self.server, &self.kind);
+        let subresource = self.target.subresource.as_str();
+        let stored = self.stored()?;
+        let live = convert::outbound(kind, &stored.value).into_owned();
+        let now = object::now();
+        let name = self.request.field_manager();
+        let version = kind.api_version();
+        let manager = self.manager(&name, &version, &now);
+        let mut new = match change {
+            Change::Replace(value) => value.clone(),
+            Change::Patch(patch) => {
+                let mut value = patch(&live)?;
+                self.check_identity(&mut value)?;
+                value
+            }
+            Change::Apply(config, force) => {
+                fields::apply(Some(&live), config, kind.node(), &manager, *force)?
+            }
+        };
+        let conditional = self.check_basis(&new, &live, change)?;
+        let warnings = self.screen(&mut new, !matches!(change, Change::Replace(_)))?;
+        self.default(&mut new);
+        strategy::before_update(kind, subresource, &live, &mut new);
+        if !matches!(change, Change::Apply(..)) {
+            fields::record_update(Some(&live), &mut new, kind.node(), &manager);
+        }
+        if new == live {
+            return Ok(Some(Written { value: Arc::new(live), warnings }));
+        }
+        self.validate(&new, Some(&live))?;
+        if self.request.is_dry_run() {
+            return Ok(Some(Written { value: Arc::new(new), warnings }));
+        }
+        let inbound = convert::inbound(kind, new);
+        let done = if server.is_deletion_complete(kind, &inbound) {
+            server.store.remove(&kind.table, stored.version, inbound)
+        } else {
+            server.store.replace(&kind.table, stored.version, inbound)
+        };
+        match done {
+            Ok(stored) => {
+                server.after_write(kind, &stored.value);
+                let value = convert::outbound(kind, &stored.value).into_owned();
+                Ok(Some(Written { value: Arc::new(value), warnings }))
+            }
+            Err(_) if conditional => Err(self.conflict(&self.target.name)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Whether the new object is based on the live one; true if the client said on which version.
+    fn check_basis(
+        &self,
+        new: &Value,
+        live: &Value,
+        change: &Change<'_>,
+    ) -> Result<bool, ApiError> {
+        let uid = object::uid(new);
+        if !uid.is_empty() && uid != object::uid(live) {
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                object::uid(live)
+            );
+            return Err(ApiError::conflict_because(
+                &self.kind.group,
+                &self.kind.plural,
+                &self.target.name,
+                &why,
+            ));
+        }
+        let version = match change {
+            Change::Apply(config, _) => object::version(config),
+            Change::Replace(_) | Change::Patch(_) => object::version(new),
+        };
+        if version.is_empty() {
+            if matches!(change, Change::Replace(_))
+                && !strategy::allows_unconditional_update(&self.kind)
+            {
+                let cause = Cause::invalid(
+                    "metadata.resourceVersion",
+                    &0.into(),
+                    "must be specified for an update",
+                );
+                return Err(self.invalid(&self.target.name, &[cause]));
+            }
+            return Ok(false);
+        }
+        if version != object::version(live) {
+            return Err(self.conflict(&self.target.name));
+        }
+        // A patch carries the live version along: that alone is no condition.
+        Ok(matches!(change, Change::Replace(_)))
+    }
+
+    /// A configuration for server-side apply, without what this endpoint ignores.
+    pub(super) fn prepare_config(&self, config: &mut Value) -> Result<(), ApiError> {
+        let kind = &self.kind;
+        if object::meta(config, "managedFields").is_some_and(|m| !m.is_null()) {
+            return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+        }
+        if let Some(path) = undeclared(kind, config) {
+            let mut error = ApiError::internal("");
+            error.message = format!(
+                "failed to create typed patch object ({}/{}; {}, Kind={}): .{path}: field not declared in schema",
+                self.target.namespace,
+                self.target.name,
+                kind.api_version(),
+                kind.kind
+            );
+            return Err(error);
+        }
+        if let Some(meta) = config.get_mut("metadata").and_then(Value::as_object_mut) {
+            meta.retain(|_, field| !field.is_null());
+        }
+        match self.target.subresource.as_str() {
+            "status" => {
+                let name = object::name(config).to_owned();
+                let namespace = object::meta(config, "namespace").cloned();
+                let status = config.get("status").cloned();
+                let version = object::meta(config, "resourceVersion").cloned();
+                *config = json!({
+                    "apiVersion": kind.api_version(), "kind": kind.kind,
+                    "metadata": {"name": name},
+                });
+                object::set_meta(config, "namespace", namespace);
+                object::set_meta(config, "resourceVersion", version);
+                object::set_field(config, "status", status);
+            }
+            _ if kind.status => object::set_field(config, "status", None),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The object that a configuration makes where there is none.
+    pub(super) fn create_applied(&self, config: &Value) -> Result<Written, ApiError> {
+        let now = object::now();
+        let name = self.request.field_manager();
+        let version = self.kind.api_version();
+        let manager = self.manager(&name, &version, &now);
+        let value = fields::apply(None, config, self.kind.node(), &manager, false)?;
+        self.create_object(value, true)
+    }
+}

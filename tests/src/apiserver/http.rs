@@ -1,0 +1,215 @@
+//! Connections, identity and rights; then the request goes to whom it concerns.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use super::auth::{API_AUDIENCE, Attributes, User, authorize};
+use super::render::{self, Response};
+use super::request::{Query, Request, Target};
+use super::status::ApiError;
+use super::{Server, VERSION, discovery, handlers, openapi};
+
+/// Largest request body (bytes); etcd's limit is half of it.
+const MAX_BODY: usize = 3 * 1024 * 1024;
+/// How long open requests may take to end once the server stops.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Serves until the server is stopped.
+pub async fn serve(server: Arc<Server>, listener: TcpListener, acceptor: TlsAcceptor) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = server.stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(Arc::clone(&server), stream, acceptor.clone()));
+                }
+                // Out of file descriptors, most likely: let some be closed.
+                Err(error) => {
+                    tracing::warn!(%error, "connection not accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+    drop(listener);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, drained).await.is_err() {
+        connections.shutdown().await;
+    }
+}
+
+async fn connection(server: Arc<Server>, stream: TcpStream, acceptor: TlsAcceptor) {
+    // Small answers should not wait for more of them.
+    let _ = stream.set_nodelay(true);
+    let stop = server.stop.clone();
+    let stream = match acceptor.accept(stream).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::debug!(%error, "TLS handshake failed");
+            return;
+        }
+    };
+    let service = service_fn(move |request| {
+        let server = Arc::clone(&server);
+        async move { Ok::<_, Infallible>(answer(server, request).await) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+async fn answer(server: Arc<Server>, request: http::Request<Incoming>) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = match Limited::new(body, MAX_BODY).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => {
+            return render::error(&ApiError::bad_request(format!("error reading body: {error}")));
+        }
+    };
+    let path = parts.uri.path().to_owned();
+    let mut request = Request {
+        method: parts.method,
+        query: Query::parse(parts.uri.query().unwrap_or_default()),
+        headers: parts.headers,
+        body,
+        target: Target::parse(&path),
+        path,
+        user: User::anonymous(),
+    };
+    let outcome = match identify(&server, &request) {
+        Ok(user) => {
+            request.user = user;
+            route(&server, &request).await
+        }
+        Err(error) => Err(error),
+    };
+    outcome.unwrap_or_else(|error| render::error(&error))
+}
+
+fn identify(server: &Server, request: &Request) -> Result<User, ApiError> {
+    let header = request.header("authorization");
+    if header.is_empty() {
+        return Ok(User::anonymous());
+    }
+    let (scheme, token) = header.split_once(' ').ok_or_else(ApiError::unauthorized)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(ApiError::unauthorized());
+    }
+    let token = token.trim();
+    let user = match server.static_user(token) {
+        Some(user) => user.clone(),
+        None => {
+            server
+                .tokens
+                .check(token, &[API_AUDIENCE.to_owned()], &server.store)
+                .map_err(|_| ApiError::unauthorized())?
+                .0
+        }
+    };
+    impersonated(server, request, user)
+}
+
+/// Who the caller wants to be taken for, if he may.
+fn impersonated(server: &Server, request: &Request, user: User) -> Result<User, ApiError> {
+    let name = request.header("impersonate-user");
+    if name.is_empty() {
+        return Ok(user);
+    }
+    let groups: Vec<&str> = request
+        .headers
+        .get_all("impersonate-group")
+        .iter()
+        .filter_map(|v| v.to_str().ok())
+        .collect();
+    let account = name.strip_prefix("system:serviceaccount:").and_then(|a| a.split_once(':'));
+    let mut wanted = vec![match account {
+        Some((namespace, name)) => ("serviceaccounts", namespace, name),
+        None => ("users", "", name),
+    }];
+    wanted.extend(groups.iter().map(|&group| ("groups", "", group)));
+    for (resource, namespace, name) in wanted {
+        let attributes = Attributes {
+            verb: "impersonate".to_owned(),
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            ..Attributes::default()
+        };
+        if !authorize(&server.store, &user, &attributes) {
+            return Err(ApiError::forbidden("", resource, name, &attributes.refusal(&user)));
+        }
+    }
+    let mut other = User::new(name, &groups);
+    if let Some((namespace, _)) = account
+        && groups.is_empty()
+    {
+        other.groups.insert(0, format!("system:serviceaccounts:{namespace}"));
+        other.groups.insert(0, "system:serviceaccounts".to_owned());
+    }
+    Ok(other)
+}
+
+async fn route(server: &Arc<Server>, request: &Request) -> Result<Response, ApiError> {
+    let wanted = request.attributes();
+    if !authorize(&server.store, &request.user, &wanted) {
+        let why = wanted.refusal(&request.user);
+        return Err(if wanted.resource.is_empty() {
+            ApiError::forbidden_path(&why)
+        } else {
+            ApiError::forbidden(&wanted.group, &wanted.resource, &wanted.name, &why)
+        });
+    }
+    if request.target.is_some() {
+        return handlers::handle(server, request).await;
+    }
+    if request.method != Method::GET {
+        return Err(ApiError::method_not_allowed());
+    }
+    match request.path.trim_end_matches('/') {
+        "/healthz" | "/livez" | "/readyz" => {
+            let verbose = request.query.flag("verbose");
+            let text = if verbose { "[+]ping ok\nhealthz check passed\n" } else { "ok" };
+            Ok(render::bytes(200, "text/plain; charset=utf-8", text))
+        }
+        path if ["/healthz/", "/livez/", "/readyz/"].iter().any(|p| path.starts_with(p)) => {
+            Ok(render::bytes(200, "text/plain; charset=utf-8", "ok"))
+        }
+        "/version" => Ok(version()),
+        path if path.starts_with("/openapi") => openapi::answer(server, request),
+        _ => discovery::answer(server, request),
+    }
+}
+
+fn version() -> Response {
+    render::json(
+        200,
+        &serde_json::json!({
+            "major": "1", "minor": "36", "gitVersion": VERSION, "gitCommit": "", "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "rustc",
+            "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        }),
+    )
+}

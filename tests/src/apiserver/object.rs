@@ -1,0 +1,123 @@
+//! Reading and writing the metadata of an untyped object.
+
+use serde_json::{Map, Value, json};
+
+/// A string at a JSON pointer, or nothing.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+    object.pointer(pointer).and_then(Value::as_str)
+}
+
+/// `metadata.name`, or the empty string.
+pub fn name(object: &Value) -> &str {
+    text(object, "/metadata/name").unwrap_or_default()
+}
+
+/// `metadata.namespace`, or the empty string.
+pub fn namespace(object: &Value) -> &str {
+    text(object, "/metadata/namespace").unwrap_or_default()
+}
+
+/// `metadata.uid`, or the empty string.
+pub fn uid(object: &Value) -> &str {
+    text(object, "/metadata/uid").unwrap_or_default()
+}
+
+/// `metadata.resourceVersion`, or the empty string.
+pub fn version(object: &Value) -> &str {
+    text(object, "/metadata/resourceVersion").unwrap_or_default()
+}
+
+/// A field of `metadata`.
+pub fn meta<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
+    object.get("metadata")?.get(field)
+}
+
+/// `metadata` for writing, made where it is missing.
+pub fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
+    map_at(object, "metadata")
+}
+
+/// The map in a field for writing, made where it is missing or something else.
+pub fn map_at<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+    let slot = fields(object).entry(field).or_insert_with(|| json!({}));
+    fields(slot)
+}
+
+/// The fields of a value, which becomes an empty object if it was none.
+pub fn fields(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(map) => map,
+        // Made an object two lines above.
+        _ => unreachable!(),
+    }
+}
+
+/// Sets a field of `metadata`, or removes it for `None`.
+pub fn set_meta(object: &mut Value, field: &str, value: Option<Value>) {
+    let meta = meta_mut(object);
+    match value {
+        Some(value) => {
+            meta.insert(field.to_owned(), value);
+        }
+        None => {
+            meta.remove(field);
+        }
+    }
+}
+
+/// Sets a top-level field, or removes it for `None`.
+pub fn set_field(object: &mut Value, field: &str, value: Option<Value>) {
+    let map = fields(object);
+    match value {
+        Some(value) => {
+            map.insert(field.to_owned(), value);
+        }
+        None => {
+            map.remove(field);
+        }
+    }
+}
+
+/// Whether deletion has been asked for.
+pub fn is_terminating(object: &Value) -> bool {
+    text(object, "/metadata/deletionTimestamp").is_some()
+}
+
+/// `metadata.finalizers`.
+pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+    meta(object, "finalizers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+/// The present moment as Kubernetes writes it (whole seconds, UTC).
+pub fn now() -> String {
+    seconds(jiff::Timestamp::now())
+}
+
+/// A moment as Kubernetes writes it (whole seconds, UTC).
+pub fn seconds(at: jiff::Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Copies a map's field from one object to another, or removes it.
+pub fn copy_field(from: &Value, to: &mut Value, field: &str) {
+    set_field(to, field, from.get(field).cloned());
+}
+
+/// Copies a field of `metadata` from one object to another, or removes it.
+pub fn copy_meta(from: &Value, to: &mut Value, field: &str) {
+    set_meta(to, field, meta(from, field).cloned());
+}
+
+/// Inserts a default where a field is absent or null.
+pub fn default_to(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
+    if map.get(field).is_none_or(Value::is_null) {
+        map.insert(field.to_owned(), value.into());
+    }
+}

@@ -1,0 +1,171 @@
+//! OpenAPI v3: an index, and a document for each group and version with the paths and schemas that
+//! clients look into (explain, validation, merge keys).
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use serde_json::{Map, Value, json};
+
+use super::Server;
+use super::definitions::{DEFINITIONS, OBJECT_META};
+use super::kinds::{Kind, Shape};
+use super::render::{self, Response};
+use super::request::Request;
+use super::schema::REF_PREFIX;
+use super::status::ApiError;
+
+/// Answers a path below `/openapi`.
+pub fn answer(server: &Server, request: &Request) -> Result<Response, ApiError> {
+    let path = request.path.trim_matches('/');
+    let body = match path.strip_prefix("openapi/") {
+        Some("v3") => index(server),
+        Some(rest) => {
+            let Some(path) = rest.strip_prefix("v3/") else { return Err(ApiError::unknown_path()) };
+            let kinds = server.kinds.all();
+            let kinds: Vec<&Kind> =
+                kinds.iter().map(AsRef::as_ref).filter(|k| root(k) == path).collect();
+            if kinds.is_empty() {
+                return Err(ApiError::unknown_path());
+            }
+            document(&kinds)
+        }
+        None => return Err(ApiError::unknown_path()),
+    };
+    Ok(render::json(200, &body))
+}
+
+/// `api/v1` or `apis/GROUP/VERSION`.
+fn root(kind: &Kind) -> String {
+    if kind.group.is_empty() {
+        format!("api/{}", kind.version)
+    } else {
+        format!("apis/{}/{}", kind.group, kind.version)
+    }
+}
+
+fn index(server: &Server) -> Value {
+    let kinds = server.kinds.all();
+    let mut paths = Map::new();
+    for kind in &kinds {
+        let root = root(kind);
+        if paths.contains_key(&root) {
+            continue;
+        }
+        let mut hasher = DefaultHasher::new();
+        for other in kinds.iter().filter(|k| k.group == kind.group && k.version == kind.version) {
+            other.plural.hash(&mut hasher);
+            if let Shape::Custom(version) = &other.shape {
+                version.schema.to_string().hash(&mut hasher);
+            }
+        }
+        let url = format!("/openapi/v3/{root}?hash={:016X}", hasher.finish());
+        paths.insert(root, json!({ "serverRelativeURL": url }));
+    }
+    json!({ "paths": paths })
+}
+
+fn document(kinds: &[&Kind]) -> Value {
+    let mut schemas = Map::new();
+    let mut paths = Map::new();
+    for kind in kinds {
+        let name = match &kind.shape {
+            Shape::Core(definition) => definition.clone(),
+            Shape::Custom(version) => {
+                let mut domain: Vec<&str> = kind.group.split('.').collect();
+                domain.reverse();
+                let name = format!("{}.{}.{}", domain.join("."), kind.version, kind.kind);
+                schemas.insert(name.clone(), version.schema.clone());
+                name
+            }
+        };
+        include(&name, &mut schemas);
+        if let Some(schema) = schemas.get_mut(&name) {
+            schema["x-kubernetes-group-version-kind"] = json!([identity(kind)]);
+        }
+        add_paths(kind, &name, &mut paths);
+    }
+    include(OBJECT_META, &mut schemas);
+    json!({
+        "openapi": "3.0.0",
+        "info": { "title": "Kubernetes", "version": super::VERSION },
+        "paths": paths,
+        "components": { "schemas": schemas },
+    })
+}
+
+fn identity(kind: &Kind) -> Value {
+    json!({ "group": kind.group, "version": kind.version, "kind": kind.kind })
+}
+
+/// Adds a definition and all that it refers to.
+fn include(name: &str, schemas: &mut Map<String, Value>) {
+    if !schemas.contains_key(name) {
+        let Some(definition) = DEFINITIONS.get(name) else { return };
+        schemas.insert(name.to_owned(), definition.clone());
+    }
+    let mut names = BTreeSet::new();
+    if let Some(schema) = schemas.get(name) {
+        references(schema, &mut names);
+    }
+    for name in names {
+        if !schemas.contains_key(&name) {
+            include(&name, schemas);
+        }
+    }
+}
+
+fn references(schema: &Value, names: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(reference) = map.get("$ref").and_then(Value::as_str)
+                && let Some(name) = reference.strip_prefix(REF_PREFIX)
+            {
+                names.insert(name.to_owned());
+            }
+            map.values().for_each(|child| references(child, names));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, names)),
+        _ => {}
+    }
+}
+
+fn add_paths(kind: &Kind, schema: &str, paths: &mut Map<String, Value>) {
+    let collection = if kind.namespaced {
+        format!("/{}/namespaces/{{namespace}}/{}", root(kind), kind.plural)
+    } else {
+        format!("/{}/{}", root(kind), kind.plural)
+    };
+    let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
+    let writing = ["dryRun", "fieldManager", "fieldValidation"].map(parameter);
+    let content = json!({
+        "application/json": {"schema": {"$ref": format!("{REF_PREFIX}{schema}")}},
+    });
+    let operation = |action: &str, parameters: &[Value], body: bool| {
+        let mut operation = json!({
+            "operationId": format!("{action}{}{}", kind.version, kind.kind),
+            "parameters": parameters,
+            "responses": {"200": {"description": "OK", "content": content}},
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": identity(kind),
+        });
+        if body {
+            operation["requestBody"] = json!({ "content": content, "required": true });
+        }
+        operation
+    };
+    let mut all = json!({ "post": operation("post", &writing, true) });
+    if !kind.virtual_only {
+        all["get"] = operation("list", &[], false);
+        all["delete"] = operation("deletecollection", &writing[..1], false);
+        let mut patching = writing.to_vec();
+        patching.push(parameter("force"));
+        let one = json!({
+            "get": operation("get", &[], false),
+            "put": operation("put", &writing, true),
+            "patch": operation("patch", &patching, true),
+            "delete": operation("delete", &writing[..1], false),
+        });
+        paths.insert(format!("{collection}/{{name}}"), one);
+    }
+    paths.insert(collection, all);
+}

@@ -1,0 +1,204 @@
+//! Request bodies in protobuf, which kubectl's typed commands send without falling back to JSON:
+//! the few kinds that those commands create.
+
+mod messages;
+
+use base64::Engine as _;
+use serde_json::{Map, Value, json};
+
+use messages::{Field, Type, message};
+
+use super::object;
+
+/// First bytes of a Kubernetes protobuf body.
+const MAGIC: &[u8] = b"k8s\0";
+/// Deepest nesting that is read.
+const MAX_DEPTH: u32 = 20;
+
+/// Reads a body; nothing if it is malformed or of a kind that is not known here.
+pub fn decode(body: &[u8]) -> Option<Value> {
+    let unknown = fields(body.strip_prefix(MAGIC)?)?;
+    let part =
+        |number: u32| unknown.iter().find(|(n, _)| *n == number).and_then(|(_, wire)| wire.bytes());
+    let types = fields(part(1)?)?;
+    let text = |number: u32| {
+        let found = types.iter().find(|(n, _)| *n == number).and_then(|(_, w)| w.bytes());
+        found.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    };
+    let (version, kind) = (text(1), text(2));
+    let mut value = object_of(part(2).unwrap_or_default(), message(kind)?, 0)?;
+    object::set_field(&mut value, "apiVersion", Some(version.into()));
+    object::set_field(&mut value, "kind", Some(kind.into()));
+    Some(value)
+}
+
+/// A field's value on the wire.
+enum Wire<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Wire<'a> {
+    fn bytes(&self) -> Option<&'a [u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Number(_) => None,
+        }
+    }
+}
+
+fn fields(mut rest: &[u8]) -> Option<Vec<(u32, Wire<'_>)>> {
+    let mut fields = Vec::new();
+    while !rest.is_empty() {
+        let tag = number(&mut rest)?;
+        let value = match tag & 7 {
+            0 => Wire::Number(number(&mut rest)?),
+            2 => {
+                let length = usize::try_from(number(&mut rest)?).ok()?;
+                let (bytes, after) = rest.split_at_checked(length)?;
+                rest = after;
+                Wire::Bytes(bytes)
+            }
+            // Fixed-width numbers are in none of the kinds.
+            _ => return None,
+        };
+        fields.push((u32::try_from(tag >> 3).ok()?, value));
+    }
+    Some(fields)
+}
+
+fn number(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn object_of(bytes: &[u8], known: &[Field], depth: u32) -> Option<Value> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    let mut map = Map::new();
+    for (number, wire) in fields(bytes)? {
+        let Some((_, name, kind)) = known.iter().find(|(n, ..)| *n == number) else { continue };
+        match kind {
+            Type::Texts | Type::Messages(_) => {
+                let item = match kind {
+                    Type::Messages(inner) => object_of(wire.bytes()?, message(inner)?, depth + 1)?,
+                    _ => utf8(wire.bytes()?)?.into(),
+                };
+                let list = map.entry(*name).or_insert_with(|| json!([]));
+                list.as_array_mut()?.push(item);
+            }
+            Type::TextMap | Type::BytesMap => {
+                let (key, value) = entry(wire.bytes()?, matches!(kind, Type::BytesMap))?;
+                let entries = map.entry(*name).or_insert_with(|| json!({}));
+                entries.as_object_mut()?.insert(key, value);
+            }
+            // What is empty or zero was not set: the wire always has it.
+            Type::Text => {
+                let text = utf8(wire.bytes()?)?;
+                if !text.is_empty() {
+                    map.insert((*name).to_owned(), text.into());
+                }
+            }
+            Type::Integer | Type::Boolean => {
+                let Wire::Number(number) = wire else { return None };
+                let value = match kind {
+                    Type::Boolean => Value::Bool(number != 0),
+                    _ => number.cast_signed().into(),
+                };
+                map.insert((*name).to_owned(), value);
+            }
+            Type::Time => {
+                if let Some(time) = time(wire.bytes()?)? {
+                    map.insert((*name).to_owned(), time.into());
+                }
+            }
+            Type::Message(inner) => {
+                let value = object_of(wire.bytes()?, message(inner)?, depth + 1)?;
+                map.insert((*name).to_owned(), value);
+            }
+        }
+    }
+    Some(Value::Object(map))
+}
+
+fn utf8(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+fn entry(bytes: &[u8], binary: bool) -> Option<(String, Value)> {
+    let (mut key, mut value) = (String::new(), &[][..]);
+    for (number, wire) in fields(bytes)? {
+        match number {
+            1 => utf8(wire.bytes()?)?.clone_into(&mut key),
+            2 => value = wire.bytes()?,
+            _ => {}
+        }
+    }
+    let value = if binary {
+        base64::engine::general_purpose::STANDARD.encode(value)
+    } else {
+        utf8(value)?.to_owned()
+    };
+    Some((key, value.into()))
+}
+
+/// A moment; nothing for the zero one.
+fn time(bytes: &[u8]) -> Option<Option<String>> {
+    let (mut seconds, mut nanos) = (0, 0);
+    for (number, wire) in fields(bytes)? {
+        let Wire::Number(value) = wire else { return None };
+        match number {
+            1 => seconds = value.cast_signed(),
+            2 => nanos = i32::try_from(value).ok()?,
+            _ => {}
+        }
+    }
+    if seconds == 0 && nanos == 0 {
+        return Some(None);
+    }
+    let at = jiff::Timestamp::new(seconds, nanos).ok()?;
+    let text = if nanos == 0 {
+        object::seconds(at)
+    } else {
+        at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+    };
+    Some(Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];
+        out.extend_from_slice(bytes);
+        out
+    }
+
+    #[test]
+    fn a_secret_is_read() {
+        let meta = [field(1, b"s"), field(2, b""), field(8, b"")].concat();
+        let data = [field(1, b"k"), field(2, b"\xff")].concat();
+        let secret = [field(1, &meta), field(2, &data), field(3, b"Opaque")].concat();
+        let types = [field(1, b"v1"), field(2, b"Secret")].concat();
+        let body = [MAGIC.to_vec(), field(1, &types), field(2, &secret)].concat();
+        assert_eq!(
+            decode(&body).unwrap(),
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+                "metadata": {"name": "s"}, "data": {"k": "/w=="},
+            })
+        );
+        assert!(decode(&body[..body.len() - 1]).is_none());
+        assert!(decode(b"{}").is_none());
+    }
+}

@@ -1,0 +1,139 @@
+//! Answers: which form a client accepts, and objects in that form.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use serde_json::{Value, json};
+
+use super::status::ApiError;
+
+/// A body, whole or streamed.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// An answer.
+pub type Response = http::Response<Body>;
+
+/// The shape in which objects are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As they are.
+    Object,
+    /// As rows for `kubectl get`.
+    Table,
+    /// Metadata only.
+    Partial,
+}
+
+/// What a client accepts best.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The shape.
+    pub form: Form,
+    /// As YAML.
+    pub yaml: bool,
+    /// The value of `as`, for discovery.
+    pub as_kind: Option<String>,
+}
+
+/// Reads an `Accept` header: the first range that this server can answer wins.
+pub fn accepted(accept: &str) -> Result<Accepted, ApiError> {
+    let plain = Accepted { form: Form::Object, yaml: false, as_kind: None };
+    if accept.trim().is_empty() {
+        return Ok(plain);
+    }
+    for range in accept.split(',') {
+        let mut parts = range.split(';').map(str::trim);
+        let media = parts.next().unwrap_or_default();
+        let yaml = media == "application/yaml";
+        if !yaml && !matches!(media, "application/json" | "*/*" | "application/*") {
+            continue;
+        }
+        let mut as_kind = None;
+        let mut version = "";
+        for (name, value) in parts.filter_map(|p| p.split_once('=')) {
+            match name {
+                "as" => as_kind = Some(value.to_owned()),
+                "v" => version = value,
+                _ => {}
+            }
+        }
+        let form = match as_kind.as_deref() {
+            None => Form::Object,
+            Some("Table") if version == "v1" => Form::Table,
+            Some("PartialObjectMetadata" | "PartialObjectMetadataList") if version == "v1" => {
+                Form::Partial
+            }
+            Some("APIGroupDiscoveryList") if version == "v2" => Form::Object,
+            Some(_) => continue,
+        };
+        return Ok(Accepted { form, yaml, as_kind });
+    }
+    Err(ApiError::not_acceptable())
+}
+
+/// An answer from bytes.
+pub fn bytes(code: u16, media: &'static str, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Full::new(body.into()).boxed_unsync());
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    response
+}
+
+/// An answer as JSON or YAML.
+pub fn value(code: u16, accepted: &Accepted, value: &Value) -> Response {
+    if accepted.yaml {
+        let yaml = serde_saphyr::to_string(value).unwrap_or_default();
+        return bytes(code, "application/yaml", yaml);
+    }
+    json(code, value)
+}
+
+/// An answer as JSON.
+pub fn json(code: u16, value: &Value) -> Response {
+    bytes(code, "application/json", serde_json::to_vec(value).unwrap_or_default())
+}
+
+/// A failure.
+pub fn error(error: &ApiError) -> Response {
+    json(error.code, &error.body())
+}
+
+/// Adds `Warning` headers.
+pub fn warn(response: &mut Response, warnings: &[String]) {
+    for text in warnings {
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+}
+
+/// An object's metadata alone.
+pub fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object.get("metadata").cloned().unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_range_that_can_be_answered_wins() {
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+        assert_eq!(accepted(table).unwrap().form, Form::Table);
+        let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json";
+        assert_eq!(accepted(old).unwrap().form, Form::Object);
+        let protobuf = "application/vnd.kubernetes.protobuf,application/json";
+        assert!(!accepted(protobuf).unwrap().yaml);
+        assert!(accepted("application/yaml").unwrap().yaml);
+        assert_eq!(accepted("application/vnd.kubernetes.protobuf").unwrap_err().code, 406);
+        assert!(accepted("").is_ok() && accepted("*/*").is_ok());
+    }
+}

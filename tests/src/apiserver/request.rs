@@ -1,0 +1,208 @@
+//! What a request asks for: path, query and headers as a value.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use url::form_urlencoded;
+
+use super::auth::{Attributes, User};
+
+/// A path below `/api` or `/apis` that names a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Namespace, or empty.
+    pub namespace: String,
+    /// Plural name.
+    pub resource: String,
+    /// Name, or empty for a collection.
+    pub name: String,
+    /// Subresource, or empty.
+    pub subresource: String,
+}
+
+impl Target {
+    /// Reads a path; nothing if it names no resource.
+    pub fn parse(path: &str) -> Option<Self> {
+        let mut parts = path.trim_matches('/').split('/').peekable();
+        let group = match parts.next()? {
+            "api" => String::new(),
+            "apis" => parts.next()?.to_owned(),
+            _ => return None,
+        };
+        let version = parts.next()?.to_owned();
+        let mut target = Self { group, version, ..Self::default() };
+        let mut rest: Vec<&str> = parts.collect();
+        if rest.len() >= 3 && rest[0] == "namespaces" && !is_namespace_subresource(&rest) {
+            rest[1].clone_into(&mut target.namespace);
+            rest.drain(..2);
+        }
+        let mut rest = rest.into_iter();
+        rest.next().filter(|r| !r.is_empty())?.clone_into(&mut target.resource);
+        target.name = rest.next().unwrap_or_default().to_owned();
+        target.subresource = rest.collect::<Vec<_>>().join("/");
+        Some(target)
+    }
+}
+
+/// `namespaces/NAME/status` is about the namespace, `namespaces/NAME/pods` is not.
+fn is_namespace_subresource(parts: &[&str]) -> bool {
+    parts.len() == 3 && matches!(parts[2], "status" | "finalize")
+}
+
+/// The query of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads a query string.
+    pub fn parse(query: &str) -> Self {
+        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+    }
+
+    /// The first value of a parameter; empty values count as absent.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
+    }
+
+    /// Whether a boolean parameter is set.
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.get(name), Some("true" | "1" | "True"))
+    }
+
+    /// A numeric parameter.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.parse().ok()
+    }
+}
+
+/// A whole request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// HTTP method.
+    pub method: Method,
+    /// Path.
+    pub path: String,
+    /// Query.
+    pub query: Query,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: Bytes,
+    /// The resource that the path names, if it names one.
+    pub target: Option<Target>,
+    /// Who asks.
+    pub user: User,
+}
+
+impl Request {
+    /// A header as text.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The media type of the body, without parameters.
+    pub fn content_type(&self) -> &str {
+        self.header("content-type").split(';').next().unwrap_or_default().trim()
+    }
+
+    /// Whether this is a watch.
+    pub fn is_watch(&self) -> bool {
+        self.method == Method::GET && self.query.flag("watch")
+    }
+
+    /// The manager under whose name fields are recorded: what the request says, or the client's
+    /// program name.
+    pub fn field_manager(&self) -> String {
+        match self.query.get("fieldManager") {
+            Some(manager) => manager.to_owned(),
+            None => self.header("user-agent").split('/').next().unwrap_or("unknown").to_owned(),
+        }
+    }
+
+    /// Whether nothing is to be stored.
+    pub fn is_dry_run(&self) -> bool {
+        self.query.get("dryRun") == Some("All")
+    }
+
+    /// The action for authorization.
+    pub fn attributes(&self) -> Attributes {
+        let Some(target) = &self.target else {
+            return Attributes {
+                verb: self.method.as_str().to_lowercase(),
+                path: self.path.clone(),
+                ..Attributes::default()
+            };
+        };
+        let one = !target.name.is_empty();
+        let verb = match (self.method.as_str(), one) {
+            ("GET", true) => "get",
+            ("GET", false) if self.is_watch() => "watch",
+            ("GET", false) => "list",
+            ("POST", _) => "create",
+            ("PUT", _) => "update",
+            ("PATCH", _) => "patch",
+            ("DELETE", true) => "delete",
+            ("DELETE", false) => "deletecollection",
+            _ => "",
+        };
+        // A list of one name is about that name, so that rules with names can allow it.
+        let name = if one {
+            target.name.clone()
+        } else {
+            self.query
+                .get("fieldSelector")
+                .and_then(|s| s.strip_prefix("metadata.name="))
+                .filter(|name| !name.contains(','))
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let namespace = if target.group.is_empty() && target.resource == "namespaces" {
+            target.name.clone()
+        } else {
+            target.namespace.clone()
+        };
+        Attributes {
+            verb: verb.to_owned(),
+            group: target.group.clone(),
+            resource: target.resource.clone(),
+            subresource: target.subresource.clone(),
+            namespace,
+            name,
+            path: self.path.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(path: &str) -> (String, String, String, String, String) {
+        let t = Target::parse(path).expect(path);
+        (t.group, t.namespace, t.resource, t.name, t.subresource)
+    }
+
+    #[test]
+    fn paths_name_resources() {
+        let parts = |g: &str, ns: &str, r: &str, n: &str, s: &str| {
+            (g.to_owned(), ns.to_owned(), r.to_owned(), n.to_owned(), s.to_owned())
+        };
+        assert_eq!(target("/api/v1/pods"), parts("", "", "pods", "", ""));
+        assert_eq!(target("/api/v1/namespaces/a"), parts("", "", "namespaces", "a", ""));
+        assert_eq!(
+            target("/api/v1/namespaces/a/status"),
+            parts("", "", "namespaces", "a", "status")
+        );
+        assert_eq!(target("/api/v1/namespaces/a/pods/b/log"), parts("", "a", "pods", "b", "log"));
+        assert_eq!(
+            target("/apis/codebutler.dev/v1alpha1/namespaces/a/threads/t/status"),
+            parts("codebutler.dev", "a", "threads", "t", "status")
+        );
+        assert_eq!(Target::parse("/api/v1"), None);
+        assert_eq!(Target::parse("/apis/apps"), None);
+        assert_eq!(Target::parse("/version"), None);
+    }
+}

@@ -1,0 +1,208 @@
+//! OpenAPI schemas as the server walks them: one view over a CustomResourceDefinition's schema and
+//! over the built-in kinds' definitions, where properties are references.
+
+use serde_json::{Map, Value};
+
+/// Where references to definitions point.
+pub const REF_PREFIX: &str = "#/components/schemas/";
+
+/// A schema node and the definitions that its references name.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'a> {
+    schema: &'a Value,
+    definitions: &'a Map<String, Value>,
+}
+
+/// How the items of a list relate to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    /// The list is one value.
+    Atomic,
+    /// Items are scalars without order.
+    Set,
+    /// Items are objects known by these fields.
+    Map(Vec<String>),
+}
+
+impl<'a> Node<'a> {
+    /// A view of a schema.
+    pub fn new(schema: &'a Value, definitions: &'a Map<String, Value>) -> Self {
+        Self { schema, definitions }.resolved()
+    }
+
+    fn at(self, schema: &'a Value) -> Self {
+        Self { schema, definitions: self.definitions }.resolved()
+    }
+
+    fn resolved(self) -> Self {
+        let reference = self.schema.get("$ref").or_else(|| {
+            let all = self.schema.get("allOf")?.as_array()?;
+            if all.len() == 1 { all[0].get("$ref") } else { None }
+        });
+        let target = reference
+            .and_then(Value::as_str)
+            .and_then(|r| self.definitions.get(r.strip_prefix(REF_PREFIX)?));
+        match target {
+            Some(schema) => Self { schema, definitions: self.definitions }.resolved(),
+            None => self,
+        }
+    }
+
+    /// A keyword's value.
+    pub fn keyword(self, name: &str) -> Option<&'a Value> {
+        self.schema.get(name)
+    }
+
+    /// Whether a keyword is `true`.
+    pub fn flag(self, name: &str) -> bool {
+        self.keyword(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// The declared type.
+    pub fn kind(self) -> Option<&'a str> {
+        self.keyword("type").and_then(Value::as_str)
+    }
+
+    /// A declared property.
+    pub fn property(self, name: &str) -> Option<Self> {
+        Some(self.at(self.schema.get("properties")?.get(name)?))
+    }
+
+    /// The declared properties.
+    pub fn properties(self) -> impl Iterator<Item = (&'a str, Self)> {
+        self.schema
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(move |(name, schema)| (name.as_str(), self.at(schema)))
+    }
+
+    /// The schema of the values of a map.
+    pub fn additional(self) -> Option<Self> {
+        self.schema.get("additionalProperties").filter(|a| a.is_object()).map(|a| self.at(a))
+    }
+
+    /// The schema of a field: declared or, in a map, of any name.
+    pub fn field(self, name: &str) -> Option<Self> {
+        self.property(name).or_else(|| self.additional())
+    }
+
+    /// The schema of a list's items.
+    pub fn items(self) -> Option<Self> {
+        self.schema.get("items").map(|items| self.at(items))
+    }
+
+    /// The schemas of `allOf`, `anyOf` or `oneOf`.
+    pub fn branches(self, keyword: &str) -> Vec<Self> {
+        let branches = self.schema.get(keyword).and_then(Value::as_array);
+        branches.into_iter().flatten().map(|schema| self.at(schema)).collect()
+    }
+
+    /// A keyword that is a schema, such as `not`.
+    pub fn branch(self, keyword: &str) -> Option<Self> {
+        self.schema.get(keyword).map(|schema| self.at(schema))
+    }
+
+    /// Whether fields that are not declared are kept.
+    pub fn keeps_unknown(self) -> bool {
+        self.flag("x-kubernetes-preserve-unknown-fields")
+            || self.schema.get("additionalProperties") == Some(&Value::Bool(true))
+    }
+
+    /// Whether the value may be an integer or a string.
+    pub fn is_int_or_string(self) -> bool {
+        self.flag("x-kubernetes-int-or-string")
+            || self.keyword("format").and_then(Value::as_str) == Some("int-or-string")
+    }
+
+    /// How a list's items relate.
+    pub fn list_kind(self) -> ListKind {
+        match self.keyword("x-kubernetes-list-type").and_then(Value::as_str) {
+            Some("set") => ListKind::Set,
+            Some("map") => ListKind::Map(
+                self.keyword("x-kubernetes-list-map-keys")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect(),
+            ),
+            _ => ListKind::Atomic,
+        }
+    }
+
+    /// Whether a map or structure is owned and replaced as one value.
+    pub fn is_atomic_map(self) -> bool {
+        self.keyword("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic")
+    }
+}
+
+/// Removes the fields that a schema does not know and lists their paths.
+pub fn prune(value: &mut Value, node: Node<'_>, path: &str, unknown: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|name, _| {
+                let known = node.field(name).is_some() || node.keeps_unknown() || is_any(node);
+                if !known {
+                    unknown.push(join(path, name));
+                }
+                known
+            });
+            for (name, child) in map.iter_mut() {
+                if let Some(schema) = node.field(name) {
+                    prune(child, schema, &join(path, name), unknown);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = node.items() {
+                for (index, item) in items.iter_mut().enumerate() {
+                    prune(item, schema, &format!("{path}[{index}]"), unknown);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A schema that says nothing of its value's type.
+fn is_any(node: Node<'_>) -> bool {
+    node.kind().is_none() && node.keyword("properties").is_none()
+}
+
+/// Fills in the defaults that a schema declares.
+pub fn default(value: &mut Value, node: Node<'_>) {
+    match value {
+        Value::Object(map) => {
+            for (name, schema) in node.properties() {
+                if let Some(default) = schema.keyword("default") {
+                    let absent =
+                        map.get(name).is_none_or(|v| v.is_null() && !schema.flag("nullable"));
+                    if absent {
+                        map.insert(name.to_owned(), default.clone());
+                    }
+                }
+            }
+            for (name, child) in map.iter_mut() {
+                if let Some(schema) = node.field(name) {
+                    default(child, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = node.items() {
+                for item in items {
+                    default(item, schema);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Appends a field to a path.
+pub fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}

@@ -1,0 +1,310 @@
+//! Failures as clients see them: HTTP codes and `Status` bodies with upstream's wording.
+
+use serde_json::{Value, json};
+
+/// One field that failed validation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Path such as `spec.containers[0].name`.
+    pub field: String,
+    /// Machine-readable reason such as `FieldValueRequired`.
+    pub reason: &'static str,
+    /// What follows the path in the sentence, such as `Required value`.
+    pub detail: String,
+}
+
+impl Cause {
+    /// A required field is absent.
+    pub fn required(field: impl Into<String>, more: &str) -> Self {
+        let detail = if more.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {more}")
+        };
+        Self { field: field.into(), reason: "FieldValueRequired", detail }
+    }
+
+    /// A field has a value that is not allowed.
+    pub fn invalid(field: impl Into<String>, value: &Value, more: &str) -> Self {
+        let shown = shown(value);
+        Self {
+            field: field.into(),
+            reason: "FieldValueInvalid",
+            detail: format!("Invalid value: {shown}: {more}"),
+        }
+    }
+
+    /// A field has a value of another type; `found` names it.
+    pub fn wrong_type(field: impl Into<String>, found: &str, more: &str) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueTypeInvalid",
+            detail: format!("Invalid value: \"{found}\": {more}"),
+        }
+    }
+
+    /// A field has a value outside a closed list.
+    pub fn unsupported(field: impl Into<String>, value: &Value, allowed: &[String]) -> Self {
+        let allowed: Vec<String> = allowed.iter().map(|a| format!("\"{a}\"")).collect();
+        Self {
+            field: field.into(),
+            reason: "FieldValueNotSupported",
+            detail: format!(
+                "Unsupported value: {}: supported values: {}",
+                shown(value),
+                allowed.join(", ")
+            ),
+        }
+    }
+
+    /// A field may not be set, or not be changed.
+    pub fn forbidden(field: impl Into<String>, more: &str) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueForbidden",
+            detail: format!("Forbidden: {more}"),
+        }
+    }
+
+    /// Two items of a keyed list have the same key.
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueDuplicate",
+            detail: format!("Duplicate value: {}", shown(value)),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        if self.field.is_empty() {
+            self.detail.clone()
+        } else {
+            format!("{}: {}", self.field, self.detail)
+        }
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Object(_) | Value::Array(_) => {
+            serde_json::to_string(value).unwrap_or_else(|_| "\"\"".to_owned())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A request that failed, ready to be written as a `Status`.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// HTTP status code.
+    pub code: u16,
+    /// `reason` of the Status.
+    pub reason: &'static str,
+    /// The sentence shown to the user.
+    pub message: String,
+    /// `details` of the Status.
+    pub details: Option<Value>,
+}
+
+impl ApiError {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None }
+    }
+
+    fn about(mut self, group: &str, kind: &str, name: &str) -> Self {
+        let mut details = json!({});
+        for (key, value) in [("name", name), ("group", group), ("kind", kind)] {
+            if !value.is_empty() {
+                details[key] = value.into();
+            }
+        }
+        self.details = Some(details);
+        self
+    }
+
+    /// 400.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 401.
+    pub fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403 about an object or, with an empty name, its kind.
+    pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let qualified = qualified(group, resource);
+        let subject = if name.is_empty() { qualified } else { format!("{qualified} \"{name}\"") };
+        Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}"))
+            .about(group, resource, name)
+    }
+
+    /// 403 about a path that is no resource.
+    pub fn forbidden_path(why: &str) -> Self {
+        Self::new(403, "Forbidden", format!("forbidden: {why}")).about("", "", "")
+    }
+
+    /// 404 about an object.
+    pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", qualified(group, resource));
+        Self::new(404, "NotFound", message).about(group, resource, name)
+    }
+
+    /// 404 about a path or kind that this server does not know.
+    pub fn unknown_path() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+            .about("", "", "")
+    }
+
+    /// 405.
+    pub fn method_not_allowed() -> Self {
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .about("", "", "")
+    }
+
+    /// 406.
+    pub fn not_acceptable() -> Self {
+        Self::new(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json, application/yaml",
+        )
+    }
+
+    /// 415.
+    pub fn unsupported_media_type(accepted: &str) -> Self {
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {accepted}"
+            ),
+        )
+    }
+
+    /// 409 on create.
+    pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", qualified(group, resource));
+        Self::new(409, "AlreadyExists", message).about(group, resource, name)
+    }
+
+    /// 409 on a write that raced with another one.
+    pub fn conflict(group: &str, resource: &str, name: &str) -> Self {
+        Self::conflict_because(
+            group,
+            resource,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// 409 with a reason of its own.
+    pub fn conflict_because(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            qualified(group, resource)
+        );
+        Self::new(409, "Conflict", message).about(group, resource, name)
+    }
+
+    /// 409 of a server-side apply: `(manager sentence, field path)` for each conflict.
+    pub fn apply_conflict(message: String, causes: &[(String, String)]) -> Self {
+        let causes: Vec<Value> = causes
+            .iter()
+            .map(|(message, field)| {
+                json!({"reason": "FieldManagerConflict", "message": message, "field": field})
+            })
+            .collect();
+        let mut error = Self::new(409, "Conflict", message);
+        error.details = Some(json!({ "causes": causes }));
+        error
+    }
+
+    /// 410: the version asked for is no longer known.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// 422 with the fields that failed.
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+        let sentences: Vec<String> = causes.iter().map(Cause::sentence).collect();
+        let list = match sentences.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let mut error = Self::new(
+            422,
+            "Invalid",
+            format!("{} \"{name}\" is invalid: {list}", qualified(group, kind)),
+        )
+        .about(group, kind, name);
+        let causes: Vec<Value> = causes
+            .iter()
+            .map(|c| json!({"reason": c.reason, "message": c.detail, "field": c.field}))
+            .collect();
+        if let Some(details) = &mut error.details {
+            details["causes"] = Value::Array(causes);
+        }
+        error
+    }
+
+    /// 422 about a request as a whole, such as a JSON patch whose test failed.
+    pub fn unprocessable(message: impl Into<String>) -> Self {
+        let message = message.into();
+        let mut error = Self::new(422, "Invalid", message);
+        error.details = Some(json!({}));
+        error
+    }
+
+    /// 500.
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+    }
+
+    /// 501.
+    pub fn not_implemented(message: impl Into<String>) -> Self {
+        Self::new(501, "NotImplemented", message)
+    }
+
+    /// 504: a version that is still in the future.
+    pub fn too_large_version(asked: u64, current: u64) -> Self {
+        let mut error = Self::new(
+            504,
+            "Timeout",
+            format!("Too large resource version: {asked}, current: {current}"),
+        );
+        error.details = Some(json!({
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        }));
+        error
+    }
+
+    /// The `Status` object.
+    pub fn body(&self) -> Value {
+        let mut body = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        });
+        if let Some(details) = &self.details {
+            body["details"] = details.clone();
+        }
+        body
+    }
+}
+
+/// `resource.group`, or the bare resource of the core group.
+pub fn qualified(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}

@@ -1,0 +1,289 @@
+//! Objects in memory, one counter of versions, and the log that watches read.
+//!
+//! Nothing here knows what a kind is: a table is a name, an object is a JSON value. Every write is a
+//! compare-and-swap on the object's version.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::object;
+
+/// Namespace (empty for cluster-wide objects) and name.
+pub type Key = (String, String);
+
+/// One version of an object.
+#[derive(Debug)]
+pub struct Stored {
+    /// The version, the same as in its metadata.
+    pub version: u64,
+    /// The object.
+    pub value: Value,
+    json: OnceLock<Bytes>,
+}
+
+impl Stored {
+    fn new(version: u64, value: Value) -> Arc<Self> {
+        Arc::new(Self { version, value, json: OnceLock::new() })
+    }
+
+    /// The object as JSON, serialized once for all who read it.
+    pub fn json(&self) -> Bytes {
+        self.json.get_or_init(|| serde_json::to_vec(&self.value).unwrap_or_default().into()).clone()
+    }
+
+    /// Where the object is.
+    pub fn key(&self) -> Key {
+        (object::namespace(&self.value).to_owned(), object::name(&self.value).to_owned())
+    }
+}
+
+/// One write: what was there and what is there now.
+#[derive(Debug)]
+pub struct Event {
+    /// Version that the write made.
+    pub version: u64,
+    /// The object before, unless it was created.
+    pub before: Option<Arc<Stored>>,
+    /// The object after, unless it was deleted.
+    pub after: Option<Arc<Stored>>,
+    /// The object's last state with the version of this write, if it was deleted.
+    pub last: Option<Arc<Stored>>,
+}
+
+/// Why a write did not happen.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The object is gone or has another version.
+    #[error("changed meanwhile")]
+    Raced,
+    /// The version is older than the log.
+    #[error("too old resource version: {asked} ({oldest})")]
+    Expired {
+        /// The version asked for.
+        asked: u64,
+        /// The oldest version that can be answered.
+        oldest: u64,
+    },
+}
+
+/// Why an object was not added.
+#[derive(Debug)]
+pub enum CreateError<E> {
+    /// An object of that name exists.
+    Exists,
+    /// The caller's own check failed.
+    Refused(E),
+}
+
+struct Change {
+    before: Option<Arc<Stored>>,
+    after: Option<Arc<Stored>>,
+    last: Option<Arc<Stored>>,
+}
+
+#[derive(Default)]
+struct Table {
+    objects: BTreeMap<Key, Arc<Stored>>,
+    log: VecDeque<Arc<Event>>,
+    /// The newest version that was dropped from the log.
+    forgotten: u64,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Inner {
+    version: u64,
+    tables: HashMap<String, Table>,
+}
+
+/// All objects of a server.
+pub struct Store {
+    inner: RwLock<Inner>,
+    log_length: usize,
+}
+
+impl Store {
+    /// An empty store that remembers the given number of writes per table.
+    pub fn new(log_length: usize) -> Self {
+        Self { inner: RwLock::new(Inner { version: 1, ..Inner::default() }), log_length }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The version of the newest write.
+    pub fn version(&self) -> u64 {
+        self.read().version
+    }
+
+    /// One object.
+    pub fn get(&self, table: &str, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.read().tables.get(table)?.objects.get(&key).cloned()
+    }
+
+    /// The objects of a table, of one namespace or of all, in the order of their keys, and the
+    /// version at which this was the state.
+    pub fn list(&self, table: &str, namespace: Option<&str>) -> (Vec<Arc<Stored>>, u64) {
+        let inner = self.read();
+        let Some(table) = inner.tables.get(table) else { return (Vec::new(), inner.version) };
+        (within(&table.objects, namespace), inner.version)
+    }
+
+    /// The objects of a table as they were at an earlier version.
+    pub fn list_at(
+        &self,
+        table: &str,
+        namespace: Option<&str>,
+        version: u64,
+    ) -> Result<Vec<Arc<Stored>>, StoreError> {
+        let inner = self.read();
+        let Some(table) = inner.tables.get(table) else { return Ok(Vec::new()) };
+        if version < table.forgotten {
+            return Err(StoreError::Expired { asked: version, oldest: table.forgotten });
+        }
+        let mut objects = table.objects.clone();
+        for event in table.log.iter().rev().take_while(|e| e.version > version) {
+            match (&event.before, &event.after) {
+                (Some(before), _) => objects.insert(before.key(), Arc::clone(before)),
+                (None, Some(after)) => objects.remove(&after.key()),
+                (None, None) => None,
+            };
+        }
+        Ok(within(&objects, namespace))
+    }
+
+    /// Adds an object. `allowed` looks at the store under the same lock, so that what it saw still
+    /// holds when the object appears.
+    pub fn create<E>(
+        &self,
+        table: &str,
+        value: Value,
+        allowed: impl FnOnce(&View<'_>) -> Result<(), E>,
+    ) -> Result<Arc<Stored>, CreateError<E>> {
+        let mut inner = self.write();
+        allowed(&View(&inner)).map_err(CreateError::Refused)?;
+        let key = (object::namespace(&value).to_owned(), object::name(&value).to_owned());
+        if inner.tables.get(table).is_some_and(|t| t.objects.contains_key(&key)) {
+            return Err(CreateError::Exists);
+        }
+        let stored = inner.stamp(value);
+        let change = Change { before: None, after: Some(Arc::clone(&stored)), last: None };
+        inner.commit(table, self.log_length, key, change);
+        Ok(stored)
+    }
+
+    /// Replaces an object that still has the version `expected`.
+    pub fn replace(
+        &self,
+        table: &str,
+        expected: u64,
+        value: Value,
+    ) -> Result<Arc<Stored>, StoreError> {
+        let mut inner = self.write();
+        let key = (object::namespace(&value).to_owned(), object::name(&value).to_owned());
+        let before = inner.expect(table, &key, expected)?;
+        let stored = inner.stamp(value);
+        let change = Change { before: Some(before), after: Some(Arc::clone(&stored)), last: None };
+        inner.commit(table, self.log_length, key, change);
+        Ok(stored)
+    }
+
+    /// Removes an object that still has the version `expected`. `last` is its final state, which
+    /// watches and the caller get with the version of the removal.
+    pub fn remove(
+        &self,
+        table: &str,
+        expected: u64,
+        last: Value,
+    ) -> Result<Arc<Stored>, StoreError> {
+        let mut inner = self.write();
+        let key = (object::namespace(&last).to_owned(), object::name(&last).to_owned());
+        let before = inner.expect(table, &key, expected)?;
+        let last = inner.stamp(last);
+        let change = Change { before: Some(before), after: None, last: Some(Arc::clone(&last)) };
+        inner.commit(table, self.log_length, key, change);
+        Ok(last)
+    }
+
+    /// Events of a table after `version`, and the version up to which this is complete.
+    pub fn since(&self, table: &str, version: u64) -> Result<(Vec<Arc<Event>>, u64), StoreError> {
+        let inner = self.read();
+        let Some(table) = inner.tables.get(table) else { return Ok((Vec::new(), inner.version)) };
+        if version < table.forgotten {
+            return Err(StoreError::Expired { asked: version, oldest: table.forgotten });
+        }
+        let from = table.log.partition_point(|e| e.version <= version);
+        Ok((table.log.range(from..).cloned().collect(), inner.version))
+    }
+
+    /// Tells of every write to a table from now on.
+    pub fn subscribe(&self, table: &str) -> watch::Receiver<u64> {
+        self.write().tables.entry(table.to_owned()).or_default().changed.subscribe()
+    }
+}
+
+impl Inner {
+    fn expect(&self, table: &str, key: &Key, version: u64) -> Result<Arc<Stored>, StoreError> {
+        self.tables
+            .get(table)
+            .and_then(|t| t.objects.get(key))
+            .filter(|stored| stored.version == version)
+            .cloned()
+            .ok_or(StoreError::Raced)
+    }
+
+    fn stamp(&mut self, mut value: Value) -> Arc<Stored> {
+        self.version += 1;
+        object::set_meta(&mut value, "resourceVersion", Some(self.version.to_string().into()));
+        Stored::new(self.version, value)
+    }
+
+    fn commit(&mut self, table: &str, log_length: usize, key: Key, change: Change) {
+        let version = self.version;
+        let table = self.tables.entry(table.to_owned()).or_default();
+        match &change.after {
+            Some(stored) => table.objects.insert(key, Arc::clone(stored)),
+            None => table.objects.remove(&key),
+        };
+        let Change { before, after, last } = change;
+        table.log.push_back(Arc::new(Event { version, before, after, last }));
+        while table.log.len() > log_length {
+            if let Some(event) = table.log.pop_front() {
+                table.forgotten = event.version;
+            }
+        }
+        table.changed.send_replace(version);
+    }
+}
+
+/// The store as a writer sees it while it holds the lock.
+pub struct View<'a>(&'a Inner);
+
+impl View<'_> {
+    /// One object.
+    pub fn get(&self, table: &str, namespace: &str, name: &str) -> Option<&Value> {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.0.tables.get(table)?.objects.get(&key).map(|stored| &stored.value)
+    }
+}
+
+fn within(objects: &BTreeMap<Key, Arc<Stored>>, namespace: Option<&str>) -> Vec<Arc<Stored>> {
+    match namespace {
+        None => objects.values().cloned().collect(),
+        Some(namespace) => objects
+            .range((namespace.to_owned(), String::new())..)
+            .take_while(|((ns, _), _)| ns == namespace)
+            .map(|(_, stored)| Arc::clone(stored))
+            .collect(),
+    }
+}

@@ -1,0 +1,161 @@
+//! Fields that an update may not change.
+
+use serde_json::Value;
+
+use crate::apiserver::kinds::Kind;
+use crate::apiserver::object::{self, text};
+use crate::apiserver::status::Cause;
+
+const UNCHANGEABLE: &str = "field is immutable";
+
+/// What an update changes although it may not.
+pub fn run(kind: &Kind, new: &Value, live: &Value) -> Vec<Cause> {
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "pods") => pod(new, live),
+        ("", "persistentvolumeclaims") => claim(new, live),
+        ("", "secrets") => {
+            let mut causes = same(new, live, "/type", "type");
+            causes.extend(sealed(new, live, &["data"]));
+            causes
+        }
+        ("", "configmaps") => sealed(new, live, &["data", "binaryData"]),
+        ("", "services") => {
+            let was = text(live, "/spec/clusterIP").unwrap_or_default();
+            if was.is_empty() || text(new, "/spec/type") == Some("ExternalName") {
+                return Vec::new();
+            }
+            same(new, live, "/spec/clusterIP", "spec.clusterIPs[0]")
+        }
+        ("apps", "deployments" | "replicasets") => {
+            same(new, live, "/spec/selector", "spec.selector")
+        }
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
+            let mut causes = same(new, live, "/roleRef", "roleRef");
+            for cause in &mut causes {
+                cause.detail = cause.detail.replace(UNCHANGEABLE, "cannot change roleRef");
+            }
+            causes
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            let mut causes = same(new, live, "/spec/scope", "spec.scope");
+            causes.extend(same(new, live, "/spec/group", "spec.group"));
+            causes.extend(same(new, live, "/spec/names/plural", "spec.names.plural"));
+            causes
+        }
+        ("storage.k8s.io", "storageclasses") => {
+            let mut causes = same(new, live, "/provisioner", "provisioner");
+            causes.extend(same(new, live, "/parameters", "parameters"));
+            causes
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn same(new: &Value, live: &Value, pointer: &str, path: &str) -> Vec<Cause> {
+    let (a, b) = (new.pointer(pointer), live.pointer(pointer));
+    if a == b {
+        return Vec::new();
+    }
+    vec![Cause::invalid(path, a.unwrap_or(&Value::Null), UNCHANGEABLE)]
+}
+
+/// `immutable: true` seals a ConfigMap or Secret.
+fn sealed(new: &Value, live: &Value, maps: &[&str]) -> Vec<Cause> {
+    if live.get("immutable") != Some(&Value::Bool(true)) {
+        return Vec::new();
+    }
+    let why = "field is immutable when `immutable` is set";
+    let mut causes = Vec::new();
+    if new.get("immutable") != Some(&Value::Bool(true)) {
+        causes.push(Cause::forbidden("immutable", why));
+    }
+    for map in maps {
+        if new.get(*map) != live.get(*map) {
+            causes.push(Cause::forbidden(*map, why));
+        }
+    }
+    causes
+}
+
+fn pod(new: &Value, live: &Value) -> Vec<Cause> {
+    let (mut a, mut b) = (mutable_removed(new), mutable_removed(live));
+    // A node may be set once (by a scheduler that is no scheduler), gates may only go.
+    if text(live, "/spec/nodeName").unwrap_or_default().is_empty() {
+        for spec in [&mut a, &mut b] {
+            object::set_field(spec, "nodeName", None);
+        }
+    }
+    if a == b {
+        return Vec::new();
+    }
+    vec![Cause::forbidden(
+        "spec",
+        "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+    )]
+}
+
+fn mutable_removed(pod: &Value) -> Value {
+    let mut spec = pod.get("spec").cloned().unwrap_or_default();
+    for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates", "ephemeralContainers"]
+    {
+        object::set_field(&mut spec, field, None);
+    }
+    for list in ["containers", "initContainers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            object::set_field(container, "image", None);
+        }
+    }
+    spec
+}
+
+fn claim(new: &Value, live: &Value) -> Vec<Cause> {
+    let rest = |claim: &Value| {
+        let mut spec = claim.get("spec").cloned().unwrap_or_default();
+        if let Some(requests) = spec.pointer_mut("/resources/requests") {
+            object::set_field(requests, "storage", None);
+        }
+        // Set by the binder, once.
+        if text(live, "/spec/volumeName").unwrap_or_default().is_empty() {
+            object::set_field(&mut spec, "volumeName", None);
+        }
+        // Filled in late where there was no default class.
+        if text(live, "/spec/storageClassName").is_none() {
+            object::set_field(&mut spec, "storageClassName", None);
+        }
+        object::set_field(&mut spec, "volumeAttributesClassName", None);
+        spec
+    };
+    if rest(new) != rest(live) {
+        return vec![Cause::forbidden(
+            "spec",
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+        )];
+    }
+    let size = |claim: &Value| text(claim, "/spec/resources/requests/storage").and_then(bytes);
+    match (size(live), size(new)) {
+        (Some(before), Some(after)) if after < before => vec![Cause::forbidden(
+            "spec.resources.requests.storage",
+            "field can not be less than status.capacity",
+        )],
+        _ => Vec::new(),
+    }
+}
+
+/// A quantity of bytes, as far as it can be compared.
+fn bytes(text: &str) -> Option<f64> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    let factor = match &text[end..] {
+        "" => 1.0,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "Ki" => 1024.0,
+        "Mi" => 1_048_576.0,
+        "Gi" => 1_073_741_824.0,
+        "Ti" => 1_099_511_627_776.0,
+        _ => return None,
+    };
+    Some(number * factor)
+}

@@ -1,0 +1,275 @@
+//! What the API server itself does to objects of the built-in kinds: defaults, the division of spec
+//! and status, immutable fields, checks.
+
+mod checks;
+mod immutable;
+mod names;
+mod pods;
+mod services;
+
+pub use names::check_meta;
+pub use pods::admit as admit_pod;
+pub use services::allocate;
+
+use serde_json::{Map, Value, json};
+
+use super::crd;
+use super::kinds::Kind;
+use super::object::{self, copy_field, copy_meta, default_to, map_at, text};
+use super::status::Cause;
+
+/// Fills in what upstream fills in for a built-in kind.
+pub fn default(kind: &Kind, value: &mut Value) {
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "pods") => pods::default(value),
+        ("", "services") => services::default(value),
+        ("", "secrets") => secret(value),
+        ("", "namespaces") => namespace(value),
+        ("", "persistentvolumeclaims") => {
+            let spec = map_at(value, "spec");
+            default_to(spec, "volumeMode", "Filesystem");
+        }
+        ("", "persistentvolumes") => {
+            let spec = map_at(value, "spec");
+            default_to(spec, "volumeMode", "Filesystem");
+            default_to(spec, "persistentVolumeReclaimPolicy", "Retain");
+        }
+        ("apps", "deployments") => deployment(value),
+        ("apps", "replicasets") => {
+            default_to(map_at(value, "spec"), "replicas", 1);
+            pods::default_template(value);
+        }
+        ("storage.k8s.io", "storageclasses") => {
+            let fields = object::fields(value);
+            default_to(fields, "reclaimPolicy", "Delete");
+            default_to(fields, "volumeBindingMode", "Immediate");
+        }
+        ("networking.k8s.io", "networkpolicies") => network_policy(value),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => subjects(value),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            crd::accepted(value, &object::now());
+        }
+        ("", "events") => {
+            let fields = object::fields(value);
+            default_to(fields, "reportingComponent", "");
+            default_to(fields, "reportingInstance", "");
+        }
+        _ => {}
+    }
+}
+
+fn secret(value: &mut Value) {
+    let fields = object::fields(value);
+    // `stringData` is for writing only.
+    if let Some(Value::Object(plain)) = fields.remove("stringData") {
+        let data = fields.entry("data").or_insert_with(|| json!({}));
+        for (key, text) in plain {
+            use base64::Engine as _;
+            let bytes = text.as_str().unwrap_or_default();
+            data[key] = base64::engine::general_purpose::STANDARD.encode(bytes).into();
+        }
+    }
+    default_to(fields, "type", "Opaque");
+}
+
+fn namespace(value: &mut Value) {
+    let name = object::name(value).to_owned();
+    let meta = object::meta_mut(value);
+    let labels = meta.entry("labels").or_insert_with(|| json!({}));
+    labels["kubernetes.io/metadata.name"] = name.into();
+}
+
+fn deployment(value: &mut Value) {
+    let spec = map_at(value, "spec");
+    default_to(spec, "replicas", 1);
+    default_to(spec, "revisionHistoryLimit", 10);
+    default_to(spec, "progressDeadlineSeconds", 600);
+    let strategy = spec.entry("strategy").or_insert_with(|| json!({}));
+    let strategy = object::fields(strategy);
+    default_to(strategy, "type", "RollingUpdate");
+    if strategy.get("type") == Some(&"RollingUpdate".into()) {
+        let rolling = strategy.entry("rollingUpdate").or_insert_with(|| json!({}));
+        let rolling = object::fields(rolling);
+        default_to(rolling, "maxSurge", "25%");
+        default_to(rolling, "maxUnavailable", "25%");
+    }
+    pods::default_template(value);
+}
+
+fn network_policy(value: &mut Value) {
+    let spec = map_at(value, "spec");
+    default_to(spec, "podSelector", json!({}));
+    let mut kinds = vec!["Ingress"];
+    if spec.get("egress").and_then(Value::as_array).is_some_and(|e| !e.is_empty()) {
+        kinds.push("Egress");
+    }
+    default_to(spec, "policyTypes", kinds);
+    for direction in ["ingress", "egress"] {
+        let rules = spec.get_mut(direction).and_then(Value::as_array_mut);
+        let ports = rules.into_iter().flatten().filter_map(|r| r.get_mut("ports")?.as_array_mut());
+        for port in ports.flatten() {
+            default_to(object::fields(port), "protocol", "TCP");
+        }
+    }
+}
+
+fn subjects(value: &mut Value) {
+    let fields = object::fields(value);
+    if let Some(role) = fields.get_mut("roleRef") {
+        default_to(object::fields(role), "apiGroup", "rbac.authorization.k8s.io");
+    }
+    for subject in fields.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+        let subject = object::fields(subject);
+        if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {
+            default_to(subject, "apiGroup", "rbac.authorization.k8s.io");
+        }
+    }
+}
+
+/// The status that a new object starts with.
+pub fn before_create(kind: &Kind, value: &mut Value) {
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "pods") => {
+            value["status"] = json!({ "phase": "Pending", "qosClass": pods::qos(value) })
+        }
+        ("", "persistentvolumeclaims" | "persistentvolumes") => {
+            value["status"] = json!({ "phase": "Pending" });
+        }
+        ("", "namespaces") => {
+            value["status"] = json!({ "phase": "Active" });
+            value["spec"] = json!({ "finalizers": ["kubernetes"] });
+        }
+        ("", "services") => value["status"] = json!({ "loadBalancer": {} }),
+        ("apps", _) => value["status"] = json!({}),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            crd::accepted(value, &object::now());
+        }
+        _ => {}
+    }
+    if kind.generation {
+        object::set_meta(value, "generation", Some(1.into()));
+    } else {
+        object::set_meta(value, "generation", None);
+    }
+}
+
+/// Carries over from the live object what this endpoint may not change, and counts generations.
+pub fn before_update(kind: &Kind, subresource: &str, live: &Value, new: &mut Value) {
+    match subresource {
+        "status" => {
+            let status = new.get("status").cloned();
+            let meta = new.get("metadata").cloned().unwrap_or_default();
+            *new = live.clone();
+            object::set_field(new, "status", status);
+            let mut kept = vec!["managedFields"];
+            if kind.custom().is_none() {
+                kept.extend(["labels", "annotations", "finalizers"]);
+            }
+            for field in kept {
+                object::set_meta(new, field, meta.get(field).cloned());
+            }
+        }
+        "finalize" => {
+            let finalizers = new.pointer("/spec/finalizers").cloned();
+            *new = live.clone();
+            object::set_field(map_value(new, "spec"), "finalizers", finalizers);
+        }
+        _ if kind.status => copy_field(live, new, "status"),
+        _ => {}
+    }
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generateName",
+        "generation",
+        "selfLink",
+        "resourceVersion",
+    ] {
+        copy_meta(live, new, field);
+    }
+    if kind.is("", "services") {
+        services::keep_address(live, new);
+    }
+    if kind.is("", "namespaces") && subresource != "finalize" {
+        copy_field(live, new, "spec");
+    }
+    if kind.generation && subresource != "status" && spec_of(kind, live) != spec_of(kind, new) {
+        let generation = object::meta(live, "generation").and_then(Value::as_i64).unwrap_or(0);
+        object::set_meta(new, "generation", Some((generation + 1).into()));
+    }
+}
+
+fn map_value<'a>(value: &'a mut Value, field: &str) -> &'a mut Value {
+    object::fields(value).entry(field).or_insert_with(|| json!({}))
+}
+
+/// Everything whose change makes a new generation.
+fn spec_of<'a>(kind: &Kind, value: &'a Value) -> Map<String, Value> {
+    let map: Option<&'a Map<String, Value>> = value.as_object();
+    map.into_iter()
+        .flatten()
+        .filter(|(name, _)| {
+            !matches!(name.as_str(), "metadata" | "apiVersion" | "kind")
+                && !(kind.status && *name == "status")
+        })
+        .map(|(name, field)| (name.clone(), field.clone()))
+        .collect()
+}
+
+/// Everything that is wrong with an object that is about to be stored.
+pub fn validate(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = check_meta(kind, value, live);
+    match kind.custom() {
+        Some(custom) => causes.extend(custom.validate(value, live)),
+        None => {
+            causes.extend(checks::run(kind, value));
+            if let Some(live) = live {
+                causes.extend(immutable::run(kind, value, live));
+            }
+        }
+    }
+    causes
+}
+
+/// Whether an update may leave out the version it is based on.
+pub fn allows_unconditional_update(kind: &Kind) -> bool {
+    kind.custom().is_none()
+        && !matches!(
+            (kind.group.as_str(), kind.plural.as_str()),
+            ("coordination.k8s.io", _) | ("apiextensions.k8s.io", _)
+        )
+}
+
+/// Whether a finished deletion is answered with the object, not with a Status.
+pub fn returns_deleted(kind: &Kind) -> bool {
+    kind.group.is_empty()
+        && matches!(
+            kind.plural.as_str(),
+            "pods"
+                | "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "serviceaccounts"
+                | "services"
+                | "resourcequotas"
+        )
+}
+
+/// How long a deleted object waits for the one who runs it (seconds), where something does.
+pub fn grace_period(kind: &Kind, value: &Value, asked: Option<i64>) -> i64 {
+    let runs = kind.is("", "pods")
+        && text(value, "/spec/nodeName").is_some_and(|node| !node.is_empty())
+        && !matches!(text(value, "/status/phase"), Some("Succeeded" | "Failed"));
+    if !runs {
+        return 0;
+    }
+    let own = value.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+    // A negative period means at once, but not without the node.
+    match asked.or(own).unwrap_or(30) {
+        negative if negative < 0 => 1,
+        seconds => seconds,
+    }
+}

@@ -1,0 +1,197 @@
+//! Names, labels and annotations.
+
+use serde_json::Value;
+
+use crate::apiserver::kinds::Kind;
+use crate::apiserver::object;
+use crate::apiserver::status::Cause;
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+/// All annotations of an object together, in bytes.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+/// What is wrong with an object's metadata.
+pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let name = object::name(value);
+    let bad = |why: String| vec![Cause::invalid("metadata.name", &name.into(), &why)];
+    causes.extend(match (kind.group.as_str(), kind.plural.as_str()) {
+        _ if name.is_empty() => {
+            vec![Cause::required("metadata.name", "name or generateName is required")]
+        }
+        ("rbac.authorization.k8s.io", _) => match name {
+            "." | ".." => bad(format!("may not be '{name}'")),
+            _ if name.contains(['/', '%']) => bad("may not contain '/' or '%'".to_owned()),
+            _ => Vec::new(),
+        },
+        ("", "namespaces") => label(name).map(bad).unwrap_or_default(),
+        ("", "services") => label_1035(name).map(bad).unwrap_or_default(),
+        _ => subdomain(name).map(bad).unwrap_or_default(),
+    });
+    for (key, value) in entries(value, "labels") {
+        causes
+            .extend(qualified(key).map(|why| Cause::invalid("metadata.labels", &key.into(), &why)));
+        let text = value.as_str().unwrap_or_default();
+        causes.extend(
+            label_value(text).map(|why| Cause::invalid("metadata.labels", &text.into(), &why)),
+        );
+    }
+    let mut total = 0;
+    for (key, value) in entries(value, "annotations") {
+        total += key.len() + value.as_str().map_or(0, str::len);
+        causes.extend(
+            qualified(&key.to_lowercase())
+                .map(|why| Cause::invalid("metadata.annotations", &key.into(), &why)),
+        );
+    }
+    if total > MAX_ANNOTATIONS {
+        causes.push(Cause {
+            field: "metadata.annotations".to_owned(),
+            reason: "FieldValueTooLong",
+            detail: format!("Too long: may not be more than {MAX_ANNOTATIONS} bytes"),
+        });
+    }
+    for finalizer in object::finalizers(value) {
+        causes.extend(
+            qualified(finalizer)
+                .map(|why| Cause::invalid("metadata.finalizers", &finalizer.into(), &why)),
+        );
+    }
+    causes.extend(owners(value));
+    if let Some(live) = live.filter(|live| object::is_terminating(live)) {
+        let old: Vec<&str> = object::finalizers(live).collect();
+        let new: Vec<&str> = object::finalizers(value).filter(|f| !old.contains(f)).collect();
+        if !new.is_empty() {
+            let quoted: Vec<String> = new.iter().map(|f| format!("\"{f}\"")).collect();
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                quoted.join(", ")
+            );
+            causes.push(Cause::forbidden("metadata.finalizers", &why));
+        }
+    }
+    causes
+}
+
+fn owners(value: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let owners = object::meta(value, "ownerReferences").and_then(Value::as_array);
+    let mut controllers = 0;
+    for (index, owner) in owners.into_iter().flatten().enumerate() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
+                let path = format!("metadata.ownerReferences[{index}].{field}");
+                causes.push(Cause::invalid(
+                    path,
+                    &"".into(),
+                    &format!("{field} must not be empty"),
+                ));
+            }
+        }
+        controllers += i32::from(owner.get("controller") == Some(&Value::Bool(true)));
+    }
+    if controllers > 1 {
+        causes.push(Cause::invalid(
+            "metadata.ownerReferences",
+            object::meta(value, "ownerReferences").unwrap_or(&Value::Null),
+            "Only one reference can have Controller set to true",
+        ));
+    }
+    causes
+}
+
+fn entries<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let map = object::meta(value, field).and_then(Value::as_object);
+    map.into_iter().flatten().map(|(k, v)| (k.as_str(), v))
+}
+
+fn lower(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
+}
+
+fn is_label(text: &str) -> bool {
+    text.starts_with(lower) && text.ends_with(lower) && text.chars().all(|c| lower(c) || c == '-')
+}
+
+fn too_long(max: usize) -> String {
+    format!("must be no more than {max} bytes")
+}
+
+/// Why a text is no RFC 1123 label.
+pub fn label(text: &str) -> Option<String> {
+    if text.len() > 63 {
+        return Some(too_long(63));
+    }
+    (!is_label(text)).then(|| LABEL.to_owned())
+}
+
+fn label_1035(text: &str) -> Option<String> {
+    if text.len() > 63 {
+        return Some(too_long(63));
+    }
+    let ok = is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase());
+    (!ok).then(|| LABEL_1035.to_owned())
+}
+
+fn subdomain(text: &str) -> Option<String> {
+    if text.len() > 253 {
+        return Some(too_long(253));
+    }
+    (!text.split('.').all(is_label)).then(|| SUBDOMAIN.to_owned())
+}
+
+fn is_name_part(text: &str) -> bool {
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    text.starts_with(edge)
+        && text.ends_with(edge)
+        && text.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.'))
+}
+
+fn qualified(text: &str) -> Option<String> {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    if let Some(prefix) = prefix {
+        if prefix.is_empty() {
+            return Some("prefix part must be non-empty".to_owned());
+        }
+        if let Some(why) = subdomain(prefix) {
+            return Some(format!("prefix part {why}"));
+        }
+    }
+    if name.is_empty() {
+        return Some("name part must be non-empty".to_owned());
+    }
+    if name.len() > 63 {
+        return Some(format!("name part {}", too_long(63)));
+    }
+    (!is_name_part(name)).then(|| QUALIFIED.to_owned())
+}
+
+fn label_value(text: &str) -> Option<String> {
+    if text.len() > 63 {
+        return Some(too_long(63));
+    }
+    (!text.is_empty() && !is_name_part(text)).then(|| LABEL_VALUE.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_rfcs() {
+        assert!(label("a-1").is_none());
+        assert!(label("-a").is_some() && label("A").is_some() && label("").is_some());
+        assert!(subdomain("a.b-c.d").is_none() && subdomain("a..b").is_some());
+        assert!(label_1035("1a").is_some());
+        assert!(qualified("codebutler.dev/role").is_none());
+        assert!(qualified("/x").is_some() && qualified("a/b/c").is_some());
+        assert!(label_value("").is_none() && label_value("a b").is_some());
+    }
+}

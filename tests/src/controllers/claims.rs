@@ -1,0 +1,297 @@
+//! Folders as volumes for claims: provisioned, bound, protected while in use, and removed with their
+//! claim.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::runtime::controller::{Action, Controller};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::is_over;
+
+const CLASS: &str = "standard";
+const PROVISIONER: &str = "codebutler.dev/folder";
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
+const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
+
+#[derive(Debug, thiserror::Error)]
+enum ClaimError {
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    #[error("volume folder: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+struct Context {
+    client: Client,
+    dir: PathBuf,
+}
+
+/// Makes the default class, unless it exists.
+pub async fn ensure_storage_class(client: &Client) -> kube::Result<()> {
+    let class: StorageClass = serde_json::from_value(json!({
+        "metadata": {
+            "name": CLASS,
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": PROVISIONER,
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "Immediate",
+    }))
+    .map_err(kube::Error::SerdeError)?;
+    let api: Api<StorageClass> = Api::all(client.clone());
+    match api.create(&PostParams::default(), &class).await {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Runs until `shutdown`.
+pub async fn run(client: Client, dir: PathBuf, shutdown: CancellationToken) {
+    let config = watcher::Config::default();
+    let context = Arc::new(Context { client: client.clone(), dir });
+    let claims: Api<PersistentVolumeClaim> = Api::all(client.clone());
+    let volumes: Api<PersistentVolume> = Api::all(client.clone());
+    let pods: Api<Pod> = Api::all(client);
+    let for_claims = Controller::new(claims.clone(), config.clone())
+        .watches(pods, config.clone(), |pod| claims_of_pod(&pod))
+        .watches(volumes.clone(), config.clone(), |volume| claim_of_volume(&volume))
+        .graceful_shutdown_on(shutdown.clone().cancelled_owned())
+        .run(reconcile_claim, |_, error, _| retry(error), context.clone());
+    let for_volumes = Controller::new(volumes, config.clone())
+        .watches(claims, config, |claim| {
+            let name = claim.spec.and_then(|spec| spec.volume_name);
+            name.map(|name| ObjectRef::<PersistentVolume>::new(&name))
+        })
+        .graceful_shutdown_on(shutdown.cancelled_owned())
+        .run(reconcile_volume, |_, error, _| retry(error), context);
+    tokio::join!(
+        for_claims.for_each(|_| std::future::ready(())),
+        for_volumes.for_each(|_| std::future::ready(())),
+    );
+}
+
+fn retry(error: &ClaimError) -> Action {
+    tracing::debug!(%error, "claims");
+    Action::requeue(Duration::from_millis(300))
+}
+
+fn claims_of_pod(pod: &Pod) -> Vec<ObjectRef<PersistentVolumeClaim>> {
+    let namespace = pod.namespace().unwrap_or_default();
+    claim_names(pod).map(|name| ObjectRef::new(name).within(&namespace)).collect()
+}
+
+fn claim_names(pod: &Pod) -> impl Iterator<Item = &str> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.as_str()))
+}
+
+fn claim_of_volume(volume: &PersistentVolume) -> Option<ObjectRef<PersistentVolumeClaim>> {
+    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    Some(ObjectRef::new(claim.name.as_deref()?).within(claim.namespace.as_deref()?))
+}
+
+/// What a claim needs.
+#[derive(Debug, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    /// It is being deleted and held by nothing but the protection.
+    Release,
+    Volume,
+}
+
+fn need(claim: &PersistentVolumeClaim) -> Need {
+    let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+    let bound = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
+    if claim.metadata.deletion_timestamp.is_some() {
+        let held = claim.finalizers().iter().any(|finalizer| finalizer == CLAIM_FINALIZER);
+        return if held { Need::Release } else { Need::Nothing };
+    }
+    let chosen = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
+    let ours = chosen.is_none_or(|chosen| chosen == volume_name(claim));
+    if !bound && ours && class.is_none_or(|class| class == CLASS) {
+        Need::Volume
+    } else {
+        Need::Nothing
+    }
+}
+
+fn volume_name(claim: &PersistentVolumeClaim) -> String {
+    format!("pvc-{}", claim.uid().unwrap_or_default())
+}
+
+async fn reconcile_claim(
+    claim: Arc<PersistentVolumeClaim>,
+    context: Arc<Context>,
+) -> Result<Action, ClaimError> {
+    let namespace = claim.namespace().unwrap_or_default();
+    let api: Api<PersistentVolumeClaim> = Api::namespaced(context.client.clone(), &namespace);
+    match need(&claim) {
+        Need::Nothing => {}
+        Need::Release => {
+            let pods: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
+            let name = claim.name_any();
+            let pods = pods.list(&ListParams::default()).await?;
+            if !pods.iter().any(|pod| claim_names(pod).any(|used| used == name)) {
+                let left = without(claim.finalizers(), CLAIM_FINALIZER);
+                gone(release(&api, &name, claim.uid(), &left).await)?;
+            }
+        }
+        Need::Volume => provision(&claim, &api, &context).await?,
+    }
+    Ok(Action::await_change())
+}
+
+async fn provision(
+    claim: &PersistentVolumeClaim,
+    api: &Api<PersistentVolumeClaim>,
+    context: &Context,
+) -> Result<(), ClaimError> {
+    let (name, spec) = (volume_name(claim), claim.spec.clone().unwrap_or_default());
+    let size = spec.resources.as_ref().and_then(|all| all.requests.as_ref()?.get("storage"));
+    let capacity = json!({"storage": size.map_or("1Gi", |size| size.0.as_str())});
+    let folder = context.dir.join(&name);
+    tokio::fs::create_dir_all(&folder).await?;
+    let volume: PersistentVolume = serde_json::from_value(json!({
+        "metadata": {
+            "name": name,
+            "annotations": {PROVISIONED_BY: PROVISIONER},
+            "finalizers": [VOLUME_FINALIZER],
+        },
+        "spec": {
+            "capacity": capacity,
+            "accessModes": spec.access_modes,
+            "persistentVolumeReclaimPolicy": "Delete",
+            "storageClassName": CLASS,
+            "volumeMode": "Filesystem",
+            "hostPath": {"path": folder, "type": "DirectoryOrCreate"},
+            "claimRef": {
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "uid": claim.uid(),
+                "namespace": claim.namespace(), "name": claim.name_any(),
+            },
+        },
+    }))
+    .map_err(kube::Error::SerdeError)?;
+    let volumes: Api<PersistentVolume> = Api::all(context.client.clone());
+    match volumes.create(&PostParams::default(), &volume).await {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+        other => drop(other?),
+    }
+    let mut finalizers = without(claim.finalizers(), CLAIM_FINALIZER);
+    finalizers.push(CLAIM_FINALIZER.to_owned());
+    let bound = json!({
+        "metadata": {
+            "uid": claim.uid(),
+            "finalizers": finalizers,
+            "annotations": {
+                "pv.kubernetes.io/bind-completed": "yes",
+                "pv.kubernetes.io/bound-by-controller": "yes",
+                "volume.kubernetes.io/storage-provisioner": PROVISIONER,
+            },
+        },
+        "spec": {"volumeName": name},
+    });
+    let params = PatchParams::default();
+    gone(api.patch(&claim.name_any(), &params, &Patch::Merge(bound)).await)?;
+    let status = json!({
+        "metadata": {"uid": claim.uid()},
+        "status": {"phase": "Bound", "capacity": capacity, "accessModes": spec.access_modes},
+    });
+    gone(api.patch_status(&claim.name_any(), &params, &Patch::Merge(status)).await)?;
+    Ok(())
+}
+
+async fn reconcile_volume(
+    volume: Arc<PersistentVolume>,
+    context: Arc<Context>,
+) -> Result<Action, ClaimError> {
+    let ours = volume.annotations().get(PROVISIONED_BY).is_some_and(|by| by == PROVISIONER);
+    let claim_ref = volume.spec.as_ref().and_then(|spec| spec.claim_ref.clone());
+    let Some(claim_ref) = claim_ref.filter(|_| ours) else { return Ok(Action::await_change()) };
+    let api: Api<PersistentVolume> = Api::all(context.client.clone());
+    let namespace = claim_ref.namespace.unwrap_or_default();
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(context.client.clone(), &namespace);
+    let claim = claims.get_opt(&claim_ref.name.unwrap_or_default()).await?;
+    let name = volume.name_any();
+    if claim.is_some_and(|claim| claim.uid() == claim_ref.uid) {
+        let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
+        if phase != Some("Bound") {
+            let status = Patch::Merge(json!({"status": {"phase": "Bound"}}));
+            gone(api.patch_status(&name, &PatchParams::default(), &status).await)?;
+        }
+        return Ok(Action::await_change());
+    }
+    let folder = context.dir.join(&name);
+    tokio::task::spawn_blocking(move || crate::kubelet::volumes::remove(&folder))
+        .await
+        .map_err(std::io::Error::other)??;
+    if volume.metadata.deletion_timestamp.is_none() {
+        let uid = volume.uid();
+        let params = DeleteParams {
+            preconditions: Some(Preconditions { uid, ..Preconditions::default() }),
+            ..DeleteParams::default()
+        };
+        gone(api.delete(&name, &params).await)?;
+    }
+    let left = without(volume.finalizers(), VOLUME_FINALIZER);
+    if left.len() < volume.finalizers().len() {
+        gone(release(&api, &name, volume.uid(), &left).await)?;
+    }
+    Ok(Action::await_change())
+}
+
+async fn release<K>(
+    api: &Api<K>,
+    name: &str,
+    uid: Option<String>,
+    left: &[String],
+) -> kube::Result<K>
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let patch = Patch::Merge(json!({"metadata": {"uid": uid, "finalizers": left}}));
+    api.patch(name, &PatchParams::default(), &patch).await
+}
+
+fn without(finalizers: &[String], finalizer: &str) -> Vec<String> {
+    finalizers.iter().filter(|found| *found != finalizer).cloned().collect()
+}
+
+fn gone<T>(result: kube::Result<T>) -> kube::Result<()> {
+    match result {
+        Err(error) if is_over(&error) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_claims_need() {
+        let claim = |value| serde_json::from_value::<PersistentVolumeClaim>(value).unwrap();
+        let new = claim(json!({"metadata": {"uid": "u"}, "spec": {}}));
+        assert_eq!(need(&new), Need::Volume);
+        for (class, expected) in [("standard", Need::Volume), ("", Need::Nothing)] {
+            assert_eq!(need(&claim(json!({"spec": {"storageClassName": class}}))), expected);
+        }
+        let half = claim(json!({"metadata": {"uid": "u"}, "spec": {"volumeName": "pvc-u"}}));
+        assert_eq!(need(&half), Need::Volume, "a start that was interrupted");
+        let bound = claim(json!({"spec": {"volumeName": "x"}, "status": {"phase": "Bound"}}));
+        assert_eq!(need(&bound), Need::Nothing);
+        let leaving = json!({"deletionTimestamp": "2026-01-01T00:00:00Z",
+                             "finalizers": [CLAIM_FINALIZER]});
+        assert_eq!(need(&claim(json!({"metadata": leaving}))), Need::Release);
+    }
+}

@@ -1,0 +1,234 @@
+//! Who owns whom, and what follows from it. Pure.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+/// The finalizer by which an owner waits for its dependents' deletion.
+pub const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer by which an owner leaves its dependents behind.
+pub const ORPHAN: &str = "orphan";
+
+/// An object's UID.
+pub type Uid = String;
+
+/// What the graph keeps of an object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Object {
+    /// `group/version` of its kind, or just the version.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace, if it has one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Its owners.
+    pub owners: Vec<OwnerReference>,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// It waits for finalizers or a grace period to end.
+    pub deleting: bool,
+}
+
+/// All objects and their owners.
+#[derive(Debug, Default)]
+pub struct Graph {
+    objects: HashMap<Uid, Object>,
+    dependents: HashMap<Uid, BTreeSet<Uid>>,
+}
+
+/// What has to be done about an object.
+#[derive(Debug, PartialEq)]
+pub enum Verdict {
+    /// Nothing.
+    Leave,
+    /// Its owners are unknown here. If the API server doesn't have them either, it has to go.
+    Doubt(Vec<OwnerReference>),
+    /// These dependents go first.
+    DeleteDependents(BTreeMap<Uid, Object>),
+    /// Its dependents are gone, so this finalizer has done its work.
+    Release(&'static str),
+    /// These dependents lose it as an owner first.
+    Disown(BTreeMap<Uid, Object>),
+}
+
+impl Object {
+    /// From what every object has.
+    pub fn new(api_version: String, kind: String, meta: ObjectMeta) -> Self {
+        Self {
+            api_version,
+            kind,
+            namespace: meta.namespace,
+            name: meta.name.unwrap_or_default(),
+            owners: meta.owner_references.unwrap_or_default(),
+            finalizers: meta.finalizers.unwrap_or_default(),
+            deleting: meta.deletion_timestamp.is_some(),
+        }
+    }
+
+    fn waits_for(&self, finalizer: &str) -> bool {
+        self.deleting && self.finalizers.iter().any(|found| found == finalizer)
+    }
+}
+
+impl Graph {
+    /// An object as it is now. Returns whose verdict may be another by that.
+    pub fn put(&mut self, uid: &Uid, object: Object) -> Vec<Uid> {
+        let before = self.objects.get(uid).cloned();
+        if before.as_ref() == Some(&object) {
+            return Vec::new();
+        }
+        for owner in before.iter().flat_map(|before| &before.owners) {
+            self.unlink(&owner.uid, uid);
+        }
+        for owner in &object.owners {
+            self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
+        }
+        let mut affected = self.waiting_owners(&object);
+        affected.push(uid.clone());
+        self.objects.insert(uid.clone(), object);
+        affected
+    }
+
+    /// An object is gone. Returns whose verdict may be another by that.
+    pub fn remove(&mut self, uid: &Uid) -> Vec<Uid> {
+        let Some(object) = self.objects.remove(uid) else { return Vec::new() };
+        for owner in &object.owners {
+            self.unlink(&owner.uid, uid);
+        }
+        let mut affected = self.waiting_owners(&object);
+        affected.extend(self.dependents.get(uid).into_iter().flatten().cloned());
+        affected
+    }
+
+    /// The objects of a kind, to find those that a new list no longer has.
+    pub fn of_kind(&self, api_version: &str, kind: &str) -> Vec<Uid> {
+        let same = |object: &Object| object.api_version == api_version && object.kind == kind;
+        self.objects.iter().filter(|(_, o)| same(o)).map(|(uid, _)| uid.clone()).collect()
+    }
+
+    /// The object with that UID.
+    pub fn get(&self, uid: &Uid) -> Option<&Object> {
+        self.objects.get(uid)
+    }
+
+    /// Whether anything is owned by it.
+    pub fn has_dependents(&self, uid: &Uid) -> bool {
+        self.dependents.get(uid).is_some_and(|dependents| !dependents.is_empty())
+    }
+
+    /// What has to be done about an object.
+    pub fn verdict(&self, uid: &Uid) -> Verdict {
+        let Some(object) = self.objects.get(uid) else { return Verdict::Leave };
+        if object.waits_for(ORPHAN) {
+            let all = self.dependents_of(uid, |_| true);
+            return if all.is_empty() { Verdict::Release(ORPHAN) } else { Verdict::Disown(all) };
+        }
+        if object.waits_for(FOREGROUND) {
+            let blocking = |o: &Object| {
+                let mut owners = o.owners.iter();
+                owners.any(|r| &r.uid == uid && r.block_owner_deletion == Some(true))
+            };
+            if self.dependents_of(uid, blocking).is_empty() {
+                return Verdict::Release(FOREGROUND);
+            }
+            return Verdict::DeleteDependents(self.dependents_of(uid, |o| !o.deleting));
+        }
+        if object.deleting || object.owners.is_empty() {
+            return Verdict::Leave;
+        }
+        if object.owners.iter().any(|owner| self.objects.contains_key(&owner.uid)) {
+            return Verdict::Leave;
+        }
+        Verdict::Doubt(object.owners.clone())
+    }
+
+    fn dependents_of(&self, uid: &Uid, keep: impl Fn(&Object) -> bool) -> BTreeMap<Uid, Object> {
+        let all = self.dependents.get(uid).into_iter().flatten();
+        all.filter_map(|uid| Some((uid.clone(), self.objects.get(uid)?.clone())))
+            .filter(|(_, object)| keep(object))
+            .collect()
+    }
+
+    fn waiting_owners(&self, object: &Object) -> Vec<Uid> {
+        let owners = object.owners.iter().map(|owner| owner.uid.clone());
+        owners.filter(|uid| self.objects.get(uid).is_some_and(|owner| owner.deleting)).collect()
+    }
+
+    fn unlink(&mut self, owner: &Uid, dependent: &Uid) {
+        if let Some(dependents) = self.dependents.get_mut(owner) {
+            dependents.remove(dependent);
+            if dependents.is_empty() {
+                self.dependents.remove(owner);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: &str, owners: &[&str]) -> Object {
+        let owner = |uid: &&str| OwnerReference {
+            uid: (*uid).to_owned(),
+            block_owner_deletion: Some(true),
+            ..OwnerReference::default()
+        };
+        Object {
+            name: name.to_owned(),
+            owners: owners.iter().map(owner).collect(),
+            ..Object::default()
+        }
+    }
+
+    fn uids(uids: &[&str]) -> Vec<Uid> {
+        uids.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn dependents_are_doubted_when_the_last_owner_goes() {
+        let mut graph = Graph::default();
+        for (uid, owners) in [("a", vec![]), ("b", vec![]), ("c", vec!["a", "b"])] {
+            graph.put(&uid.to_owned(), object(uid, &owners));
+        }
+        assert_eq!(graph.verdict(&"c".to_owned()), Verdict::Leave);
+        assert_eq!(graph.remove(&"a".to_owned()), uids(&["c"]));
+        assert_eq!(graph.verdict(&"c".to_owned()), Verdict::Leave);
+        graph.remove(&"b".to_owned());
+        assert!(
+            matches!(graph.verdict(&"c".to_owned()), Verdict::Doubt(owners) if owners.len() == 2)
+        );
+    }
+
+    #[test]
+    fn a_foreground_owner_goes_after_its_dependents() {
+        let mut graph = Graph::default();
+        let owner =
+            Object { deleting: true, finalizers: vec![FOREGROUND.to_owned()], ..object("a", &[]) };
+        graph.put(&"c".to_owned(), object("c", &["a"]));
+        assert_eq!(graph.put(&"a".to_owned(), owner), uids(&["a"]));
+        let Verdict::DeleteDependents(first) = graph.verdict(&"a".to_owned()) else {
+            panic!("dependents first")
+        };
+        assert_eq!(first.into_keys().collect::<Vec<_>>(), ["c"]);
+        let deleting = Object { deleting: true, ..object("c", &["a"]) };
+        assert_eq!(graph.put(&"c".to_owned(), deleting), uids(&["a", "c"]));
+        assert_eq!(graph.verdict(&"a".to_owned()), Verdict::DeleteDependents(BTreeMap::new()));
+        assert_eq!(graph.remove(&"c".to_owned()), uids(&["a"]));
+        assert_eq!(graph.verdict(&"a".to_owned()), Verdict::Release(FOREGROUND));
+    }
+
+    #[test]
+    fn an_orphaning_owner_is_forgotten_first() {
+        let mut graph = Graph::default();
+        let finalizers = vec![ORPHAN.to_owned()];
+        graph.put(&"a".to_owned(), Object { deleting: true, finalizers, ..object("a", &[]) });
+        graph.put(&"c".to_owned(), object("c", &["a"]));
+        assert!(matches!(graph.verdict(&"a".to_owned()), Verdict::Disown(all) if all.len() == 1));
+        assert_eq!(graph.put(&"c".to_owned(), object("c", &[])), uids(&["c"]));
+        // The owner no longer hears of it by its dependents; the one who disowned them looks again.
+        assert_eq!(graph.verdict(&"a".to_owned()), Verdict::Release(ORPHAN));
+    }
+}

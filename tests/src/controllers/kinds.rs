@@ -1,0 +1,64 @@
+//! All kinds of objects that the API server has now, custom ones too.
+
+use kube::Client;
+use kube::core::DynamicObject;
+use kube::discovery::{ApiCapabilities, ApiGroup, ApiResource, Discovery, Scope, verbs};
+use kube::{Api, api::GroupVersionKind};
+
+/// One kind of object.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// How it is called.
+    pub resource: ApiResource,
+    capabilities: ApiCapabilities,
+}
+
+impl Kind {
+    /// Whether its objects are in namespaces.
+    pub fn is_namespaced(&self) -> bool {
+        self.capabilities.scope == Scope::Namespaced
+    }
+
+    /// Whether all of `wanted` can be done with it.
+    pub fn can(&self, wanted: &[&str]) -> bool {
+        wanted.iter().all(|verb| self.capabilities.supports_operation(verb))
+    }
+
+    /// Whether its objects can own and be owned. Not events: there are many, nothing hangs on them,
+    /// and they end by themselves.
+    pub fn is_collected(&self) -> bool {
+        self.can(&[verbs::WATCH]) && self.resource.kind != "Event"
+    }
+
+    /// Its objects where one with that namespace would be.
+    pub fn api(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
+        match namespace {
+            Some(namespace) if self.is_namespaced() => {
+                Api::namespaced_with(client.clone(), namespace, &self.resource)
+            }
+            _ => Api::all_with(client.clone(), &self.resource),
+        }
+    }
+}
+
+/// Every kind whose objects can be listed and deleted, in its preferred version.
+pub async fn discover(client: &Client) -> kube::Result<Vec<Kind>> {
+    let found = Discovery::new(client.clone()).run().await?;
+    let kinds = found.groups().flat_map(ApiGroup::recommended_resources);
+    Ok(kinds
+        .map(|(resource, capabilities)| Kind { resource, capabilities })
+        .filter(|kind| kind.can(&[verbs::LIST, verbs::DELETE]))
+        .collect())
+}
+
+/// The kind that an owner reference names.
+pub fn named<'a>(kinds: &'a [Kind], api_version: &str, kind: &str) -> Option<&'a Kind> {
+    let group = GroupVersionKind::gvk(
+        api_version.rsplit_once('/').map_or("", |(group, _)| group),
+        "",
+        kind,
+    );
+    kinds
+        .iter()
+        .find(|known| known.resource.group == group.group && known.resource.kind == group.kind)
+}

@@ -1,0 +1,51 @@
+//! Images: what a container of that name starts with. There is nothing to pull; an image is the
+//! host's programs plus a few paths.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The user of an image that names none. Not root: nothing here needs it.
+pub const DEFAULT_USER: u32 = 65_532;
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// One image, known to the kubelet under the name that pods use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// What runs where the container has no `command`; its `args` follow.
+    pub entrypoint: Vec<String>,
+    /// Variables of the image. `PATH` and `HOME` have defaults.
+    pub env: BTreeMap<String, String>,
+    /// Host path and the path it has inside, read-only.
+    pub binds: Vec<(PathBuf, String)>,
+    /// Folders put in front of the default `PATH`.
+    pub path: Vec<String>,
+    /// User and group where the pod names none.
+    pub user: u32,
+}
+
+impl Default for Image {
+    fn default() -> Self {
+        Self {
+            entrypoint: Vec::new(),
+            env: BTreeMap::new(),
+            binds: Vec::new(),
+            path: Vec::new(),
+            user: DEFAULT_USER,
+        }
+    }
+}
+
+impl Image {
+    /// The variables that a container starts with, before its own.
+    pub fn environment(&self, hostname: &str) -> BTreeMap<String, String> {
+        let path: Vec<&str> =
+            self.path.iter().map(String::as_str).chain(std::iter::once(DEFAULT_PATH)).collect();
+        let mut env = BTreeMap::from([
+            ("PATH".to_owned(), path.join(":")),
+            ("HOSTNAME".to_owned(), hostname.to_owned()),
+            ("HOME".to_owned(), if self.user == 0 { "/root" } else { "/" }.to_owned()),
+        ]);
+        env.extend(self.env.clone());
+        env
+    }
+}

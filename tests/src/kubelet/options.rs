@@ -1,0 +1,68 @@
+//! What a kubelet is started with.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::image::Image;
+
+/// Adds variables to a container as it starts. It is told the pod and the container's name.
+pub type InjectEnv = dyn Fn(&Pod, &str) -> Vec<(String, String)> + Send + Sync;
+
+/// A Service that pods can reach, and the only kind of address beyond their loopback.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceForward {
+    /// Namespace of the Service.
+    pub namespace: String,
+    /// Name of the Service. Its `spec.clusterIP` is read when a pod starts.
+    pub service: String,
+    /// Port of the Service.
+    pub port: u16,
+    /// Where connections to it end, on the host.
+    pub target: SocketAddr,
+}
+
+/// Configuration of a [`Kubelet`](super::Kubelet).
+#[derive(Clone)]
+pub struct KubeletOptions {
+    /// Name of its Node.
+    pub node_name: String,
+    /// Where pods' files live. Made if missing.
+    pub dir: PathBuf,
+    /// The binary that becomes the helper when run as `codebutler-pause`.
+    pub self_exe: PathBuf,
+    /// Images by the name that pods use. Others can't be pulled.
+    pub images: BTreeMap<String, Image>,
+    /// What pods can reach.
+    pub services: Vec<ServiceForward>,
+    /// First delay before a container is started again; doubles up to thirty times of it.
+    pub backoff: Duration,
+    /// Bytes of log kept per container, at most twice as much on disk.
+    pub log_limit: u64,
+    /// Called for every container that starts.
+    pub inject_env: Option<Arc<InjectEnv>>,
+}
+
+impl KubeletOptions {
+    /// Kubernetes' own figures, no images and no services.
+    pub fn new(
+        node_name: impl Into<String>,
+        dir: impl Into<PathBuf>,
+        self_exe: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            node_name: node_name.into(),
+            dir: dir.into(),
+            self_exe: self_exe.into(),
+            images: BTreeMap::new(),
+            services: Vec::new(),
+            backoff: Duration::from_secs(10),
+            log_limit: 10 << 20,
+            inject_env: None,
+        }
+    }
+}

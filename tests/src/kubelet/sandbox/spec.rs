@@ -1,0 +1,136 @@
+//! What the kubelet tells its helper, as JSON over the helper's standard input.
+
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The helper's name: its `argv[0]`, by which the binary dispatches.
+pub const HELPER: &str = "codebutler-pause";
+
+/// `codebutler-pause pod`: the namespaces that the containers of a pod share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodSpec {
+    /// Host name inside the pod.
+    pub hostname: String,
+    /// Addresses on the pod's loopback, besides 127.0.0.1 and `::1`.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// `codebutler-pause container`: a root, namespaces of its own, one command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerSpec {
+    /// Process that holds the pod's namespaces.
+    pub pod: i32,
+    /// Empty folder on the host to build the root on.
+    pub root: PathBuf,
+    /// The root file system may not be written to.
+    pub read_only_root: bool,
+    /// Small files below `/etc`: name and content.
+    pub etc: Vec<(String, String)>,
+    /// Host paths that belong to the image.
+    pub image: Vec<Bind>,
+    /// Volumes.
+    pub mounts: Vec<Bind>,
+    /// The command.
+    pub process: ProcessSpec,
+}
+
+/// `codebutler-pause exec`: one more command in a running container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecSpec {
+    /// Process that holds the pod's namespaces.
+    pub pod: i32,
+    /// Where to find the container.
+    pub container: Started,
+    /// The command.
+    pub process: ProcessSpec,
+}
+
+/// A command as it will be executed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessSpec {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// The whole environment.
+    pub env: Vec<(String, String)>,
+    /// Working directory; made if the container lacks it.
+    pub cwd: String,
+    /// User id inside the container.
+    pub uid: u32,
+    /// Group id inside the container.
+    pub gid: u32,
+}
+
+/// One bind mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// File or folder on the host.
+    pub source: PathBuf,
+    /// Path below `source` that is mounted instead. Made (a folder) if missing; a symbolic link in
+    /// it can't lead out of `source`.
+    pub sub_path: Option<String>,
+    /// Absolute path inside the container.
+    pub target: String,
+    /// Writes fail.
+    pub read_only: bool,
+}
+
+/// How to find the namespaces that a helper has made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The helper's process: for a pod, the one in its namespaces.
+    pub pid: i32,
+    /// For a container: the helper's descriptors of its mount, pid and user namespaces. What runs
+    /// inside can't be looked at from outside either, except by root.
+    pub namespaces: Vec<i32>,
+}
+
+/// The helper's answer, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reply {
+    /// The command runs, or the namespaces exist.
+    Started(Started),
+    /// Nothing was started.
+    Failed(String),
+}
+
+/// Writes one length-prefixed JSON document.
+pub fn write_frame(mut to: impl Write, value: &impl Serialize) -> io::Result<()> {
+    to.write_all(&frame(value)?)
+}
+
+/// The bytes of one length-prefixed JSON document.
+pub fn frame(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let body = serde_json::to_vec(value)?;
+    let length = u32::try_from(body.len()).map_err(io::Error::other)?;
+    let mut bytes = length.to_be_bytes().to_vec();
+    bytes.extend(body);
+    Ok(bytes)
+}
+
+/// Reads one length-prefixed JSON document.
+pub fn read_frame<T: DeserializeOwned>(mut from: impl Read) -> io::Result<T> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let length = usize::try_from(u32::from_be_bytes(length)).map_err(io::Error::other)?;
+    let mut body = vec![0; length];
+    from.read_exact(&mut body)?;
+    Ok(serde_json::from_slice(&body)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_comes_back_as_it_was() {
+        let sent = Reply::Failed("no /proc".to_owned());
+        let bytes = frame(&sent).unwrap();
+        assert_eq!(read_frame::<Reply>(&bytes[..]).unwrap(), sent);
+        assert!(read_frame::<Reply>(&bytes[..bytes.len() - 1]).is_err());
+    }
+}

@@ -1,0 +1,340 @@
+//! One pod, from its first look at it to its last: sandbox, order of containers, status, end.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, Service};
+use kube::Api;
+use kube::api::{DeleteParams, Preconditions};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::container_spec::hostname;
+use super::entry::{PodEntry, Stop, lock};
+use super::record::State;
+use super::sandbox::spec::PodSpec;
+use super::sandbox::{PodSandbox, SandboxError};
+use super::status::is_sidecar;
+use super::supervisor::{self, Kind, supervise};
+use super::{log, projected, volumes};
+
+const RETRY: Duration = Duration::from_millis(300);
+/// What a sidecar gets where the main containers have used up the grace period.
+const LAST_GRACE: Duration = Duration::from_secs(2);
+
+/// A container's supervisor and how to stop it.
+struct Task {
+    name: String,
+    kind: Kind,
+    stop: watch::Sender<Option<Instant>>,
+    join: JoinHandle<()>,
+}
+
+/// Runs the pod until nothing is left of it here and in the API.
+pub async fn run(entry: Arc<PodEntry>) {
+    entry.node.tasks.spawn(publish_changes(entry.clone()));
+    let tasks = std::sync::Mutex::new(Vec::new());
+    let interrupted = tokio::select! {
+        biased;
+        why = stopped(&entry) => Some(why),
+        () = live(&entry, &tasks) => None,
+    };
+    let tasks = std::mem::take(&mut *lock(&tasks));
+    let grace = match interrupted {
+        Some(Stop::AtOnce) => Duration::ZERO,
+        _ => Duration::from_secs(supervisor::grace_seconds(&entry)),
+    };
+    terminate(tasks, grace, interrupted == Some(Stop::AtOnce)).await;
+    if let Some(sandbox) = entry.sandbox.get() {
+        sandbox.stop().await;
+    }
+    entry.record.send_modify(|record| record.finished = true);
+    let why = if let Some(why) = interrupted {
+        why
+    } else {
+        publish(&entry).await;
+        stopped(&entry).await
+    };
+    if why == Stop::Deleted {
+        publish(&entry).await;
+        delete(&entry).await;
+    }
+    entry.done.cancel();
+    if let Err(error) = log::keep(&entry.dir, &entry.kept_logs()) {
+        tracing::debug!(pod = entry.name, %error, "logs not kept");
+    }
+    if let Err(error) = volumes::remove(&entry.dir) {
+        tracing::warn!(pod = entry.name, %error, "pod folder is left behind");
+    }
+    lock(&entry.node.pods).remove(&entry.uid);
+}
+
+/// Waits for a reason to stop.
+async fn stopped(entry: &PodEntry) -> Stop {
+    let mut stop = entry.stop.subscribe();
+    tokio::select! {
+        () = entry.node.shutdown.cancelled() => Stop::AtOnce,
+        why = stop.wait_for(Option::is_some) => why.ok().and_then(|why| *why).unwrap_or(Stop::AtOnce),
+    }
+}
+
+/// The pod's life if nobody interferes. Supervisors are left in `tasks`.
+async fn live(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<Task>>) {
+    let spec = entry.pod.borrow().spec.clone().unwrap_or_default();
+    if spec.restart_policy.as_deref() == Some("Never") && ran_before(entry) {
+        // Its processes have died with the kubelet that ran them, and may not be repeated.
+        let why = "the kubelet was restarted while the pod was running";
+        entry.record.send_modify(|record| {
+            record.failure = Some(("KubeletRestarted".to_owned(), why.to_owned()));
+        });
+        return;
+    }
+    let init = spec.init_containers.unwrap_or_default();
+    let first = init.first().or(spec.containers.first()).map(|c| c.name.clone());
+    let first = first.unwrap_or_default();
+    prepare_volumes(entry, &first).await;
+    prepare_sandbox(entry, &first).await;
+    let begin = |container: &Container, kind| {
+        let stop = watch::channel(None).0;
+        let supervisor = supervise(entry.clone(), container.clone(), kind, stop.subscribe());
+        let join = entry.node.tasks.spawn(supervisor);
+        lock(tasks).push(Task { name: container.name.clone(), kind, stop, join });
+    };
+    for container in &init {
+        let kind = if is_sidecar(container) { Kind::Sidecar } else { Kind::Init };
+        begin(container, kind);
+        if kind == Kind::Sidecar {
+            until(entry, |record| {
+                record.containers.get(&container.name).is_some_and(|known| known.started)
+            })
+            .await;
+        } else {
+            ended(tasks, &container.name).await;
+            let code = entry
+                .record
+                .borrow()
+                .containers
+                .get(&container.name)
+                .and_then(super::record::ContainerRecord::exit_code);
+            if code != Some(0) {
+                return;
+            }
+        }
+    }
+    entry.record.send_modify(|record| record.initialized = true);
+    for container in &spec.containers {
+        begin(container, Kind::Main);
+    }
+    for container in &spec.containers {
+        ended(tasks, &container.name).await;
+    }
+}
+
+/// Whether an earlier kubelet has started containers of this pod.
+fn ran_before(entry: &PodEntry) -> bool {
+    let pod = entry.pod.borrow();
+    let Some(status) = &pod.status else { return false };
+    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    all.into_iter().any(|status| status.container_id.is_some())
+}
+
+/// Waits for a supervisor without taking it from `terminate`.
+async fn ended(tasks: &std::sync::Mutex<Vec<Task>>, name: &str) {
+    let stop = lock(tasks).iter().find(|task| task.name == name).map(|task| task.stop.clone());
+    if let Some(stop) = stop {
+        // The supervisor holds the only receiver.
+        stop.closed().await;
+    }
+}
+
+async fn until(entry: &PodEntry, holds: impl Fn(&super::record::PodRecord) -> bool) {
+    let _ = entry.record.subscribe().wait_for(|record| holds(record)).await;
+}
+
+/// Main and init containers together, then sidecars from the last to the first.
+async fn terminate(tasks: Vec<Task>, grace: Duration, at_once: bool) {
+    let deadline = Instant::now() + grace;
+    let (sidecars, others): (Vec<_>, Vec<_>) =
+        tasks.into_iter().partition(|task| task.kind == Kind::Sidecar);
+    if at_once {
+        for sidecar in &sidecars {
+            sidecar.stop.send_replace(Some(deadline));
+        }
+    }
+    for task in &others {
+        task.stop.send_replace(Some(deadline));
+    }
+    for task in others {
+        let _ = task.join.await;
+    }
+    for sidecar in sidecars.into_iter().rev() {
+        let deadline = if at_once { deadline } else { deadline.max(Instant::now() + LAST_GRACE) };
+        sidecar.stop.send_replace(Some(deadline));
+        let _ = sidecar.join.await;
+    }
+}
+
+async fn prepare_volumes(entry: &Arc<PodEntry>, first: &str) {
+    let mut tokens = projected::Tokens::new();
+    loop {
+        match volumes::prepare(entry, &mut tokens).await {
+            Err(problem) => waiting(entry, first, &problem.to_string()),
+            Ok(folders) => {
+                let _ = entry.volumes.set(folders);
+                entry.node.tasks.spawn(keep_fresh(entry.clone(), tokens));
+                return;
+            }
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// Projected volumes follow their sources, and tokens are replaced in time.
+async fn keep_fresh(entry: Arc<PodEntry>, mut tokens: projected::Tokens) {
+    let mut changes = entry.node.changes.subscribe();
+    let mut pod = entry.pod.subscribe();
+    let meta = |pod: &k8s_openapi::api::core::v1::Pod| {
+        (pod.metadata.labels.clone(), pod.metadata.annotations.clone())
+    };
+    let mut seen = meta(&pod.borrow_and_update().clone());
+    let mut retry = false;
+    loop {
+        let due = projected::next_refresh(&tokens).map_or(Duration::from_hours(1), |at| {
+            at.duration_since(Timestamp::now()).try_into().unwrap_or_default()
+        });
+        let due = if retry { RETRY } else { due };
+        tokio::select! {
+            () = entry.done.cancelled() => return,
+            () = tokio::time::sleep(due) => {}
+            event = changes.recv() => {
+                if event.is_ok_and(|namespace| namespace != entry.namespace) {
+                    continue;
+                }
+            }
+            Ok(()) = pod.changed() => {
+                let now = meta(&pod.borrow_and_update().clone());
+                if std::mem::replace(&mut seen, now.clone()) == now {
+                    continue;
+                }
+            }
+        }
+        let result = volumes::refresh(&entry, &mut tokens).await;
+        retry = result.is_err();
+        if let Err(error) = result {
+            tracing::debug!(pod = entry.name, %error, "volume refresh");
+        }
+    }
+}
+
+async fn prepare_sandbox(entry: &Arc<PodEntry>, first: &str) {
+    let ip = entry.node.new_ip();
+    loop {
+        match start_sandbox(entry, ip).await {
+            Ok(sandbox) => {
+                let _ = entry.sandbox.set(sandbox);
+                entry.record.send_modify(|record| record.ip = Some(ip));
+                return;
+            }
+            Err(problem) => waiting(entry, first, &problem.to_string()),
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, SandboxError> {
+    let options = &entry.node.options;
+    let mut forwards = Vec::new();
+    for forward in &options.services {
+        let services: Api<Service> = Api::namespaced(entry.node.client.clone(), &forward.namespace);
+        let service = services.get_opt(&forward.service).await.ok().flatten();
+        let address = service.and_then(|service| service.spec?.cluster_ip?.parse().ok());
+        if let Some(address) = address {
+            forwards.push((SocketAddr::new(address, forward.port), forward.target));
+        } else {
+            tracing::warn!(service = forward.service, "no such Service to forward to");
+        }
+    }
+    let mut addresses = vec![ip];
+    addresses.extend(forwards.iter().map(|(address, _)| address.ip()));
+    addresses.sort_unstable();
+    addresses.dedup();
+    let pod = entry.pod.borrow().clone();
+    let spec = PodSpec { hostname: hostname(&pod), addresses };
+    let sandbox = PodSandbox::start(&options.self_exe, &spec).await?;
+    for (address, target) in forwards {
+        let listener = sandbox.listen(address).await?;
+        let done = entry.done.clone();
+        entry.node.tasks.spawn(async move {
+            tokio::select! {
+                () = done.cancelled() => {}
+                () = super::forward::serve(listener, target) => {}
+            }
+        });
+    }
+    Ok(sandbox)
+}
+
+fn waiting(entry: &PodEntry, container: &str, problem: &str) {
+    entry.record.send_if_modified(|record| {
+        let known = record.containers.entry(container.to_owned()).or_default();
+        let state = State::waiting("ContainerCreating", problem);
+        std::mem::replace(&mut known.state, state.clone()) != state
+    });
+}
+
+async fn publish_changes(entry: Arc<PodEntry>) {
+    let mut record = entry.record.subscribe();
+    loop {
+        publish(&entry).await;
+        tokio::select! {
+            () = entry.done.cancelled() => return,
+            changed = record.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Publishes the status, again and again until the API server has taken or refused it.
+async fn publish(entry: &PodEntry) {
+    loop {
+        match entry.publish().await {
+            Ok(()) => return,
+            // Gone, or another pod has the name by now.
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                return;
+            }
+            Err(error) => tracing::warn!(pod = entry.name, %error, "status not published"),
+        }
+        tokio::select! {
+            () = entry.done.cancelled() => return,
+            () = tokio::time::sleep(RETRY) => {}
+        }
+    }
+}
+
+/// Tells the API server that nothing is left of the pod.
+async fn delete(entry: &PodEntry) {
+    let params = DeleteParams {
+        grace_period_seconds: Some(0),
+        preconditions: Some(Preconditions {
+            uid: Some(entry.uid.clone()),
+            ..Preconditions::default()
+        }),
+        ..DeleteParams::default()
+    };
+    loop {
+        match entry.api().delete(&entry.name, &params).await {
+            Ok(_) => return,
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                return;
+            }
+            Err(error) => tracing::warn!(pod = entry.name, %error, "pod not deleted"),
+        }
+        tokio::select! {
+            () = entry.node.shutdown.cancelled() => return,
+            () = tokio::time::sleep(RETRY) => {}
+        }
+    }
+}

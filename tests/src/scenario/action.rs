@@ -1,0 +1,291 @@
+//! What the people of a scenario do, and what they wait for.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+
+use super::evidence::{Message, Observed};
+use super::expect::{PullRequestExpect, ThreadExpect};
+use crate::models::Pattern;
+
+/// One step of the conversation.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// A user starts a conversation.
+    Says {
+        /// Who.
+        user: String,
+        /// What.
+        text: String,
+        /// A name by which later steps mean this conversation.
+        label: Option<String>,
+    },
+    /// A user writes into a conversation.
+    Replies {
+        /// Who.
+        user: String,
+        /// What.
+        text: String,
+        /// Which conversation: the one begun last if absent.
+        conversation: Option<String>,
+    },
+    /// A user clicks a button, as soon as there is one.
+    Clicks {
+        /// Who.
+        user: String,
+        /// The button's text.
+        button: String,
+        /// The message it is on: the newest one that fits.
+        on: MessageMatch,
+        /// Seconds to wait for it.
+        within: Option<u64>,
+    },
+    /// A user reacts to a message, as soon as there is one.
+    Reacts {
+        /// Who.
+        user: String,
+        /// Emoji without colons.
+        emoji: String,
+        /// The message: the newest one that fits.
+        on: MessageMatch,
+        /// Seconds to wait for it.
+        within: Option<u64>,
+    },
+    /// Nothing is done until something is true.
+    Wait {
+        /// What.
+        condition: Condition,
+        /// Seconds.
+        within: Option<u64>,
+    },
+}
+
+impl Action {
+    /// Who acts, if anybody.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        match self {
+            Self::Says { user, .. }
+            | Self::Replies { user, .. }
+            | Self::Clicks { user, .. }
+            | Self::Reacts { user, .. } => Some(user),
+            Self::Wait { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Says { user, .. } => write!(f, "{user} starts a conversation"),
+            Self::Replies { user, .. } => write!(f, "{user} replies"),
+            Self::Clicks { user, button, on, .. } => write!(f, "{user} clicks {button} on {on}"),
+            Self::Reacts { user, emoji, on, .. } => write!(f, "{user} reacts :{emoji}: to {on}"),
+            Self::Wait { condition, .. } => write!(f, "wait for {condition}"),
+        }
+    }
+}
+
+/// Which messages are meant.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MessageMatch {
+    /// A role's short name, a user's name, or `codebutler` for the system itself.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// Parts of the text, all of them.
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub contains: Vec<String>,
+    /// A regular expression that the text matches.
+    #[serde(default)]
+    pub matches: Option<Pattern>,
+}
+
+impl MessageMatch {
+    /// Whether a message is meant.
+    #[must_use]
+    pub fn fits(&self, message: &Message) -> bool {
+        self.from.as_ref().is_none_or(|from| *from == message.from)
+            && self.contains.iter().all(|part| message.text.contains(part))
+            && self.matches.as_ref().is_none_or(|p| p.0.is_match(&message.text))
+    }
+}
+
+impl fmt::Display for MessageMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a message from {}", self.from.as_deref().unwrap_or("anybody"))?;
+        for part in &self.contains {
+            write!(f, " with `{part}`")?;
+        }
+        match &self.matches {
+            Some(pattern) => write!(f, " like /{}/", pattern.0),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Something to wait for.
+#[derive(Clone, Debug)]
+pub enum Condition {
+    /// A message.
+    Message(MessageMatch),
+    /// So many pods.
+    Pods(usize),
+    /// So many volumes.
+    Volumes(usize),
+    /// The Thread being so.
+    Thread(ThreadExpect),
+    /// The pull request being so.
+    PullRequest(PullRequestExpect),
+}
+
+impl Condition {
+    /// Whether it is true now.
+    #[must_use]
+    pub fn holds(&self, now: &Observed) -> bool {
+        match self {
+            Self::Message(wanted) => now.messages.iter().any(|m| wanted.fits(m)),
+            Self::Pods(count) => now.pods.len() == *count,
+            Self::Volumes(count) => now.volumes.len() == *count,
+            Self::Thread(wanted) => now.threads.iter().any(|t| wanted.differences(t).is_empty()),
+            Self::PullRequest(wanted) => wanted.difference(&now.pull_requests).is_none(),
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message(wanted) => wanted.fmt(f),
+            Self::Pods(count) => write!(f, "{count} pods"),
+            Self::Volumes(count) => write!(f, "{count} volumes"),
+            Self::Thread(_) => f.write_str("the Thread"),
+            Self::PullRequest(_) => f.write_str("the pull request"),
+        }
+    }
+}
+
+/// A step as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawAction {
+    user: Option<String>,
+    says: Option<String>,
+    replies: Option<String>,
+    clicks: Option<RawClick>,
+    reacts: Option<RawReact>,
+    wait: Option<RawCondition>,
+    #[serde(rename = "as")]
+    label: Option<String>,
+    #[serde(rename = "in")]
+    conversation: Option<String>,
+    within: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawClick {
+    button: String,
+    #[serde(default)]
+    on: MessageMatch,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawReact {
+    emoji: String,
+    #[serde(default)]
+    on: MessageMatch,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCondition {
+    message: Option<MessageMatch>,
+    pods: Option<usize>,
+    volumes: Option<usize>,
+    thread: Option<ThreadExpect>,
+    pull_request: Option<PullRequestExpect>,
+}
+
+impl TryFrom<RawAction> for Action {
+    type Error = String;
+
+    fn try_from(raw: RawAction) -> Result<Self, String> {
+        let RawAction { user, says, replies, clicks, reacts, wait, label, conversation, within } =
+            raw;
+        if says.is_none() && label.is_some() {
+            return Err("`as` names a conversation: it goes with `says`".to_owned());
+        }
+        if replies.is_none() && conversation.is_some() {
+            return Err("`in` goes with `replies`".to_owned());
+        }
+        if within.is_some() && (says.is_some() || replies.is_some()) {
+            return Err("`within` goes with `wait`, `clicks` or `reacts`".to_owned());
+        }
+        match (user, says, replies, clicks, reacts, wait) {
+            (Some(user), Some(text), None, None, None, None) => {
+                Ok(Self::Says { user, text, label })
+            }
+            (Some(user), None, Some(text), None, None, None) => {
+                Ok(Self::Replies { user, text, conversation })
+            }
+            (Some(user), None, None, Some(click), None, None) => {
+                Ok(Self::Clicks { user, button: click.button, on: click.on, within })
+            }
+            (Some(user), None, None, None, Some(react), None) => {
+                Ok(Self::Reacts { user, emoji: react.emoji, on: react.on, within })
+            }
+            (None, None, None, None, None, Some(wait)) => {
+                Ok(Self::Wait { condition: wait.try_into()?, within })
+            }
+            _ => Err("a step is either `wait`, or `user` with one of `says`, `replies`, \
+                      `clicks`, `reacts`"
+                .to_owned()),
+        }
+    }
+}
+
+impl TryFrom<RawCondition> for Condition {
+    type Error = String;
+
+    fn try_from(raw: RawCondition) -> Result<Self, String> {
+        let RawCondition { message, pods, volumes, thread, pull_request } = raw;
+        let kinds = [
+            message.map(Self::Message),
+            pods.map(Self::Pods),
+            volumes.map(Self::Volumes),
+            thread.map(Self::Thread),
+            pull_request.map(Self::PullRequest),
+        ];
+        let mut kinds = kinds.into_iter().flatten();
+        match (kinds.next(), kinds.next()) {
+            (Some(condition), None) => Ok(condition),
+            _ => Err("`wait` is for one of `message`, `pods`, `volumes`, `thread`, \
+                      `pull_request`"
+                .to_owned()),
+        }
+    }
+}
+
+/// A string or a list of strings.
+pub(super) fn one_or_many<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<String>, D::Error> {
+    struct Either;
+    impl<'de> Visitor<'de> for Either {
+        type Value = Vec<String>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string or a list of strings")
+        }
+        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(vec![text.to_owned()])
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(seq))
+        }
+    }
+    deserializer.deserialize_any(Either)
+}

@@ -1,0 +1,281 @@
+//! Compares what was found with what was expected: pure, one outcome for each expectation.
+
+use codebutler_crds::NanoUsd;
+use serde_json::Value;
+
+use super::Scenario;
+use super::evidence::{Account, Evidence, Message, Observed, Ran, RemoteState};
+use super::expect::{
+    BranchExpect, Command, CommitExpect, CostExpect, FileExpect, FilesExpect, MessageExpect, Order,
+    ReactionExpect,
+};
+use crate::github::git::Commit;
+use crate::models::Text;
+
+/// Whether one expectation held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was expected.
+    pub what: String,
+    /// Whether it was so.
+    pub ok: bool,
+    /// What was found instead; empty if it was so.
+    pub detail: String,
+}
+
+impl Outcome {
+    /// An outcome from the difference that was found, if any.
+    pub fn new(what: impl Into<String>, difference: Option<String>) -> Self {
+        let ok = difference.is_none();
+        Self { what: what.into(), ok, detail: difference.unwrap_or_default() }
+    }
+}
+
+/// Judges every expectation of a scenario.
+#[must_use]
+pub fn evaluate(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcome> {
+    let expect = &scenario.expect;
+    let Evidence { observed, remote, account, ran } = evidence;
+    let mut outcomes = vec![followed(observed), played(scenario, account)];
+    outcomes.extend(messages(&expect.messages, &observed.messages));
+    outcomes.extend(expect.reactions.iter().map(|r| reaction(r, &observed.messages)));
+    outcomes.extend(files(&expect.files, remote));
+    outcomes.extend(commits(&expect.commits, remote));
+    for (n, command) in expect.commands.iter().enumerate() {
+        outcomes.push(self::command(command, ran.get(n)));
+    }
+    outcomes.extend(expect.branches.as_ref().map(|b| branches(b, &remote.branches)));
+    if let Some(wanted) = &expect.pull_request {
+        let what = wanted.state.map_or("none".to_owned(), |s| format!("{s:?}").to_lowercase());
+        let difference = wanted.difference(&observed.pull_requests);
+        outcomes.push(Outcome::new(format!("pull request: {what}"), difference));
+    }
+    if let Some(wanted) = &expect.thread {
+        // The conversation that the scenario is about is the first one.
+        let difference = match observed.threads.first() {
+            Some(thread) => Some(wanted.differences(thread).join("; ")).filter(|d| !d.is_empty()),
+            None => Some("there is no Thread".to_owned()),
+        };
+        outcomes.push(Outcome::new("thread", difference));
+    }
+    outcomes.extend(cost(&expect.cost, &observed.threads, account));
+    for (role, wanted) in &expect.turns {
+        let found = account.bill.roles.get(role).map_or(0, |r| r.calls);
+        outcomes.push(count(&format!("model calls of {role}"), *wanted, found));
+    }
+    for (role, wanted) in &expect.tool_calls {
+        let found = account.bill.roles.get(role).map_or(0, |r| r.tool_calls);
+        outcomes.push(count(&format!("tool calls of {role}"), *wanted, found));
+    }
+    let left = |what, wanted: Option<usize>, names: &[String]| {
+        let differs = |n: usize| (names.len() != n).then(|| format!("found {names:?}"));
+        wanted.map(|n| Outcome::new(format!("{what}: {n}"), differs(n)))
+    };
+    outcomes.extend(left("pods", expect.pods, &observed.pods));
+    outcomes.extend(left("volumes", expect.volumes, &observed.volumes));
+    outcomes
+}
+
+fn count(what: &str, wanted: u64, found: u64) -> Outcome {
+    let difference = (wanted != found).then(|| format!("found {found}"));
+    Outcome::new(format!("{what}: {wanted}"), difference)
+}
+
+fn followed(observed: &Observed) -> Outcome {
+    let failures = observed.script_failures.join("\n");
+    let difference = Some(failures).filter(|f| !f.is_empty());
+    Outcome::new("the models were asked what the script expects", difference)
+}
+
+fn played(scenario: &Scenario, account: &Account) -> Outcome {
+    let mut missing = Vec::new();
+    for (role, script) in &scenario.models.0 {
+        let steps = script.conversations.iter().map(|c| c.steps.len()).max().unwrap_or(0);
+        let played = account.served.iter().filter(|s| s.role == *role).map(|s| s.step + 1).max();
+        let played = played.unwrap_or(0);
+        if played < steps {
+            missing.push(format!("{role} got to step {played} of {steps}"));
+        }
+        if played > steps {
+            missing.push(format!("{role} was asked again after its last step"));
+        }
+    }
+    let difference = Some(missing.join("; ")).filter(|m| !m.is_empty());
+    Outcome::new("the models' script was played to its end", difference)
+}
+
+fn messages(expected: &[MessageExpect], found: &[Message]) -> Vec<Outcome> {
+    // Where the search for the next message in order begins.
+    let mut from = 0;
+    let mut outcomes = Vec::new();
+    for wanted in expected {
+        let pattern = wanted.pattern();
+        let fitting: Vec<usize> = (0..found.len()).filter(|n| pattern.fits(&found[*n])).collect();
+        let (what, difference) = match wanted.count {
+            Some(count) => {
+                let differs = fitting.len() != count;
+                (
+                    format!("{count} × {pattern}"),
+                    differs.then(|| format!("found {}", fitting.len())),
+                )
+            }
+            None if wanted.order == Order::Any => {
+                (pattern.to_string(), fitting.is_empty().then(|| "not found".to_owned()))
+            }
+            None => {
+                let next = fitting.iter().find(|n| **n >= from);
+                from = next.map_or(from, |n| n + 1);
+                let said = if fitting.is_empty() { "not found" } else { "found only earlier" };
+                (pattern.to_string(), next.is_none().then(|| said.to_owned()))
+            }
+        };
+        outcomes.push(Outcome::new(what, difference));
+    }
+    outcomes
+}
+
+fn reaction(wanted: &ReactionExpect, messages: &[Message]) -> Outcome {
+    let fits = |message: &Message| {
+        let by = |name: &str| wanted.by.as_ref().is_none_or(|by| by == name);
+        message.reactions.iter().any(|r| r.emoji == wanted.emoji && by(&r.by))
+    };
+    let found = messages.iter().any(|m| wanted.on.fits(m) && fits(m));
+    let not = if wanted.absent { "no " } else { "" };
+    let difference = (found == wanted.absent)
+        .then(|| if found { "it is there".to_owned() } else { "it is not there".to_owned() });
+    Outcome::new(format!("{not}:{}: on {}", wanted.emoji, wanted.on), difference)
+}
+
+fn files(expected: &FilesExpect, remote: &RemoteState) -> Vec<Outcome> {
+    match expected {
+        FilesExpect::Unchanged => {
+            let changed = &remote.changed;
+            let difference = (!changed.is_empty()).then(|| format!("changed: {changed:?}"));
+            vec![Outcome::new("files: unchanged", difference)]
+        }
+        FilesExpect::ByPath(files) => {
+            let one = |(path, wanted): (&String, &FileExpect)| {
+                let difference = file_difference(wanted, remote.files.get(path));
+                Outcome::new(format!("file {path}"), difference)
+            };
+            files.iter().map(one).collect()
+        }
+    }
+}
+
+fn file_difference(wanted: &FileExpect, found: Option<&String>) -> Option<String> {
+    let content = match (found, wanted.absent) {
+        (None, true) => return None,
+        (None, false) => return Some("it is not there".to_owned()),
+        (Some(_), true) => return Some("it is there".to_owned()),
+        (Some(content), false) => content,
+    };
+    if wanted.equals.as_ref().is_some_and(|text| text != content) {
+        return Some(format!("it is:\n{content}"));
+    }
+    if let Some(part) = wanted.contains.iter().find(|part| !content.contains(*part)) {
+        return Some(format!("it lacks `{part}`"));
+    }
+    if let Some(part) = wanted.lacks.iter().find(|part| content.contains(*part)) {
+        return Some(format!("it contains `{part}`"));
+    }
+    let pattern = wanted.matches.as_ref().filter(|p| !p.0.is_match(content));
+    pattern.map(|p| format!("it does not match /{}/", p.0))
+}
+
+fn commits(wanted: &CommitExpect, remote: &RemoteState) -> Vec<Outcome> {
+    let found = &remote.commits;
+    let subjects: Vec<&str> = found.iter().map(Commit::subject).collect();
+    let differs = (found.len() != wanted.count).then(|| format!("found {subjects:?}"));
+    let mut outcomes = vec![Outcome::new(format!("commits: {}", wanted.count), differs)];
+    let newest = found.first();
+    let says = |text: &Text, part: Option<&str>| match part {
+        Some(part) if text.is_in(part) => None,
+        Some(part) => Some(format!("it is `{part}`")),
+        None => Some("there is none".to_owned()),
+    };
+    if let Some(text) = &wanted.subject {
+        let difference = says(text, newest.map(Commit::subject));
+        outcomes.push(Outcome::new(format!("the commit's subject says {text}"), difference));
+    }
+    for text in &wanted.message {
+        let difference = says(text, newest.map(|c| c.message.as_str()));
+        outcomes.push(Outcome::new(format!("the commit's message says {text}"), difference));
+    }
+    if wanted.squash {
+        let merge = found.iter().find(|c| c.parents.len() != 1);
+        let difference = match (merge, newest) {
+            (Some(c), _) => Some(format!("{} has {} parents", c.sha, c.parents.len())),
+            // A fast-forward would show the branch's own commits: their committer is a role.
+            (None, Some(c)) if c.committer.0 != "GitHub" => {
+                Some(format!("{} was committed by {}", c.sha, c.committer.0))
+            }
+            (None, Some(_)) => None,
+            (None, None) => Some("there is no commit".to_owned()),
+        };
+        outcomes.push(Outcome::new("the commit is a squash", difference));
+    }
+    outcomes
+}
+
+fn command(wanted: &Command, ran: Option<&Ran>) -> Outcome {
+    let difference = match ran {
+        None => Some("it was not run".to_owned()),
+        Some(ran) if ran.exit != Some(wanted.exit) => {
+            let exit = ran.exit.map_or("killed".to_owned(), |code| format!("exit code {code}"));
+            Some(format!("{exit}\n{}", ran.output))
+        }
+        Some(ran) => {
+            let missing = wanted.output.iter().find(|text| !text.is_in(&ran.output));
+            missing.map(|text| format!("its output is without {text}:\n{}", ran.output))
+        }
+    };
+    Outcome::new(format!("`{}` ends with {}", wanted.run, wanted.exit), difference)
+}
+
+fn branches(wanted: &BranchExpect, found: &[String]) -> Outcome {
+    let named = |text: &Text, branch: &str| match text {
+        Text::Contains(name) => name == branch,
+        Text::Matches(_) => text.is_in(branch),
+    };
+    let listed = |list: &[Text], branch: &str| list.iter().any(|text| named(text, branch));
+    let stray = found.iter().find(|b| !wanted.only.is_empty() && !listed(&wanted.only, b));
+    let forbidden = found.iter().find(|b| listed(&wanted.absent, b));
+    let miscounted = wanted.count.is_some_and(|count| count != found.len());
+    let differs = stray.is_some() || forbidden.is_some() || miscounted;
+    Outcome::new("branches", differs.then(|| format!("found {found:?}")))
+}
+
+fn cost(wanted: &CostExpect, threads: &[Value], account: &Account) -> Vec<Outcome> {
+    let amount = |value: &Value, pointer: &str| {
+        let text = value.pointer(pointer).and_then(Value::as_str);
+        text.and_then(|t| t.parse::<NanoUsd>().ok()).unwrap_or_default()
+    };
+    let recorded: NanoUsd = threads.iter().map(|t| amount(t, "/status/cost")).sum();
+    let mut outcomes = vec![
+        exact("cost on the Thread", wanted.total, recorded),
+        exact("cost billed by the provider", wanted.total, account.bill.total()),
+    ];
+    for (role, wanted) in &wanted.roles {
+        let pointer = format!("/status/roles/{role}/usage/cost");
+        let recorded = threads.iter().map(|t| amount(t, &pointer)).sum();
+        let billed = account.bill.roles.get(role).map(|r| r.cost).unwrap_or_default();
+        outcomes.push(exact(&format!("cost of {role} on the Thread"), *wanted, recorded));
+        outcomes.push(exact(&format!("cost of {role} billed"), *wanted, billed));
+    }
+    if !wanted.roles.is_empty() {
+        let costly = account.bill.roles.iter().filter(|(_, bill)| bill.cost > NanoUsd::ZERO);
+        let others: Vec<&String> =
+            costly.map(|(role, _)| role).filter(|r| !wanted.roles.contains_key(*r)).collect();
+        let difference = (!others.is_empty()).then(|| format!("found {others:?}"));
+        outcomes.push(Outcome::new("no other role cost anything", difference));
+    }
+    let repeats: u64 = account.bill.roles.values().map(|r| r.repeats).sum();
+    outcomes.push(count("answers paid for twice", wanted.repeats, repeats));
+    outcomes
+}
+
+fn exact(what: &str, wanted: NanoUsd, found: NanoUsd) -> Outcome {
+    let difference = (wanted != found).then(|| format!("found {found}"));
+    Outcome::new(format!("{what}: {wanted} USD"), difference)
+}

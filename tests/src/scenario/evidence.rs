@@ -1,0 +1,97 @@
+//! What was found: plain values, so that expectations can be judged without a world.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::github::PullRequest;
+use crate::github::git::Commit;
+use crate::models::{Bill, Served};
+
+/// Everything that expectations look at.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// What people and operators see.
+    pub observed: Observed,
+    /// The remote's base branch and branches.
+    pub remote: RemoteState,
+    /// What the models were asked and billed.
+    pub account: Account,
+    /// The commands' results, in their order in the scenario.
+    pub ran: Vec<Ran>,
+}
+
+/// What people see in Slack and at the host, and operators with kubectl.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Every message of every conversation, oldest first.
+    pub messages: Vec<Message>,
+    /// The Thread resources as JSON, oldest first.
+    pub threads: Vec<Value>,
+    /// Names of the agent pods that are there.
+    pub pods: Vec<String>,
+    /// Names of the volume claims that are there.
+    pub volumes: Vec<String>,
+    /// Pull requests, oldest first.
+    pub pull_requests: Vec<PullRequest>,
+    /// Where the models' script was left so far.
+    pub script_failures: Vec<String>,
+}
+
+/// A message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Message {
+    /// `ts` of the first message of its conversation.
+    pub conversation: String,
+    /// Its own `ts`.
+    pub ts: String,
+    /// A role's short name, a user's name, or `codebutler` for the system itself.
+    pub from: String,
+    /// Its text.
+    pub text: String,
+    /// Texts of the buttons that are on it now.
+    pub buttons: Vec<String>,
+    /// Reactions on it.
+    pub reactions: Vec<Reaction>,
+}
+
+/// A reaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reaction {
+    /// Emoji without colons.
+    pub emoji: String,
+    /// A user's name, or `codebutler`.
+    pub by: String,
+}
+
+/// The remote as Git knows it.
+#[derive(Clone, Debug, Default)]
+pub struct RemoteState {
+    /// Commits on the base branch since the start, newest first.
+    pub commits: Vec<Commit>,
+    /// Text of every file on the base branch.
+    pub files: BTreeMap<String, String>,
+    /// Paths that differ from the start.
+    pub changed: Vec<String>,
+    /// Every branch.
+    pub branches: Vec<String>,
+}
+
+/// The model provider's side of the story.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// What was billed.
+    pub bill: Bill,
+    /// Every answer that was billed.
+    pub served: Vec<Served>,
+}
+
+/// How a command went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// Its exit code; `None` if it was killed.
+    pub exit: Option<i32>,
+    /// Standard output and error.
+    pub output: String,
+}

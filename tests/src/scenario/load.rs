@@ -1,0 +1,287 @@
+//! Reads a scenario file, and says where it is wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_path_to_error::Segment;
+
+use super::action::{Condition, RawAction};
+use super::places::{Key, Place, Places, shown};
+use super::{Action, Content, Expect, MessageMatch, Repository, Scenario, Settings};
+use crate::models::Script;
+
+/// Why a scenario can't be played.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The file can't be read.
+    #[error("{file}: {error}")]
+    Read {
+        /// The file.
+        file: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// It has a mistake.
+    #[error("{file}:{line}:{column}: {field}: {message}")]
+    Mistake {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: u64,
+        /// Column, from 1.
+        column: u64,
+        /// Path of the field, such as `expect.messages[2].from`; `.` for the file as a whole.
+        field: String,
+        /// What is wrong and what was expected.
+        message: String,
+    },
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawScenario {
+    name: String,
+    description: String,
+    repository: RawRepository,
+    users: Vec<String>,
+    #[serde(default)]
+    roles: Option<Vec<String>>,
+    #[serde(default)]
+    settings: Settings,
+    conversation: Vec<RawAction>,
+    models: Script,
+    expect: Expect,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRepository {
+    name: String,
+    #[serde(default = "main")]
+    branch: String,
+    #[serde(default)]
+    language: Option<String>,
+    #[serde(default)]
+    from: Option<PathBuf>,
+    #[serde(default)]
+    files: Option<BTreeMap<String, String>>,
+}
+
+fn main() -> String {
+    "main".to_owned()
+}
+
+/// A mistake that shows when the whole file has been read: where, and what was expected.
+struct Mistake {
+    path: Vec<Key>,
+    message: String,
+}
+
+fn mistake(path: &[Key], message: impl Into<String>) -> Mistake {
+    Mistake { path: path.to_vec(), message: message.into() }
+}
+
+impl Scenario {
+    /// Reads and checks a scenario file.
+    ///
+    /// # Errors
+    /// With the file, line, column and field of the first mistake.
+    pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        let file = path.display().to_string();
+        let read = std::fs::read_to_string(path).and_then(|text| Ok((text, path.canonicalize()?)));
+        let (text, path) =
+            read.map_err(|error| ScenarioError::Read { file: file.clone(), error })?;
+        Self::parse(&text, &file, path.parent().unwrap_or(Path::new("/")))
+    }
+
+    /// Checks a scenario's text. `file` is for messages; folders are relative to `folder`.
+    ///
+    /// # Errors
+    /// With the line, column and field of the first mistake.
+    pub fn parse(text: &str, file: &str, folder: &Path) -> Result<Self, ScenarioError> {
+        let at = |place: Place, field: String, message: String| ScenarioError::Mistake {
+            file: file.to_owned(),
+            line: place.line,
+            column: place.column,
+            field,
+            message,
+        };
+        let raw = read(text).map_err(|(place, field, message)| at(place, field, message))?;
+        check(raw, folder).map_err(|mistake| {
+            let place = Places::of(text).find(&mistake.path);
+            at(place, shown(&mistake.path), mistake.message)
+        })
+    }
+}
+
+fn read(text: &str) -> Result<RawScenario, (Place, String, String)> {
+    let mut field = ".".to_owned();
+    let options = serde_saphyr::options! { with_snippet: false };
+    let result =
+        serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
+            serde_path_to_error::deserialize(deserializer).map_err(|error| {
+                field = shown(&keys(error.path()));
+                error.into_inner()
+            })
+        });
+    result.map_err(|error: serde_saphyr::Error| {
+        let place = error.location().map_or(Place { line: 1, column: 1 }, Place::from);
+        // The place is said by line and column of its own.
+        let message = error.to_string();
+        let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
+        (place, field, message)
+    })
+}
+
+fn keys(path: &serde_path_to_error::Path) -> Vec<Key> {
+    let key = |segment: &Segment| match segment {
+        Segment::Seq { index } => Some(Key::Index(*index)),
+        Segment::Map { key } => Some(Key::Name(key.clone())),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    };
+    path.iter().filter_map(key).collect()
+}
+
+fn check(raw: RawScenario, folder: &Path) -> Result<Scenario, Mistake> {
+    let RawScenario { users, models, expect, .. } = raw;
+    if users.is_empty() {
+        return Err(mistake(&["users".into()], "expected at least one user"));
+    }
+    let roles = raw.roles.unwrap_or_else(|| models.0.keys().cloned().collect());
+    if let Some(role) = models.0.keys().find(|role| !roles.contains(role)) {
+        let message = format!("role `{role}` is not in `roles`");
+        return Err(mistake(&["models".into(), role.as_str().into()], message));
+    }
+    let senders: BTreeSet<&str> =
+        users.iter().chain(&roles).map(String::as_str).chain(["codebutler"]).collect();
+    let conversation = conversation(raw.conversation, &users, &senders)?;
+    expectations(&expect, &roles, &senders)?;
+    Ok(Scenario {
+        name: raw.name,
+        description: raw.description,
+        repository: repository(raw.repository, folder)?,
+        settings: raw.settings,
+        users,
+        roles,
+        conversation,
+        models,
+        expect,
+    })
+}
+
+fn sender(from: Option<&String>, known: &BTreeSet<&str>, path: &[Key]) -> Result<(), Mistake> {
+    match from {
+        Some(from) if !known.contains(from.as_str()) => {
+            Err(mistake(path, format!("`{from}` is neither a user, a role nor `codebutler`")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn expectations(
+    expect: &Expect,
+    roles: &[String],
+    senders: &BTreeSet<&str>,
+) -> Result<(), Mistake> {
+    let at = |section: &str| vec![Key::from("expect"), section.into()];
+    if expect.messages.is_empty() {
+        return Err(mistake(&at("messages"), "expected at least one message"));
+    }
+    for (n, message) in expect.messages.iter().enumerate() {
+        let path = [at("messages"), vec![n.into(), "from".into()]].concat();
+        sender(message.from.as_ref(), senders, &path)?;
+    }
+    for (n, reaction) in expect.reactions.iter().enumerate() {
+        let path = [at("reactions"), vec![n.into(), "on".into(), "from".into()]].concat();
+        sender(reaction.on.from.as_ref(), senders, &path)?;
+    }
+    let by_role = [("turns", &expect.turns), ("tool_calls", &expect.tool_calls)];
+    let counted = by_role.iter().flat_map(|(s, map)| map.keys().map(|role| (at(s), role)));
+    let cost = [at("cost"), vec!["roles".into()]].concat();
+    let costed = expect.cost.roles.keys().map(|role| (cost.clone(), role));
+    match counted.chain(costed).find(|(_, role)| !roles.contains(role)) {
+        Some((path, role)) => {
+            let path = [path, vec![role.as_str().into()]].concat();
+            Err(mistake(&path, format!("`{role}` is not a role of this scenario")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn conversation(
+    raw: Vec<RawAction>,
+    users: &[String],
+    senders: &BTreeSet<&str>,
+) -> Result<Vec<Action>, Mistake> {
+    if raw.is_empty() {
+        return Err(mistake(&["conversation".into()], "expected at least one step"));
+    }
+    let mut actions = Vec::new();
+    let mut labels = BTreeSet::new();
+    let mut begun = false;
+    for (n, raw) in raw.into_iter().enumerate() {
+        let step = vec![Key::from("conversation"), n.into()];
+        let at = |keys: &[&str]| {
+            let keys = keys.iter().copied().map(Key::from);
+            step.iter().cloned().chain(keys).collect::<Vec<_>>()
+        };
+        let action = Action::try_from(raw).map_err(|m| mistake(&step, m))?;
+        if let Some(user) = action.user().filter(|u| !users.iter().any(|known| known == u)) {
+            return Err(mistake(&at(&["user"]), format!("`{user}` is not one of `users`")));
+        }
+        let from = |message: &MessageMatch, keys: &[&str]| {
+            sender(message.from.as_ref(), senders, &at(keys))
+        };
+        match &action {
+            Action::Says { label, .. } => {
+                labels.extend(label.clone());
+                begun = true;
+            }
+            Action::Replies { conversation: Some(label), .. } if !labels.contains(label) => {
+                let message = format!("no step before says anything `as: {label}`");
+                return Err(mistake(&at(&["in"]), message));
+            }
+            Action::Replies { .. } if !begun => {
+                let message = "there is no conversation yet: begin with `says`";
+                return Err(mistake(&at(&["replies"]), message));
+            }
+            Action::Clicks { on, .. } => from(on, &["clicks", "on", "from"])?,
+            Action::Reacts { on, .. } => from(on, &["reacts", "on", "from"])?,
+            Action::Wait { condition: Condition::Message(message), .. } => {
+                from(message, &["wait", "message", "from"])?;
+            }
+            Action::Replies { .. } | Action::Wait { .. } => {}
+        }
+        actions.push(action);
+    }
+    Ok(actions)
+}
+
+fn repository(raw: RawRepository, folder: &Path) -> Result<Repository, Mistake> {
+    let at = |key: &str| vec![Key::from("repository"), key.into()];
+    let part = |p: &str| {
+        let valid = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+        !p.is_empty() && !p.starts_with('.') && p.bytes().all(valid)
+    };
+    if !raw.name.split_once('/').is_some_and(|(owner, name)| part(owner) && part(name)) {
+        return Err(mistake(&at("name"), format!("`{}` is not `owner/name`", raw.name)));
+    }
+    let content = match (raw.from, raw.files) {
+        (Some(from), None) => {
+            let path = folder.join(&from);
+            if !path.is_dir() {
+                let message = format!("there is no folder `{}` here", from.display());
+                return Err(mistake(&at("from"), message));
+            }
+            Content::Folder(path)
+        }
+        (None, Some(files)) if !files.is_empty() => Content::Files(files),
+        _ => {
+            let message = "expected one of `from` and `files`";
+            return Err(mistake(&["repository".into()], message));
+        }
+    };
+    Ok(Repository { name: raw.name, branch: raw.branch, language: raw.language, content })
+}

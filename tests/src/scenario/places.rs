@@ -1,0 +1,147 @@
+//! Where in a YAML file each field is, for mistakes that only show once the whole file is read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{Location, Spanned};
+
+/// Line and column, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub line: u64,
+    pub column: u64,
+}
+
+impl From<Location> for Place {
+    fn from(at: Location) -> Self {
+        Self { line: at.line().max(1), column: at.column().max(1) }
+    }
+}
+
+/// A YAML document without its values.
+#[derive(Debug)]
+pub(super) enum Places {
+    Map(BTreeMap<String, Spanned<Self>>),
+    List(Vec<Spanned<Self>>),
+    Leaf,
+}
+
+impl Places {
+    /// Reads the places of a text that is known to be valid YAML.
+    pub fn of(text: &str) -> Self {
+        serde_saphyr::from_str(text).unwrap_or(Self::Leaf)
+    }
+
+    /// The place of the field at a path, or of its nearest ancestor that is there.
+    pub fn find(&self, path: &[Key]) -> Place {
+        let mut place = Place { line: 1, column: 1 };
+        let mut node = self;
+        for key in path {
+            let next = match (node, key) {
+                (Self::Map(map), Key::Name(name)) => map.get(name.as_str()),
+                (Self::List(list), Key::Index(index)) => list.get(*index),
+                _ => None,
+            };
+            let Some(next) = next else { break };
+            place = next.referenced.into();
+            node = &next.value;
+        }
+        place
+    }
+}
+
+/// A step of a field's path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Name(String),
+    Index(usize),
+}
+
+impl From<&str> for Key {
+    fn from(name: &str) -> Self {
+        Self::Name(name.to_owned())
+    }
+}
+
+impl From<usize> for Key {
+    fn from(index: usize) -> Self {
+        Self::Index(index)
+    }
+}
+
+/// A path as people write it: `expect.messages[2].from`; `.` for the whole file.
+pub(super) fn shown(path: &[Key]) -> String {
+    let mut shown = String::new();
+    for key in path {
+        match key {
+            Key::Index(index) => {
+                shown.extend(["[", &index.to_string(), "]"]);
+            }
+            Key::Name(name) if shown.is_empty() => shown.clone_from(name),
+            Key::Name(name) => shown.extend([".", name]),
+        }
+    }
+    if shown.is_empty() { ".".to_owned() } else { shown }
+}
+
+impl<'de> Deserialize<'de> for Places {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Places;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("anything")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Places, A::Error> {
+                let mut entries = BTreeMap::new();
+                while let Some((key, value)) = map.next_entry::<String, Spanned<Places>>()? {
+                    entries.insert(key, value);
+                }
+                Ok(Places::Map(entries))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Places, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    items.push(item);
+                }
+                Ok(Places::List(items))
+            }
+            fn visit_str<E: Error>(self, _: &str) -> Result<Places, E> {
+                Ok(Places::Leaf)
+            }
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Places, E> {
+                Ok(Places::Leaf)
+            }
+            fn visit_i64<E: Error>(self, _: i64) -> Result<Places, E> {
+                Ok(Places::Leaf)
+            }
+            fn visit_u64<E: Error>(self, _: u64) -> Result<Places, E> {
+                Ok(Places::Leaf)
+            }
+            fn visit_f64<E: Error>(self, _: f64) -> Result<Places, E> {
+                Ok(Places::Leaf)
+            }
+            fn visit_unit<E: Error>(self) -> Result<Places, E> {
+                Ok(Places::Leaf)
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_is_found_or_the_nearest_one_above_it() {
+        let places = Places::of("a: 1\nb:\n  - {c: x, d: 1.5}\n  - null\n");
+        let at = |line, column| Place { line, column };
+        assert_eq!(places.find(&["a".into()]), at(1, 4));
+        assert_eq!(places.find(&["b".into(), 0.into(), "d".into()]), at(3, 15));
+        assert_eq!(places.find(&["b".into(), 0.into(), "nope".into()]), at(3, 5));
+        assert_eq!(shown(&["b".into(), 0.into(), "d".into()]), "b[0].d");
+    }
+}

@@ -1,0 +1,215 @@
+//! Plays a scenario in a world: does what the people do, waits with deadlines, gathers evidence.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use super::evidence::{Account, Evidence, Message, Observed, Ran, RemoteState};
+use super::watch::changes;
+use super::{Action, Command, Event, Outcome, Scenario, evaluate};
+
+/// How often the world is looked at.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Why the world did not do or show something.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WorldError(pub String);
+
+impl WorldError {
+    /// From any error.
+    pub fn new(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// The world that a scenario is played in. Users are meant by their names in the scenario.
+#[async_trait]
+pub trait World: Send + Sync {
+    /// Posts as a user: into a conversation (the `ts` of its first message), or as the first
+    /// message of a new one. Gives the message's `ts`.
+    async fn post(
+        &self,
+        user: &str,
+        conversation: Option<&str>,
+        text: &str,
+    ) -> Result<String, WorldError>;
+
+    /// Clicks a button, by its text, on a message.
+    async fn click(&self, user: &str, message: &Message, button: &str) -> Result<(), WorldError>;
+
+    /// Reacts to a message.
+    async fn react(&self, user: &str, message: &Message, emoji: &str) -> Result<(), WorldError>;
+
+    /// What people and operators see now.
+    async fn observe(&self) -> Result<Observed, WorldError>;
+
+    /// The remote as it is now.
+    async fn remote(&self) -> Result<RemoteState, WorldError>;
+
+    /// What the models were asked and billed so far.
+    async fn account(&self) -> Result<Account, WorldError>;
+
+    /// Runs a command in a fresh clone of the base branch.
+    async fn run(&self, command: &Command) -> Result<Ran, WorldError>;
+}
+
+/// How a scenario went.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Every expectation, and every step that could not be done.
+    pub outcomes: Vec<Outcome>,
+    /// What they were judged by.
+    pub evidence: Evidence,
+}
+
+impl Report {
+    /// Whether everything was as expected.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.outcomes.iter().all(|o| o.ok)
+    }
+}
+
+/// Plays a scenario and judges it. `on_event` hears what happens, as it happens.
+///
+/// # Errors
+/// When the world can't be looked at any more. Whatever else goes wrong is in the report.
+pub async fn play(
+    scenario: &Scenario,
+    world: &dyn World,
+    on_event: &mut (dyn FnMut(Event) + Send),
+) -> Result<Report, WorldError> {
+    let mut player = Player {
+        scenario,
+        world,
+        on_event,
+        seen: Observed::default(),
+        conversations: BTreeMap::new(),
+        latest: None,
+    };
+    let mut stuck = None;
+    for (n, action) in scenario.conversation.iter().enumerate() {
+        let (number, of) = (n + 1, scenario.conversation.len());
+        (player.on_event)(Event::Step { number, of, what: action.to_string() });
+        if let Err(error) = player.act(action).await {
+            stuck = Some(Outcome::new(format!("step {number}: {action}"), Some(error.0)));
+            break;
+        }
+    }
+    let evidence = player.settle(stuck.is_some()).await?;
+    let mut outcomes: Vec<Outcome> = stuck.into_iter().collect();
+    outcomes.extend(evaluate(scenario, &evidence));
+    Ok(Report { outcomes, evidence })
+}
+
+struct Player<'a> {
+    scenario: &'a Scenario,
+    world: &'a dyn World,
+    on_event: &'a mut (dyn FnMut(Event) + Send),
+    /// The world at the last look.
+    seen: Observed,
+    /// Conversations by label.
+    conversations: BTreeMap<String, String>,
+    /// The conversation that was begun last.
+    latest: Option<String>,
+}
+
+impl Player<'_> {
+    async fn look(&mut self) -> Result<(), WorldError> {
+        let now = self.world.observe().await?;
+        for event in changes(&self.seen, &now) {
+            (self.on_event)(event);
+        }
+        self.seen = now;
+        Ok(())
+    }
+
+    async fn act(&mut self, action: &Action) -> Result<(), WorldError> {
+        match action {
+            Action::Says { user, text, label } => {
+                let ts = self.world.post(user, None, text).await?;
+                self.conversations.extend(label.clone().map(|label| (label, ts.clone())));
+                self.latest = Some(ts);
+            }
+            Action::Replies { user, text, conversation } => {
+                let named = conversation.as_ref().and_then(|label| self.conversations.get(label));
+                let conversation = named.or(self.latest.as_ref());
+                self.world.post(user, conversation.map(String::as_str), text).await?;
+            }
+            Action::Clicks { user, button, on, within } => {
+                let open = |m: &Message| on.fits(m) && m.buttons.contains(button);
+                let message = self.newest(open, *within).await?;
+                self.world.click(user, &message, button).await?;
+            }
+            Action::Reacts { user, emoji, on, within } => {
+                let message = self.newest(|m| on.fits(m), *within).await?;
+                self.world.react(user, &message, emoji).await?;
+            }
+            Action::Wait { condition, within } => {
+                self.until(*within, |now| condition.holds(now).then_some(())).await?;
+            }
+        }
+        self.look().await
+    }
+
+    async fn newest(
+        &mut self,
+        fits: impl Fn(&Message) -> bool,
+        within: Option<u64>,
+    ) -> Result<Message, WorldError> {
+        let found = |now: &Observed| now.messages.iter().rev().find(|m| fits(m)).cloned();
+        self.until(within, found).await
+    }
+
+    /// Looks until something is found, the script is left, or the time is up.
+    async fn until<T>(
+        &mut self,
+        within: Option<u64>,
+        find: impl Fn(&Observed) -> Option<T>,
+    ) -> Result<T, WorldError> {
+        let seconds = within.unwrap_or(self.scenario.settings.within);
+        let deadline = Instant::now() + Duration::from_secs(seconds);
+        loop {
+            self.look().await?;
+            if let Some(found) = find(&self.seen) {
+                return Ok(found);
+            }
+            if let Some(failure) = self.seen.script_failures.first() {
+                return Err(WorldError(failure.clone()));
+            }
+            if Instant::now() >= deadline {
+                return Err(WorldError(format!("not within {seconds} s")));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Gathers the evidence once all expectations hold, or at the deadline.
+    async fn settle(&mut self, stuck: bool) -> Result<Evidence, WorldError> {
+        let seconds = if stuck { 0 } else { self.scenario.settings.settle };
+        let deadline = Instant::now() + Duration::from_secs(seconds);
+        // Commands take long: they are run once, when all else is settled.
+        let mut rest = self.scenario.clone();
+        rest.expect.commands.clear();
+        let mut evidence = loop {
+            self.look().await?;
+            let evidence = Evidence {
+                observed: self.seen.clone(),
+                remote: self.world.remote().await?,
+                account: self.world.account().await?,
+                ran: Vec::new(),
+            };
+            if evaluate(&rest, &evidence).iter().all(|o| o.ok) || Instant::now() >= deadline {
+                break evidence;
+            }
+            tokio::time::sleep(POLL).await;
+        };
+        for command in &self.scenario.expect.commands {
+            evidence.ran.push(self.world.run(command).await?);
+        }
+        Ok(evidence)
+    }
+}

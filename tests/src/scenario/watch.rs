@@ -1,0 +1,108 @@
+//! What happened between two looks at the world, for whoever watches a scenario being played.
+
+use super::evidence::{Message, Observed, Reaction};
+use crate::github::{PullRequest, PullState};
+
+/// Something that a spectator wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A step of the conversation begins.
+    Step {
+        /// From 1.
+        number: usize,
+        /// Of how many.
+        of: usize,
+        /// What it does.
+        what: String,
+    },
+    /// A message appeared.
+    Message(Message),
+    /// A message's text or buttons changed.
+    Edited(Message),
+    /// Somebody reacted.
+    Reacted {
+        /// To this message.
+        message: Message,
+        /// Like this.
+        reaction: Reaction,
+    },
+    /// A Thread's phase, role or state changed.
+    Thread {
+        /// Its name.
+        name: String,
+        /// Its phase, or the empty text.
+        phase: String,
+        /// The role that runs or ran last, or the empty text.
+        role: String,
+        /// `Active` or `Closed`.
+        state: String,
+    },
+    /// A pull request appeared or changed its state or head.
+    PullRequest {
+        /// Its number.
+        number: u64,
+        /// Its title.
+        title: String,
+        /// Where it stands.
+        state: PullState,
+        /// Its head commit.
+        head: String,
+    },
+    /// The agent pods that are there changed.
+    Pods(Vec<String>),
+    /// The conversation left the models' script.
+    ScriptFailure(String),
+}
+
+/// What changed.
+pub(super) fn changes(before: &Observed, after: &Observed) -> Vec<Event> {
+    let mut events = Vec::new();
+    for message in &after.messages {
+        let same = |m: &&Message| m.ts == message.ts && m.conversation == message.conversation;
+        let known = before.messages.iter().find(same);
+        match known {
+            None => events.push(Event::Message(message.clone())),
+            Some(old) if old.text != message.text || old.buttons != message.buttons => {
+                events.push(Event::Edited(message.clone()));
+            }
+            Some(_) => {}
+        }
+        let had = known.map(|m| m.reactions.as_slice()).unwrap_or_default();
+        for reaction in message.reactions.iter().filter(|r| !had.contains(r)) {
+            let (message, reaction) = (message.clone(), reaction.clone());
+            events.push(Event::Reacted { message, reaction });
+        }
+    }
+    let known: Vec<Event> = before.threads.iter().map(thread).collect();
+    events.extend(after.threads.iter().map(thread).filter(|e| !known.contains(e)));
+    let known: Vec<Event> = before.pull_requests.iter().map(pull).collect();
+    events.extend(after.pull_requests.iter().map(pull).filter(|e| !known.contains(e)));
+    if before.pods != after.pods {
+        events.push(Event::Pods(after.pods.clone()));
+    }
+    let new = after.script_failures.iter().filter(|f| !before.script_failures.contains(f));
+    events.extend(new.cloned().map(Event::ScriptFailure));
+    events
+}
+
+fn thread(thread: &serde_json::Value) -> Event {
+    let text = |pointer: &str| {
+        let value = thread.pointer(pointer).and_then(serde_json::Value::as_str);
+        value.unwrap_or_default().to_owned()
+    };
+    Event::Thread {
+        name: text("/metadata/name"),
+        phase: text("/status/phase"),
+        role: text("/status/activeRole"),
+        state: Some(text("/spec/state")).filter(|s| !s.is_empty()).unwrap_or("Active".to_owned()),
+    }
+}
+
+fn pull(pull: &PullRequest) -> Event {
+    Event::PullRequest {
+        number: pull.number,
+        title: pull.title.clone(),
+        state: pull.state,
+        head: pull.head_sha.clone(),
+    }
+}

@@ -1,0 +1,286 @@
+//! A cluster with the controller in it, and helpers that play everybody else: the gateway (marks),
+//! the kubelet (pod statuses) and the volume controller (bound claims). Only a Kubernetes client is
+//! used, so that what passes here would pass on any API server.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::time::Duration;
+
+use codebutler_crds::{AgentRole, Repo, Thread, names};
+use codebutler_operator::args::ControllerArgs;
+use codebutler_operator::controller;
+use codebutler_testbed::cluster::Cluster;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Resource;
+use kube::{Api, Client, Config, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub const SYSTEM: &str = "codebutler-system";
+pub const TEAM: &str = "team";
+pub const THREAD: &str = "shop-1767268700-000100";
+/// Messages in a thread, oldest first.
+pub const MAIL: [&str; 3] = ["1767268700.000100", "1767268800.000100", "1767268900.000100"];
+const DEADLINE: Duration = Duration::from_secs(30);
+
+pub struct World {
+    pub admin: Client,
+    own: Config,
+    running: Option<(CancellationToken, JoinHandle<anyhow::Result<()>>)>,
+    cluster: Cluster,
+    _dir: TempDir,
+}
+
+impl World {
+    /// A cluster with CRDs, RBAC, gateway Service and AgentRoles, and the controller running.
+    pub async fn start() -> Self {
+        let mut world = Self::without_definitions().await;
+        world.define().await;
+        world.start_controller();
+        world
+    }
+
+    /// Installs CRDs and AgentRoles.
+    pub async fn define(&self) {
+        self.cluster.install_crds().await.unwrap();
+        self.create_roles().await;
+    }
+
+    /// The same without CRDs, and so without AgentRoles and a running controller.
+    pub async fn without_definitions() -> Self {
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer();
+        let _ = log.try_init();
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::start(dir.path()).await.unwrap();
+        for namespace in [SYSTEM, TEAM] {
+            let yaml =
+                format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n");
+            cluster.apply_yaml(&yaml).await.unwrap();
+        }
+        let manifests = include_str!("../../../../operator/deploy/controller.yaml");
+        cluster.apply_yaml(manifests).await.unwrap();
+        let hour = Duration::from_hours(1);
+        let kubeconfig =
+            cluster.kubeconfig_for(SYSTEM, "codebutler-controller", hour).await.unwrap();
+        let kubeconfig = Kubeconfig::from_yaml(&kubeconfig).unwrap();
+        let options = KubeConfigOptions::default();
+        let own = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        let world = Self { admin: cluster.client(), own, running: None, cluster, _dir: dir };
+        world.surroundings().await;
+        world
+    }
+
+    async fn surroundings(&self) {
+        let service = json!({
+            "metadata": {"name": "codebutler-gateway", "namespace": SYSTEM},
+            "spec": {"ports": [{"port": 8443, "targetPort": 8443}]}});
+        create::<Service>(&self.admin, SYSTEM, service).await;
+        let authority = json!({
+            "metadata": {"name": names::CA_CONFIG_MAP, "namespace": SYSTEM},
+            "data": {"ca.crt": "PEM"}});
+        create::<ConfigMap>(&self.admin, SYSTEM, authority).await;
+    }
+
+    async fn create_roles(&self) {
+        for role in ["pm", "coder"] {
+            let role = json!({
+                "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole",
+                "metadata": {"name": role},
+                "spec": {"role": role, "phase": role,
+                         "display": {"name": role, "icon": ":robot_face:"},
+                         "model": {"default": "scripted/x"}}});
+            create::<AgentRole>(&self.admin, SYSTEM, role).await;
+        }
+    }
+
+    pub fn start_controller(&mut self) {
+        let args = ControllerArgs {
+            namespace: SYSTEM.to_owned(),
+            gateway_service: "codebutler-gateway".to_owned(),
+            gateway_port: 8443,
+            agent_image: "codebutler-agent:test".to_owned(),
+            workspace_image: "debian:12".to_owned(),
+            metrics_address: ([127, 0, 0, 1], 0).into(),
+        };
+        let client = Client::try_from(self.own.clone()).unwrap();
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(controller::serve(args, client, stop.clone()));
+        self.running = Some((stop, task));
+    }
+
+    /// Stops the controller the hard way: nothing that it has begun is ended.
+    pub fn kill_controller(&mut self) {
+        if let Some((_, task)) = self.running.take() {
+            task.abort();
+        }
+    }
+
+    /// Stops the controller as SIGTERM does.
+    pub async fn stop_controller(&mut self) {
+        if let Some((stop, task)) = self.running.take() {
+            stop.cancel();
+            tokio::time::timeout(DEADLINE, task).await.unwrap().unwrap().unwrap();
+        }
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.admin.clone(), TEAM)
+    }
+
+    pub async fn create_repo(&self) {
+        let repo = json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+            "metadata": {"name": "shop"},
+            "spec": {
+                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0TEAM", "credentials": {"name": "slack"},
+                          "debounceSeconds": 0},
+                "model": {"credentials": {"name": "model"}},
+                "roles": ["pm", "coder"]}});
+        create::<Repo>(&self.admin, TEAM, repo).await;
+    }
+
+    /// What the gateway does with a first message: a Thread, then its mark.
+    pub async fn create_thread(&self) {
+        let thread = json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {"name": THREAD},
+            "spec": {"repo": "shop", "slack": {"channel": "C0TEAM", "ts": MAIL[0]}}});
+        create::<Thread>(&self.admin, TEAM, thread).await;
+    }
+
+    /// The gateway's part of a role's status.
+    pub async fn mark(&self, role: &str, fields: Value) {
+        let patch = json!({"status": {"roles": {role: fields}}});
+        let params = PatchParams::default();
+        self.api::<Thread>().patch_status(THREAD, &params, &Patch::Merge(&patch)).await.unwrap();
+    }
+
+    pub async fn close_thread(&self) {
+        let patch = Patch::Merge(json!({"spec": {"state": "Closed"}}));
+        self.api::<Thread>().patch(THREAD, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// What the kubelet says of a pod.
+    pub async fn pod_is(&self, pod: &Pod, phase: &str) {
+        let ended = json!({"terminated": {"exitCode": 3, "reason": "Error"}});
+        let status = if phase == "Failed" {
+            json!({"phase": phase, "containerStatuses": [{
+                "name": "agent", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+                "state": ended}]})
+        } else {
+            json!({"phase": phase})
+        };
+        let patch = Patch::Merge(json!({"status": status}));
+        let params = PatchParams::default();
+        self.api::<Pod>().patch_status(&pod.name_any(), &params, &patch).await.unwrap();
+    }
+
+    pub async fn thread(&self) -> Thread {
+        self.api().get(THREAD).await.unwrap()
+    }
+
+    /// Waits for the pod of a role that the role's identity is, other than `not`.
+    pub async fn registered_pod(&self, role: &str, not: Option<&Pod>) -> Pod {
+        let name = names::pod_name(THREAD, role);
+        let registered = || async {
+            let pod = self.api::<Pod>().get_opt(&name).await.unwrap()?;
+            let status = self.thread().await.status?;
+            let known = status.roles.get(role)?.pod_uid == pod.uid();
+            (known && not.is_none_or(|not| not.uid() != pod.uid())).then_some(pod)
+        };
+        eventually(&format!("a pod of {role} is registered"), registered).await
+    }
+
+    /// Waits until a condition of an object has a status and reason.
+    pub async fn condition<K>(&self, name: &str, type_: &str, status: &str, reason: &str) -> String
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        let found = || async {
+            let object = self.api::<K>().get(name).await.ok()?;
+            let object = serde_json::to_value(object).unwrap();
+            let conditions = object["status"]["conditions"].as_array()?.clone();
+            let found = conditions.iter().find(|c| c["type"] == type_)?;
+            let same = found["status"] == status && found["reason"] == reason;
+            same.then(|| found["message"].as_str().unwrap_or_default().to_owned())
+        };
+        eventually(&format!("{name} is {type_}={status} because {reason}"), found).await
+    }
+
+    /// Waits for an event about an object.
+    pub async fn event(&self, about: &str, reason: &str) {
+        let told = || async {
+            let events = self.api::<Event>().list(&ListParams::default()).await.unwrap();
+            let about_it = |e: &Event| {
+                e.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some(about)
+                    && e.reason.as_deref() == Some(reason)
+            };
+            events.iter().any(about_it).then_some(())
+        };
+        eventually(&format!("an event {reason} about {about}"), told).await;
+    }
+
+    /// Where a real cluster protects a claim in use, its own controller lets go of it.
+    pub async fn release_claims(&self) {
+        for claim in self.api::<PersistentVolumeClaim>().list(&ListParams::default()).await.unwrap()
+        {
+            if claim.metadata.deletion_timestamp.is_some() && !claim.finalizers().is_empty() {
+                let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+                let params = PatchParams::default();
+                let _ = self
+                    .api::<PersistentVolumeClaim>()
+                    .patch(&claim.name_any(), &params, &patch)
+                    .await;
+            }
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.kill_controller();
+    }
+}
+
+/// Asks until there is an answer.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
+    let asking = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let answer = tokio::time::timeout(DEADLINE, asking).await;
+    answer.unwrap_or_else(|_| panic!("within {DEADLINE:?}: {what}"))
+}
+
+pub async fn create<K>(client: &Client, namespace: &str, object: Value)
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    let object: K = serde_json::from_value(object).unwrap();
+    let api = Api::<K>::namespaced(client.clone(), namespace);
+    api.create(&PostParams::default(), &object).await.unwrap();
+}

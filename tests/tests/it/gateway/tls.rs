@@ -1,0 +1,81 @@
+//! The gateway's certificates, as two replicas that start at once and an agent meet them.
+
+use std::sync::Arc;
+
+use codebutler_operator::args::GatewayArgs;
+use codebutler_operator::gateway::tls;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_util::sync::CancellationToken;
+
+use super::cluster::Cluster;
+
+const SYSTEM: &str = "codebutler-system";
+
+fn args() -> GatewayArgs {
+    let any = "127.0.0.1:0".parse().unwrap();
+    GatewayArgs {
+        namespace: SYSTEM.to_owned(),
+        service: "codebutler-gateway".to_owned(),
+        listen: any,
+        metrics_address: any,
+        slack_api: String::new(),
+    }
+}
+
+/// Whether an agent that trusts `ca` accepts the server under `name`.
+async fn accepts(ca: &str, server: ServerConfig, name: &'static str) -> bool {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let acceptor = TlsAcceptor::from(Arc::new(server));
+    let name = ServerName::try_from(name).unwrap();
+    let connector = TlsConnector::from(Arc::new(client));
+    let (client, _server) = tokio::join!(connector.connect(name, ours), acceptor.accept(theirs));
+    client.is_ok()
+}
+
+#[tokio::test]
+async fn two_gateways_that_start_at_once_have_one_authority() {
+    let (cluster, context, _) = Cluster::new();
+    let stop = CancellationToken::new();
+    let _stop = stop.clone().drop_guard();
+    let args = args();
+    let (first, second) = tokio::join!(
+        tls::server_config(&context.client, &args, stop.clone()),
+        tls::server_config(&context.client, &args, stop.clone()),
+    );
+    let map: ConfigMap = cluster.get_in(SYSTEM, "configmaps", "codebutler-gateway-ca");
+    let ca = map.data.unwrap()["ca.crt"].clone();
+    assert!(!ca.contains("PRIVATE"), "only the public half is published");
+    let name = "codebutler-gateway.codebutler-system.svc";
+    assert!(accepts(&ca, first.unwrap(), name).await);
+    assert!(accepts(&ca, second.unwrap(), name).await);
+    let later = tls::server_config(&context.client, &args, stop.clone()).await.unwrap();
+    assert!(accepts(&ca, later, name).await, "a restart keeps the authority");
+    let other = tls::server_config(&context.client, &args, stop).await.unwrap();
+    assert!(!accepts(&ca, other, "codebutler-gateway.elsewhere.svc").await);
+}
+
+#[tokio::test]
+async fn a_damaged_authority_is_not_replaced_behind_ones_back() {
+    let (cluster, context, _) = Cluster::new();
+    let stop = CancellationToken::new();
+    let args = args();
+    tls::server_config(&context.client, &args, stop.clone()).await.unwrap();
+    let mut secret: Secret = cluster.get_in(SYSTEM, "secrets", "codebutler-gateway-tls");
+    secret.data.as_mut().unwrap().remove("tls.key");
+    cluster.put("secrets", serde_json::to_value(secret).unwrap());
+    let error = tls::server_config(&context.client, &args, stop.clone()).await.unwrap_err();
+    assert!(error.to_string().contains("delete it"), "{error}");
+    stop.cancel();
+}

@@ -1,0 +1,257 @@
+//! A team's channel, with the gateway's Slack part at work on it and nothing else.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
+use codebutler_operator::gateway::context::{Caller, Context, ThreadKey};
+use codebutler_operator::gateway::slack::{Metrics, Slack};
+use codebutler_operator::gateway::threads::Threads;
+use codebutler_operator::metrics::registry;
+use codebutler_testbed::apiserver;
+use codebutler_testbed::cluster::Cluster;
+use codebutler_testbed::slack::{Options, SlackServer};
+use futures::StreamExt as _;
+use kube::api::ListParams;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// How long anything may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+const TEAM: &str = "team";
+
+/// What is not as usual.
+#[derive(Default)]
+pub struct Setting {
+    pub bot_token: Option<&'static str>,
+    pub channel: Option<&'static str>,
+    /// Said in the channel before the Repo exists.
+    pub said_before: Option<&'static str>,
+}
+
+pub struct Desk {
+    pub cluster: Cluster,
+    pub slack: SlackServer,
+    pub channel: String,
+    pub ana: String,
+    pub gateway: Option<Gateway>,
+    _dir: tempfile::TempDir,
+}
+
+/// One process's worth of the gateway.
+pub struct Gateway {
+    pub slack: Slack,
+    pub threads: Threads,
+    pub context: Context,
+    stop: CancellationToken,
+    running: JoinHandle<anyhow::Result<()>>,
+    _caches: JoinSet<()>,
+}
+
+impl Gateway {
+    fn start(client: Client, api_url: &str) -> Self {
+        let mut caches = JoinSet::new();
+        let context = Context {
+            repos: cache(&client, &mut caches),
+            roles: cache(&client, &mut caches),
+            threads: cache(&client, &mut caches),
+            client: client.clone(),
+            namespace: "codebutler-system".to_owned(),
+        };
+        let threads = Threads::new(client);
+        let metrics = Metrics::new(&mut registry());
+        let url = api_url.parse().unwrap();
+        let slack = Slack::new(context.clone(), threads.clone(), &url, metrics).unwrap();
+        let stop = CancellationToken::new();
+        let (serving, token) = (slack.clone(), stop.clone());
+        let running = tokio::spawn(async move { serving.run(token).await });
+        Self { slack, threads, context, stop, running, _caches: caches }
+    }
+
+    pub async fn stop(self) {
+        self.stop.cancel();
+        tokio::time::timeout(PATIENCE, self.running).await.unwrap().unwrap().unwrap();
+    }
+}
+
+fn cache<K>(client: &Client, tasks: &mut JoinSet<()>) -> Store<K>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K::DynamicType: Default + Eq + Hash + Clone,
+{
+    let (store, writer) = reflector::store();
+    let events = watcher(Api::<K>::all(client.clone()), watcher::Config::default());
+    let events = events.default_backoff().reflect(writer);
+    tasks.spawn(async move { events.for_each(|_| async {}).await });
+    store
+}
+
+impl Desk {
+    pub async fn start() -> Self {
+        let desk = Self::with(Setting::default()).await;
+        desk.slack.wait_connected(1, PATIENCE).await.unwrap();
+        desk
+    }
+
+    pub async fn with(setting: Setting) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let dir = tempfile::tempdir().unwrap();
+        let options = apiserver::Options::default();
+        let cluster = Cluster::embedded(dir.path(), options).await.unwrap();
+        cluster.install_crds().await.unwrap();
+        let slack = SlackServer::start(Options::default()).await.unwrap();
+        let ana = slack.create_user("ana", "Ana Example");
+        let channel = slack.create_channel("shop", &[&ana]);
+        if let Some(text) = setting.said_before {
+            slack.post_as(&ana, &channel, None, text).unwrap();
+        }
+        let host = slack.origin().trim_start_matches("http://").to_owned();
+        let bot = setting.bot_token.map_or_else(|| slack.bot_token(), str::to_owned);
+        let named = setting.channel.unwrap_or(&channel);
+        let mut objects = vec![
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}}),
+            json!({
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": {"namespace": TEAM, "name": "shop-slack",
+                    "annotations": {names::ANNOTATION_HOSTS: host}},
+                "stringData": {"botToken": bot, "appToken": slack.app_token()},
+            }),
+        ];
+        for role in ["pm", "coder"] {
+            objects.push(json!({
+                "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole",
+                "metadata": {"namespace": TEAM, "name": role},
+                "spec": {"role": role, "model": {"default": "scripted"},
+                    "display": {"name": format!("The {role}"), "icon": format!(":{role}:")}},
+            }));
+        }
+        objects.push(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+            "metadata": {"namespace": TEAM, "name": "shop"},
+            "spec": {
+                "git": {"url": "https://git.example.org/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": named, "credentials": {"name": "shop-slack"}},
+                "model": {"credentials": {"name": "model"}},
+                "roles": ["pm", "coder"],
+            },
+        }));
+        for object in objects {
+            cluster.apply_yaml(&object.to_string()).await.unwrap();
+        }
+        let mut desk = Self { cluster, slack, channel, ana, gateway: None, _dir: dir };
+        desk.restart();
+        desk
+    }
+
+    /// Starts another gateway.
+    pub fn restart(&mut self) {
+        self.gateway = Some(Gateway::start(self.cluster.client(), &self.slack.api_url()));
+    }
+
+    pub fn gateway(&self) -> &Gateway {
+        self.gateway.as_ref().unwrap()
+    }
+
+    pub fn service(&self) -> &Slack {
+        &self.gateway().slack
+    }
+
+    pub async fn stop(self) {
+        if let Some(gateway) = self.gateway {
+            gateway.stop().await;
+        }
+        self.slack.shutdown().await;
+        self.cluster.shutdown().await;
+    }
+
+    /// Ana writes.
+    pub fn says(&self, thread: Option<&str>, text: &str) -> String {
+        self.slack.post_as(&self.ana, &self.channel, thread, text).unwrap()
+    }
+
+    fn key(root: &str) -> ThreadKey {
+        let name = names::thread("shop", &root.parse().unwrap());
+        ThreadKey { namespace: TEAM.to_owned(), name }
+    }
+
+    pub async fn thread(&self, root: &str) -> Option<Thread> {
+        let api = Api::<Thread>::namespaced(self.cluster.client(), TEAM);
+        api.get_opt(&Self::key(root).name).await.unwrap()
+    }
+
+    pub async fn threads(&self) -> Vec<Thread> {
+        let api = Api::<Thread>::namespaced(self.cluster.client(), TEAM);
+        api.list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn repo(&self) -> Repo {
+        let api = Api::<Repo>::namespaced(self.cluster.client(), TEAM);
+        api.get("shop").await.unwrap()
+    }
+
+    /// A role, as the gateway's identity part would find it.
+    pub async fn caller(&self, root: &str, role: &str) -> Caller {
+        let context = &self.gateway().context;
+        let key = Self::key(root);
+        self.until("the caches know the Thread", || async {
+            context.thread(&key).is_some() && context.repo(TEAM, "shop").is_some()
+        })
+        .await;
+        let repo = context.repo(TEAM, "shop").unwrap();
+        self.until("the caches know the roles", || async { context.roles_of(&repo).len() == 2 })
+            .await;
+        let roles: Vec<Arc<AgentRole>> = context.roles_of(&repo);
+        let role = roles.into_iter().find(|r| r.spec.role == role).unwrap();
+        Caller { thread: context.thread(&key).unwrap(), repo, role }
+    }
+
+    /// Waits for 👀.
+    pub async fn eyes(&self, ts: &str) {
+        self.slack
+            .wait_for("eyes", PATIENCE, |slack| {
+                let message = slack.message(&self.channel, ts)?;
+                message.reactions.iter().any(|r| r.name == "eyes").then_some(())
+            })
+            .await
+            .unwrap();
+    }
+
+    /// Waits until the channel has a cursor.
+    pub async fn cursor(&self) {
+        self.until("a cursor", || async {
+            self.repo().await.status.is_some_and(|status| status.slack.cursor.is_some())
+        })
+        .await;
+    }
+
+    /// Waits until the Repo says that Slack can't be reached; returns why.
+    pub async fn unreachable(&self) -> String {
+        let find = |repo: Repo| {
+            let conditions = repo.status.unwrap_or_default().conditions;
+            let mut found = conditions.into_iter();
+            found.find(|c| c.type_ == condition::SLACK_REACHABLE && c.status == "False")
+        };
+        self.until("unreachable", || async { find(self.repo().await).is_some() }).await;
+        find(self.repo().await).unwrap().message
+    }
+
+    /// Asks again and again until it is so.
+    pub async fn until<F>(&self, what: &str, mut is_so: impl FnMut() -> F)
+    where
+        F: Future<Output = bool>,
+    {
+        let asking = async {
+            while !is_so().await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, asking).await.is_ok(), "not in time: {what}");
+    }
+}
