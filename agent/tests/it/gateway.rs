@@ -235,7 +235,11 @@ async fn guard(State(gateway): State<Gateway>, request: Request, next: Next) -> 
         found.map(|at| inner.refuse.remove(at))
     };
     match refused {
-        Some((_, status, code, message)) => refuse(status, code, message),
+        Some((_, status, code, message)) => {
+            // As the real one does: a client that is still sending may not hear an early answer.
+            let _ = axum::body::to_bytes(request.into_body(), usize::MAX).await;
+            refuse(status, code, message)
+        }
         None => next.run(request).await,
     }
 }
