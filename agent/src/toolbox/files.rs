@@ -7,6 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use sha2::{Digest as _, Sha256};
@@ -23,6 +24,8 @@ const DEFAULT_LINES: usize = 2000;
 const MAX_LINE_CHARS: usize = 2000;
 /// Most text that one Read answers with, in bytes.
 const MAX_TEXT: usize = 60_000;
+/// Nobody writes one file for this long.
+const ABANDONED: Duration = Duration::from_hours(1);
 
 /// What this role has seen: the content's hash, by resolved path. Lost with the process, so that
 /// after a restart files are read again before they are edited.
@@ -215,6 +218,19 @@ fn load(at: &Located) -> Result<Vec<u8>, ToolError> {
     file.and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes))
         .map_err(|e| io(at, "can't be read", &e))?;
     Ok(bytes)
+}
+
+/// Makes the folder for files that are being written. What a killed writer left there goes.
+pub fn make_scratch(folder: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for entry in fs::read_dir(folder)?.flatten() {
+        // Young ones may be in use: another role's pod works on the same volume.
+        let modified = entry.metadata().and_then(|meta| meta.modified());
+        if modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
 }
 
 /// All or nothing, whenever the process dies. The scratch folder is on the same volume.

@@ -96,7 +96,7 @@ impl Toolbox {
         let (seen, scratch) = (self.seen.clone(), self.work.join(".scratch"));
         match request {
             Request::Hello(hello) => {
-                std::fs::create_dir_all(&scratch)
+                files::make_scratch(&scratch)
                     .map_err(|e| ToolError::Failed(format!("the volume can't be written: {e}")))?;
                 *self.hello.lock().unwrap_or_else(PoisonError::into_inner) = Some(hello);
                 Ok(Reply::Text(String::new()))
@@ -116,7 +116,8 @@ impl Toolbox {
             Request::Bash(args) => {
                 let tree = self.tree()?;
                 let _turn = Turn(Some(self.command.clone().lock_owned().await));
-                command::bash(tree.root(), &self.environment, &args).await.map(Reply::Text)
+                let environment = self.environment.with_author(&self.place()?.hello.author);
+                command::bash(tree.root(), &environment, &args).await.map(Reply::Text)
             }
             Request::Cancel { .. } => Ok(Reply::Text(String::new())),
             request => {

@@ -223,7 +223,6 @@ const LISTS: &[(&str, &str, List)] = &[
     ("core.v1.NodeStatus", "addresses", List::Keyed(&["type"])),
     ("core.v1.NodeStatus", "conditions", List::Keyed(&["type"])),
     ("core.v1.PersistentVolumeClaimStatus", "conditions", List::Keyed(&["type"])),
-    ("core.v1.ResourceQuotaStatus", "conditions", List::Keyed(&["type"])),
     ("apps.v1.DeploymentStatus", "conditions", List::Keyed(&["type"])),
     ("apps.v1.ReplicaSetStatus", "conditions", List::Keyed(&["type"])),
     ("policy.v1.PodDisruptionBudgetStatus", "conditions", List::Keyed(&["type"])),

@@ -229,7 +229,8 @@ async fn a_key_posts_once_whoever_repeats_it() {
     let first = one.unwrap();
     assert_eq!(first, two.unwrap());
 
-    // Slack carried it out, the answer was lost.
+    // Slack says "later", then carries it out and the answer is lost.
+    desk.slack.fail_next("chat.postMessage", 1, &Fault::RateLimited { retry_after: 1 });
     desk.slack.fail_next("chat.postMessage", 1, &Fault::LostReply);
     let lost = post("run-2", &format!("{}\n\nthe end", "many words ".repeat(700)));
     let sent = desk.service().post(&pm, &lost, None).await.unwrap();
@@ -242,11 +243,16 @@ async fn a_key_posts_once_whoever_repeats_it() {
     assert_eq!(desk.service().post(&pm, &lost, None).await.unwrap(), sent);
 
     let messages = desk.slack.messages(&desk.channel, Some(&root));
-    let keys: Vec<_> =
-        messages.iter().filter_map(|m| m.metadata.as_ref()?.event_payload["key"].as_str()).collect();
+    let keys: Vec<_> = messages
+        .iter()
+        .filter_map(|m| m.metadata.as_ref()?.event_payload["key"].as_str())
+        .collect();
     assert_eq!(keys, ["run-1", "run-2", "run-2.2"]);
     let shown = &messages[1];
-    assert_eq!((shown.sender.name.as_str(), shown.sender.icon.as_deref()), ("The pm", Some(":pm:")));
+    assert_eq!(
+        (shown.sender.name.as_str(), shown.sender.icon.as_deref()),
+        ("The pm", Some(":pm:"))
+    );
     assert_eq!(shown.text, "*Hi*\n@codebutler.coder please *look* at &lt;!channel&gt;");
     let thread = desk.thread(&root).await.unwrap();
     assert_eq!(inbox(&thread, "coder"), Some(first.ts));
@@ -364,14 +370,16 @@ async fn marks_and_sums_survive_many_writers() {
         tasks.spawn(async move {
             let ts: SlackTs = format!("{}.000000", 4_000_000_000 + (n * 7) % 40).parse().unwrap();
             threads.raise_inbox(&key, &["coder".to_owned()], &ts).await.unwrap();
-            let usage = Usage { cost: NanoUsd(n), prompt_tokens: 1, completion_tokens: 2, calls: 1 };
+            let usage =
+                Usage { cost: NanoUsd(n), prompt_tokens: 1, completion_tokens: 2, calls: 1 };
             threads.add_usage(&key, "coder", usage).await.unwrap();
         });
     }
     // The controller writes into the same status all the while.
     let api = kube::Api::<Thread>::namespaced(desk.cluster.client(), &key.namespace);
     for n in 0..30 {
-        let patch = json!({"status": {"phase": "coder", "roles": {"coder": {"podUID": n.to_string()}}}});
+        let patch =
+            json!({"status": {"phase": "coder", "roles": {"coder": {"podUID": n.to_string()}}}});
         let patch = Patch::Merge(&patch);
         api.patch_status(&key.name, &PatchParams::default(), &patch).await.unwrap();
     }

@@ -4,9 +4,11 @@
 // Helpers of tests are tests too.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod apiserver;
 mod boundaries;
 mod controller;
 mod controllers;
+mod demo;
 mod expectations;
 mod gateway;
 mod github;
@@ -15,6 +17,7 @@ mod kubelet;
 mod kubelet_end;
 mod marks;
 mod models;
+mod product;
 mod python;
 mod sandbox;
 mod scenario;

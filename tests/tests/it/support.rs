@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Thread;
-use codebutler_crds::thread::{RoleState, ThreadState};
+use codebutler_crds::thread::RoleState;
 use codebutler_testbed::kubelet::InjectEnv;
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::slack::MessageView;
@@ -23,6 +23,12 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Whole stacks are heavy: as many at once as small machines bear. On a cluster that is not the
 /// test's own, one.
 static STACKS: Semaphore = Semaphore::const_new(2);
+
+/// Waits for leave to run `stacks` stacks.
+pub async fn permit(stacks: u32) -> SemaphorePermit<'static> {
+    let all = std::env::var_os("KUBECONFIG").is_some();
+    STACKS.acquire_many(if all { 2 } else { stacks }).await.unwrap()
+}
 
 /// A running stack with a small repository, and what keeps it alive.
 pub struct Team {
@@ -54,8 +60,7 @@ impl Setup {
     }
 
     pub async fn start(self) -> Team {
-        let permits = if std::env::var_os("KUBECONFIG").is_some() { 2 } else { 1 };
-        let permit = STACKS.acquire_many(permits).await.unwrap();
+        let permit = permit(1).await;
         let dir = tempfile::tempdir().unwrap();
         let files = dir.path().join("first-commit");
         std::fs::create_dir_all(files.join("src")).unwrap();
@@ -131,11 +136,6 @@ impl Team {
         .await
     }
 
-    pub async fn closed(&self, root: &str) -> Thread {
-        self.thread_when(root, "the Thread to be closed", |t| t.spec.state == ThreadState::Closed)
-            .await
-    }
-
     /// Waits until a role's pod runs its toolbox, and names it.
     pub async fn pod(&self, root: &str, role: &str) -> String {
         let name = codebutler_crds::names::pod_name(&self.thread(root).await.name_any(), role);
@@ -189,8 +189,10 @@ impl Team {
         let describe = |t: &Thread| {
             let status = serde_json::to_string_pretty(&t.status).unwrap();
             let messages = self.messages(t.spec.slack.ts.as_str());
-            let lines: Vec<String> =
-                messages.iter().map(|m| format!("{} {}: {}", m.ts, m.sender.name, m.shown)).collect();
+            let lines: Vec<String> = messages
+                .iter()
+                .map(|m| format!("{} {}: {}", m.ts, m.sender.name, m.shown))
+                .collect();
             format!("{}\n{}\n{status}", t.name_any(), lines.join("\n"))
         };
         threads.iter().filter(busy).map(describe).collect::<Vec<_>>().join("\n\n")

@@ -108,8 +108,8 @@ fn own_rules(schema: &Value) -> Value {
     json!({ "type": "object", "x-kubernetes-validations": rules })
 }
 
-/// Fills in what may be left out and says that the definition is established.
-pub fn accepted(definition: &mut Value, now: &str) {
+/// Fills in what may be left out.
+pub fn default(definition: &mut Value) {
     let spec = map_at(definition, "spec");
     default_to(spec, "conversion", json!({"strategy": "None"}));
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
@@ -117,7 +117,11 @@ pub fn accepted(definition: &mut Value, now: &str) {
         default_to(names, "singular", kind.to_lowercase());
         default_to(names, "listKind", format!("{kind}List"));
     }
-    let names = spec.get("names").cloned().unwrap_or_default();
+}
+
+/// Says in its status that a definition is accepted and established.
+pub fn accept(definition: &mut Value, now: &str) {
+    let names = definition.pointer("/spec/names").cloned().unwrap_or_default();
     let storage = versions(definition)
         .iter()
         .find(|v| v["storage"] == true)

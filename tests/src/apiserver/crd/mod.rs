@@ -3,7 +3,7 @@
 mod definition;
 mod validate;
 
-pub use definition::{accepted, check, kinds_of};
+pub use definition::{accept, check, default, kinds_of};
 pub use validate::Checks;
 
 use std::collections::HashMap;

@@ -46,9 +46,7 @@ pub fn default(kind: &Kind, value: &mut Value) {
         }
         ("networking.k8s.io", "networkpolicies") => network_policy(value),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => subjects(value),
-        ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            crd::accepted(value, &object::now());
-        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::default(value),
         ("", "events") => {
             let fields = object::fields(value);
             default_to(fields, "reportingComponent", "");
@@ -142,7 +140,7 @@ pub fn before_create(kind: &Kind, value: &mut Value) {
         ("", "services") => value["status"] = json!({ "loadBalancer": {} }),
         ("apps", _) => value["status"] = json!({}),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            crd::accepted(value, &object::now());
+            crd::accept(value, &object::now());
         }
         _ => {}
     }
@@ -190,6 +188,9 @@ pub fn before_update(kind: &Kind, subresource: &str, live: &Value, new: &mut Val
         "resourceVersion",
     ] {
         copy_meta(live, new, field);
+    }
+    if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        crd::accept(new, &object::now());
     }
     if kind.is("", "services") {
         services::keep_address(live, new);
