@@ -25,7 +25,7 @@ use assets::Assets;
 /// Field manager of what is applied here.
 const MANAGER: &str = "codebutler-testbed";
 /// How long an API server may take to become ready, or a definition to be established.
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_mins(1);
 
 /// Why a cluster is not there or did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +82,7 @@ pub type Result<T, E = ClusterError> = std::result::Result<T, E>;
 
 enum Source {
     Embedded(ApiServer),
-    Assets(Assets),
+    Assets(Box<Assets>),
     Given,
 }
 
@@ -106,7 +106,7 @@ impl Cluster {
         if let Some(folder) = set("KUBEBUILDER_ASSETS") {
             let assets = Assets::start(Path::new(&folder), &dir.join("cluster")).await?;
             let config = Kubeconfig::from_yaml(&assets.kubeconfig)?;
-            return Self::with(Source::Assets(assets), config, dir).await;
+            return Self::with(Source::Assets(Box::new(assets)), config, dir).await;
         }
         Self::embedded(dir, Options::default()).await
     }

@@ -102,7 +102,7 @@ async fn answer(server: Arc<Server>, request: http::Request<Incoming>) -> Respon
     let outcome = match identify(&server, &request) {
         Ok(user) => {
             request.user = user;
-            route(&server, &request).await
+            route(&server, &request)
         }
         Err(error) => Err(error),
     };
@@ -172,7 +172,7 @@ fn impersonated(server: &Server, request: &Request, user: User) -> Result<User, 
     Ok(other)
 }
 
-async fn route(server: &Arc<Server>, request: &Request) -> Result<Response, ApiError> {
+fn route(server: &Arc<Server>, request: &Request) -> Result<Response, ApiError> {
     let wanted = request.attributes();
     if !authorize(&server.store, &request.user, &wanted) {
         let why = wanted.refusal(&request.user);
@@ -183,7 +183,7 @@ async fn route(server: &Arc<Server>, request: &Request) -> Result<Response, ApiE
         });
     }
     if request.target.is_some() {
-        return handlers::handle(server, request).await;
+        return handlers::handle(server, request);
     }
     if request.method != Method::GET {
         return Err(ApiError::method_not_allowed());

@@ -29,6 +29,11 @@ pub enum Shape {
 
 /// One served resource.
 #[derive(Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    clippy::struct_field_names,
+    reason = "a row of discovery: independent traits, upstream's names"
+)]
 pub struct Kind {
     /// API group; empty for the core group.
     pub group: String,

@@ -117,7 +117,8 @@ fn object_of(bytes: &[u8], known: &[Field], depth: u32) -> Option<Value> {
                 map.insert((*name).to_owned(), value);
             }
             Type::Time => {
-                if let Some(time) = time(wire.bytes()?)? {
+                let time = time(wire.bytes()?)?;
+                if !time.is_empty() {
                     map.insert((*name).to_owned(), time.into());
                 }
             }
@@ -151,8 +152,8 @@ fn entry(bytes: &[u8], binary: bool) -> Option<(String, Value)> {
     Some((key, value.into()))
 }
 
-/// A moment; nothing for the zero one.
-fn time(bytes: &[u8]) -> Option<Option<String>> {
+/// A moment as text; empty for the zero one, which stands for none.
+fn time(bytes: &[u8]) -> Option<String> {
     let (mut seconds, mut nanos) = (0, 0);
     for (number, wire) in fields(bytes)? {
         let Wire::Number(value) = wire else { return None };
@@ -163,7 +164,7 @@ fn time(bytes: &[u8]) -> Option<Option<String>> {
         }
     }
     if seconds == 0 && nanos == 0 {
-        return Some(None);
+        return Some(String::new());
     }
     let at = jiff::Timestamp::new(seconds, nanos).ok()?;
     let text = if nanos == 0 {
@@ -171,7 +172,7 @@ fn time(bytes: &[u8]) -> Option<Option<String>> {
     } else {
         at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
     };
-    Some(Some(text))
+    Some(text)
 }
 
 #[cfg(test)]

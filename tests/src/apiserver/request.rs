@@ -41,7 +41,7 @@ impl Target {
         }
         let mut rest = rest.into_iter();
         rest.next().filter(|r| !r.is_empty())?.clone_into(&mut target.resource);
-        target.name = rest.next().unwrap_or_default().to_owned();
+        rest.next().unwrap_or_default().clone_into(&mut target.name);
         target.subresource = rest.collect::<Vec<_>>().join("/");
         Some(target)
     }

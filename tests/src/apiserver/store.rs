@@ -287,3 +287,53 @@ fn within(objects: &BTreeMap<Key, Arc<Stored>>, namespace: Option<&str>) -> Vec<
             .collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn store(log_length: usize) -> Store {
+        let store = Store::new(log_length);
+        for name in ["a", "b", "c"] {
+            let value = json!({"metadata": {"name": name, "namespace": "ns"}});
+            store.create("t", value, |_| Ok::<_, ()>(())).unwrap();
+        }
+        store
+    }
+
+    fn names(objects: &[Arc<Stored>]) -> Vec<&str> {
+        objects.iter().map(|o| object::name(&o.value)).collect()
+    }
+
+    #[test]
+    fn an_earlier_state_is_known_while_the_log_reaches() {
+        let store = store(10);
+        let version = store.version();
+        let a = store.get("t", "ns", "a").unwrap();
+        store.remove("t", a.version, a.value.clone()).unwrap();
+        assert_eq!(names(&store.list("t", Some("ns")).0), ["b", "c"]);
+        assert_eq!(names(&store.list_at("t", None, version).unwrap()), ["a", "b", "c"]);
+        assert_eq!(names(&store.list_at("t", None, version - 1).unwrap()), ["a", "b"]);
+        assert_eq!(store.since("t", version).unwrap().0.len(), 1);
+    }
+
+    #[test]
+    fn what_the_log_has_forgotten_is_expired() {
+        let store = store(2);
+        let newest = store.version();
+        assert!(store.since("t", newest - 2).is_ok());
+        let expired = store.since("t", newest - 3).unwrap_err();
+        assert_eq!(expired, StoreError::Expired { asked: newest - 3, oldest: newest - 2 });
+        assert!(store.list_at("t", None, newest - 3).is_err());
+    }
+
+    #[test]
+    fn a_write_based_on_an_old_version_is_refused() {
+        let store = store(10);
+        let a = store.get("t", "ns", "a").unwrap();
+        store.replace("t", a.version, a.value.clone()).unwrap();
+        let raced = store.replace("t", a.version, a.value.clone());
+        assert_eq!(raced.unwrap_err(), StoreError::Raced);
+    }
+}

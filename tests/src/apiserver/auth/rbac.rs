@@ -63,22 +63,22 @@ pub fn authorize(store: &Store, user: &User, wanted: &Attributes) -> bool {
 
 /// The rules that hold for a user in a namespace (empty: cluster-wide ones only).
 pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<Value> {
-    let mut rules = Vec::new();
+    let mut found = Vec::new();
     let (cluster_wide, _) = store.list(&format!("clusterrolebindings.{GROUP}"), None);
     for binding in &cluster_wide {
         if binds(&binding.value, user, "") {
-            rules.extend(role_rules(store, &binding.value, ""));
+            found.extend(role_rules(store, &binding.value, ""));
         }
     }
     if !namespace.is_empty() {
         let (local, _) = store.list(&format!("rolebindings.{GROUP}"), Some(namespace));
         for binding in &local {
             if binds(&binding.value, user, namespace) {
-                rules.extend(role_rules(store, &binding.value, namespace));
+                found.extend(role_rules(store, &binding.value, namespace));
             }
         }
     }
-    rules
+    found
 }
 
 fn role_rules(store: &Store, binding: &Value, namespace: &str) -> Vec<Value> {
@@ -129,13 +129,13 @@ pub fn allows(rule: &Value, wanted: &Attributes) -> bool {
         });
     }
     let names = rule.get("resourceNames").and_then(Value::as_array);
-    let named = names.is_none_or(|names| {
+    let covers_name = names.is_none_or(|names| {
         names.is_empty() || names.iter().any(|name| name == wanted.name.as_str())
     });
     let resource = has("resources", &wanted.full_resource())
         || (!wanted.subresource.is_empty()
             && has_exactly(rule, &format!("*/{}", wanted.subresource)));
-    named && has("apiGroups", &wanted.group) && resource
+    covers_name && has("apiGroups", &wanted.group) && resource
 }
 
 fn has_exactly(rule: &Value, resource: &str) -> bool {

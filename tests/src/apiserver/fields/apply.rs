@@ -55,10 +55,12 @@ pub fn apply(
     let mut object = merge(Some(live), config, node);
     if let Some(last) = &last {
         let mut owned = set.clone();
-        entries.iter().for_each(|e| owned.extend(&e.fields));
-        let mut lost = last.fields.clone();
-        lost.subtract(&owned);
-        remove(&mut object, node, &lost, &owned);
+        for entry in &entries {
+            owned.extend(&entry.fields);
+        }
+        let mut dropped = last.fields.clone();
+        dropped.subtract(&owned);
+        remove(&mut object, node, &dropped, &owned);
     }
 
     let mut difference = compare(&unmanaged(live), &unmanaged(&object), node);
@@ -214,10 +216,10 @@ fn merge_lists(old: &[Value], new: &[Value], node: Option<Node<'_>>) -> Vec<Valu
     merged
 }
 
-/// Removes what `lost` names unless something of `owned` is at or below it.
-fn remove(value: &mut Value, node: Option<Node<'_>>, lost: &FieldSet, owned: &FieldSet) {
-    let gone = |element: &Element| lost.has(element) && owned.below(element).is_none();
-    let none = FieldSet::default();
+/// Removes what `dropped` names unless something of `owned` is at or below it.
+fn remove(value: &mut Value, node: Option<Node<'_>>, dropped: &FieldSet, owned: &FieldSet) {
+    let gone = |element: &Element| dropped.has(element) && owned.below(element).is_none();
+    let empty = FieldSet::default();
     match value {
         Value::Object(map) if !is_atomic_map(node) => {
             map.retain(|name, child| {
@@ -225,9 +227,9 @@ fn remove(value: &mut Value, node: Option<Node<'_>>, lost: &FieldSet, owned: &Fi
                 if gone(&element) && !owned.has(&element) {
                     return false;
                 }
-                let Some(below) = lost.below(&element) else { return true };
+                let Some(below) = dropped.below(&element) else { return true };
                 let before = is_empty(child);
-                remove(child, field(node, name), below, owned.below(&element).unwrap_or(&none));
+                remove(child, field(node, name), below, owned.below(&element).unwrap_or(&empty));
                 // A map that lost its last entry goes with it.
                 before || !is_empty(child) || owned.has(&element)
             });
@@ -238,8 +240,8 @@ fn remove(value: &mut Value, node: Option<Node<'_>>, lost: &FieldSet, owned: &Fi
                 if gone(&element) && !owned.has(&element) {
                     return false;
                 }
-                if let Some(below) = lost.below(&element) {
-                    let owned = owned.below(&element).unwrap_or(&none);
+                if let Some(below) = dropped.below(&element) {
+                    let owned = owned.below(&element).unwrap_or(&empty);
                     remove(item, node.and_then(Node::items), below, owned);
                 }
                 true

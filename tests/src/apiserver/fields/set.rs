@@ -63,7 +63,9 @@ impl Element {
 /// A path as conflicts show it, such as `.spec.containers[name="a"].image`.
 pub fn show(path: &[Element]) -> String {
     let mut out = String::new();
-    path.iter().for_each(|element| element.show(&mut out));
+    for element in path {
+        element.show(&mut out);
+    }
     out
 }
 

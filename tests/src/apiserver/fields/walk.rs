@@ -21,7 +21,10 @@ fn collect(value: &Value, node: Option<Node<'_>>, path: &mut Vec<Element>, set: 
                 path.push(Element::Field(name.clone()));
                 collect(child, field(node, name), path, set);
                 let declared = node.is_some_and(|n| n.property(name).is_some());
-                if !declared || child.is_null() || child.as_object().is_some_and(|m| m.is_empty()) {
+                if !declared
+                    || child.is_null()
+                    || child.as_object().is_some_and(serde_json::Map::is_empty)
+                {
                     set.insert(path);
                 }
                 path.pop();

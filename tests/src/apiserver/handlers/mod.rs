@@ -52,7 +52,7 @@ pub struct Context<'a> {
 }
 
 /// Answers a request about a resource.
-pub async fn handle(server: &Arc<Server>, request: &Request) -> Result<Response, ApiError> {
+pub fn handle(server: &Arc<Server>, request: &Request) -> Result<Response, ApiError> {
     let Some(target) = &request.target else { return Err(ApiError::unknown_path()) };
     let kind = server
         .kinds
@@ -68,11 +68,11 @@ pub async fn handle(server: &Arc<Server>, request: &Request) -> Result<Response,
         kind,
         accepted: render::accepted(request.header("accept"))?,
     };
-    context.dispatch().await
+    context.dispatch()
 }
 
 impl Context<'_> {
-    async fn dispatch(&self) -> Result<Response, ApiError> {
+    fn dispatch(&self) -> Result<Response, ApiError> {
         let one = !self.target.name.is_empty();
         if !self.target.subresource.is_empty()
             && !self.kind.has_subresource(&self.target.subresource)

@@ -25,9 +25,9 @@ use crate::apiserver::store::{Event, Stored};
 use crate::apiserver::table;
 
 /// How often a quiet watch is told the current version.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// How long a watch lasts if the client does not say.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45 * 60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
 
 struct Watch {
     server: Arc<Server>,

@@ -128,7 +128,7 @@ fn subjects(value: &mut Value) {
 pub fn before_create(kind: &Kind, value: &mut Value) {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => {
-            value["status"] = json!({ "phase": "Pending", "qosClass": pods::qos(value) })
+            value["status"] = json!({ "phase": "Pending", "qosClass": pods::qos(value) });
         }
         ("", "persistentvolumeclaims" | "persistentvolumes") => {
             value["status"] = json!({ "phase": "Pending" });
@@ -213,9 +213,10 @@ fn spec_of<'a>(kind: &Kind, value: &'a Value) -> Map<String, Value> {
     let map: Option<&'a Map<String, Value>> = value.as_object();
     map.into_iter()
         .flatten()
-        .filter(|(name, _)| {
-            !matches!(name.as_str(), "metadata" | "apiVersion" | "kind")
-                && !(kind.status && *name == "status")
+        .filter(|(name, _)| match name.as_str() {
+            "metadata" | "apiVersion" | "kind" => false,
+            "status" => !kind.status,
+            _ => true,
         })
         .map(|(name, field)| (name.clone(), field.clone()))
         .collect()
@@ -224,13 +225,12 @@ fn spec_of<'a>(kind: &Kind, value: &'a Value) -> Map<String, Value> {
 /// Everything that is wrong with an object that is about to be stored.
 pub fn validate(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = check_meta(kind, value, live);
-    match kind.custom() {
-        Some(custom) => causes.extend(custom.validate(value, live)),
-        None => {
-            causes.extend(checks::run(kind, value));
-            if let Some(live) = live {
-                causes.extend(immutable::run(kind, value, live));
-            }
+    if let Some(custom) = kind.custom() {
+        causes.extend(custom.validate(value, live));
+    } else {
+        causes.extend(checks::run(kind, value));
+        if let Some(live) = live {
+            causes.extend(immutable::run(kind, value, live));
         }
     }
     causes
@@ -241,7 +241,7 @@ pub fn allows_unconditional_update(kind: &Kind) -> bool {
     kind.custom().is_none()
         && !matches!(
             (kind.group.as_str(), kind.plural.as_str()),
-            ("coordination.k8s.io", _) | ("apiextensions.k8s.io", _)
+            ("coordination.k8s.io" | "apiextensions.k8s.io", _)
         )
 }
 

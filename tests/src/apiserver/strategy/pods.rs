@@ -96,7 +96,7 @@ fn volume(value: &mut Value) {
             default_to(object::fields(field), "apiVersion", "v1");
         }
     }
-    let sources = value.as_object().map_or(0, |v| v.len());
+    let sources = value.as_object().map_or(0, serde_json::Map::len);
     if sources == 1 {
         // Only a name: upstream's default source.
         value["emptyDir"] = json!({});

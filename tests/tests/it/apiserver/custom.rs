@@ -20,8 +20,10 @@ async fn defaults_are_filled_in_and_unknown_fields_dropped() {
     assert_eq!(made.data["spec"]["state"], "Active");
     assert_eq!(made.data["spec"].get("bogus"), None);
     assert_eq!(made.metadata.generation, Some(1));
-    let mut strict = PatchParams::default();
-    strict.field_validation = Some(kube::api::ValidationDirective::Strict);
+    let strict = PatchParams {
+        field_validation: Some(kube::api::ValidationDirective::Strict),
+        ..PatchParams::default()
+    };
     let patch = Patch::Merge(json!({"spec": {"bogus": 1}}));
     let refused = refusal(fixture.threads().patch("t", &strict, &patch).await);
     assert!(refused.message.contains("unknown field \"spec.bogus\""), "{}", refused.message);

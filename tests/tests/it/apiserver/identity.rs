@@ -17,7 +17,7 @@ const AUDIENCE: &str = "codebutler-gateway";
 
 impl Fixture {
     async fn client_of(&self, account: &str) -> Client {
-        let life = Duration::from_secs(3600);
+        let life = Duration::from_hours(1);
         let yaml = self.cluster.kubeconfig_for(&self.namespace, account, life).await.unwrap();
         let config = Kubeconfig::from_yaml(&yaml).unwrap();
         let options = KubeConfigOptions::default();
@@ -88,7 +88,7 @@ async fn a_bound_token_names_its_pod_and_dies_with_it() {
     }
     let extra = user.extra.unwrap();
     assert_eq!(extra["authentication.kubernetes.io/pod-name"], ["p"]);
-    assert_eq!(extra["authentication.kubernetes.io/pod-uid"], [uid.clone()]);
+    assert_eq!(extra["authentication.kubernetes.io/pod-uid"][0], uid);
 
     assert!(!authenticated(&fixture.review(&token, "another").await));
     assert!(!authenticated(&fixture.review(&format!("{token}x"), AUDIENCE).await));
