@@ -37,21 +37,16 @@ pub fn set(
         observed_generation: generation,
         last_transition_time: now.clone(),
     };
-    match conditions.iter_mut().find(|c| c.type_ == type_) {
-        Some(current) => {
-            let flipped = current.status != wanted.status;
-            let last_transition_time =
-                if flipped { now.clone() } else { current.last_transition_time.clone() };
-            let next = Condition { last_transition_time, ..wanted };
-            let changed = *current != next;
-            *current = next;
-            changed
-        }
-        None => {
-            conditions.push(wanted);
-            true
-        }
-    }
+    let Some(current) = conditions.iter_mut().find(|c| c.type_ == type_) else {
+        conditions.push(wanted);
+        return true;
+    };
+    let flipped = current.status != wanted.status;
+    let since = if flipped { now.clone() } else { current.last_transition_time.clone() };
+    let next = Condition { last_transition_time: since, ..wanted };
+    let changed = *current != next;
+    *current = next;
+    changed
 }
 
 /// Removes a condition; returns whether it was there.

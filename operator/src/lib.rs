@@ -19,15 +19,15 @@ use clap::Parser as _;
 
 /// Runs the operator as `argv` says and returns when it was told to stop (SIGTERM, SIGINT).
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = match args::Args::try_parse_from(argv) {
-        Ok(args) => args,
+    let parsed = match args::Args::try_parse_from(argv) {
+        Ok(parsed) => parsed,
         Err(error) => {
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    telemetry::init(&args.telemetry);
-    match run(args) {
+    telemetry::init(&parsed.telemetry);
+    match run(parsed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "stopped");

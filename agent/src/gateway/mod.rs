@@ -32,6 +32,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// A model may think for long; the run's own limit is usually shorter.
 const MODEL_TIMEOUT: Duration = Duration::from_mins(30);
+/// How long a Repo that can't be worked with is waited for, and how often it is tried.
+const REPO_PATIENCE: Duration = Duration::from_mins(10);
+const REPO_PAUSE: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -147,9 +150,22 @@ impl Gateway {
         Ok(Self { http, base, token: TokenFile::new(token) })
     }
 
-    /// What the role needs to know for a run.
+    /// What the role needs to know for a run. Waits for a while for people to mend a Repo that
+    /// can't be worked with: the gateway has told them.
     pub async fn session(&self) -> Result<Session, GatewayError> {
-        self.typed(|| self.request(Method::GET, path::SESSION)).await
+        let deadline = Instant::now() + REPO_PATIENCE;
+        loop {
+            let session = self.typed(|| self.request(Method::GET, path::SESSION)).await;
+            match session {
+                Err(GatewayError::Refused { code: ErrorCode::Upstream, message })
+                    if Instant::now() < deadline =>
+                {
+                    tracing::warn!(message, "waiting for the Repo to be mended");
+                    tokio::time::sleep(REPO_PAUSE).await;
+                }
+                other => return other,
+            }
+        }
     }
 
     /// The conversation after `after` and what is pending; waits for mail for at most `wait`.

@@ -1,4 +1,5 @@
 //! Writes the CustomResourceDefinitions to `crds/yaml`, or with `--check` compares them with it.
+#![allow(clippy::print_stderr, reason = "a program for people at a terminal")]
 
 use std::path::Path;
 use std::process::ExitCode;

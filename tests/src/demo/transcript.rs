@@ -1,6 +1,7 @@
 //! The thread as it happens, a line or a paragraph at a time.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use crate::scenario::{Event, Message};
 
@@ -51,10 +52,10 @@ fn shown(message: &Message) -> String {
     let mut lines = text.lines();
     let mut out = format!("{:>12} │ {}", message.from, lines.next().unwrap_or_default());
     for line in lines {
-        out.push_str(&format!("\n{:>12} │ {line}", ""));
+        let _ = write!(out, "\n{:>12} │ {line}", "");
     }
     if !message.buttons.is_empty() {
-        out.push_str(&format!("\n{:>12} │ [{}]", "", message.buttons.join("]  [")));
+        let _ = write!(out, "\n{:>12} │ [{}]", "", message.buttons.join("]  ["));
     }
     out
 }

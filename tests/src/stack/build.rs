@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::AgentRole;
+use kube::Client;
 
 use super::manifests::{self, Outside, SYSTEM};
 use super::process::{Process, ProcessCommand};
@@ -16,7 +17,7 @@ use super::{Metrics, Stack, StackError, StackOptions};
 use crate::cluster::Cluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
 use crate::github::{FirstCommit, GitHubOptions, GitHubServer};
-use crate::kubelet::{Kubelet, KubeletOptions, ServiceForward};
+use crate::kubelet::{InjectEnv, Kubelet, KubeletError, KubeletOptions, ServiceForward};
 use crate::models::{ModelOptions, ModelServer};
 use crate::slack::{self, SlackServer};
 
@@ -25,9 +26,9 @@ const SERVICE: &str = "codebutler-gateway";
 const GATEWAY_PORT: u16 = 8443;
 const METRICS_PORT: u16 = 8080;
 /// How long controller and gateway may take to become ready.
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_mins(1);
 /// Life of the operator's tokens: longer than any demo or test.
-const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
+const TOKEN_LIFE: Duration = Duration::from_hours(24);
 
 fn part<E: Into<anyhow::Error>>(part: &'static str) -> impl Fn(E) -> StackError {
     move |source| StackError::Part { part, source: source.into() }
@@ -73,24 +74,13 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
 
     let cluster = Cluster::start(&dir.join("cluster")).await.map_err(part("API server"))?;
     let client = cluster.client();
-    cluster.install_crds().await.map_err(part("API server"))?;
+    install(&cluster, options.idle_timeout_seconds).await?;
     let controllers = ControllerManager::start(
         client.clone(),
         ControllerOptions { pv_dir: dir.join("volumes"), root_ca: None },
     )
     .await
     .map_err(part("controller manager"))?;
-    for yaml in manifests::system() {
-        cluster.apply_yaml(&yaml).await.map_err(part("API server"))?;
-    }
-    let roles = manifests::roles(|role| Some(ModelServer::model(&role.spec.role)))?;
-    let idle = options.idle_timeout_seconds;
-    for role in &roles {
-        let mut role: AgentRole = role.clone();
-        role.spec.idle_timeout_seconds = idle.unwrap_or(role.spec.idle_timeout_seconds);
-        apply(&cluster, &role).await?;
-    }
-
     // Addresses of this stack's own, so that no port has to be guessed free.
     let ip = own_loopback_address();
     let gateway_address = SocketAddr::new(ip, GATEWAY_PORT);
@@ -98,53 +88,29 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
         gateway: SocketAddr::new(ip, METRICS_PORT),
         controller: SocketAddr::new(ip, METRICS_PORT + 1),
     };
-    let mut kubelet_options =
-        KubeletOptions::new("testbed", dir.join("node"), options.program.clone());
-    kubelet_options.images = images(&options.program);
-    kubelet_options.services = vec![ServiceForward {
-        namespace: SYSTEM.to_owned(),
-        service: SERVICE.to_owned(),
-        port: GATEWAY_PORT,
-        target: gateway_address,
-    }];
-    kubelet_options.inject_env = options.inject_env;
-    let kubelet = Kubelet::start(client.clone(), kubelet_options).await.map_err(part("kubelet"))?;
-
-    let spawn = |name: &'static str, args: Vec<OsString>, kubeconfig: PathBuf| {
-        ProcessCommand {
-            program: operator.clone(),
-            args,
-            env: vec![
-                ("KUBECONFIG".to_owned(), kubeconfig.into_os_string()),
-                ("CODEBUTLER_LOG".to_owned(), options.log.clone().into()),
+    let kubelet = kubelet(&client, &dir, &options.program, gateway_address, options.inject_env);
+    let kubelet = kubelet.await.map_err(part("kubelet"))?;
+    let processes = Processes { cluster: &cluster, dir: &dir, operator, log: &options.log };
+    let mut gateway = processes
+        .spawn(
+            "gateway",
+            vec![
+                format!("--listen={gateway_address}"),
+                format!("--metrics-address={}", metrics.gateway),
+                format!("--slack-api={}", slack.api_url()),
             ],
-            log: dir.join("logs").join(format!("{name}.log")),
-        }
-        .spawn()
-        .map_err(io(format!("starting the {name}")))
-    };
-    let gateway_config = kubeconfig(&cluster, &dir, "codebutler-gateway").await?;
-    let mut gateway = spawn(
-        "gateway",
-        vec![
-            "gateway".into(),
-            format!("--listen={gateway_address}").into(),
-            format!("--metrics-address={}", metrics.gateway).into(),
-            format!("--slack-api={}", slack.api_url()).into(),
-        ],
-        gateway_config,
-    )?;
-    let controller_config = kubeconfig(&cluster, &dir, "codebutler-controller").await?;
-    let mut controller = spawn(
-        "controller",
-        vec![
-            "controller".into(),
-            format!("--agent-image={AGENT_IMAGE}").into(),
-            format!("--workspace-image={WORKSPACE_IMAGE}").into(),
-            format!("--metrics-address={}", metrics.controller).into(),
-        ],
-        controller_config,
-    )?;
+        )
+        .await?;
+    let mut controller = processes
+        .spawn(
+            "controller",
+            vec![
+                format!("--agent-image={AGENT_IMAGE}"),
+                format!("--workspace-image={WORKSPACE_IMAGE}"),
+                format!("--metrics-address={}", metrics.controller),
+            ],
+        )
+        .await?;
     ready("gateway", &mut gateway, metrics.gateway).await?;
     ready("controller", &mut controller, metrics.controller).await?;
 
@@ -184,12 +150,72 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
     })
 }
 
+async fn kubelet(
+    client: &Client,
+    dir: &Path,
+    program: &Path,
+    gateway: SocketAddr,
+    inject_env: Option<Arc<InjectEnv>>,
+) -> Result<Kubelet, KubeletError> {
+    let mut options = KubeletOptions::new("testbed", dir.join("node"), program);
+    options.images = images(program);
+    options.services = vec![ServiceForward {
+        namespace: SYSTEM.to_owned(),
+        service: SERVICE.to_owned(),
+        port: GATEWAY_PORT,
+        target: gateway,
+    }];
+    options.inject_env = inject_env;
+    Kubelet::start(client.clone(), options).await
+}
+
+/// What `kubectl apply` and later the chart install: definitions, rights, Service, roles.
+async fn install(cluster: &Cluster, idle: Option<u32>) -> Result<(), StackError> {
+    cluster.install_crds().await.map_err(part("API server"))?;
+    for yaml in manifests::system() {
+        cluster.apply_yaml(&yaml).await.map_err(part("API server"))?;
+    }
+    for mut role in manifests::roles(|role| Some(ModelServer::model(&role.spec.role)))? {
+        role.spec.idle_timeout_seconds = idle.unwrap_or(role.spec.idle_timeout_seconds);
+        apply(cluster, &role).await?;
+    }
+    Ok(())
+}
+
 async fn apply(cluster: &Cluster, object: &impl serde::Serialize) -> Result<(), StackError> {
     let mut json = serde_json::to_value(object).map_err(part("API server"))?;
     if let Some(map) = json.as_object_mut() {
         map.remove("status");
     }
     cluster.apply_yaml(&json.to_string()).await.map_err(part("API server"))
+}
+
+/// How the operator's processes are started.
+struct Processes<'a> {
+    cluster: &'a Cluster,
+    dir: &'a Path,
+    operator: PathBuf,
+    log: &'a str,
+}
+
+impl Processes<'_> {
+    /// Starts one with its own ServiceAccount's token.
+    async fn spawn(&self, name: &str, flags: Vec<String>) -> Result<Process, StackError> {
+        let config = kubeconfig(self.cluster, self.dir, &format!("codebutler-{name}")).await?;
+        ProcessCommand {
+            program: self.operator.clone(),
+            args: std::iter::once(name.into())
+                .chain(flags.into_iter().map(OsString::from))
+                .collect(),
+            env: vec![
+                ("KUBECONFIG".to_owned(), config.into_os_string()),
+                ("CODEBUTLER_LOG".to_owned(), self.log.into()),
+            ],
+            log: self.dir.join("logs").join(format!("{name}.log")),
+        }
+        .spawn()
+        .map_err(io(format!("starting the {name}")))
+    }
 }
 
 /// Makes the product's binary known by another name, which is what decides what it is.

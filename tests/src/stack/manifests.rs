@@ -1,6 +1,7 @@
 //! The Kubernetes objects that a team would apply: one namespace with a Repo and its Secrets, and
 //! the operator's namespace with Service, RBAC and AgentRoles.
 
+use codebutler_crds::names::secret_key as key;
 use codebutler_crds::repo::{GitSpec, ModelSpec, RepoSpec, SecretRef, SlackSpec, WorktreeSpec};
 use codebutler_crds::{AgentRole, Repo, names};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -75,7 +76,6 @@ pub fn team(repo: &str, roles: Vec<String>, outside: &Outside) -> Vec<serde_json
     };
     let slack_host = authority(&outside.slack_url);
     let model_host = authority(&outside.model_url);
-    use names::secret_key as key;
     let spec = RepoSpec {
         git: GitSpec {
             url: outside.git_url.clone(),

@@ -13,7 +13,7 @@ async fn demo(arguments: &[&str]) -> Output {
     let _permit = permit(1).await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
     command.args(arguments).kill_on_drop(true);
-    let limit = Duration::from_secs(300);
+    let limit = Duration::from_mins(5);
     tokio::time::timeout(limit, command.output()).await.expect("the demo did not end").unwrap()
 }
 
@@ -100,7 +100,7 @@ async fn one_broken_expectation_of_any_kind_is_exit_1() {
     let broken = [
         ("messages", "[{from: pm, contains: Good morning}]", "[{from: pm, contains: Good night}]"),
         ("reactions", "emoji: eyes", "emoji: tada"),
-        ("files", "files: unchanged", "files: [{path: NOTES.md, contains: x}]"),
+        ("files", "files: unchanged", "files: {NOTES.md: {contains: x}}"),
         ("commits", "count: 0", "count: 1"),
         ("commands", "test -f README.md", "test -f missing"),
         ("branches", r#"only: [main, {matches: "^codebutler/"}]"#, "only: [other]"),

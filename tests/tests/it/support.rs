@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How long anything may take on a busy machine before a test gives up.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Whole stacks are heavy: as many at once as small machines bear. On a cluster that is not the
 /// test's own, one.
@@ -172,9 +172,9 @@ impl Team {
             if let Some(found) = look().await {
                 return found;
             }
-            if Instant::now() > deadline {
-                panic!("gave up waiting for {what}\n{}\n{}", self.state().await, self.logs());
-            }
+            let late = Instant::now() > deadline;
+            let why = if late { self.state().await + &self.logs() } else { String::new() };
+            assert!(!late, "gave up waiting for {what}\n{why}");
             tokio::time::sleep(Duration::from_millis(40)).await;
         }
     }
@@ -195,7 +195,9 @@ impl Team {
                 .collect();
             format!("{}\n{}\n{status}", t.name_any(), lines.join("\n"))
         };
-        threads.iter().filter(busy).map(describe).collect::<Vec<_>>().join("\n\n")
+        let newest = threads.iter().max_by(|a, b| a.spec.slack.ts.cmp(&b.spec.slack.ts));
+        let told = threads.iter().filter(busy).chain(newest);
+        told.map(describe).collect::<Vec<_>>().join("\n\n")
     }
 
     fn logs(&self) -> String {

@@ -5,6 +5,7 @@ use axum::extract::State;
 use codebutler_crds::names;
 use codebutler_crds::wire::{RoleCard, Session};
 use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
 
 use super::{Open, Shared, unwritten};
 use crate::gateway::context::{ApiError, Caller, ThreadKey};
@@ -68,7 +69,7 @@ async fn publish_branch(gateway: &Shared, caller: &Caller) -> Result<Option<Stri
     Ok(base_commit)
 }
 
-/// Lets the Repo say whether its remote can be worked with.
+/// Lets the Repo say whether its remote can be worked with, and the thread what it waits for.
 pub async fn note<T>(
     gateway: &Shared,
     caller: &Caller,
@@ -78,8 +79,23 @@ pub async fn note<T>(
         Ok(_) => gateway.conditions.git_works(&caller.repo).await,
         Err(error) if error.is_about_repo() => {
             gateway.conditions.git_fails(&caller.repo, &error.to_string()).await;
+            tell(gateway, caller, error).await;
         }
         Err(_) => {}
     }
     outcome.map_err(ApiError::from)
+}
+
+/// Once for each problem and generation of the Repo.
+async fn tell(gateway: &Shared, caller: &Caller, error: &GitHubError) {
+    let repo = &caller.repo;
+    let problem = hex::encode(&Sha256::digest(error.to_string())[..4]);
+    let key = format!("repo-{}-{problem}", repo.metadata.generation.unwrap_or_default());
+    let text = format!(
+        "I can't work in this repository: {error}. I go on by myself once Repo `{}` is right.",
+        repo.name_any()
+    );
+    if let Err(error) = gateway.slack.notice(&caller.key(), &key, &text).await {
+        tracing::warn!(%error, "the thread could not be told what is wrong with its Repo");
+    }
 }

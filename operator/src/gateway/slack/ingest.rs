@@ -1,8 +1,10 @@
 //! Taking in: what a message or click changes in its Thread, stored before anything else happens.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use codebutler_crds::thread::{SlackThread, ThreadState};
+use codebutler_crds::wire::Decision;
 use codebutler_crds::{SlackTs, Thread, ThreadSpec, ThreadStatus, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
@@ -15,6 +17,9 @@ use super::metrics::EnvelopeLabels;
 use super::route::{self, Action, Channel, Ignored};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{Refusal, WriteError};
+
+/// How long a click waits for a post that is under way: Slack wants its answer within three seconds.
+const CLICK_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Inner {
     /// Takes in an envelope. None: it could not be stored and has to come again.
@@ -144,12 +149,18 @@ impl Inner {
         if self.clicks.contains(&seen) {
             return Ok(Vec::new());
         }
+        // A person may click before the gateway has recorded what the message asks.
+        let turn = self.posting.lock(&key);
+        let _turn = tokio::time::timeout(CLICK_PATIENCE, turn).await.ok();
         let take = |status: &mut ThreadStatus| decision::take_click(status, clicked);
         match self.threads.try_update(&key, take).await {
             Ok((_, ClickOutcome::Counts)) => {
                 self.clicks.first_time(seen);
                 let (asked, choice) = (clicked.message.clone(), clicked.choice);
                 Ok(vec![Effect::Answered { thread: key, asked, choice, user: user.clone() }])
+            }
+            Ok((thread, ClickOutcome::Stale)) if unrecorded(&thread, clicked) => {
+                stale("This was posted a moment ago and is not recorded yet: please click again.")
             }
             Ok((_, ClickOutcome::Stale)) => {
                 stale("This is no longer open: it was answered, or a newer message asks.")
@@ -183,6 +194,16 @@ impl Inner {
             repo.and_then(|repo| repo.owner_ref(&())).map(|r| vec![r]);
         self.threads.ensure(thread).await.map(Arc::new)
     }
+}
+
+/// Whether a click is on a message that is newer than any recorded question of its kind.
+fn unrecorded(thread: &Thread, clicked: &Clicked) -> bool {
+    let status = thread.status.as_ref();
+    let recorded = match clicked.choice.decision() {
+        Decision::Plan => status.and_then(|s| s.plan.as_ref()).map(|plan| &plan.ts),
+        Decision::Merge => status.and_then(|s| s.closing.as_ref()).map(|closing| &closing.ts),
+    };
+    recorded.is_none_or(|recorded| *recorded < clicked.message)
 }
 
 /// What storing a message led to.

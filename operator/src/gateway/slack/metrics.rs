@@ -61,11 +61,7 @@ impl Metrics {
             "Seconds from an envelope's arrival to its acknowledgement, after its effect was stored",
             metrics.ack_seconds.clone(),
         );
-        registry.register(
-            "slack_sockets",
-            "Open Socket Mode connections",
-            metrics.sockets.clone(),
-        );
+        registry.register("slack_sockets", "Open Socket Mode connections", metrics.sockets.clone());
         metrics
     }
 }

@@ -165,6 +165,8 @@ pub async fn of_role(
         decision: message.decision,
         parts: split(&text, LIMIT),
     };
+    // Until what the message means is recorded: a quick click on it waits for that.
+    let _turn = inner.posting.lock(&key).await;
     let sent = match once(inner, &outgoing).await {
         Ok(sent) => sent,
         Err(error) => return Err(inner.failed(error, &caller.repo).await),
@@ -190,6 +192,7 @@ pub async fn notice(
     let parts = split(&mrkdwn::from_markdown(text), LIMIT);
     let outgoing =
         Outgoing { repo: &repo, thread: &thread, key: id, role: None, decision: None, parts };
+    let _turn = inner.posting.lock(key).await;
     match once(inner, &outgoing).await {
         Ok(sent) => {
             sent.into_iter().next().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))
@@ -278,11 +281,11 @@ fn meaning(
     }
 }
 
-/// Posts the parts that are not in Slack yet; answers the `ts` of all.
+/// Posts the parts that are not in Slack yet; answers the `ts` of all. The caller holds the
+/// thread's turn to post.
 async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>, AccessError> {
     let thread = ThreadKey::from(outgoing.thread);
     let account = inner.account(outgoing.repo).await?;
-    let _turn = inner.posting.lock(&thread).await;
     let mut sent = Vec::new();
     let mut count = outgoing.parts.len();
     let mut index = 0;
