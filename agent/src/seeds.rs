@@ -17,8 +17,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_role_has_a_seed_and_nothing_else_is_found() {
-        assert!(seed("pm.md").is_some_and(|text| !text.trim().is_empty()));
+    fn guides_are_found_and_nothing_else_is() {
+        for file in ["pm.md", "coder.md", "global.md", "workflows.md"] {
+            assert!(seed(file).is_some_and(|text| !text.trim().is_empty()), "{file}");
+        }
         assert!(seed("../Cargo.toml").is_none());
         assert!(seed("no-such-role.md").is_none());
     }

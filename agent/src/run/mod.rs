@@ -155,9 +155,10 @@ impl Agent {
         }
         let mut idle = Instant::now();
         let mut stuck = None;
+        let mut just_started = false;
         loop {
             if self.transcript.state().run().is_some() {
-                self.run().await?;
+                self.run(std::mem::take(&mut just_started)).await?;
                 (idle, stuck) = (Instant::now(), None);
             }
             let left = Duration::from_secs(self.session.idle_timeout_seconds.into())
@@ -167,6 +168,7 @@ impl Agent {
             let mail = self.mail(wait).await?;
             if mail.wakes {
                 self.start_run(mail).await?;
+                just_started = true;
                 continue;
             }
             self.settle(&mail).await?;
@@ -208,8 +210,8 @@ impl Agent {
         Ok(self.transcript.append(&Record::Taken { messages, pending })?)
     }
 
-    async fn run(&mut self) -> Result<(), RunError> {
-        let (outcome, reason) = self.turns().await?;
+    async fn run(&mut self, just_started: bool) -> Result<(), RunError> {
+        let (outcome, reason) = self.turns(just_started).await?;
         tracing::info!(?outcome, reason, "run ended");
         self.transcript.append(&Record::RunEnded { outcome, reason })?;
         self.report_end().await?;

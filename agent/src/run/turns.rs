@@ -31,13 +31,12 @@ fn failed(reason: impl Into<String>) -> Ended {
 }
 
 impl Agent {
-    /// Runs until an outcome.
-    pub(super) async fn turns(&mut self) -> Result<Ended, RunError> {
+    /// Runs until an outcome. Mail is looked for before each model call, except the first one of a
+    /// run that has just taken its mail.
+    pub(super) async fn turns(&mut self, just_started: bool) -> Result<Ended, RunError> {
         let limit = Duration::from_secs(self.session.timeout_seconds.into());
         let deadline = Instant::now() + limit;
-        // What the last record says about mail may be old if this is a resumed run.
-        let mut fresh = self.transcript.state().run().is_some_and(|run| run.turns == 0)
-            && !self.transcript.state().chat().is_empty();
+        let mut fresh = just_started;
         self.report_running().await?;
         if let Some(ended) = self.prepare().await? {
             return Ok(ended);
@@ -87,7 +86,10 @@ impl Agent {
         loop {
             tries += 1;
             self.tools.relay.take_refusal();
-            let why = match self.tools.toolbox.ask(Request::Prepare).await? {
+            step::point("before prepare");
+            let prepared = self.tools.toolbox.ask(Request::Prepare).await?;
+            step::point("after prepare");
+            let why = match prepared {
                 Reply::Text(done) => {
                     tracing::info!(done, "worktree ready");
                     return Ok(None);

@@ -16,6 +16,7 @@ use tokio::process::{Child, Command};
 
 use super::ToolError;
 use super::processes::kill_descendants;
+use super::protocol::Author;
 use crate::tools::args;
 
 const DEFAULT_TIMEOUT: u32 = 120;
@@ -62,6 +63,23 @@ impl Environment {
         variables.retain(|(name, _)| name != "TERM");
         variables.push(("TERM".into(), "dumb".into()));
         Self { variables, home, tmp }
+    }
+
+    /// With an identity for `git` on the command line, which must not ask for anything either.
+    pub fn with_author(&self, author: &Author) -> Self {
+        let mut with = self.clone();
+        for (name, value) in [
+            ("GIT_AUTHOR_NAME", author.name.as_str()),
+            ("GIT_AUTHOR_EMAIL", &author.email),
+            ("GIT_COMMITTER_NAME", &author.name),
+            ("GIT_COMMITTER_EMAIL", &author.email),
+            ("GIT_EDITOR", "true"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+        ] {
+            with.variables.retain(|(known, _)| known != name);
+            with.variables.push((name.into(), value.into()));
+        }
+        with
     }
 
     /// Folders that commands expect to exist.

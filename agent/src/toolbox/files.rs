@@ -7,6 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use sha2::{Digest as _, Sha256};
@@ -23,22 +24,48 @@ const DEFAULT_LINES: usize = 2000;
 const MAX_LINE_CHARS: usize = 2000;
 /// Most text that one Read answers with, in bytes.
 const MAX_TEXT: usize = 60_000;
+/// Nobody writes one file for this long.
+const ABANDONED: Duration = Duration::from_hours(1);
 
-/// What this role has seen: the content's hash, by resolved path. Lost with the process, so that
-/// after a restart files are read again before they are edited.
+/// What this role has seen: the content's hash, by resolved path. Kept in a file beside the
+/// worktree, so that a restarted pod may edit what it had read. Commands can write that file; all
+/// they would gain is an edit of a file that nobody read.
 #[derive(Debug, Default)]
-pub struct Seen(Mutex<HashMap<PathBuf, String>>);
+pub struct Seen {
+    hashes: Mutex<HashMap<PathBuf, String>>,
+    file: Option<PathBuf>,
+}
 
 impl Seen {
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What was kept in `file`; nothing if it isn't there or isn't readable.
+    pub fn kept_in(file: PathBuf) -> Self {
+        let kept = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Self { hashes: Mutex::new(kept.unwrap_or_default()), file: Some(file) }
     }
-    fn remember(&self, path: &Path, hash: String) {
-        self.lock().insert(path.to_owned(), hash);
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, String>> {
+        self.hashes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn remember(&self, path: &Path, hash: &str) {
+        let mut hashes = self.lock();
+        if hashes.insert(path.to_owned(), hash.to_owned()).as_deref() == Some(hash) {
+            return;
+        }
+        if let Some(file) = &self.file
+            && let Err(error) = keep(file, &hashes)
+        {
+            tracing::warn!(%error, "what was read is not kept for after a restart");
+        }
     }
     fn hash(&self, path: &Path) -> Option<String> {
         self.lock().get(path).cloned()
     }
+}
+
+/// Replaced as a whole, so that a kill leaves the old or the new.
+fn keep(file: &Path, hashes: &HashMap<PathBuf, String>) -> std::io::Result<()> {
+    let next = file.with_extension("next");
+    fs::write(&next, serde_json::to_vec(hashes)?)?;
+    fs::rename(next, file)
 }
 
 /// Numbered lines of a text file.
@@ -49,7 +76,7 @@ pub fn read(tree: &Tree, seen: &Seen, args: &args::Read) -> Result<String, ToolE
         let size = bytes.len();
         return Err(ToolError::refused(format!("`{}` is a binary file of {size} bytes", at.shown)));
     }
-    seen.remember(&at.full, sha256(&bytes));
+    seen.remember(&at.full, &sha256(&bytes));
     let text = String::from_utf8_lossy(&bytes);
     let total = text.lines().count();
     if total == 0 {
@@ -92,7 +119,7 @@ pub fn write(
         fs::create_dir_all(parent).map_err(|e| io(&at, "the folder can't be made", &e))?;
     }
     store(&at, scratch, args.content.as_bytes())?;
-    seen.remember(&at.full, sha256(args.content.as_bytes()));
+    seen.remember(&at.full, &sha256(args.content.as_bytes()));
     let lines = args.content.lines().count();
     let what = if existed { "Wrote" } else { "Created" };
     Ok(format!("{what} `{}` ({lines} lines)", at.shown))
@@ -142,7 +169,7 @@ pub fn edit(
             at.shown
         )));
     }
-    seen.remember(&at.full, plan.after.clone());
+    seen.remember(&at.full, &plan.after);
     let count = args.edits.len();
     Ok(format!("Edited `{}` ({count} replacement{})", at.shown, if count == 1 { "" } else { "s" }))
 }
@@ -215,6 +242,19 @@ fn load(at: &Located) -> Result<Vec<u8>, ToolError> {
     file.and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes))
         .map_err(|e| io(at, "can't be read", &e))?;
     Ok(bytes)
+}
+
+/// Makes the folder for files that are being written. What a killed writer left there goes.
+pub fn make_scratch(folder: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for entry in fs::read_dir(folder)?.flatten() {
+        // Young ones may be in use: another role's pod works on the same volume.
+        let modified = entry.metadata().and_then(|meta| meta.modified());
+        if modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
 }
 
 /// All or nothing, whenever the process dies. The scratch folder is on the same volume.
@@ -373,6 +413,20 @@ mod tests {
             why(edit(&place.tree, &place.seen, place.dir.path(), &args, &plan))
                 .contains("meanwhile")
         );
+    }
+
+    #[test]
+    fn what_was_read_may_be_edited_after_a_restart() {
+        let place = place();
+        place.put("a.txt", "one\n");
+        let kept = place.dir.path().join("seen.json");
+        let first = args::Read { path: "a.txt".into(), offset: None, limit: None };
+        read(&place.tree, &Seen::kept_in(kept.clone()), &first).unwrap();
+        let edit = edits_of("a.txt", &[("one", "two")]);
+        assert!(plan_edit(&place.tree, &Seen::default(), &edit).is_err());
+        plan_edit(&place.tree, &Seen::kept_in(kept.clone()), &edit).unwrap();
+        fs::write(&kept, "{torn").unwrap();
+        assert!(plan_edit(&place.tree, &Seen::kept_in(kept), &edit).is_err());
     }
 
     #[test]

@@ -68,7 +68,7 @@ struct Toolbox {
     work: PathBuf,
     environment: Environment,
     hello: Mutex<Option<Hello>>,
-    seen: Arc<Seen>,
+    seen: Mutex<Arc<Seen>>,
     /// One command at a time: what it leaves behind can be told from anything else only so.
     command: Arc<tokio::sync::Mutex<()>>,
 }
@@ -79,7 +79,7 @@ impl Toolbox {
             work: work.to_owned(),
             environment,
             hello: Mutex::default(),
-            seen: Arc::default(),
+            seen: Mutex::default(),
             command: Arc::default(),
         }
     }
@@ -93,11 +93,14 @@ impl Toolbox {
     }
 
     async fn dispatch(&self, request: Request) -> Result<Reply, ToolError> {
-        let (seen, scratch) = (self.seen.clone(), self.work.join(".scratch"));
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let scratch = self.work.join(".scratch");
         match request {
             Request::Hello(hello) => {
-                std::fs::create_dir_all(&scratch)
+                files::make_scratch(&scratch)
                     .map_err(|e| ToolError::Failed(format!("the volume can't be written: {e}")))?;
+                let seen = Seen::kept_in(scratch.join(format!("seen-{}.json", hello.role)));
+                *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(seen);
                 *self.hello.lock().unwrap_or_else(PoisonError::into_inner) = Some(hello);
                 Ok(Reply::Text(String::new()))
             }
@@ -116,7 +119,8 @@ impl Toolbox {
             Request::Bash(args) => {
                 let tree = self.tree()?;
                 let _turn = Turn(Some(self.command.clone().lock_owned().await));
-                command::bash(tree.root(), &self.environment, &args).await.map(Reply::Text)
+                let environment = self.environment.with_author(&self.place()?.hello.author);
+                command::bash(tree.root(), &environment, &args).await.map(Reply::Text)
             }
             Request::Cancel { .. } => Ok(Reply::Text(String::new())),
             request => {

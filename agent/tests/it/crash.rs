@@ -49,7 +49,7 @@ fn careful(messages: &[Value]) -> Value {
             ("SendMessage", json!({"message": "shall I?", "decision": "plan"})),
         ]),
         7 => says("thank you"),
-        _ => panic!("asked too often: {messages:#?}"),
+        _ => says("asked too often"),
     }
 }
 
@@ -68,7 +68,7 @@ async fn die_at(step: u64) -> bool {
     let answers = world.transcript().iter().filter(|r| r["record"] == "answer").count();
     let before = world.gateway.lock().asked.len();
     let rest = world.settle(None).await;
-    assert!(rest.iter().all(|status| status.success()), "step {step}: {rest:?}");
+    assert!(rest.iter().all(std::process::ExitStatus::success), "step {step}: {rest:?}");
 
     let inner = world.gateway.lock();
     let at = format!("killed at step {step}, transcript {:#?}", world.transcript());

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
@@ -22,13 +22,13 @@ use codebutler_crds::wire::{
     Author, CloseThread, ErrorBody, ErrorCode, ErrorDetail, Inbox, Message, OpenPullRequest,
     PostMessage, Posted, PullRequestState, RunReport, Session, ThreadClosed,
 };
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::server::TlsStream;
 
 pub const HOST: &str = "codebutler-gateway.codebutler-system.svc";
@@ -76,7 +76,7 @@ impl Gateway {
     pub async fn start(remote: &Path, ca: &Path, model: Model) -> Self {
         let made = rcgen::generate_simple_self_signed([HOST.to_owned()]).unwrap();
         std::fs::write(ca, made.cert.pem()).unwrap();
-        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
         let tls = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -235,7 +235,11 @@ async fn guard(State(gateway): State<Gateway>, request: Request, next: Next) -> 
         found.map(|at| inner.refuse.remove(at))
     };
     match refused {
-        Some((_, status, code, message)) => refuse(status, code, message),
+        Some((_, status, code, message)) => {
+            // As the real one does: a client that is still sending may not hear an early answer.
+            let _ = axum::body::to_bytes(request.into_body(), usize::MAX).await;
+            refuse(status, code, message)
+        }
         None => next.run(request).await,
     }
 }
@@ -401,7 +405,7 @@ async fn git(State(gateway): State<Gateway>, headers: HeaderMap, request: Reques
         if name == "Status" {
             *response.status_mut() = value[..3].parse().unwrap();
         } else {
-            let name: axum::http::HeaderName = name.parse().unwrap();
+            let name: HeaderName = name.parse().unwrap();
             response.headers_mut().insert(name, value.parse().unwrap());
         }
     }

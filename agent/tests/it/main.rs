@@ -1,6 +1,9 @@
 //! The real binary, as its containers run it: `run` and `toolbox` as processes, a gateway over TLS
 //! and a Git server inside the test.
 
+// Helpers are tests too: what fails here fails the test.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod crash;
 mod gateway;
 mod life;

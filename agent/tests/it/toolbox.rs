@@ -67,6 +67,7 @@ async fn a_command_shows_what_it_did() {
         ("HOME=", true),
         ("TERM=dumb", true),
         ("GIT_CONFIG_SYSTEM=", true),
+        ("GIT_COMMITTER_NAME=CodeButler PM", true),
         ("CARGO_TARGET_DIR=", true),
     ] {
         assert_eq!(env.contains(name), there, "{name}: {env}");

@@ -12,7 +12,7 @@ use crate::gateway::{Gateway, HOST, Model, TOKEN};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_codebutler-agent");
 /// Longer than anything here takes, on a busy machine too.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub struct World {
     pub dir: tempfile::TempDir,

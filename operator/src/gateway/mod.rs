@@ -5,7 +5,7 @@
 
 pub mod api;
 pub mod approval;
-mod caches;
+pub mod caches;
 pub mod close;
 pub mod conditions;
 pub mod context;

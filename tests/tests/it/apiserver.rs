@@ -4,7 +4,7 @@
 mod custom;
 mod deletion;
 mod identity;
-mod kubectl;
+pub mod kubectl;
 mod ownership;
 mod watching;
 mod writing;

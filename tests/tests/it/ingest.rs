@@ -229,7 +229,8 @@ async fn a_key_posts_once_whoever_repeats_it() {
     let first = one.unwrap();
     assert_eq!(first, two.unwrap());
 
-    // Slack carried it out, the answer was lost.
+    // Slack says "later", then carries it out and the answer is lost.
+    desk.slack.fail_next("chat.postMessage", 1, &Fault::RateLimited { retry_after: 1 });
     desk.slack.fail_next("chat.postMessage", 1, &Fault::LostReply);
     let lost = post("run-2", &format!("{}\n\nthe end", "many words ".repeat(700)));
     let sent = desk.service().post(&pm, &lost, None).await.unwrap();

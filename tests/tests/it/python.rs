@@ -20,7 +20,7 @@ pub async fn run(script: &str, packages: &'static [&str], env: &[(&str, String)]
     let script = format!("{}/clients/{script}", env!("CARGO_MANIFEST_DIR"));
     let mut command = tokio::process::Command::new(venv.join("bin/python"));
     command.arg("-B").arg(&script).envs(env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);
-    let ran = tokio::time::timeout(Duration::from_secs(120), command.output()).await;
+    let ran = tokio::time::timeout(Duration::from_mins(2), command.output()).await;
     let output = ran.unwrap_or_else(|_| panic!("{script} did not end")).unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}:\n{said}");

@@ -87,6 +87,13 @@ fn the_shipped_scenarios_use_only_tools_that_the_roles_have() {
     }
 }
 
+#[test]
+fn the_documented_scenario_is_one() {
+    let guide = std::fs::read_to_string(folder().join("README.md")).unwrap();
+    let example = guide.split("```yaml\n").nth(1).and_then(|s| s.split("```").next()).unwrap();
+    parse(example).unwrap();
+}
+
 const GOOD: &str = "\
 name: tiny
 description: A greeting.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Thread;
-use codebutler_crds::thread::{RoleState, ThreadState};
+use codebutler_crds::thread::RoleState;
 use codebutler_testbed::kubelet::InjectEnv;
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::slack::MessageView;
@@ -23,6 +23,12 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Whole stacks are heavy: as many at once as small machines bear. On a cluster that is not the
 /// test's own, one.
 static STACKS: Semaphore = Semaphore::const_new(2);
+
+/// Waits for leave to run `stacks` stacks.
+pub async fn permit(stacks: u32) -> SemaphorePermit<'static> {
+    let all = std::env::var_os("KUBECONFIG").is_some();
+    STACKS.acquire_many(if all { 2 } else { stacks }).await.unwrap()
+}
 
 /// A running stack with a small repository, and what keeps it alive.
 pub struct Team {
@@ -54,8 +60,7 @@ impl Setup {
     }
 
     pub async fn start(self) -> Team {
-        let permits = if std::env::var_os("KUBECONFIG").is_some() { 2 } else { 1 };
-        let permit = STACKS.acquire_many(permits).await.unwrap();
+        let permit = permit(1).await;
         let dir = tempfile::tempdir().unwrap();
         let files = dir.path().join("first-commit");
         std::fs::create_dir_all(files.join("src")).unwrap();
@@ -129,11 +134,6 @@ impl Team {
             ended.is_some_and(|s| s != RoleState::Running) && !status.wants(role)
         })
         .await
-    }
-
-    pub async fn closed(&self, root: &str) -> Thread {
-        self.thread_when(root, "the Thread to be closed", |t| t.spec.state == ThreadState::Closed)
-            .await
     }
 
     /// Waits until a role's pod runs its toolbox, and names it.

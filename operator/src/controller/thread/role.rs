@@ -221,11 +221,13 @@ fn backoff(failures: u32) -> SignedDuration {
     SignedDuration::from_secs(3_i64.saturating_pow(failures.saturating_sub(1).min(5)))
 }
 
-/// How long to wait for more of a user's burst of messages before the role starts. Decisions are
-/// not gathered.
+/// How long to wait for more of a user's burst of messages before the first role of the Thread
+/// starts. Decisions are not gathered, and neither are hand-overs: later messages of a burst are
+/// seen before the next model call anyway.
 fn gathering(view: &View, role: &str) -> Option<Duration> {
     let status = view.status;
-    if status.pending.iter().any(|pending| pending.role == role) {
+    let begun = status.roles.values().any(|role| role.state.is_some() || role.done.is_some());
+    if begun || status.pending.iter().any(|pending| pending.role == role) {
         return None;
     }
     let (secs, micros) = status.roles.get(role)?.inbox.as_ref()?.parts();

@@ -16,6 +16,8 @@ use crate::gateway::context::{Context, SecretError};
 
 /// How long a Secret is not read again.
 const FRESH: Duration = Duration::from_mins(1);
+/// How long one app may keep the others waiting.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a failure is not tried again.
 const FAILED: Duration = Duration::from_secs(5);
 
@@ -133,7 +135,12 @@ impl Accounts {
             return Ok(None);
         }
         let body = serde_json::json!({});
-        let who: AuthTest = web.post(&bot, "auth.test", &body).await?;
+        let asking = web.post(&bot, "auth.test", &body);
+        let who: AuthTest = match tokio::time::timeout(PATIENCE, asking).await {
+            Ok(who) => who?,
+            // Other Repos wait for this one.
+            Err(_) => return Err(CallError::Limited { method: "auth.test" }.into()),
+        };
         Ok(Some(Account { bot, app, user: who.user_id, bot_id: who.bot_id }))
     }
 

@@ -40,6 +40,7 @@ pub async fn run(
 ) {
     // Not before the first connection: from then on nothing falls between push and sweep.
     let mut next: Option<Instant> = None;
+    let mut last: Option<Instant> = None;
     loop {
         let due = async {
             match next {
@@ -49,10 +50,15 @@ pub async fn run(
         };
         tokio::select! {
             () = stop.cancelled() => return,
-            changed = connects.changed() => if changed.is_err() { return },
+            changed = connects.changed() => {
+                if changed.is_err() { return }
+                next = Some(soon(last));
+                continue;
+            }
             changed = channels.changed() => {
                 if changed.is_err() { return }
-                if next.is_none() { continue }
+                next = next.map(|at| at.min(soon(last)));
+                continue;
             }
             () = due => {}
         }
@@ -62,8 +68,16 @@ pub async fn run(
             () = stop.cancelled() => return,
             fine = sweep => fine,
         };
-        next = Some(Instant::now() + if fine { EVERY } else { AGAIN });
+        let now = Instant::now();
+        (last, next) = (Some(now), Some(now + if fine { EVERY } else { AGAIN }));
     }
+}
+
+/// At once, unless the last sweep was only just now: a flapping connection is no reason to read
+/// everything again and again.
+fn soon(last: Option<Instant>) -> Instant {
+    let now = Instant::now();
+    last.map_or(now, |last| now.max(last + AGAIN))
 }
 
 /// One sweep over an app's channels; answers whether all could be read.

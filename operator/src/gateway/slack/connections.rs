@@ -94,9 +94,10 @@ async fn wanted(inner: &Arc<Inner>) -> BTreeMap<String, (SlackApiToken, Vec<Chan
     // Where two Repos name one channel, the older one has it.
     repos.sort_by_key(|repo| (repo.creation_timestamp(), repo.namespace(), repo.name_any()));
     let mut wanted: BTreeMap<String, (SlackApiToken, Vec<Channel>)> = BTreeMap::new();
-    for repo in repos {
-        let Ok(account) = inner.account(&repo).await else { continue };
-        let channel = inner.channel(&repo, &account);
+    let accounts = futures::future::join_all(repos.iter().map(|repo| inner.account(repo))).await;
+    for (repo, account) in repos.iter().zip(accounts) {
+        let Ok(account) = account else { continue };
+        let channel = inner.channel(repo, &account);
         let app = account.app.token_value.0.clone();
         let (_, channels) = wanted.entry(app).or_insert_with(|| (account.app.clone(), Vec::new()));
         if channels.iter().all(|known| known.id != channel.id) {

@@ -14,6 +14,9 @@ pub struct Frame {
     /// To be acknowledged.
     #[serde(default)]
     pub envelope_id: Option<String>,
+    /// Why, for `disconnect`.
+    #[serde(default)]
+    pub reason: Option<String>,
     /// Depends on `kind`.
     #[serde(default)]
     pub payload: Value,

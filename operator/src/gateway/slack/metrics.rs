@@ -47,22 +47,22 @@ impl Metrics {
             sockets: Gauge::default(),
         };
         registry.register(
-            "codebutler_slack_envelopes",
+            "slack_envelopes",
             "Socket Mode envelopes by what became of them",
             metrics.envelopes.clone(),
         );
         registry.register(
-            "codebutler_slack_calls",
+            "slack_calls",
             "Slack Web API calls by method and outcome",
             metrics.calls.clone(),
         );
         registry.register(
-            "codebutler_slack_ack_seconds",
+            "slack_ack_seconds",
             "Seconds from an envelope's arrival to its acknowledgement, after its effect was stored",
             metrics.ack_seconds.clone(),
         );
         registry.register(
-            "codebutler_slack_sockets",
+            "slack_sockets",
             "Open Socket Mode connections",
             metrics.sockets.clone(),
         );

@@ -70,7 +70,7 @@ impl Reach {
         let api: Api<Repo> =
             Api::namespaced(self.client.clone(), &repo.namespace().unwrap_or_default());
         let (reason, message) = match state {
-            Ok(()) => ("Reachable", ""),
+            Ok(()) => ("Reachable", "the app can read the channel"),
             Err((reason, message)) => (*reason, message.as_str()),
         };
         let mut last = None;

@@ -79,13 +79,12 @@ pub async fn hold(
                 serving.spawn(one.serve(socket));
                 // Ends when the socket does, or when Slack is about to end it: then the next one
                 // is opened while this one still finishes.
-                let asked = replaced.recv().await.is_some();
-                let lasted = began.elapsed() > Duration::from_secs(5);
-                failures = if asked || lasted { 0 } else { failures + 1 };
-                if asked && !lasted {
-                    // Turned away at once: too many connections, or Socket Mode is off.
-                    failures = 3;
-                }
+                failures = match replaced.recv().await {
+                    Some(Goodbye::Refresh) => 0,
+                    Some(Goodbye::Refused) => failures.max(3) + 1,
+                    None if began.elapsed() > Duration::from_secs(5) => 0,
+                    None => failures + 1,
+                };
             }
             Err(error) => {
                 failures = failures.saturating_add(1);
@@ -139,13 +138,21 @@ async fn report(
     }
 }
 
+/// Why Slack asks to leave a connection.
+enum Goodbye {
+    /// Another one is to take its place.
+    Refresh,
+    /// Too many connections, or Socket Mode is off: another one would fare no better.
+    Refused,
+}
+
 /// One connection.
 struct One {
     inner: Arc<Inner>,
     channels: watch::Receiver<Vec<Channel>>,
     stop: CancellationToken,
     connected: watch::Sender<u64>,
-    replace: mpsc::Sender<()>,
+    replace: mpsc::Sender<Goodbye>,
 }
 
 impl One {
@@ -224,7 +231,11 @@ impl One {
                 None
             }
             ("disconnect", _) => {
-                let _ = self.replace.try_send(());
+                let goodbye = match frame.reason.as_deref() {
+                    Some("too_many_websockets" | "link_disabled") => Goodbye::Refused,
+                    _ => Goodbye::Refresh,
+                };
+                let _ = self.replace.try_send(goodbye);
                 None
             }
             (_, Some(id)) => {

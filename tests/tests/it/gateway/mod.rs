@@ -1,5 +1,7 @@
-//! The gateway's API as an agent pod meets it, with a real Git host and a model server behind it.
+//! The gateway's API as an agent pod meets it: on the API server with the gateway's own rights, with
+//! a Git host, a model server and a Slack behind it.
 
+mod close;
 mod cluster;
 mod git;
 mod identity;
@@ -8,28 +10,31 @@ mod pull_request;
 mod tls;
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
 
-use codebutler_crds::{AgentRole, Repo, Thread};
+use codebutler_crds::{AgentRole, Repo, Thread, names};
 use codebutler_operator::gateway::api::{self, Gateway};
+use codebutler_operator::gateway::caches;
 use codebutler_operator::gateway::conditions::Conditions;
-use codebutler_operator::gateway::identity::Identity;
+use codebutler_operator::gateway::identity::{Identity, PodIndex};
 use codebutler_operator::gateway::metrics::Metrics;
 use codebutler_operator::gateway::slack::{self, Slack};
 use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::metrics::{Ready, Server, registry};
 use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
 use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
+use codebutler_testbed::slack::{Options, SlackServer};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use self::cluster::{Cluster, Owner};
+use self::cluster::{ACCOUNT, Cluster, SYSTEM, TEAM};
 
-const THREAD: &str = "shop-1-000000";
-const BRANCH: &str = "codebutler/shop-1-000000";
+const AUDIENCE: &str = "codebutler-gateway";
 
-/// A gateway for one Thread with a `pm`, who may not push, and a `coder`, who may once the plan is
-/// approved. Their tokens are their names.
+/// A gateway for one Thread with a `pm`, who may not push, a `coder`, who may once the plan is
+/// approved, and a `lead`, who ends it.
 struct World {
     url: String,
     http: reqwest::Client,
@@ -37,9 +42,18 @@ struct World {
     github: GitHubServer,
     remote: Remote,
     models: ModelServer,
+    slack: SlackServer,
+    channel: String,
+    /// `ts` of the conversation's first message.
+    root: String,
+    /// The Thread and its branch.
+    name: String,
+    branch: String,
+    /// Pods' tokens by role.
+    tokens: BTreeMap<String, String>,
     metrics: Server,
     dir: tempfile::TempDir,
-    _serving: tokio_util::task::AbortOnDropHandle<()>,
+    _alive: (AbortOnDropHandle<()>, DropGuard),
 }
 
 impl World {
@@ -53,62 +67,79 @@ impl World {
         let remote = github.create_repo("acme", "shop", first, "main").await.unwrap();
         let models =
             ModelServer::start(Script::of("coder", steps), ModelOptions::default()).await.unwrap();
+        let slack = SlackServer::start(Options::default()).await.unwrap();
+        let user = slack.create_user("ana", "Ana");
+        let channel = slack.create_channel("shop", &[&user]);
+        let root = slack.post_as(&user, &channel, None, "The total is wrong").unwrap();
+        let name = names::thread("shop", &root.parse().unwrap());
 
-        let (cluster, context, index) = Cluster::new();
-        fill(&cluster, &github, &remote, &models);
+        let cluster = Cluster::start(dir.path()).await;
+        cluster.secret("git", remote.url(), &json!({"token": github.token()})).await;
+        cluster.secret("model", &models.url(), &json!({"apiKey": models.api_key()})).await;
+        let tokens = json!({"botToken": slack.bot_token(), "appToken": slack.app_token()});
+        cluster.secret("slack", &slack.api_url(), &tokens).await;
+        install(&cluster, remote.url(), &models.url(), &channel).await;
+        let tokens = thread(&cluster, &name, &channel, &root).await;
+
+        let stop = CancellationToken::new();
         let mut families = registry();
-        let metrics = Metrics::register(&mut families);
+        let counted = Metrics::register(&mut families);
         let any = "127.0.0.1:0".parse().unwrap();
-        let served = Server::start(any, families, Ready::default()).await.unwrap();
-        let threads = Threads::new(context.client.clone());
-        let nowhere = "http://127.0.0.1:9/api".parse().unwrap();
-        let counted = slack::Metrics::new(&mut registry());
-        let gateway = Gateway {
-            identity: Identity::new(context.clone(), index, metrics.clone()),
-            slack: Slack::new(context.clone(), threads.clone(), &nowhere, counted).unwrap(),
-            conditions: Conditions::new(context.client.clone()),
-            context,
-            threads,
-            http: reqwest::Client::new(),
-            metrics,
-            calls: TaskTracker::new(),
-            shutdown: CancellationToken::new(),
-        };
+        let metrics = Server::start(any, families, Ready::default()).await.unwrap();
+        let app = gateway(&cluster, &slack, counted, &stop).await;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let app = api::router(gateway.into());
         let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        let _serving = tokio_util::task::AbortOnDropHandle::new(serving);
-        let http = reqwest::Client::new();
-        Self { url, http, cluster, github, remote, models, metrics: served, dir, _serving }
+        Self {
+            url,
+            http: reqwest::Client::new(),
+            cluster,
+            github,
+            remote,
+            models,
+            slack,
+            channel,
+            root,
+            branch: names::branch(&name),
+            name,
+            tokens,
+            metrics,
+            dir,
+            _alive: (AbortOnDropHandle::new(serving), stop.drop_guard()),
+        }
     }
 
-    async fn get(&self, token: &str, path: &str) -> (u16, Value) {
-        let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(token);
-        answer(request).await
+    async fn get(&self, role: &str, path: &str) -> (u16, Value) {
+        let request = self.http.get(format!("{}{path}", self.url));
+        answer(request.bearer_auth(self.token(role))).await
     }
 
-    async fn post(&self, token: &str, path: &str, body: &Value) -> (u16, Value) {
-        let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(token).json(body);
-        answer(request).await
+    async fn post(&self, role: &str, path: &str, body: &Value) -> (u16, Value) {
+        let request = self.http.post(format!("{}{path}", self.url)).json(body);
+        answer(request.bearer_auth(self.token(role))).await
     }
 
-    fn thread(&self) -> Thread {
-        self.cluster.get("threads", THREAD)
+    /// A role's token; anything else is a token itself.
+    fn token<'a>(&'a self, role: &'a str) -> &'a str {
+        self.tokens.get(role).map_or(role, String::as_str)
     }
 
-    fn repo(&self) -> Repo {
-        self.cluster.get("repos", "shop")
+    async fn thread(&self) -> Thread {
+        self.cluster.api::<Thread>(TEAM).get(&self.name).await.unwrap()
+    }
+
+    async fn repo(&self) -> Repo {
+        self.cluster.api::<Repo>(TEAM).get("shop").await.unwrap()
+    }
+
+    async fn patch_thread(&self, patch: &Value) {
+        self.cluster.patch::<Thread>(TEAM, &self.name, patch).await;
     }
 
     /// As the gateway's Slack part would after a user's click.
-    fn approve_plan(&self) {
+    async fn approve_plan(&self) {
         let plan = json!({"ts": "1.000001", "hash": "h", "role": "pm", "approvedBy": "U1"});
-        self.cluster.patch("threads", THREAD, &json!({"status": {"plan": plan}}));
-    }
-
-    fn role(&self, name: &str) -> AgentRole {
-        self.cluster.get_in("codebutler-system", "agentroles", name)
+        self.patch_thread(&json!({"status": {"plan": plan}})).await;
     }
 
     async fn metrics(&self) -> String {
@@ -117,62 +148,110 @@ impl World {
     }
 }
 
+/// Waits until the gateway's caches have caught up with a change.
+async fn eventually<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while !check().await {
+        assert!(tokio::time::Instant::now() < deadline, "{what}: did not happen");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 async fn answer(request: reqwest::RequestBuilder) -> (u16, Value) {
     let response = request.send().await.unwrap();
     let status = response.status().as_u16();
     let text = response.text().await.unwrap();
-    (status, serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text)))
+    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
-fn fill(cluster: &Cluster, github: &GitHubServer, remote: &Remote, models: &ModelServer) {
-    let host = |url: &str| url.split('/').nth(2).unwrap().to_owned();
-    cluster.secret("git", &host(remote.url()), "token", github.token());
-    cluster.secret("model", &host(&models.url()), "apiKey", models.api_key());
-    cluster.put(
-        "repos",
-        json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"namespace": "team", "name": "shop", "generation": 1},
-            "spec": {
-                "git": {"url": remote.url(), "credentials": {"name": "git"}},
-                "slack": {"channel": "C01AB", "credentials": {"name": "slack"}},
-                "model": {"baseURL": models.url(), "credentials": {"name": "model"}},
-                "roles": ["pm", "coder"],
-            },
-        }),
-    );
+async fn gateway(
+    cluster: &Cluster,
+    slack: &SlackServer,
+    metrics: Metrics,
+    stop: &CancellationToken,
+) -> axum::Router {
+    let client = cluster.gateway.clone();
+    let index = PodIndex::default();
+    let context = caches::start(client.clone(), SYSTEM.to_owned(), &index, stop).await.unwrap();
+    let threads = Threads::new(client.clone());
+    let api_url = slack.api_url().parse().unwrap();
+    let counted = slack::Metrics::new(&mut registry());
+    let gateway = Gateway {
+        identity: Identity::new(context.clone(), index, metrics.clone()),
+        slack: Slack::new(context.clone(), threads.clone(), &api_url, counted).unwrap(),
+        conditions: Conditions::new(client),
+        context,
+        threads,
+        http: reqwest::Client::new(),
+        metrics,
+        calls: TaskTracker::new(),
+        shutdown: stop.clone(),
+    };
+    api::router(gateway.into())
+}
+
+async fn install(cluster: &Cluster, git: &str, models: &str, channel: &str) {
     for (name, tools, push) in [
-        ("pm", json!(["Read", "SendMessage"]), Value::Null),
-        ("coder", json!(["Read", "GHCreatePR", "SendMessage"]), json!({})),
+        ("pm", json!(["Read", "SendMessage"]), None),
+        ("coder", json!(["Read", "GHCreatePR", "SendMessage"]), Some(json!({}))),
+        ("lead", json!(["Read", "SendMessage", "CloseThread"]), None),
     ] {
-        cluster.put(
-            "agentroles",
-            json!({
-                "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole",
-                "metadata": {"namespace": "codebutler-system", "name": name},
-                "spec": {
-                    "role": name,
-                    "display": {"name": name, "icon": ":x:"},
-                    "model": {"default": ModelServer::model(name)},
-                    "tools": {"allow": tools},
-                    "push": push,
-                },
-            }),
-        );
-        let owner = Owner {
-            username: "system:serviceaccount:team:codebutler-shop".to_owned(),
-            pod_uid: Some(format!("pod-{name}")),
-            audience: "codebutler-gateway".to_owned(),
-        };
-        cluster.add_token(name, owner);
+        let mut role = json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole",
+            "metadata": {"namespace": SYSTEM, "name": name},
+            "spec": {
+                "role": name,
+                "display": {"name": name, "icon": ":x:"},
+                "model": {"default": ModelServer::model(name)},
+                "tools": {"allow": tools},
+            },
+        });
+        if let Some(push) = push {
+            role["spec"]["push"] = push;
+        }
+        cluster.apply(&role).await;
     }
-    cluster.put(
-        "threads",
-        json!({
+    cluster
+        .apply(&json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+            "metadata": {"namespace": TEAM, "name": "shop"},
+            "spec": {
+                "git": {"url": git, "credentials": {"name": "git"}},
+                "slack": {"channel": channel, "credentials": {"name": "slack"}},
+                "model": {"baseURL": models, "credentials": {"name": "model"}},
+                "roles": ["pm", "coder", "lead"],
+            },
+        }))
+        .await;
+}
+
+/// The Thread with a pod for each role; returns their tokens.
+async fn thread(
+    cluster: &Cluster,
+    name: &str,
+    channel: &str,
+    root: &str,
+) -> BTreeMap<String, String> {
+    cluster
+        .apply(&json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
-            "metadata": {"namespace": "team", "name": THREAD},
-            "spec": {"repo": "shop", "slack": {"channel": "C01AB", "ts": "1.000000"}},
-            "status": {"roles": {"pm": {"podUID": "pod-pm"}, "coder": {"podUID": "pod-coder"}}},
-        }),
-    );
+            "metadata": {"namespace": TEAM, "name": name},
+            "spec": {"repo": "shop", "slack": {"channel": channel, "ts": root}},
+        }))
+        .await;
+    let (mut roles, mut tokens) = (json!({}), BTreeMap::new());
+    for role in ["pm", "coder", "lead"] {
+        let pod = names::pod_name(name, role);
+        let uid = cluster.pod(TEAM, &pod, ACCOUNT).await;
+        let token = cluster.token(TEAM, ACCOUNT, AUDIENCE, Some((&pod, &uid))).await;
+        roles[role] = json!({"podUID": uid});
+        tokens.insert(role.to_owned(), token);
+    }
+    cluster.patch::<Thread>(TEAM, name, &json!({"status": {"roles": roles}})).await;
+    tokens
+}
+
+async fn set_tools(world: &World, role: &str, tools: &[&str]) {
+    let patch = json!({"spec": {"tools": {"allow": tools}}});
+    world.cluster.patch::<AgentRole>(SYSTEM, role, &patch).await;
 }

@@ -4,7 +4,7 @@ use codebutler_crds::NanoUsd;
 use codebutler_testbed::models::{FaultKind, Step};
 use serde_json::{Value, json};
 
-use super::World;
+use super::{World, eventually};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -19,13 +19,13 @@ async fn what_the_provider_bills_is_on_the_thread_to_the_nano_dollar() {
         let (status, body) = world.post("coder", CHAT, &ask("x")).await;
         assert_eq!(status, 200, "{body}");
         assert_eq!(body["choices"][0]["message"]["content"], "one");
-        let status = world.thread().status.unwrap();
+        let status = world.thread().await.status.unwrap();
         assert_eq!(status.cost, Some(NanoUsd(expected)));
         assert_eq!(status.roles["coder"].usage.cost, NanoUsd(expected));
-        assert_eq!(status.roles["coder"].pod_uid.as_deref(), Some("pod-coder"));
+        assert!(status.roles["coder"].pod_uid.is_some(), "the controller's field stays");
     }
-    assert_eq!(world.models.billed().total(), world.thread().status.unwrap().cost.unwrap());
-    let usage = world.thread().status.unwrap().roles["coder"].usage;
+    assert_eq!(world.models.billed().total(), world.thread().await.status.unwrap().cost.unwrap());
+    let usage = world.thread().await.status.unwrap().roles["coder"].usage;
     assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.calls), (2400, 160, 2));
     let metrics = world.metrics().await;
     let labels = r#"{repo="shop",role="coder",model="scripted/coder"}"#;
@@ -61,7 +61,7 @@ async fn a_passing_failure_is_waited_out_and_an_unknown_outcome_is_not_repeated(
 
     let limited = FaultKind::Status { status: 429, retry_after: Some(77) };
     let world = World::start(fault(limited, 9)).await;
-    let request = world.http.post(format!("{}{CHAT}", world.url)).bearer_auth("coder");
+    let request = world.http.post(format!("{}{CHAT}", world.url)).bearer_auth(world.token("coder"));
     let response = request.json(&ask("x")).send().await.unwrap();
     assert_eq!(
         (response.status().as_u16(), &response.headers()["retry-after"]),
@@ -73,15 +73,15 @@ async fn a_passing_failure_is_waited_out_and_an_unknown_outcome_is_not_repeated(
         let (status, body) = world.post("coder", CHAT, &ask("x")).await;
         assert_eq!((status, body["error"]["code"].as_str()), (502, Some("upstream")), "{body}");
         assert_eq!(world.models.requests().len(), 1);
-        assert_eq!(world.thread().status.unwrap().cost, None);
+        assert_eq!(world.thread().await.status.unwrap().cost, None);
     }
 }
 
 #[tokio::test]
 async fn a_refused_key_names_its_secret_and_never_its_value() {
     let world = World::start(vec![Step::say("one")]).await;
-    let host = world.models.url().split('/').nth(2).unwrap().to_owned();
-    world.cluster.secret("model", &host, "apiKey", "sk-wrong");
+    let wrong = json!({"apiKey": "sk-wrong"});
+    world.cluster.secret("model", &world.models.url(), &wrong).await;
     let (status, body) = world.post("coder", CHAT, &ask("x")).await;
     assert_eq!(status, 502);
     let message = body["error"]["message"].as_str().unwrap();
@@ -92,12 +92,11 @@ async fn a_refused_key_names_its_secret_and_never_its_value() {
 async fn a_call_is_metered_even_if_the_caller_is_gone() {
     let step = Step { delay_ms: 300, ..Step::say("one").costing(1, 1, "0.5") };
     let world = World::start(vec![step]).await;
-    let request = world.http.post(format!("{}{CHAT}", world.url)).bearer_auth("coder");
+    let request = world.http.post(format!("{}{CHAT}", world.url)).bearer_auth(world.token("coder"));
     let request = request.json(&ask("x")).timeout(std::time::Duration::from_millis(100));
     assert!(request.send().await.is_err());
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(10);
-    while world.thread().status.unwrap().cost != Some(NanoUsd(500_000_000)) {
-        assert!(tokio::time::Instant::now() < deadline, "the call was not metered");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    eventually("the call is metered", || async {
+        world.thread().await.status.unwrap().cost == Some(NanoUsd(500_000_000))
+    })
+    .await;
 }

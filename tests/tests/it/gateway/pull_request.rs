@@ -1,8 +1,8 @@
-//! The thread's pull request, and the end of the thread as far as it needs no Slack.
+//! The thread's pull request.
 
 use serde_json::{Value, json};
 
-use super::{BRANCH, World};
+use super::{World, eventually, set_tools};
 
 const PULL: &str = "/v1/pull-request";
 
@@ -10,10 +10,10 @@ fn wanted(title: &str) -> Value {
     json!({"title": title, "body": "Because."})
 }
 
-async fn with_a_commit() -> World {
+pub async fn with_a_commit() -> World {
     let world = World::start(vec![]).await;
     assert_eq!(world.get("coder", "/v1/session").await.0, 200);
-    world.remote.commit(BRANCH, "Ana", "Add a", &[("a.txt", Some("a\n"))]).await.unwrap();
+    world.remote.commit(&world.branch, "Ana", "Add a", &[("a.txt", Some("a\n"))]).await.unwrap();
     world
 }
 
@@ -29,16 +29,16 @@ async fn it_is_opened_once_and_only_after_approval() {
     let (status, body) = world.get("coder", PULL).await;
     assert_eq!((status, code(&body)), (400, "invalid_request".into()));
 
-    world.approve_plan();
+    world.approve_plan().await;
     let (status, first) = world.post("coder", PULL, &wanted("Add\na")).await;
     assert_eq!((status, first["created"].as_bool()), (200, Some(true)), "{first}");
-    assert_eq!(first["head"], world.remote.head(BRANCH).await.unwrap());
+    assert_eq!(first["head"], world.remote.head(&world.branch).await.unwrap());
     let (status, again) = world.post("coder", PULL, &wanted("Add b")).await;
     assert_eq!((status, again["created"].as_bool()), (200, Some(false)), "{again}");
     assert_eq!(again["number"], first["number"]);
     let pulls = world.remote.pulls().await.unwrap();
     assert_eq!((pulls.len(), &*pulls[0].title), (1, "Add b"));
-    let recorded = world.thread().status.unwrap().pull_request.unwrap();
+    let recorded = world.thread().await.status.unwrap().pull_request.unwrap();
     assert_eq!(recorded.number, first["number"]);
     let (status, state) = world.get("coder", PULL).await;
     assert_eq!((status, state["state"].as_str()), (200, Some("open")));
@@ -47,7 +47,7 @@ async fn it_is_opened_once_and_only_after_approval() {
 #[tokio::test]
 async fn nothing_to_merge_is_said_so() {
     let world = World::start(vec![]).await;
-    world.approve_plan();
+    world.approve_plan().await;
     assert_eq!(world.get("coder", "/v1/session").await.0, 200);
     let (status, body) = world.post("coder", PULL, &wanted("T")).await;
     assert_eq!(status, 400, "{body}");
@@ -60,10 +60,10 @@ async fn only_a_role_with_the_tool_and_a_users_word_closes() {
     let world = with_a_commit().await;
     let (status, body) = world.post("coder", "/v1/close", &json!({"summary": "done"})).await;
     assert_eq!((status, body["error"]["code"].as_str()), (403, Some("forbidden")));
-    let tools = json!({"spec": {"tools": {"allow": ["CloseThread"]}}});
-    let mut role: Value = serde_json::to_value(world.role("coder")).unwrap();
-    json_patch::merge(&mut role, &tools);
-    world.cluster.put("agentroles", role);
-    let (status, body) = world.post("coder", "/v1/close", &json!({"summary": "done"})).await;
-    assert_eq!((status, body["error"]["code"].as_str()), (403, Some("needs_approval")), "{body}");
+    set_tools(&world, "coder", &["CloseThread"]).await;
+    eventually("the tool is not enough", || async {
+        let (_, body) = world.post("coder", "/v1/close", &json!({"summary": "done"})).await;
+        body["error"]["code"] == "needs_approval"
+    })
+    .await;
 }

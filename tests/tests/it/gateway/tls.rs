@@ -11,9 +11,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tokio_util::sync::CancellationToken;
 
-use super::cluster::Cluster;
-
-const SYSTEM: &str = "codebutler-system";
+use super::cluster::{Cluster, SYSTEM};
 
 fn args() -> GatewayArgs {
     let any = "127.0.0.1:0".parse().unwrap();
@@ -24,6 +22,11 @@ fn args() -> GatewayArgs {
         metrics_address: any,
         slack_api: String::new(),
     }
+}
+
+async fn start(dir: &std::path::Path) -> Cluster {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Cluster::start(dir).await
 }
 
 /// Whether an agent that trusts `ca` accepts the server under `name`.
@@ -46,36 +49,38 @@ async fn accepts(ca: &str, server: ServerConfig, name: &'static str) -> bool {
 
 #[tokio::test]
 async fn two_gateways_that_start_at_once_have_one_authority() {
-    let (cluster, context, _) = Cluster::new();
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = start(dir.path()).await;
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
     let args = args();
     let (first, second) = tokio::join!(
-        tls::server_config(&context.client, &args, stop.clone()),
-        tls::server_config(&context.client, &args, stop.clone()),
+        tls::server_config(&cluster.gateway, &args, stop.clone()),
+        tls::server_config(&cluster.gateway, &args, stop.clone()),
     );
-    let map: ConfigMap = cluster.get_in(SYSTEM, "configmaps", "codebutler-gateway-ca");
+    let maps = cluster.api::<ConfigMap>(SYSTEM);
+    let map = maps.get("codebutler-gateway-ca").await.unwrap();
     let ca = map.data.unwrap()["ca.crt"].clone();
     assert!(!ca.contains("PRIVATE"), "only the public half is published");
     let name = "codebutler-gateway.codebutler-system.svc";
     assert!(accepts(&ca, first.unwrap(), name).await);
     assert!(accepts(&ca, second.unwrap(), name).await);
-    let later = tls::server_config(&context.client, &args, stop.clone()).await.unwrap();
+    let later = tls::server_config(&cluster.gateway, &args, stop.clone()).await.unwrap();
     assert!(accepts(&ca, later, name).await, "a restart keeps the authority");
-    let other = tls::server_config(&context.client, &args, stop).await.unwrap();
+    let other = tls::server_config(&cluster.gateway, &args, stop).await.unwrap();
     assert!(!accepts(&ca, other, "codebutler-gateway.elsewhere.svc").await);
 }
 
 #[tokio::test]
 async fn a_damaged_authority_is_not_replaced_behind_ones_back() {
-    let (cluster, context, _) = Cluster::new();
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = start(dir.path()).await;
     let stop = CancellationToken::new();
     let args = args();
-    tls::server_config(&context.client, &args, stop.clone()).await.unwrap();
-    let mut secret: Secret = cluster.get_in(SYSTEM, "secrets", "codebutler-gateway-tls");
-    secret.data.as_mut().unwrap().remove("tls.key");
-    cluster.put("secrets", serde_json::to_value(secret).unwrap());
-    let error = tls::server_config(&context.client, &args, stop.clone()).await.unwrap_err();
+    tls::server_config(&cluster.gateway, &args, stop.clone()).await.unwrap();
+    let damaged = serde_json::json!({"data": {"tls.key": "eA=="}});
+    cluster.patch::<Secret>(SYSTEM, "codebutler-gateway-tls", &damaged).await;
+    let error = tls::server_config(&cluster.gateway, &args, stop.clone()).await.unwrap_err();
     assert!(error.to_string().contains("delete it"), "{error}");
     stop.cancel();
 }

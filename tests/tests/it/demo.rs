@@ -1,0 +1,146 @@
+//! `cargo demo` as its users run it: exit codes, summary, what is left behind.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::support::permit;
+
+async fn demo(arguments: &[&str]) -> Output {
+    let _permit = permit(1).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
+    command.args(arguments).kill_on_drop(true);
+    let limit = Duration::from_secs(300);
+    tokio::time::timeout(limit, command.output()).await.expect("the demo did not end").unwrap()
+}
+
+fn shipped(name: &str) -> String {
+    format!("{}/scenarios/{name}.yaml", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn said(output: &Output) -> String {
+    let text = [output.stdout.as_slice(), &output.stderr].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bugfix_ends_with_a_tested_commit_on_main() {
+    let output = demo(&["--scenario", &shipped("bugfix"), "--json"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["passed"], true, "{summary:#}");
+    assert_eq!(summary["cost"], summary["billed"], "{summary:#}");
+    assert!(summary["pullRequest"].as_str().unwrap().ends_with("/pull/1"), "{summary:#}");
+    assert!(summary["commit"].is_string(), "{summary:#}");
+    assert_eq!(summary["roles"].as_array().unwrap().len(), 4, "{summary:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_question_is_answered_without_a_pull_request() {
+    let output = demo(&["--scenario", &shipped("question")]).await;
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("pull request: none"), "{said}");
+    // The folder that it printed is gone, and so are the processes that worked in it.
+    let kubeconfig = said.lines().find_map(|l| l.split_once("KUBECONFIG=")).unwrap().1;
+    let dir = PathBuf::from(kubeconfig).ancestors().nth(3).unwrap().to_owned();
+    assert!(!dir.exists(), "{} is left behind", dir.display());
+    let name = dir.file_name().unwrap().to_string_lossy().into_owned();
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line);
+        assert!(!line.contains(&name), "still running: {line}");
+    }
+}
+
+/// The smallest scenario that expects something of every kind.
+const SMALL: &str = r##"
+name: small
+description: A greeting.
+repository:
+  name: acme/small
+  files: {README.md: "# small\n"}
+users: [ana]
+roles: [pm]
+settings: {idle_timeout_seconds: 1, settle: 3}
+conversation:
+  - {user: ana, says: Hello there}
+  - wait: {message: {from: pm, contains: Good morning}}
+models:
+  pm:
+    - say: Good morning.
+      usage: {prompt: 10, completion: 2, cost: 0.000123}
+expect:
+  messages: [{from: pm, contains: Good morning}]
+  reactions: [{emoji: eyes, by: codebutler, on: {from: ana, contains: Hello}}]
+  files: unchanged
+  commits: {count: 0}
+  commands: [{run: "test -f README.md"}]
+  branches: {only: [main, {matches: "^codebutler/"}]}
+  pull_request: none
+  thread: {state: Active}
+  cost: {total: 0.000123, roles: {pm: 0.000123}}
+"##;
+
+fn written(dir: &Path, name: &str, text: &str) -> String {
+    let path = dir.join(format!("{name}.yaml"));
+    std::fs::write(&path, text).unwrap();
+    path.to_string_lossy().into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_broken_expectation_of_any_kind_is_exit_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = demo(&["--scenario", &written(dir.path(), "whole", SMALL)]).await;
+    assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
+
+    let broken = [
+        ("messages", "[{from: pm, contains: Good morning}]", "[{from: pm, contains: Good night}]"),
+        ("reactions", "emoji: eyes", "emoji: tada"),
+        ("files", "files: unchanged", "files: [{path: NOTES.md, contains: x}]"),
+        ("commits", "count: 0", "count: 1"),
+        ("commands", "test -f README.md", "test -f missing"),
+        ("branches", r#"only: [main, {matches: "^codebutler/"}]"#, "only: [other]"),
+        ("pull_request", "pull_request: none", "pull_request: {state: merged}"),
+        ("thread", "state: Active", "state: Closed"),
+        ("cost", "total: 0.000123", "total: 0.000124"),
+    ];
+    for (kind, right, wrong) in broken {
+        assert!(SMALL.contains(right), "{kind}");
+        let file = written(
+            dir.path(),
+            kind,
+            &SMALL.replacen(right, wrong, 1).replace(
+                // What is waited for stays as it is.
+                "wait: {message: {from: pm, contains: Good night}}",
+                "wait: {message: {from: pm, contains: Good morning}}",
+            ),
+        );
+        let output = demo(&["--scenario", &file]).await;
+        assert_eq!(output.status.code(), Some(1), "{kind}: {}", said(&output));
+        let failed = said(&output).lines().filter(|l| l.starts_with('✗')).count();
+        assert_eq!(failed, 1, "{kind}: {}", said(&output));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mistake_in_a_scenario_is_said_with_line_and_field() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, right, wrong, expected) in [
+        ("clicks", "says: Hello there", "sais: Hello there", "conversation"),
+        ("missing", "  cost: {total: 0.000123, roles: {pm: 0.000123}}\n", "", "cost"),
+    ] {
+        assert!(SMALL.contains(right), "{name}");
+        let file = written(dir.path(), name, &SMALL.replacen(right, wrong, 1));
+        let output = demo(&["--scenario", &file]).await;
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("{name}.yaml:")) && said.contains(expected), "{said}");
+    }
+    let output = demo(&["--scenario", "no-such-file.yaml"]).await;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("no-such-file.yaml"), "{}", said(&output));
+}

@@ -1,0 +1,109 @@
+//! How a thread ends.
+
+use serde_json::{Value, json};
+
+use super::pull_request::with_a_commit;
+use super::{World, eventually};
+
+const CLOSE: &str = "/v1/close";
+
+fn summary() -> Value {
+    json!({"summary": "The total adds up now."})
+}
+
+/// A thread with a pull request and some cost, and a user's decision about it.
+async fn decided(choice: &str) -> World {
+    let world = with_a_commit().await;
+    world.approve_plan().await;
+    let wanted = json!({"title": "Fix the total", "body": "Because."});
+    let (status, pull) = world.post("coder", "/v1/pull-request", &wanted).await;
+    assert_eq!(status, 200, "{pull}");
+    let usage = json!({"cost": "0.25", "promptTokens": 100, "completionTokens": 10, "calls": 2});
+    let closing = json!({
+        "ts": "2.000000", "role": "lead", "choice": choice, "decidedBy": "U7", "head": pull["head"],
+    });
+    let status = json!({"roles": {"coder": {"usage": usage}}, "cost": "0.25", "closing": closing});
+    world.patch_thread(&json!({"status": status})).await;
+    world
+}
+
+fn posts(world: &World) -> Vec<String> {
+    let messages = world.slack.messages(&world.channel, Some(&world.root));
+    messages.into_iter().map(|message| message.text).collect()
+}
+
+#[tokio::test]
+async fn a_merge_squashes_reports_and_closes_and_a_repetition_changes_nothing() {
+    let world = decided("merge").await;
+    let (status, body) = world.post("coder", CLOSE, &summary()).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (403, Some("forbidden")));
+    let (status, closed) = world.post("lead", CLOSE, &summary()).await;
+    assert_eq!(status, 200, "{closed}");
+    let main = world.remote.head("main").await.unwrap();
+    assert_eq!(closed["mergeCommit"], main);
+    let log = world.remote.log("main").await.unwrap();
+    assert_eq!(log.len(), 2, "one squash commit: {log:?}");
+    let text = format!("{log:?}");
+    assert!(text.contains("Fix the total (#"), "{text}");
+    let thread = format!("CodeButler-Thread: team/{}", world.name);
+    for trailer in [&thread, "Plan-approved-by: U1", "Merge-approved-by: U7"] {
+        assert!(text.contains(trailer), "{trailer}: {text}");
+    }
+    assert_eq!(world.remote.head(&world.branch).await, None, "the branch is gone");
+    let pulls = world.remote.pulls().await.unwrap();
+    assert!(pulls[0].body.contains("The total adds up now.") && pulls[0].body.contains("0.25"));
+    let thread = world.thread().await;
+    assert_eq!(thread.spec.state, codebutler_crds::thread::ThreadState::Closed);
+    let recorded = thread.status.unwrap().pull_request.unwrap();
+    assert_eq!(recorded.merge_commit, Some(main.clone()));
+    let said = posts(&world);
+    assert_eq!(said.iter().filter(|text| text.contains("Merged #")).count(), 1, "{said:?}");
+    assert!(said.iter().any(|text| text.contains("0.25")), "{said:?}");
+
+    let (status, again) = world.post("lead", CLOSE, &summary()).await;
+    assert_eq!((status, &again), (200, &closed));
+    assert_eq!(world.remote.head("main").await, Some(main));
+    assert_eq!(posts(&world), said);
+}
+
+#[tokio::test]
+async fn an_interrupted_merge_is_carried_on() {
+    let world = decided("merge").await;
+    let (_, closed) = world.post("lead", CLOSE, &summary()).await;
+    let said = posts(&world);
+    // As if the gateway had died right after the merge, with nothing recorded.
+    world.patch_thread(&json!({"spec": {"state": "Active"}})).await;
+    let forget = json!({"status": {"pullRequest": {"mergeCommit": null}}});
+    world.patch_thread(&forget).await;
+    eventually("the thread is open again", || async {
+        world.get("lead", "/v1/session").await.0 == 200
+    })
+    .await;
+    let (status, again) = world.post("lead", CLOSE, &summary()).await;
+    assert_eq!((status, &again), (200, &closed));
+    assert_eq!(world.remote.log("main").await.unwrap().len(), 2);
+    assert_eq!(posts(&world), said, "the report is posted once");
+}
+
+#[tokio::test]
+async fn commits_after_the_users_word_are_not_merged() {
+    let world = decided("merge").await;
+    world.remote.commit(&world.branch, "Eve", "Sneak in", &[("b", Some("b\n"))]).await.unwrap();
+    let (status, body) = world.post("lead", CLOSE, &summary()).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (403, Some("needs_approval")), "{body}");
+    assert_eq!(world.remote.log("main").await.unwrap().len(), 1);
+    assert!(world.remote.head(&world.branch).await.is_some());
+}
+
+#[tokio::test]
+async fn a_discarded_thread_leaves_main_alone() {
+    let world = decided("discard").await;
+    let (status, closed) = world.post("lead", CLOSE, &summary()).await;
+    assert_eq!((status, closed.get("mergeCommit")), (200, None), "{closed}");
+    assert_eq!(world.remote.log("main").await.unwrap().len(), 1);
+    assert_eq!(world.remote.head(&world.branch).await, None);
+    let (_, again) = world.post("lead", CLOSE, &summary()).await;
+    assert_eq!(again, closed);
+    let said = posts(&world);
+    assert!(said.iter().any(|text| text.contains("Closed without merging.")), "{said:?}");
+}
