@@ -204,7 +204,7 @@ async fn the_administrators_kubeconfig_is_private() {
 async fn nobody_grants_more_than_he_has() {
     let fixture = Fixture::new().await;
     fixture.account("manager").await;
-    let rules = format!(
+    let manifest = format!(
         r#"
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -221,7 +221,7 @@ subjects: [{{kind: ServiceAccount, name: manager}}]
 "#,
         fixture.namespace
     );
-    fixture.cluster.apply_yaml(&rules).await.unwrap();
+    fixture.cluster.apply_yaml(&manifest).await.unwrap();
     let client = fixture.client_of("manager").await;
     let roles = Api::<kube::api::DynamicObject>::namespaced_with(
         client,
