@@ -6,6 +6,7 @@
 //! `definitions`, `crd`); what the server does to built-in kinds of its own accord is in `strategy`.
 //! Controllers are not part of it.
 
+mod admission;
 mod auth;
 mod convert;
 mod crd;

@@ -226,6 +226,13 @@ impl Store {
         Ok((table.log.range(from..).cloned().collect(), inner.version))
     }
 
+    /// Wakes who watches a table, although nothing was written.
+    pub fn wake(&self, table: &str) {
+        if let Some(table) = self.read().tables.get(table) {
+            table.changed.send_modify(|_| {});
+        }
+    }
+
     /// Tells of every write to a table from now on.
     pub fn subscribe(&self, table: &str) -> watch::Receiver<u64> {
         self.write().tables.entry(table.to_owned()).or_default().changed.subscribe()

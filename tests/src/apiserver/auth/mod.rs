@@ -4,7 +4,7 @@ mod rbac;
 pub mod reviews;
 mod tokens;
 
-pub use rbac::{Attributes, authorize};
+pub use rbac::{Attributes, allows, authorize, role_rules, rules};
 pub use tokens::{Bound, Tokens};
 
 use std::collections::BTreeMap;

@@ -81,7 +81,8 @@ pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<Value> {
     found
 }
 
-fn role_rules(store: &Store, binding: &Value, namespace: &str) -> Vec<Value> {
+/// The rules of the role that a binding in a namespace (or none) refers to.
+pub fn role_rules(store: &Store, binding: &Value, namespace: &str) -> Vec<Value> {
     let name = object::text(binding, "/roleRef/name").unwrap_or_default();
     let role = match object::text(binding, "/roleRef/kind") {
         Some("Role") => store.get(&format!("roles.{GROUP}"), namespace, name),

@@ -14,16 +14,17 @@ impl Server {
     /// Called after every write, with the state that was written last.
     pub(in crate::apiserver) fn after_write(&self, kind: &Kind, value: &Value) {
         if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
-            self.after_definition(kind, object::name(value));
+            self.after_definition(object::name(value));
         } else if kind.custom().is_some() && object::is_terminating(value) {
             self.finish_definition(&kind.table);
         }
     }
 
-    fn after_definition(&self, kind: &Kind, name: &str) {
+    fn after_definition(&self, name: &str) {
         let Some(stored) = self.store.get(DEFINITIONS, "", name) else {
             let (plural, group) = name.split_once('.').unwrap_or((name, ""));
             self.kinds.replace_custom(group, plural, Vec::new());
+            self.store.wake(name);
             return;
         };
         let definition = &stored.value;
@@ -38,7 +39,6 @@ impl Server {
                 let _ = self.delete(served, &object, &Options::default());
             }
             self.finish_definition(&served.table);
-            let _ = kind;
             return;
         }
         self.kinds.replace_custom(group, plural, kinds);
@@ -55,7 +55,7 @@ impl Server {
             && self.is_deletion_complete(&kind, &stored.value)
             && self.store.remove(DEFINITIONS, stored.version, stored.value.clone()).is_ok()
         {
-            self.after_definition(&kind, table);
+            self.after_definition(table);
         }
     }
 

@@ -62,7 +62,11 @@ impl Context<'_> {
                 // Somebody else was faster: apply to what is there now.
                 Err(error) if error.reason == "AlreadyExists" => {}
                 Err(error) => return Err(error),
-                Ok(written) => return Ok(self.answer(201, &written.value)),
+                Ok(written) => {
+                    let mut response = self.answer(201, &written.value);
+                    render::warn(&mut response, &written.warnings);
+                    return Ok(response);
+                }
             }
         }
         let written = self.change(&Change::Apply(&config, force))?;

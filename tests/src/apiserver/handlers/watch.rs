@@ -155,6 +155,10 @@ impl Watch {
                     self.see(&event);
                 }
                 self.version = version;
+                // Its definition is gone, and nothing more will come.
+                let kind = &self.kind;
+                let known = self.server.kinds.find(&kind.group, &kind.version, &kind.plural);
+                self.ended = known.is_none();
             }
             Err(error) => {
                 let status = ApiError::expired(error.to_string()).body();

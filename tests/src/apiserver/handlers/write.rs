@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Context;
 use super::screen::undeclared;
 use super::suffix;
+use crate::apiserver::admission;
 use crate::apiserver::convert;
 use crate::apiserver::fields::{self, Manager};
 use crate::apiserver::object;
@@ -45,6 +46,7 @@ impl Context<'_> {
         let written = self.create_object(value, false)?;
         let mut response = self.answer(201, &written.value);
         render::warn(&mut response, &warnings);
+        render::warn(&mut response, &written.warnings);
         Ok(response)
     }
 
@@ -108,6 +110,8 @@ impl Context<'_> {
         if addresses.is_some() {
             strategy::allocate(&server.store, &mut value)?;
         }
+        let user = &self.request.user;
+        let warnings = admission::review(&server.store, user, kind, &value, None)?;
         self.validate(&value, None)?;
         if self.request.is_dry_run() {
             let taken =
@@ -115,7 +119,7 @@ impl Context<'_> {
             if taken.is_some() {
                 return Err(self.exists(object::name(&value)));
             }
-            return Ok(Written { value: Arc::new(value), warnings: Vec::new() });
+            return Ok(Written { value: Arc::new(value), warnings });
         }
         let mut names = if generated { NAMES } else { 1 };
         loop {
@@ -127,10 +131,8 @@ impl Context<'_> {
             match outcome {
                 Ok(stored) => {
                     server.after_write(kind, &stored.value);
-                    return Ok(Written {
-                        value: Arc::new(stored.value.clone()),
-                        warnings: Vec::new(),
-                    });
+                    let value = convert::outbound(kind, &stored.value).into_owned();
+                    return Ok(Written { value: Arc::new(value), warnings });
                 }
                 Err(CreateError::Refused(error)) => return Err(error),
                 Err(CreateError::Exists) if names > 0 => {
@@ -237,6 +239,7 @@ impl Context<'_> {
         if new == live {
             return Ok(Some(Written { value: Arc::new(live), warnings }));
         }
+        admission::review(&server.store, &self.request.user, kind, &new, Some(&live))?;
         self.validate(&new, Some(&live))?;
         if self.request.is_dry_run() {
             return Ok(Some(Written { value: Arc::new(new), warnings }));

@@ -199,3 +199,67 @@ async fn the_administrators_kubeconfig_is_private() {
     assert!(fixture.cluster.version().await.unwrap().starts_with("v1."));
     fixture.done().await;
 }
+
+#[tokio::test]
+async fn nobody_grants_more_than_he_has() {
+    let fixture = Fixture::new().await;
+    fixture.account("manager").await;
+    let manifest = format!(
+        r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {{name: manager, namespace: {0}}}
+rules:
+- {{apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [create]}}
+- {{apiGroups: [""], resources: [configmaps], verbs: [get, list]}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: manager, namespace: {0}}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: manager}}
+subjects: [{{kind: ServiceAccount, name: manager}}]
+"#,
+        fixture.namespace
+    );
+    fixture.cluster.apply_yaml(&manifest).await.unwrap();
+    let client = fixture.client_of("manager").await;
+    let roles = Api::<kube::api::DynamicObject>::namespaced_with(
+        client,
+        &fixture.namespace,
+        &super::resource("rbac.authorization.k8s.io/v1", "Role", "roles"),
+    );
+    let granting = |name: &str, verb: &str| {
+        super::object(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": name},
+            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": [verb]}],
+        }))
+    };
+    let post = PostParams::default();
+    let allowed = async {
+        while roles.create(&post, &granting("less", "get")).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), allowed).await.unwrap();
+    let refused = refusal(roles.create(&post, &granting("more", "delete")).await);
+    assert_eq!(refused.code, 403);
+    let part = "is attempting to grant RBAC permissions not currently held";
+    assert!(refused.message.contains(part), "{}", refused.message);
+    fixture.done().await;
+}
+
+#[tokio::test]
+async fn a_namespace_can_demand_restricted_pods() {
+    let fixture = Fixture::new().await;
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(fixture.client.clone());
+    let label =
+        json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
+    let params = kube::api::PatchParams::default();
+    let patch = kube::api::Patch::Merge(label);
+    namespaces.patch(&fixture.namespace, &params, &patch).await.unwrap();
+    let refused = refusal(fixture.pods().create(&PostParams::default(), &pod("p")).await);
+    let start = "pods \"p\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false";
+    assert!(refused.message.starts_with(start), "{}", refused.message);
+    fixture.done().await;
+}

@@ -1,0 +1,117 @@
+//! Nobody hands out rights that he does not hold, unless he may `escalate` or `bind`.
+
+use serde_json::Value;
+
+use crate::apiserver::auth::{Attributes, User, allows, authorize, role_rules, rules};
+use crate::apiserver::kinds::Kind;
+use crate::apiserver::object::{self, text};
+use crate::apiserver::status::ApiError;
+use crate::apiserver::store::Store;
+
+/// Refuses a role or binding that grants more than the user has.
+pub fn review(
+    store: &Store,
+    user: &User,
+    kind: &Kind,
+    value: &Value,
+    live: Option<&Value>,
+) -> Result<(), ApiError> {
+    let namespace = object::namespace(value);
+    let is_binding = kind.plural.ends_with("bindings");
+    let field = if is_binding { "subjects" } else { "rules" };
+    if live.is_some_and(|live| live.get(field) == value.get(field)) {
+        return Ok(());
+    }
+    let (verb, resource, name, granted) = if is_binding {
+        let cluster_wide = text(value, "/roleRef/kind") == Some("ClusterRole");
+        let resource = if cluster_wide { "clusterroles" } else { "roles" };
+        let name = text(value, "/roleRef/name").unwrap_or_default();
+        ("bind", resource, name, role_rules(store, value, namespace))
+    } else {
+        let granted = value.get("rules").and_then(Value::as_array).cloned().unwrap_or_default();
+        ("escalate", kind.plural.as_str(), object::name(value), granted)
+    };
+    let wanted = Attributes {
+        verb: verb.to_owned(),
+        group: kind.group.clone(),
+        resource: resource.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        ..Attributes::default()
+    };
+    if authorize(store, user, &wanted) {
+        return Ok(());
+    }
+    let held = rules(store, user, namespace);
+    let missing: Vec<String> = granted
+        .iter()
+        .filter(|rule| {
+            let actions = actions(rule);
+            actions.is_empty() || !actions.iter().all(|a| held.iter().any(|own| allows(own, a)))
+        })
+        .map(show)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let why = format!(
+        "user \"{}\" (groups={:?}) is attempting to grant RBAC permissions not currently held:\n{}",
+        user.name,
+        user.groups,
+        missing.join("\n")
+    );
+    Err(ApiError::forbidden(&kind.group, &kind.plural, object::name(value), &why))
+}
+
+fn list<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
+    let items = rule.get(field).and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(Value::as_str).collect()
+}
+
+/// Every single action of a rule. A wildcard is an action that only a wildcard allows.
+fn actions(rule: &Value) -> Vec<Attributes> {
+    let names = match list(rule, "resourceNames") {
+        names if names.is_empty() => vec![""],
+        names => names,
+    };
+    let mut actions = Vec::new();
+    for verb in list(rule, "verbs") {
+        for path in list(rule, "nonResourceURLs") {
+            actions.push(Attributes {
+                verb: verb.to_owned(),
+                path: path.to_owned(),
+                ..Attributes::default()
+            });
+        }
+        for group in list(rule, "apiGroups") {
+            for resource in list(rule, "resources") {
+                let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+                actions.extend(names.iter().map(|name| Attributes {
+                    verb: verb.to_owned(),
+                    group: group.to_owned(),
+                    resource: resource.to_owned(),
+                    subresource: subresource.to_owned(),
+                    name: (*name).to_owned(),
+                    ..Attributes::default()
+                }));
+            }
+        }
+    }
+    actions
+}
+
+fn show(rule: &Value) -> String {
+    let fields = [
+        ("APIGroups", "apiGroups"),
+        ("Resources", "resources"),
+        ("ResourceNames", "resourceNames"),
+        ("NonResourceURLs", "nonResourceURLs"),
+        ("Verbs", "verbs"),
+    ];
+    let parts: Vec<String> = fields
+        .iter()
+        .filter(|(_, field)| rule.get(*field).is_some())
+        .map(|(label, field)| format!("{label}:{:?}", list(rule, field)))
+        .collect();
+    format!("{{{}}}", parts.join(", "))
+}
