@@ -16,7 +16,7 @@ use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, images};
 use super::{Metrics, Stack, StackError, StackOptions};
 use crate::cluster::Cluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
-use crate::github::{FirstCommit, GitHubOptions, GitHubServer};
+use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
 use crate::kubelet::{InjectEnv, Kubelet, KubeletError, KubeletOptions, ServiceForward};
 use crate::models::{ModelOptions, ModelServer};
 use crate::slack::{self, SlackServer};
@@ -68,7 +68,7 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
         .await
         .map_err(part("GitHub"))?;
     let first_commit = remote.head(&options.branch).await.unwrap_or_default();
-    let models = ModelServer::start(options.script, ModelOptions::default())
+    let models = ModelServer::start(options.script.clone(), ModelOptions::default())
         .await
         .map_err(part("model server"))?;
 
@@ -88,7 +88,8 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
         gateway: SocketAddr::new(ip, METRICS_PORT),
         controller: SocketAddr::new(ip, METRICS_PORT + 1),
     };
-    let kubelet = kubelet(&client, &dir, &options.program, gateway_address, options.inject_env);
+    let kubelet =
+        kubelet(&client, &dir, &options.program, gateway_address, options.inject_env.clone());
     let kubelet = kubelet.await.map_err(part("kubelet"))?;
     let processes = Processes { cluster: &cluster, dir: &dir, operator, log: &options.log };
     let mut gateway = processes
@@ -114,18 +115,7 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
     ready("gateway", &mut gateway, metrics.gateway).await?;
     ready("controller", &mut controller, metrics.controller).await?;
 
-    let outside = Outside {
-        git_url: remote.url().to_owned(),
-        branch: options.branch.clone(),
-        model_url: models.url(),
-        slack_url: slack.api_url(),
-        channel: channel.clone(),
-        git_token: github.token().to_owned(),
-        bot_token: slack.bot_token(),
-        app_token: slack.app_token(),
-        api_key: models.api_key().to_owned(),
-        debounce: options.debounce_seconds,
-    };
+    let outside = outside(&options, &slack, &channel, &remote, &github, &models);
     for object in manifests::team(&options.name, options.roles, &outside) {
         apply(&cluster, &object).await?;
     }
@@ -148,6 +138,29 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
         first_commit,
         controllers,
     })
+}
+
+/// What the team's Repo points at.
+fn outside(
+    options: &StackOptions,
+    slack: &SlackServer,
+    channel: &str,
+    remote: &Remote,
+    github: &GitHubServer,
+    models: &ModelServer,
+) -> Outside {
+    Outside {
+        git_url: remote.url().to_owned(),
+        branch: options.branch.clone(),
+        model_url: models.url(),
+        slack_url: slack.api_url(),
+        channel: channel.to_owned(),
+        git_token: github.token().to_owned(),
+        bot_token: slack.bot_token(),
+        app_token: slack.app_token(),
+        api_key: models.api_key().to_owned(),
+        debounce: options.debounce_seconds,
+    }
 }
 
 async fn kubelet(

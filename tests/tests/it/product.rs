@@ -113,7 +113,7 @@ async fn a_model_that_talks_nonsense_is_told_three_times_and_then_the_user() {
     assert_eq!(state, Some(codebutler_crds::thread::RoleState::Failed));
     let told = team.messages(&root);
     let notice = told.last().unwrap();
-    assert!(notice.shown.contains("three"), "{}", notice.shown);
+    assert!(notice.shown.contains("3 replies"), "{}", notice.shown);
     let requests = team.stack.models.requests();
     assert_eq!(requests.len(), 3, "one call each");
     let last = requests.last().unwrap().body["messages"].to_string();
