@@ -10,8 +10,9 @@ use sha2::{Digest as _, Sha256};
 /// Why a test has no Python tools.
 #[derive(Debug, thiserror::Error)]
 pub enum PyToolsError {
-    /// The machine has no `python3`; a test that needs it says so and passes.
-    #[error("no python3 on this machine")]
+    /// The machine has no `python3` that can make environments (Debian: `python3-venv`); a test
+    /// that needs one says so and passes.
+    #[error("no python3 with venv on this machine")]
     NoPython,
     /// The cache can't be written.
     #[error("can't use the cache `{path}`")]
@@ -36,9 +37,10 @@ pub enum PyToolsError {
 /// none yet. Programs are in its `bin/`. Blocks while another process makes the same one.
 ///
 /// # Errors
-/// `NoPython` where there is no interpreter; others if the network or the disk fails.
+/// `NoPython` where there is no interpreter with `venv`; others if the network or the disk fails.
 pub fn ensure_venv(packages: &[&str]) -> Result<PathBuf, PyToolsError> {
-    let python = Command::new("python3").arg("--version").output();
+    let script = "import ensurepip, sys; print(sys.version)";
+    let python = Command::new("python3").args(["-c", script]).output();
     let version = python.ok().filter(|out| out.status.success()).ok_or(PyToolsError::NoPython)?;
     let mut hash = Sha256::new();
     hash.update(version.stdout);

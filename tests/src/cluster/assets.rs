@@ -75,12 +75,16 @@ impl Assets {
                 format!("--tls-cert-file={}", path(&files.certificate)),
                 format!("--tls-private-key-file={}", path(&files.key)),
                 format!("--service-account-issuer={}", apiserver::API_AUDIENCE),
-                format!("--service-account-key-file={}", path(&files.account_key)),
+                format!("--service-account-key-file={}", path(&files.account_public_key)),
                 format!("--service-account-signing-key-file={}", path(&files.account_key)),
                 format!("--token-auth-file={}", path(&files.tokens)),
                 "--authorization-mode=RBAC".to_owned(),
                 "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
                 "--allow-privileged=true".to_owned(),
+                // Loopback only: nothing to advertise, and no endpoints to keep for it.
+                "--advertise-address=127.0.0.1".to_owned(),
+                "--endpoint-reconciler-type=none".to_owned(),
+                format!("--cert-dir={}", path(dir)),
             ],
         )?;
         let url = format!("https://127.0.0.1:{port}");
@@ -122,6 +126,8 @@ struct Files {
     certificate: PathBuf,
     key: PathBuf,
     account_key: PathBuf,
+    /// kube-apiserver reads a private key in PKCS #8 where it signs, but not where it verifies.
+    account_public_key: PathBuf,
     tokens: PathBuf,
     ca: String,
     token: String,
@@ -140,6 +146,7 @@ impl Files {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &ca)?;
+        let account = KeyPair::generate()?;
         let token = apiserver::random_token();
         let put = |name: &str, text: &str| -> Result<PathBuf> {
             let path = dir.join(name);
@@ -149,7 +156,8 @@ impl Files {
         Ok(Self {
             certificate: put("server.crt", &certificate.pem())?,
             key: put("server.key", &key.serialize_pem())?,
-            account_key: put("accounts.key", &KeyPair::generate()?.serialize_pem())?,
+            account_key: put("accounts.key", &account.serialize_pem())?,
+            account_public_key: put("accounts.pub", &account.public_key_pem())?,
             tokens: put("tokens.csv", &format!("{token},kubernetes-admin,1,system:masters\n"))?,
             ca: ca.pem(),
             token,
