@@ -23,6 +23,8 @@ pub(super) struct Inner {
     pub version: watch::Sender<u64>,
     pub stop: CancellationToken,
     pub origin: String,
+    /// Lets the chat page in, and no other web page.
+    pub page_token: String,
     runtime: tokio::runtime::Handle,
 }
 
@@ -47,6 +49,7 @@ impl Inner {
             version: watch::Sender::new(0),
             stop: CancellationToken::new(),
             origin,
+            page_token: secret(),
             runtime: tokio::runtime::Handle::current(),
         }
     }
@@ -94,11 +97,14 @@ impl Inner {
     }
 }
 
+fn secret() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}
+
 impl Core {
     pub fn new(mut options: Options) -> Self {
         let world = options.world.take();
         let world = world.unwrap_or_else(|| World::new(&options.team_name, &options.bot_name));
-        let secret = || uuid::Uuid::new_v4().simple().to_string();
         Self {
             dispatcher: Dispatcher::new(options.timing.clone()),
             limits: Limits::default(),

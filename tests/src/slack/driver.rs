@@ -117,6 +117,52 @@ impl Core {
         Ok(message)
     }
 
+    /// A user writes, as one types.
+    pub(super) fn post_as(
+        &mut self,
+        user: &str,
+        channel: &str,
+        thread: Option<&str>,
+        typed: &str,
+    ) -> Result<String, SlackError> {
+        let message = self.user_draft(user, channel, thread, typed)?;
+        self.place(channel, message)
+    }
+
+    /// A user adds a reaction or takes it back.
+    pub(super) fn react_as(
+        &mut self,
+        user: &str,
+        channel: &str,
+        ts: &str,
+        (name, added): (&str, bool),
+    ) -> Result<(), SlackError> {
+        self.member(user, channel)?;
+        Ok(self.react(channel, ts, user, name, added)?)
+    }
+
+    /// A user clicks a button; returns the click's `action_ts`.
+    pub(super) fn click_as(
+        &mut self,
+        user: &str,
+        channel: &str,
+        ts: &str,
+        action_id: &str,
+    ) -> Result<String, SlackError> {
+        self.member(user, channel)?;
+        self.click(user, channel, ts, action_id).map_err(|why| match why {
+            NoClick::Message => {
+                SlackError::Message { channel: channel.to_owned(), ts: ts.to_owned() }
+            }
+            NoClick::Button => {
+                SlackError::Button { ts: ts.to_owned(), action_id: action_id.to_owned() }
+            }
+            NoClick::Hidden => {
+                SlackError::Hidden { user: user.to_owned(), channel: channel.to_owned() }
+            }
+        })
+    }
+
     fn place(&mut self, channel: &str, message: Message) -> Result<String, SlackError> {
         let posted = self.post(channel, message);
         posted.map(|view| view.ts).ok_or_else(|| SlackError::Channel(channel.to_owned()))
@@ -193,10 +239,7 @@ impl SlackServer {
         thread: Option<&str>,
         typed: &str,
     ) -> Result<String, SlackError> {
-        self.inner.update(|core| {
-            let message = core.user_draft(user, channel, thread, typed)?;
-            core.place(channel, message)
-        })
+        self.inner.update(|core| core.post_as(user, channel, thread, typed))
     }
 
     /// A user shares a file with a comment. Returns the message's ts and the file id.
@@ -282,10 +325,7 @@ impl SlackServer {
         ts: &str,
         name: &str,
     ) -> Result<(), SlackError> {
-        self.inner.update(|core| {
-            core.member(user, channel)?;
-            Ok(core.react(channel, ts, user, name, true)?)
-        })
+        self.inner.update(|core| core.react_as(user, channel, ts, (name, true)))
     }
 
     /// A user takes a reaction back.
@@ -296,10 +336,7 @@ impl SlackServer {
         ts: &str,
         name: &str,
     ) -> Result<(), SlackError> {
-        self.inner.update(|core| {
-            core.member(user, channel)?;
-            Ok(core.react(channel, ts, user, name, false)?)
-        })
+        self.inner.update(|core| core.react_as(user, channel, ts, (name, false)))
     }
 
     /// A user clicks a button; returns the click's `action_ts`, which names it in `Change` and
@@ -311,19 +348,6 @@ impl SlackServer {
         ts: &str,
         action_id: &str,
     ) -> Result<String, SlackError> {
-        self.inner.update(|core| {
-            core.member(user, channel)?;
-            core.click(user, channel, ts, action_id).map_err(|why| match why {
-                NoClick::Message => {
-                    SlackError::Message { channel: channel.to_owned(), ts: ts.to_owned() }
-                }
-                NoClick::Button => {
-                    SlackError::Button { ts: ts.to_owned(), action_id: action_id.to_owned() }
-                }
-                NoClick::Hidden => {
-                    SlackError::Hidden { user: user.to_owned(), channel: channel.to_owned() }
-                }
-            })
-        })
+        self.inner.update(|core| core.click_as(user, channel, ts, action_id))
     }
 }

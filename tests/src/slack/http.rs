@@ -1,4 +1,5 @@
-//! The server's face: `/api/…`, uploads, files, response URLs and the Socket Mode endpoint.
+//! The server's face: `/api/…`, uploads, files, response URLs, the Socket Mode endpoint and the
+//! chat page.
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use super::core::{Core, Inner};
 use super::failure::{Failure, Reply, fail};
 use super::limits::Fault;
 use super::methods::{self, Method, Needs};
+use super::page;
 use super::render::ORIGIN;
 use super::socket;
 
@@ -25,6 +27,7 @@ const MAX_BODY: usize = 64 << 20;
 type Shared = State<Arc<Inner>>;
 
 pub(super) fn router(inner: Arc<Inner>) -> Router {
+    let page = page::router(Arc::clone(&inner));
     Router::new()
         .route("/api/{method}", any(call))
         .route("/socket/", get(connect))
@@ -32,6 +35,7 @@ pub(super) fn router(inner: Arc<Inner>) -> Router {
         .route("/files-pri/{file}/{name}", get(download))
         .route("/actions/{token}", post(respond))
         .with_state(inner)
+        .merge(page)
 }
 
 async fn call(State(inner): Shared, Path(name): Path<String>, request: Request) -> Response {

@@ -23,6 +23,7 @@ mod interaction;
 mod limits;
 mod methods;
 mod options;
+mod page;
 mod render;
 mod socket;
 mod text;
@@ -101,6 +102,11 @@ impl SlackServer {
     /// `http://127.0.0.1:PORT`.
     pub fn origin(&self) -> &str {
         &self.inner.origin
+    }
+
+    /// Address of the chat page, with the token that lets a browser in.
+    pub fn page_url(&self) -> String {
+        format!("{}/?token={}", self.inner.origin, self.inner.page_token)
     }
 
     /// The bot's token (`xoxb-…`).

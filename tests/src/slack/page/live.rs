@@ -1,0 +1,141 @@
+//! What the chat page shows: everything at first, then what changes.
+
+use std::convert::Infallible;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures::{Stream, StreamExt as _, stream};
+use serde::Serialize;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::Shared;
+use crate::slack::core::{Core, Inner};
+use crate::slack::view::{Change, MessageView};
+use crate::slack::world::{App, ThreadStatus, User};
+
+/// The workspace.
+#[derive(Serialize)]
+pub(super) struct Snapshot {
+    team: String,
+    app: App,
+    users: Vec<User>,
+    channels: Vec<Place>,
+    /// Of all channels, replies and messages for one user included, in no order.
+    messages: Vec<MessageView>,
+    statuses: Vec<ThreadStatus>,
+}
+
+#[derive(Serialize)]
+struct Place {
+    id: String,
+    name: String,
+    is_private: bool,
+    is_archived: bool,
+    members: Vec<String>,
+}
+
+/// A change, whole, so that one that arrives twice does no harm.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Update {
+    /// A message as it is now.
+    Message { message: Box<MessageView> },
+    /// It is gone.
+    Deleted { channel: String, ts: String },
+    /// What the app does in a thread.
+    Status { channel: String, thread_ts: String, status: String },
+    /// Someone clicked.
+    Click { channel: String, ts: String, user: String, action_id: String, action_ts: String },
+    /// The app took the click, or did not in time.
+    ClickEnded { action_ts: String, acked: bool },
+    /// Too much has changed: the page has to ask for everything again.
+    Reload,
+}
+
+impl Snapshot {
+    fn of(core: &Core) -> Self {
+        let world = &core.world;
+        let messages = world.channels.values().flat_map(|channel| {
+            let all = channel.messages.values().chain(channel.ephemerals.values());
+            all.map(|message| core.view(channel, message))
+        });
+        let places = world.channels.values().map(|channel| Place {
+            id: channel.id.clone(),
+            name: channel.name.clone(),
+            is_private: channel.is_private,
+            is_archived: channel.is_archived,
+            members: channel.members.iter().cloned().collect(),
+        });
+        let current = |s: &&ThreadStatus| world.status(&s.channel, &s.thread_ts).is_some();
+        Self {
+            team: world.team.name.clone(),
+            app: world.app.clone(),
+            users: world.users.values().cloned().collect(),
+            channels: places.collect(),
+            messages: messages.collect(),
+            statuses: world.statuses.iter().filter(current).cloned().collect(),
+        }
+    }
+}
+
+impl Update {
+    fn of(inner: &Inner, change: Change) -> Option<Self> {
+        let now = |channel: &str, ts: &str| {
+            inner.read(|core| {
+                let channel = core.world.channels.get(channel)?;
+                let message = channel.any_message(ts)?;
+                Some(Self::Message { message: Box::new(core.view(channel, message)) })
+            })
+        };
+        match change {
+            Change::Posted { message }
+            | Change::Edited { message }
+            | Change::Ephemeral { message } => Some(Self::Message { message: Box::new(message) }),
+            Change::Reaction { channel, ts, .. } => now(&channel, &ts),
+            // A root with replies leaves a tombstone.
+            Change::Deleted { channel, ts } => {
+                Some(now(&channel, &ts).unwrap_or(Self::Deleted { channel, ts }))
+            }
+            Change::Status { channel, thread_ts, status } => {
+                Some(Self::Status { channel, thread_ts, status })
+            }
+            Change::Clicked { channel, ts, user, action_id, action_ts } => {
+                Some(Self::Click { channel, ts, user, action_id, action_ts })
+            }
+            Change::ClickAcked { action_ts, .. } => {
+                Some(Self::ClickEnded { action_ts, acked: true })
+            }
+            Change::ClickFailed { action_ts } => Some(Self::ClickEnded { action_ts, acked: false }),
+            Change::Connections { .. } => None,
+        }
+    }
+
+    fn event(&self) -> Result<Event, Infallible> {
+        Ok(Event::default().data(serde_json::to_string(self).unwrap_or_default()))
+    }
+}
+
+pub(super) async fn state(State(inner): Shared) -> Json<Snapshot> {
+    Json(inner.read(Snapshot::of))
+}
+
+pub(super) async fn events(
+    State(inner): Shared,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let changes = inner.read(|core| core.changes.subscribe());
+    let stop = inner.stop.clone();
+    let updates = stream::unfold((inner, changes), |(inner, mut changes)| async move {
+        loop {
+            let update = match changes.recv().await {
+                Ok(change) => Update::of(&inner, change),
+                Err(RecvError::Lagged(_)) => Some(Update::Reload),
+                Err(RecvError::Closed) => return None,
+            };
+            if let Some(update) = update {
+                return Some((update.event(), (inner, changes)));
+            }
+        }
+    });
+    Sse::new(updates.take_until(stop.cancelled_owned())).keep_alive(KeepAlive::default())
+}
