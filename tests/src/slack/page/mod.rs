@@ -77,17 +77,21 @@ async fn with_token(
 
 /// Only under the server's own names, and only for its own page.
 async fn from_here(State(inner): Shared, request: Request, next: Next) -> Response {
-    let own = inner.origin.trim_start_matches("http://");
-    let local = own.replacen("127.0.0.1", "localhost", 1);
-    let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let host = text(header::HOST).filter(|host| *host == own || *host == local);
-    let Some(host) = host else {
-        return (StatusCode::FORBIDDEN, "not a name of this server\n").into_response();
-    };
-    if text(header::ORIGIN).is_some_and(|origin| origin != format!("http://{host}")) {
-        return (StatusCode::FORBIDDEN, "asked by another page\n").into_response();
+    match stranger(&inner.origin, request.headers()) {
+        Some(why) => (StatusCode::FORBIDDEN, why).into_response(),
+        None => next.run(request).await,
     }
-    next.run(request).await
+}
+
+fn stranger(own: &str, headers: &HeaderMap) -> Option<&'static str> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let local = own.replacen("127.0.0.1", "localhost", 1);
+    let asked = text(header::HOST).map(|host| format!("http://{host}"));
+    let Some(asked) = asked.filter(|asked| asked == own || *asked == local) else {
+        return Some("not a name of this server\n");
+    };
+    let foreign = text(header::ORIGIN).is_some_and(|origin| origin != asked);
+    foreign.then_some("asked by another page\n")
 }
 
 async fn with_headers(request: Request, next: Next) -> Response {
