@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use codebutler_testbed::{demo, kubelet};
+use codebutler_testbed::demo::{self, Ended};
+use codebutler_testbed::kubelet;
 
 fn main() -> ExitCode {
     let name = std::env::args_os().next().unwrap_or_default();
@@ -33,14 +34,15 @@ fn play() -> ExitCode {
         runtime.block_on(demo::run(&args, &program, &mut |text| println!("{text}")))
     });
     match played {
-        Ok(Some(summary)) => {
+        Ok(Ended::Played(summary)) => {
             if args.json {
                 println!("{}", serde_json::to_string(&summary).unwrap_or_default());
             }
             if summary.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         // Ctrl-C: the shell's figure for it.
-        Ok(None) => ExitCode::from(130),
+        Ok(Ended::Interrupted) => ExitCode::from(130),
+        Ok(Ended::Left) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(2)

@@ -1,5 +1,6 @@
-//! `cargo demo`: plays a scenario on a [`Stack`] and tells what happens.
+//! `cargo demo`: a [`Stack`] to talk to on its chat page, or to play a scenario on.
 
+mod chat;
 mod summary;
 mod transcript;
 mod world;
@@ -21,14 +22,15 @@ use crate::stack::{Stack, StackOptions, manifests};
 #[derive(Debug, Parser)]
 #[command(name = "cargo demo --", version)]
 pub struct Args {
-    /// The conversation to play; exits 0 only if every expectation in it held.
+    /// The conversation to play; exits 0 only if every expectation in it held. Without it, the chat
+    /// page is yours until Ctrl-C.
     #[arg(long, value_name = "FILE")]
-    pub scenario: PathBuf,
+    pub scenario: Option<PathBuf>,
     /// Print nothing but one JSON object: the summary.
-    #[arg(long)]
+    #[arg(long, requires = "scenario")]
     pub json: bool,
     /// Leave everything running when the scenario is over, until Ctrl-C.
-    #[arg(long)]
+    #[arg(long, requires = "scenario")]
     pub keep: bool,
     /// Log filter of controller and gateway; their logs are shown when the scenario fails.
     #[arg(long, default_value = "info")]
@@ -38,13 +40,37 @@ pub struct Args {
 /// Where text for people goes.
 pub type Print<'a> = &'a mut (dyn FnMut(&str) + Send);
 
-/// Plays `args.scenario` with `program` as every process of the product. Nothing if it was
-/// interrupted.
+/// How a demo ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The scenario was played to its end.
+    Played(Box<Summary>),
+    /// Ctrl-C before that.
+    Interrupted,
+    /// Whoever talked on the chat page has had enough.
+    Left,
+}
+
+/// Plays `args.scenario`, or opens the chat page, with `program` as every process of the product.
 ///
 /// # Errors
 /// A mistake in the scenario, or a part of the testbed that does not start.
-pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<Option<Summary>> {
-    let scenario = Scenario::load(&args.scenario)?;
+pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<Ended> {
+    let Some(file) = &args.scenario else {
+        chat::run(args, program, print).await?;
+        return Ok(Ended::Left);
+    };
+    let played = play_file(file, args, program, print).await?;
+    Ok(played.map_or(Ended::Interrupted, |summary| Ended::Played(Box::new(summary))))
+}
+
+async fn play_file(
+    file: &Path,
+    args: &Args,
+    program: &Path,
+    print: Print<'_>,
+) -> anyhow::Result<Option<Summary>> {
+    let scenario = Scenario::load(file)?;
     let dir = tempfile::Builder::new().prefix("codebutler-demo-").tempdir()?;
     let mut say = |text: &str| {
         if !args.json {
