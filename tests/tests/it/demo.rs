@@ -1,10 +1,11 @@
 //! `cargo demo` as its users run it: exit codes, summary, what is left behind.
 
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
 use crate::support::permit;
@@ -54,6 +55,35 @@ async fn the_question_is_answered_without_a_pull_request() {
         let line = String::from_utf8_lossy(&line);
         assert!(!line.contains(&name), "still running: {line}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_arguments_the_chat_page_is_there_until_interrupted() {
+    let _permit = permit(1).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
+    let mut running = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    let mut said = Vec::new();
+    while said.last().is_none_or(|line: &String| !line.starts_with("Ctrl-C")) {
+        let line = tokio::time::timeout(Duration::from_mins(2), lines.next_line()).await;
+        said.push(line.expect("the demo says no more").unwrap().expect("the demo ended"));
+    }
+    let after = |label: &str| {
+        let line = said.iter().find_map(|line| line.split_once(label));
+        line.unwrap_or_else(|| panic!("no {label} in {said:?}")).1.trim().to_owned()
+    };
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let page = reqwest::get(after("chat page:")).await.unwrap();
+    assert_eq!(page.status(), reqwest::StatusCode::OK);
+    assert!(said.iter().any(|line| line.contains("kubectl get threads -A -w")), "{said:?}");
+    let kubeconfig = PathBuf::from(after("KUBECONFIG="));
+    assert!(kubeconfig.exists());
+
+    let pid = nix::unistd::Pid::from_raw(running.id().unwrap().try_into().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let ended = tokio::time::timeout(Duration::from_mins(1), running.wait()).await;
+    assert_eq!(ended.expect("still running").unwrap().code(), Some(0));
+    assert!(!kubeconfig.ancestors().nth(3).unwrap().exists(), "the folder is left behind");
 }
 
 /// The smallest scenario that expects something of every kind.

@@ -17,6 +17,7 @@ mod kubelet;
 mod kubelet_end;
 mod marks;
 mod models;
+mod page;
 mod product;
 mod python;
 mod sandbox;
