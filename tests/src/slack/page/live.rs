@@ -111,8 +111,8 @@ impl Update {
         }
     }
 
-    fn event(&self) -> Result<Event, Infallible> {
-        Ok(Event::default().data(serde_json::to_string(self).unwrap_or_default()))
+    fn event(&self) -> Event {
+        Event::default().data(serde_json::to_string(self).unwrap_or_default())
     }
 }
 
@@ -133,7 +133,7 @@ pub(super) async fn events(
                 Err(RecvError::Closed) => return None,
             };
             if let Some(update) = update {
-                return Some((update.event(), (inner, changes)));
+                return Some((Ok(update.event()), (inner, changes)));
             }
         }
     });
