@@ -184,7 +184,9 @@ mod tests {
         ");
         let hash = String::new();
         let ts = session.root.clone();
-        session.plan = Some(Plan { ts, hash, role: "pm".into(), approved_by: Some("U1".into()) });
+        let approved_by = Some("U1".into());
+        session.plan =
+            Some(Plan { ts, hash, role: "pm".into(), approved_by, declined_by: None });
         session.pull_request =
             Some(PullRequest { number: 7, url: "https://x/7".into(), merge_commit: None });
         let later = system(&guides, &session);

@@ -221,6 +221,7 @@ mod tests {
             hash: "aa".to_owned(),
             role: "pm".to_owned(),
             approved_by: None,
+            declined_by: None,
         };
         set_plan(&mut status, &plan("7.000000"));
         set_plan(&mut status, &plan("5.000000"));

@@ -22,6 +22,7 @@ fn asked() -> ThreadStatus {
             hash: "aa".to_owned(),
             role: "pm".to_owned(),
             approved_by: None,
+            declined_by: None,
         }),
         closing: Some(Closing {
             ts: ts("20.000000"),
