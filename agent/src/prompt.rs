@@ -68,9 +68,10 @@ fn facts(session: &Session) -> String {
     }
     let plan = match &session.plan {
         None => "none was proposed yet".to_owned(),
-        Some(plan) => match &plan.approved_by {
-            Some(user) => format!("proposed by {} and approved by user {user}", plan.role),
-            None => format!("proposed by {}, not approved", plan.role),
+        Some(plan) => match (&plan.approved_by, &plan.declined_by) {
+            (Some(user), _) => format!("proposed by {} and approved by user {user}", plan.role),
+            (None, Some(user)) => format!("proposed by {} and declined by user {user}", plan.role),
+            (None, None) => format!("proposed by {}, not approved", plan.role),
         },
     };
     let _ = writeln!(out, "- Plan: {plan}.");
@@ -184,7 +185,8 @@ mod tests {
         ");
         let hash = String::new();
         let ts = session.root.clone();
-        session.plan = Some(Plan { ts, hash, role: "pm".into(), approved_by: Some("U1".into()) });
+        let approved_by = Some("U1".into());
+        session.plan = Some(Plan { ts, hash, role: "pm".into(), approved_by, declined_by: None });
         session.pull_request =
             Some(PullRequest { number: 7, url: "https://x/7".into(), merge_commit: None });
         let later = system(&guides, &session);

@@ -145,6 +145,9 @@ pub struct Plan {
     /// Slack user id of who approved exactly this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_by: Option<String>,
+    /// Slack user id of who rejected it or wants it changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined_by: Option<String>,
 }
 
 /// How a thread is to end.

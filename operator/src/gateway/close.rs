@@ -206,6 +206,7 @@ mod tests {
             hash: "h".into(),
             role: "pm".into(),
             approved_by: Some("U2".into()),
+            declined_by: None,
         };
         thread.status = Some(ThreadStatus {
             plan: Some(plan),

@@ -30,7 +30,7 @@ use super::context::ThreadKey;
 
 pub use change::Refusal;
 pub(super) use change::{
-    add_pending, approve_plan, decide_closing, raise_inbox, set_closing, set_plan,
+    add_pending, approve_plan, decide_closing, decline_plan, raise_inbox, set_closing, set_plan,
 };
 
 /// Attempts per write; with the jitter between them about three seconds under steady conflict.

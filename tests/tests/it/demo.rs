@@ -86,6 +86,14 @@ async fn without_arguments_the_chat_page_is_there_until_interrupted() {
     assert!(!kubeconfig.ancestors().nth(3).unwrap().exists(), "the folder is left behind");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn people_change_their_minds_ask_say_no_and_come_two_at_a_time() {
+    for name in ["plan-changed", "questions", "rejected", "after-close", "two-threads"] {
+        let output = demo(&["--scenario", &shipped(name)]).await;
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", said(&output));
+    }
+}
+
 /// The smallest scenario that expects something of every kind.
 const SMALL: &str = r##"
 name: small

@@ -216,6 +216,31 @@ async fn words_decide_like_buttons() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_may_come_before_the_question_is_recorded() {
+    let desk = Desk::start().await;
+    let root = desk.says(None, "please plan");
+    desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
+    let pm = desk.caller(&root, "pm").await;
+    for n in 0..5 {
+        let text = format!("Plan {n}");
+        let key = format!("p{n}");
+        let answer = async {
+            let shown = |m: &codebutler_testbed::slack::MessageView| m.text.contains(&text);
+            desk.slack.wait_message(&desk.channel, Some(&root), PATIENCE, shown).await.unwrap();
+            let yes = desk.says(Some(&root), "Go ahead!");
+            desk.slack.wait_acked(&yes, PATIENCE).await.unwrap();
+        };
+        let plan = ask(&key, &text, Decision::Plan);
+        let ((), posted) = tokio::join!(answer, desk.service().post(&pm, &plan, None));
+        let status = desk.thread(&root).await.unwrap().status.unwrap();
+        let plan = status.plan.unwrap();
+        assert_eq!(plan.ts, posted.unwrap().ts);
+        assert_eq!(plan.approved_by.as_deref(), Some(desk.ana.as_str()), "{text}");
+    }
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_posts_once_whoever_repeats_it() {
     let mut desk = Desk::start().await;
     let root = desk.says(None, "hello");

@@ -1,7 +1,7 @@
 //! Decisions of people: which words count as one, which button means what, and what a message or a
 //! click changes in a Thread. Pure: applied again, nothing changes.
 
-use codebutler_crds::thread::{Closing, ClosingChoice, Pending};
+use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Plan};
 use codebutler_crds::wire::Decision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -235,11 +235,17 @@ fn question<'a>(status: &'a ThreadStatus, said: &Said) -> Option<(&'a str, bool)
     let plan = status.plan.as_ref().filter(|plan| plan.ts < said.ts);
     let closing = status.closing.as_ref().filter(|closing| closing.ts < said.ts);
     match said.intent? {
-        Intent::Approve => plan.map(|plan| (plan.role.as_str(), plan.approved_by.is_none())),
+        Intent::Approve => plan.map(|plan| (plan.role.as_str(), is_open(plan))),
         Intent::Merge | Intent::Close => {
             closing.map(|closing| (closing.role.as_str(), closing.choice.is_none()))
         }
     }
+}
+
+/// Whether a plan still waits for an answer. A declined one does not: a later "yes" is about
+/// something else, and what is to be built after all is posted anew.
+const fn is_open(plan: &Plan) -> bool {
+    plan.approved_by.is_none() && plan.declined_by.is_none()
 }
 
 /// Takes in a person's message: marks, and the decision if it is one.
@@ -334,10 +340,13 @@ pub enum ClickOutcome {
 pub fn take_click(status: &mut ThreadStatus, clicked: &Clicked) -> Result<ClickOutcome, Refusal> {
     // One identity per message, user and choice: an impatient second click is the same decision.
     let id = format!("click:{}:{}:{}", clicked.message, clicked.choice.name(), clicked.user);
+    if status.pending.iter().any(|pending| pending.id == id) {
+        return Ok(ClickOutcome::Counts);
+    }
     let open = match clicked.choice.decision() {
         Decision::Plan => match &status.plan {
             Some(plan) if plan.ts == clicked.message => match &plan.approved_by {
-                None => Some(plan.role.clone()),
+                None => is_open(plan).then(|| plan.role.clone()),
                 Some(by) if *by == clicked.user && clicked.choice == Choice::Approve => {
                     return Ok(ClickOutcome::Counts);
                 }
@@ -391,8 +400,12 @@ fn record(
         message: asked.clone(),
     };
     threads::add_pending(status, &pending)?;
-    if choice == Choice::Approve {
-        threads::approve_plan(status, asked, user);
+    match choice {
+        Choice::Approve => {
+            threads::approve_plan(status, asked, user);
+        }
+        Choice::Modify | Choice::Reject => threads::decline_plan(status, asked, user),
+        Choice::Merge | Choice::Hold | Choice::Discard => {}
     }
     if let Some(ending) = ending(choice) {
         threads::decide_closing(status, asked, ending, user);

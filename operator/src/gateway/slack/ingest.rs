@@ -18,8 +18,9 @@ use super::route::{self, Action, Channel, Ignored};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{Refusal, WriteError};
 
-/// How long a click waits for a post that is under way: Slack wants its answer within three seconds.
-const CLICK_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a decision waits for a post that is under way: Slack wants its answer within three
+/// seconds.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Inner {
     /// Takes in an envelope. None: it could not be stored and has to come again.
@@ -78,6 +79,11 @@ impl Inner {
         if thread.spec.state == ThreadState::Closed {
             return Ok(vec![Effect::TellClosed { thread: key }]);
         }
+        // Words may answer what was posted before the gateway has recorded that it asks.
+        let _turn = match said.intent {
+            Some(_) => tokio::time::timeout(PATIENCE, self.posting.lock(&key)).await.ok(),
+            None => None,
+        };
         let stored = match self.store(&key, channel, said).await {
             Err(WriteError::Missing(_)) => {
                 // Deleted since it was cached: the conversation begins anew.
@@ -151,7 +157,7 @@ impl Inner {
         }
         // A person may click before the gateway has recorded what the message asks.
         let turn = self.posting.lock(&key);
-        let _turn = tokio::time::timeout(CLICK_PATIENCE, turn).await.ok();
+        let _turn = tokio::time::timeout(PATIENCE, turn).await.ok();
         let take = |status: &mut ThreadStatus| decision::take_click(status, clicked);
         match self.threads.try_update(&key, take).await {
             Ok((_, ClickOutcome::Counts)) => {

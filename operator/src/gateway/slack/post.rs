@@ -268,6 +268,7 @@ fn meaning(
             hash: hex::encode(Sha256::digest(message.text.as_bytes())),
             role: role.clone(),
             approved_by: None,
+            declined_by: None,
         }),
         closing: of(Decision::Merge).map(|ts| Closing {
             ts,

@@ -82,15 +82,25 @@ pub fn set_plan(status: &mut ThreadStatus, plan: &Plan) {
     }
 }
 
-/// Records an approval if the plan at `ts` is the current one and nobody approved it yet. Returns
-/// whether it did.
+/// Records an approval if the plan at `ts` is the current one and nobody approved or declined it
+/// yet. Returns whether it did.
 pub fn approve_plan(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> bool {
     match &mut status.plan {
-        Some(plan) if plan.ts == *ts && plan.approved_by.is_none() => {
+        Some(plan)
+            if plan.ts == *ts && plan.approved_by.is_none() && plan.declined_by.is_none() =>
+        {
             plan.approved_by = Some(user.to_owned());
             true
         }
         _ => false,
+    }
+}
+
+/// Records that the plan at `ts` is not wanted as it is, if it is the current one and nobody has
+/// approved it.
+pub fn decline_plan(status: &mut ThreadStatus, ts: &SlackTs, user: &str) {
+    if let Some(plan) = status.plan.as_mut().filter(|p| p.ts == *ts && p.approved_by.is_none()) {
+        plan.declined_by = Some(user.to_owned());
     }
 }
 
@@ -221,6 +231,7 @@ mod tests {
             hash: "aa".to_owned(),
             role: "pm".to_owned(),
             approved_by: None,
+            declined_by: None,
         };
         set_plan(&mut status, &plan("7.000000"));
         set_plan(&mut status, &plan("5.000000"));

@@ -111,6 +111,7 @@ mod tests {
             hash: "aa".to_owned(),
             role: "pm".to_owned(),
             approved_by: None,
+            declined_by: None,
         });
         let pm = after.roles.entry("pm".to_owned()).or_default();
         pm.pod_uid = None;

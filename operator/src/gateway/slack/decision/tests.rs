@@ -22,6 +22,7 @@ fn asked() -> ThreadStatus {
             hash: "aa".to_owned(),
             role: "pm".to_owned(),
             approved_by: None,
+            declined_by: None,
         }),
         closing: Some(Closing {
             ts: ts("20.000000"),
@@ -158,7 +159,7 @@ fn a_click_decides_once_and_its_redelivery_changes_nothing() {
 }
 
 #[test]
-fn hold_and_modify_are_told_and_leave_the_question_open() {
+fn hold_and_modify_are_told_and_approve_nothing() {
     let mut status = asked();
     for (at, choice) in [("10.000000", Choice::Modify), ("20.000000", Choice::Hold)] {
         let click = Clicked { message: ts(at), choice, user: "U1".to_owned() };
@@ -169,6 +170,26 @@ fn hold_and_modify_are_told_and_leave_the_question_open() {
     assert_eq!(told, [("pm", "plan", "modify"), ("lead", "merge", "hold")]);
     assert_eq!(status.plan.as_ref().unwrap().approved_by, None);
     assert_eq!(status.closing.as_ref().unwrap().choice, None);
+}
+
+#[test]
+fn a_declined_plan_is_not_approved_by_a_yes_to_something_else() {
+    for choice in [Choice::Modify, Choice::Reject] {
+        let mut status = asked();
+        let click = |choice| Clicked { message: ts("10.000000"), choice, user: "U1".to_owned() };
+        assert_eq!(take_click(&mut status, &click(choice)), Ok(ClickOutcome::Counts));
+        assert_eq!(status.plan.as_ref().unwrap().declined_by.as_deref(), Some("U1"));
+
+        // "Shall I leave it as it is?" "Yes." The one who asked hears it, as words.
+        let yes = said("11.000000", "Yes.");
+        assert_eq!(take_message(&mut status, &yes, Some("triage"), &now()), Ok(None));
+        assert_eq!(status.roles["pm"].inbox, Some(ts("11.000000")));
+        assert!(!status.roles.contains_key("triage"));
+
+        assert_eq!(take_click(&mut status, &click(Choice::Approve)), Ok(ClickOutcome::Stale));
+        assert_eq!(status.plan.as_ref().unwrap().approved_by, None);
+        assert_eq!(status.pending.len(), 1);
+    }
 }
 
 #[test]
