@@ -8,6 +8,24 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The tools that agents know: what `spec.tools.allow` may name.
+pub const TOOLS: [&str; 14] = [
+    "Read",
+    "Write",
+    "Edit",
+    "Bash",
+    "Grep",
+    "Glob",
+    "GitLog",
+    "GitDiff",
+    "GitCommit",
+    "GitPush",
+    "GHCreatePR",
+    "GHStatus",
+    "SendMessage",
+    "CloseThread",
+];
+
 /// A role that an agent plays in a Thread: its model, tools, rights, prompt and pod.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(

@@ -4,23 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use codebutler_crds::AgentRole;
-
-const TOOLS: [&str; 14] = [
-    "Read",
-    "Write",
-    "Edit",
-    "Bash",
-    "Grep",
-    "Glob",
-    "GitLog",
-    "GitDiff",
-    "GitCommit",
-    "GitPush",
-    "GHCreatePR",
-    "GHStatus",
-    "SendMessage",
-    "CloseThread",
-];
+use codebutler_crds::role::TOOLS;
 
 fn seed(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../seeds").join(path);

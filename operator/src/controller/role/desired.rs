@@ -1,29 +1,12 @@
 //! Decides what an AgentRole's status says. Pure.
 
+use codebutler_crds::role::TOOLS;
 use codebutler_crds::{AgentRole, AgentRoleStatus};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::controller::health::{Health, Level, Notice};
-
-/// The tools that agents know.
-const TOOLS: [&str; 14] = [
-    "Read",
-    "Write",
-    "Edit",
-    "Bash",
-    "Grep",
-    "Glob",
-    "GitLog",
-    "GitDiff",
-    "GitCommit",
-    "GitPush",
-    "GHCreatePR",
-    "GHStatus",
-    "SendMessage",
-    "CloseThread",
-];
 
 /// What is to be told of an AgentRole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
