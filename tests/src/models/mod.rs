@@ -20,6 +20,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use self::ledger::Ledger;
 pub use self::ledger::{Bill, Request, RoleBill, Served};
@@ -56,11 +57,43 @@ struct Shared {
     script: Script,
     options: ModelOptions,
     ledger: Mutex<Ledger>,
+    gate: watch::Sender<Gate>,
+}
+
+/// Where answers wait while a test looks at what happens in the middle of a call.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gate {
+    shut: bool,
+    waiting: usize,
+}
+
+/// One waiting call; a caller that hangs up waits no longer.
+struct Waiting<'a>(&'a watch::Sender<Gate>);
+
+impl<'a> Waiting<'a> {
+    fn at(gate: &'a watch::Sender<Gate>) -> Self {
+        gate.send_modify(|gate| gate.waiting += 1);
+        Self(gate)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|gate| gate.waiting -= 1);
+    }
 }
 
 impl Shared {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn pass_gate(&self) {
+        if !self.gate.borrow().shut {
+            return;
+        }
+        let _counted = Waiting::at(&self.gate);
+        let _ = self.gate.subscribe().wait_for(|gate| !gate.shut).await;
     }
 }
 
@@ -70,7 +103,12 @@ impl ModelServer {
     /// # Errors
     /// When no port can be had.
     pub async fn start(script: Script, options: ModelOptions) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared { script, options, ledger: Mutex::default() });
+        let shared = Arc::new(Shared {
+            script,
+            options,
+            ledger: Mutex::default(),
+            gate: watch::Sender::default(),
+        });
         let router = Router::new()
             .route("/v1/chat/completions", post(chat))
             .route("/v1/models", get(models))
@@ -97,6 +135,22 @@ impl ModelServer {
     #[must_use]
     pub fn model(role: &str) -> String {
         format!("{}{role}", play::MODEL_PREFIX)
+    }
+
+    /// Lets every call from now on wait, unanswered and unbilled, until [`release`](Self::release).
+    pub fn hold(&self) {
+        self.shared.gate.send_modify(|gate| gate.shut = true);
+    }
+
+    /// Ends when a call waits.
+    pub async fn held(&self) {
+        // The sender lives as long as `self`: there is no error to meet.
+        let _ = self.shared.gate.subscribe().wait_for(|gate| gate.waiting > 0).await;
+    }
+
+    /// Answers what waits.
+    pub fn release(&self) {
+        self.shared.gate.send_modify(|gate| gate.shut = false);
     }
 
     /// What was billed, exactly.
@@ -151,6 +205,7 @@ async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
 
 async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+    shared.pass_gate().await;
     let place = play::locate(&shared.script, &request);
     let role = place.as_ref().map(|p| p.role.to_owned());
     let response = if authorised(&shared, &headers) {

@@ -77,15 +77,19 @@ async fn two_events_out_of_order_are_both_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_during_a_run_is_seen_before_the_next_model_call() {
-    let slow = Step { delay_ms: 1500, ..Step::tool("Glob", json!({"pattern": "*.md"})) };
-    let script = Script::of("pm", vec![slow, Step::say("Seen."), Step::say("Too late.")]);
+    let look = Step::tool("Glob", json!({"pattern": "*.md"}));
+    let script = Script::of("pm", vec![look, Step::say("Seen."), Step::say("Too late.")]);
     let team = Setup::new(script).start().await;
+    team.stack.models.hold();
     let root = team.says("ana", None, "look around");
-    team.until("the first model call", || async {
-        (!team.stack.models.requests().is_empty()).then_some(())
+    team.stack.models.held().await;
+    let aside = team.says("ana", Some(&root), "by the way, only the docs");
+    team.thread_when(&root, "the message to be marked", |t| {
+        let pm = t.status.as_ref().and_then(|s| s.roles.get("pm"));
+        pm.and_then(|r| r.inbox.as_ref()).is_some_and(|inbox| inbox.as_str() >= aside.as_str())
     })
     .await;
-    team.says("ana", Some(&root), "by the way, only the docs");
+    team.stack.models.release();
     team.message(&root, "Seen.").await;
     team.settled(&root, "pm").await;
     assert_eq!(last_prompt(&team, "pm").matches("only the docs").count(), 1);

@@ -180,15 +180,14 @@ async fn what_is_wrong_with_a_repo_is_said_where_people_look() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_killed_in_the_middle_loses_nothing() {
-    let slow = Step { delay_ms: 1000, ..Step::tool("Glob", json!({"pattern": "*"})) };
-    let script = Script::of("pm", vec![slow, Step::say("Here I am."), Step::say("And again.")]);
+    let look = Step::tool("Glob", json!({"pattern": "*"}));
+    let script = Script::of("pm", vec![look, Step::say("Here I am."), Step::say("And again.")]);
     let mut team = Setup::new(script).start().await;
+    team.stack.models.hold();
     let root = team.says("ana", None, "hello");
-    team.until("a model call", || async {
-        (!team.stack.models.requests().is_empty()).then_some(())
-    })
-    .await;
+    team.stack.models.held().await;
     team.stack.gateway.kill().await.unwrap();
+    team.stack.models.release();
     let missed = team.says("ana", Some(&root), "said while nobody listened");
     team.stack.gateway.restart().unwrap();
     team.message(&root, "Here I am.").await;
