@@ -5,8 +5,10 @@
 //! `operator` or `agent`.
 
 pub mod condition;
+pub mod limits;
 pub mod money;
 pub mod names;
+pub mod policy;
 pub mod repo;
 pub mod role;
 pub mod slack_ts;

@@ -1,11 +1,15 @@
 //! `Repo`: a Git repository with the Slack channel in which a team talks about it.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::SlackTs;
+use crate::limits::{LimitsSpec, Price};
+use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 
 /// A Git repository, its Slack channel, and the models and roles that work on it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +47,18 @@ pub struct RepoSpec {
     /// The volume that each Thread works in.
     #[serde(default)]
     pub worktree: WorktreeSpec,
+    /// Slots, calls and money.
+    #[serde(default)]
+    pub limits: LimitsSpec,
+    /// Who may steer.
+    #[serde(default)]
+    pub access: AccessSpec,
+    /// Where workspaces may connect to.
+    #[serde(default)]
+    pub egress: EgressSpec,
+    /// What is forbidden, masked, or waits for a person.
+    #[serde(default)]
+    pub policy: PolicySpec,
     /// Stops new work; running turns end.
     #[serde(default)]
     pub suspend: bool,
@@ -93,6 +109,9 @@ pub struct ModelSpec {
     pub base_url: String,
     /// Secret with the key `apiKey`.
     pub credentials: SecretRef,
+    /// Prices by model, for providers that report no cost with their answers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, Price>,
 }
 
 /// A Secret in the Repo's namespace. Its annotation `codebutler.dev/hosts` names the hosts that it
@@ -119,11 +138,31 @@ pub struct WorktreeSpec {
     /// Whether a Thread's pods have to share a node.
     #[serde(default)]
     pub access_mode: AccessMode,
+    /// A shell command that prepares a fresh worktree, such as `npm ci`; detected from the tree if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub setup: Option<String>,
+    /// The shell command whose success proves a change, such as `cargo test`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub test: Option<String>,
+    /// Set-ups and test runs at the same time, over the Repo's Threads.
+    #[serde(default = "builds")]
+    #[schemars(range(min = 1, max = 100))]
+    pub max_concurrent_builds: u32,
 }
 
 impl Default for WorktreeSpec {
     fn default() -> Self {
-        Self { size: size(), storage_class_name: None, access_mode: AccessMode::default() }
+        Self {
+            size: size(),
+            storage_class_name: None,
+            access_mode: AccessMode::default(),
+            setup: None,
+            test: None,
+            max_concurrent_builds: builds(),
+        }
     }
 }
 
@@ -183,6 +222,9 @@ fn openrouter() -> String {
 }
 fn size() -> String {
     "2Gi".to_owned()
+}
+const fn builds() -> u32 {
+    2
 }
 const fn debounce() -> u32 {
     3

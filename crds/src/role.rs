@@ -90,6 +90,10 @@ pub struct AgentRoleSpec {
     /// RuntimeClass of its pods, such as `gvisor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_class_name: Option<String>,
+    /// Requests that the role answers at the same time.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 16))]
+    pub parallelism: u32,
 }
 
 /// A role's name and picture in Slack.
@@ -111,6 +115,44 @@ pub struct RoleModel {
     /// Used unless something else is asked for.
     #[schemars(length(min = 1, max = 200))]
     pub default: String,
+    /// Models that users may switch to, and that stand in, in this order, while the default fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 200)))]
+    pub pool: Vec<String>,
+    /// Models by how complex the plan says the work is; the default where one is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<ModelTiers>,
+    /// The model that makes images; the role makes none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 200))]
+    pub image: Option<String>,
+}
+
+impl RoleModel {
+    /// Every model the role may ask for, the default first.
+    pub fn allowed(&self) -> impl Iterator<Item = &str> {
+        let tiers = self.tiers.iter().flat_map(|t| [&t.simple, &t.medium, &t.complex]).flatten();
+        let others = self.pool.iter().chain(tiers).chain(&self.image);
+        std::iter::once(&self.default).chain(others).map(String::as_str)
+    }
+}
+
+/// Models by the work's complexity.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelTiers {
+    /// A line or two, one place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 200))]
+    pub simple: Option<String>,
+    /// Several files, known ground.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 200))]
+    pub medium: Option<String>,
+    /// Design work, or stuck.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 200))]
+    pub complex: Option<String>,
 }
 
 /// A role's tools by name.
@@ -121,6 +163,17 @@ pub struct Tools {
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub allow: Vec<String>,
+    /// Tools taken out of `allow`; for a GitOps overlay on the shipped roles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub deny: Vec<String>,
+}
+
+impl Tools {
+    /// The tools that the role has, in the order of `allow`.
+    pub fn offered(&self) -> impl Iterator<Item = &str> {
+        self.allow.iter().filter(|tool| !self.deny.contains(tool)).map(String::as_str)
+    }
 }
 
 /// Under which condition a role may push its thread's branch.
@@ -165,6 +218,20 @@ pub struct Workspace {
     /// Literal environment variables. References to Secrets do not exist here on purpose.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// What confines a command inside the container.
+    #[serde(default)]
+    pub sandbox: Sandbox,
+}
+
+/// The second wall around a command; the first is the container without secrets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Sandbox {
+    /// The kernel's Landlock; commands are refused where it can't be enforced in full.
+    #[default]
+    Landlock,
+    /// The pod's runtime (gVisor, Kata), which has no Landlock.
+    Runtime,
 }
 
 /// What is known of an AgentRole.
@@ -182,6 +249,9 @@ pub struct AgentRoleStatus {
 
 const fn yes() -> bool {
     true
+}
+const fn one() -> u32 {
+    1
 }
 const fn turns() -> u32 {
     50

@@ -4,6 +4,7 @@ pub mod apiserver;
 pub mod cluster;
 pub mod controllers;
 pub mod demo;
+pub mod figures;
 pub mod github;
 pub mod kubelet;
 pub mod models;

@@ -157,7 +157,7 @@ impl Caller {
 
     /// Whether the role has a tool.
     pub fn has_tool(&self, tool: &str) -> bool {
-        self.role.spec.tools.allow.iter().any(|allowed| allowed == tool)
+        self.role.spec.tools.offered().any(|offered| offered == tool)
     }
 }
 

@@ -153,6 +153,8 @@ fn options(
         idle_timeout_seconds: Some(scenario.settings.idle_timeout_seconds),
         debounce_seconds: scenario.settings.debounce_seconds,
         log: args.log.clone(),
+        edit_repo: None,
+        edit_role: None,
         inject_env: None,
     })
 }

@@ -13,7 +13,7 @@ use kube::Client;
 use super::manifests::{self, Outside, SYSTEM};
 use super::process::{Process, ProcessCommand};
 use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, images};
-use super::{Metrics, Stack, StackError, StackOptions};
+use super::{Metrics, RoleEdit, Stack, StackError, StackOptions};
 use crate::cluster::Cluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
 use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
@@ -74,7 +74,7 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
 
     let cluster = Cluster::start(&dir.join("cluster")).await.map_err(part("API server"))?;
     let client = cluster.client();
-    install(&cluster, options.idle_timeout_seconds).await?;
+    install(&cluster, options.idle_timeout_seconds, options.edit_role.as_deref()).await?;
     let controllers = ControllerManager::start(
         client.clone(),
         ControllerOptions { pv_dir: dir.join("volumes"), root_ca: None },
@@ -116,7 +116,9 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
     ready("controller", &mut controller, metrics.controller).await?;
 
     let outside = outside(&options, &slack, &channel, &remote, &github, &models);
-    for object in manifests::team(&options.name, options.roles, &outside) {
+    for object in
+        manifests::team(&options.name, options.roles, &outside, options.edit_repo.as_deref())
+    {
         apply(&cluster, &object).await?;
     }
     slack.wait_connected(1, READY).await.map_err(part("Slack"))?;
@@ -183,13 +185,20 @@ async fn kubelet(
 }
 
 /// What `kubectl apply` and later the chart install: definitions, rights, Service, roles.
-async fn install(cluster: &Cluster, idle: Option<u32>) -> Result<(), StackError> {
+async fn install(
+    cluster: &Cluster,
+    idle: Option<u32>,
+    edit: Option<&RoleEdit>,
+) -> Result<(), StackError> {
     cluster.install_crds().await.map_err(part("API server"))?;
     for yaml in manifests::system() {
         cluster.apply_yaml(&yaml).await.map_err(part("API server"))?;
     }
     for mut role in manifests::roles(|role| Some(ModelServer::model(&role.spec.role)))? {
         role.spec.idle_timeout_seconds = idle.unwrap_or(role.spec.idle_timeout_seconds);
+        if let Some(edit) = edit {
+            edit(&mut role.spec);
+        }
         apply(cluster, &role).await?;
     }
     Ok(())

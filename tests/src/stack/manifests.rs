@@ -1,14 +1,18 @@
 //! The Kubernetes objects that a team would apply: one namespace with a Repo and its Secrets, and
 //! the operator's namespace with Service, RBAC and AgentRoles.
 
+use std::collections::BTreeMap;
+
+use codebutler_crds::limits::LimitsSpec;
 use codebutler_crds::names::secret_key as key;
+use codebutler_crds::policy::{AccessSpec, EgressSpec, PolicySpec};
 use codebutler_crds::repo::{GitSpec, ModelSpec, RepoSpec, SecretRef, SlackSpec, WorktreeSpec};
 use codebutler_crds::{AgentRole, Repo, names};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::ObjectMeta;
 use serde::Serialize;
 
-use super::StackError;
+use super::{RepoEdit, StackError};
 
 /// The operator's namespace.
 pub const SYSTEM: &str = "codebutler-system";
@@ -67,8 +71,13 @@ pub fn roles(model: impl Fn(&AgentRole) -> Option<String>) -> Result<Vec<AgentRo
         .collect()
 }
 
-/// The team's namespace, Secrets and Repo.
-pub fn team(repo: &str, roles: Vec<String>, outside: &Outside) -> Vec<serde_json::Value> {
+/// The team's namespace, Secrets and Repo, which `edit` may change first.
+pub fn team(
+    repo: &str,
+    roles: Vec<String>,
+    outside: &Outside,
+    edit: Option<&RepoEdit>,
+) -> Vec<serde_json::Value> {
     let git_host = authority(&outside.git_url);
     let namespace = Namespace {
         metadata: ObjectMeta { name: Some(TEAM.to_owned()), ..ObjectMeta::default() },
@@ -76,7 +85,7 @@ pub fn team(repo: &str, roles: Vec<String>, outside: &Outside) -> Vec<serde_json
     };
     let slack_host = authority(&outside.slack_url);
     let model_host = authority(&outside.model_url);
-    let spec = RepoSpec {
+    let mut spec = RepoSpec {
         git: GitSpec {
             url: outside.git_url.clone(),
             branch: outside.branch.clone(),
@@ -90,11 +99,19 @@ pub fn team(repo: &str, roles: Vec<String>, outside: &Outside) -> Vec<serde_json
         model: ModelSpec {
             base_url: outside.model_url.clone(),
             credentials: SecretRef { name: "model".to_owned() },
+            prices: BTreeMap::new(),
         },
         roles,
         worktree: WorktreeSpec::default(),
+        limits: LimitsSpec::default(),
+        access: AccessSpec::default(),
+        egress: EgressSpec::default(),
+        policy: PolicySpec::default(),
         suspend: false,
     };
+    if let Some(edit) = edit {
+        edit(&mut spec);
+    }
     let mut object = Repo::new(repo, spec);
     object.metadata.namespace = Some(TEAM.to_owned());
     vec![

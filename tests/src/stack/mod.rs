@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::Thread;
+use codebutler_crds::{AgentRoleSpec, RepoSpec, Thread};
 use kube::Api;
 
 use crate::cluster::Cluster;
@@ -49,9 +49,18 @@ pub struct StackOptions {
     pub debounce_seconds: u32,
     /// Log filter of the operator's processes.
     pub log: String,
+    /// Changes the Repo before it is applied: limits, policy, egress.
+    pub edit_repo: Option<Arc<RepoEdit>>,
+    /// Changes each AgentRole before it is applied: models, tools, rights.
+    pub edit_role: Option<Arc<RoleEdit>>,
     /// Extra environment for containers, for tests that kill an agent at a chosen step.
     pub inject_env: Option<Arc<InjectEnv>>,
 }
+
+/// Changes a Repo's spec.
+pub type RepoEdit = dyn Fn(&mut RepoSpec) + Send + Sync;
+/// Changes an AgentRole's spec; its `role` tells which one it is.
+pub type RoleEdit = dyn Fn(&mut AgentRoleSpec) + Send + Sync;
 
 /// Why a stack can't start or be stopped cleanly.
 #[derive(Debug, thiserror::Error)]

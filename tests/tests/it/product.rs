@@ -205,3 +205,21 @@ async fn a_gateway_killed_in_the_middle_loses_nothing() {
     assert_eq!(count("Here I am."), 1, "{thread:?}");
     team.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_role_of_a_repo_hears_and_a_denied_tool_is_not_offered() {
+    let script = Script::of("coder", vec![Step::say("At your service.")]);
+    let team = Setup::new(script)
+        .repo(|repo| repo.roles = vec!["coder".to_owned()])
+        .role(|role| role.tools.deny = vec!["Bash".to_owned()])
+        .start()
+        .await;
+    let root = team.says("ana", None, "hello");
+    team.message(&root, "At your service.").await;
+    let request = &team.stack.models.requests()[0];
+    let tools = request.body["tools"].as_array().unwrap();
+    let offered: Vec<_> = tools.iter().filter_map(|t| t["function"]["name"].as_str()).collect();
+    assert!(offered.contains(&"Edit"), "{offered:?}");
+    assert!(!offered.contains(&"Bash"), "{offered:?}");
+    team.stop().await;
+}

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::Thread;
 use codebutler_crds::thread::RoleState;
+use codebutler_crds::{AgentRoleSpec, RepoSpec, Thread};
 use codebutler_testbed::kubelet::InjectEnv;
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::slack::MessageView;
 use codebutler_testbed::stack::manifests::TEAM;
-use codebutler_testbed::stack::{Stack, StackOptions};
+use codebutler_testbed::stack::{RepoEdit, RoleEdit, Stack, StackOptions};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
@@ -40,17 +40,31 @@ pub struct Team {
 pub struct Setup {
     pub script: Script,
     pub idle: u32,
+    pub edit_repo: Option<Arc<RepoEdit>>,
+    pub edit_role: Option<Arc<RoleEdit>>,
     pub inject_env: Option<Arc<InjectEnv>>,
 }
 
 impl Setup {
     pub fn new(script: Script) -> Self {
-        Self { script, idle: 60, inject_env: None }
+        Self { script, idle: 60, edit_repo: None, edit_role: None, inject_env: None }
     }
 
     /// Seconds that a pod stays with nothing to do.
     pub fn idle(mut self, seconds: u32) -> Self {
         self.idle = seconds;
+        self
+    }
+
+    /// Changes the Repo before it is applied.
+    pub fn repo(mut self, edit: impl Fn(&mut RepoSpec) + Send + Sync + 'static) -> Self {
+        self.edit_repo = Some(Arc::new(edit));
+        self
+    }
+
+    /// Changes each AgentRole before it is applied.
+    pub fn role(mut self, edit: impl Fn(&mut AgentRoleSpec) + Send + Sync + 'static) -> Self {
+        self.edit_role = Some(Arc::new(edit));
         self
     }
 
@@ -78,6 +92,8 @@ impl Setup {
             idle_timeout_seconds: Some(self.idle),
             debounce_seconds: 0,
             log: "info".to_owned(),
+            edit_repo: self.edit_repo,
+            edit_role: self.edit_role,
             inject_env: self.inject_env,
         };
         std::fs::create_dir_all(&options.dir).unwrap();

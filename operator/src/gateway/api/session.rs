@@ -38,7 +38,7 @@ fn describe(caller: &Caller, roles: Vec<RoleCard>, base_commit: Option<String>) 
         repo: caller.repo.name_any(),
         role: role.role.clone(),
         model: role.model.default.clone(),
-        tools: role.tools.allow.clone(),
+        tools: role.tools.offered().map(str::to_owned).collect(),
         max_turns: role.limits.turns,
         timeout_seconds: role.limits.timeout_seconds,
         idle_timeout_seconds: role.idle_timeout_seconds,

@@ -1,0 +1,105 @@
+//! What a Repo may use: slots, calls and money.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::NanoUsd;
+
+/// How much may happen at once, per hour, and for how much money.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitsSpec {
+    /// Threads in which a role may run at the same time. Threads that wait, sleep or are only open
+    /// do not count.
+    #[serde(default = "threads")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub concurrent_threads: u32,
+    /// Roles that may run at the same time, over all Threads.
+    #[serde(default = "runs")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub concurrent_runs: u32,
+    /// Model calls per hour, over all Threads.
+    #[serde(default = "calls")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub calls_per_hour: u32,
+    /// Model calls per hour charged to one user: who started or last spoke to the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub calls_per_user_per_hour: Option<u32>,
+    /// Where days end, such as `Europe/Berlin`. An IANA time zone.
+    #[serde(default = "utc")]
+    #[schemars(length(min = 1, max = 64))]
+    pub time_zone: String,
+    /// Caps in US dollars.
+    #[serde(default)]
+    pub budget: BudgetSpec,
+}
+
+impl Default for LimitsSpec {
+    fn default() -> Self {
+        Self {
+            concurrent_threads: threads(),
+            concurrent_runs: runs(),
+            calls_per_hour: calls(),
+            calls_per_user_per_hour: None,
+            time_zone: utc(),
+            budget: BudgetSpec::default(),
+        }
+    }
+}
+
+/// Caps in US dollars, checked before each call against what is settled and what is granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetSpec {
+    /// What one Thread may cost before a person is asked. No cap if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_thread: Option<NanoUsd>,
+    /// What a Repo may cost in a day. No cap if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_day: Option<NanoUsd>,
+    /// Percent of a cap at which the thread is told.
+    #[serde(default = "warn_at")]
+    #[schemars(range(min = 1, max = 100))]
+    pub warn_at: u32,
+}
+
+impl Default for BudgetSpec {
+    fn default() -> Self {
+        Self { per_thread: None, per_day: None, warn_at: warn_at() }
+    }
+}
+
+/// What a model costs where the provider does not say. US dollars.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Price {
+    /// A million tokens sent.
+    #[serde(default)]
+    pub prompt: NanoUsd,
+    /// A million tokens received.
+    #[serde(default)]
+    pub completion: NanoUsd,
+    /// An image made.
+    #[serde(default)]
+    pub image: NanoUsd,
+    /// A minute of audio heard.
+    #[serde(default)]
+    pub audio_minute: NanoUsd,
+}
+
+const fn threads() -> u32 {
+    3
+}
+const fn runs() -> u32 {
+    6
+}
+const fn calls() -> u32 {
+    1000
+}
+const fn warn_at() -> u32 {
+    80
+}
+fn utc() -> String {
+    "UTC".to_owned()
+}

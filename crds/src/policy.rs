@@ -1,0 +1,117 @@
+//! What a Repo forbids, masks and wants a person for.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Who may steer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessSpec {
+    /// Slack user ids that may start threads, approve, steer and merge. Empty: everybody in the
+    /// channel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(regex(pattern = r"^[UW][A-Z0-9]{2,20}$")))]
+    pub users: Vec<String>,
+}
+
+/// Where commands and web tools may connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EgressSpec {
+    /// Hosts such as `crates.io`, `*.npmjs.org` or `registry.internal:8443`. Without a port: 443 and
+    /// 80. Nothing else can be reached from a workspace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 256),
+        inner(regex(
+            pattern = r"^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?$"
+        ))
+    )]
+    pub hosts: Vec<String>,
+    /// Refuse to run where the cluster lets agent pods connect past the gateway.
+    #[serde(default = "yes")]
+    pub require_enforcement: bool,
+}
+
+impl Default for EgressSpec {
+    fn default() -> Self {
+        Self { hosts: Vec::new(), require_enforcement: true }
+    }
+}
+
+/// Rules on top of the roles' own rights.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicySpec {
+    /// Risk tier by tool; it can only make a tool's own tier stricter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_overrides: BTreeMap<String, RiskTier>,
+    /// What waits for a permitted user's consent each time, plan or no plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub require_approval: Vec<Guarded>,
+    /// What is masked, besides the built-in patterns, in everything that leaves as text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub redaction: Vec<RedactionRule>,
+    /// Glob patterns of files that no role may push a change to.
+    #[serde(default = "protected")]
+    #[schemars(length(max = 128), inner(length(min = 1, max = 256)))]
+    pub protected_paths: Vec<String>,
+}
+
+impl Default for PolicySpec {
+    fn default() -> Self {
+        Self {
+            tool_overrides: BTreeMap::new(),
+            require_approval: Vec::new(),
+            redaction: Vec::new(),
+            protected_paths: protected(),
+        }
+    }
+}
+
+/// How much harm a tool call can do, mildest first.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum RiskTier {
+    /// Changes nothing.
+    Read,
+    /// Changes the worktree only.
+    WriteLocal,
+    /// Others see it: recorded in the decision log.
+    WriteVisible,
+    /// Hard to undo: waits for a permitted user's consent to exactly this call.
+    Destructive,
+}
+
+/// Effects that can be made to wait for consent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Guarded {
+    /// A push to the thread's branch.
+    Push,
+    /// Opening a pull request.
+    PullRequest,
+}
+
+/// Something of this Repo's own to mask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RedactionRule {
+    /// Stands in place of what was masked: `[redacted:<name>]`.
+    #[schemars(regex(pattern = r"^[a-z0-9-]{1,32}$"))]
+    pub name: String,
+    /// A regular expression without look-around or back-references.
+    #[schemars(length(min = 3, max = 1024))]
+    pub pattern: String,
+}
+
+const fn yes() -> bool {
+    true
+}
+fn protected() -> Vec<String> {
+    vec![".github/workflows/**".to_owned()]
+}

@@ -1,0 +1,125 @@
+//! What CodeButler promises in numbers, measured: `cargo figures NAME` prints one JSON object a line
+//! and exits 0 only if every value is within its limit.
+//!
+//! Machines are noisy: where something is compared, both sides are measured in the same run, and the
+//! ratio is what counts.
+
+use serde::Serialize;
+
+/// One measured value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// What was measured, such as `proxy.added_p50`.
+    pub name: String,
+    /// The measurement, in `unit`; for a comparison whose limit is a ratio, that ratio.
+    pub value: f64,
+    /// `ms`, `MiB`, `1/s`, `x` (a ratio), `count`.
+    pub unit: &'static str,
+    /// The promise.
+    pub limit: f64,
+    /// Which side of the limit is good.
+    pub bound: Bound,
+    /// What the same run measured for the thing that this is compared with, in the unit that the
+    /// two share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<f64>,
+    /// This over the baseline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+}
+
+/// Which side of a limit is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bound {
+    /// The value must not be above the limit.
+    Max,
+    /// The value must not be below the limit.
+    Min,
+}
+
+impl Figure {
+    /// A value that must not be above `limit`.
+    #[must_use]
+    pub fn at_most(name: &str, value: f64, unit: &'static str, limit: f64) -> Self {
+        let name = name.to_owned();
+        Self { name, value, unit, limit, bound: Bound::Max, baseline: None, ratio: None }
+    }
+
+    /// A value that must not be below `limit`.
+    #[must_use]
+    pub fn at_least(name: &str, value: f64, unit: &'static str, limit: f64) -> Self {
+        Self { bound: Bound::Min, ..Self::at_most(name, value, unit, limit) }
+    }
+
+    /// A measurement and what it is compared with, whose ratio must not be above `limit`.
+    #[must_use]
+    pub fn ratio(name: &str, measured: f64, baseline: f64, limit: f64) -> Self {
+        let ratio = measured / baseline;
+        Self {
+            baseline: Some(baseline),
+            ratio: Some(ratio),
+            ..Self::at_most(name, ratio, "x", limit)
+        }
+    }
+
+    /// Adds what the same run measured elsewhere, for the reader; the limit stays on the value.
+    #[must_use]
+    pub fn beside(self, baseline: f64) -> Self {
+        Self { ratio: Some(self.value / baseline), baseline: Some(baseline), ..self }
+    }
+
+    /// Whether the promise is kept.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        match self.bound {
+            Bound::Max => self.value <= self.limit,
+            Bound::Min => self.value >= self.limit,
+        }
+    }
+}
+
+/// The value below which `percent` of the samples lie (nearest rank). Sorts `samples`; NaN if there
+/// are none.
+#[must_use]
+pub fn percentile(samples: &mut [f64], percent: usize) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    let rank = (samples.len() * percent).div_ceil(100).max(1);
+    samples.get(rank - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// The names that [`measure`] knows.
+pub const NAMES: [&str; 0] = [];
+
+/// Measures what `name` stands for.
+///
+/// # Errors
+/// When there is no such figure, or the measurement itself failed.
+#[allow(clippy::unused_async)]
+pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
+    anyhow::bail!("there is no figure `{name}`; the figures are: {}", NAMES.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_the_nearest_rank() {
+        let mut samples: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        let pick = |p, samples: &mut [f64]| percentile(samples, p);
+        assert!((pick(50, &mut samples) - 50.0).abs() < f64::EPSILON);
+        assert!((pick(99, &mut samples) - 99.0).abs() < f64::EPSILON);
+        assert!((pick(100, &mut [3.0]) - 3.0).abs() < f64::EPSILON);
+        assert!(pick(50, &mut []).is_nan());
+    }
+
+    #[test]
+    fn a_value_on_the_wrong_side_breaks_the_promise() {
+        assert!(Figure::at_most("a", 1.0, "ms", 1.0).holds());
+        assert!(!Figure::at_most("a", 1.1, "ms", 1.0).holds());
+        assert!(!Figure::at_least("a", 0.9, "1/s", 1.0).holds());
+        assert!(!Figure::ratio("a", 4.0, 2.0, 1.2).holds());
+        assert!(!Figure::at_most("a", f64::NAN, "ms", 1.0).holds());
+    }
+}
