@@ -11,6 +11,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
 
 /// One conversation of a team with its roles.
@@ -114,6 +115,14 @@ pub struct ThreadStatus {
     /// USD spent by all roles. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<NanoUsd>,
+    /// Money that is granted, flagged, raised or asked for. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<ThreadBudget>,
+    /// Slack user id of who last spoke to a role: model calls are charged to them, before that to
+    /// `spec.requestedBy`. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub speaker: Option<String>,
     /// When anything last happened in the conversation. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity: Option<Time>,

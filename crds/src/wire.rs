@@ -35,8 +35,12 @@ pub mod path {
     pub const APPROVALS: &str = "/v1/approvals";
     /// `POST` [`super::CloseThread`] → [`super::ThreadClosed`].
     pub const CLOSE: &str = "/v1/close";
-    /// OpenAI-compatible model calls.
+    /// OpenAI-compatible model calls, streamed or not.
     pub const CHAT: &str = "/v1/chat/completions";
+    /// OpenAI-compatible: makes images with the role's `model.image`.
+    pub const IMAGES: &str = "/v1/images/generations";
+    /// OpenAI-compatible, a multipart form: text of a recording, by the role's `model.audio`.
+    pub const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";
     /// Git's smart HTTP protocol: `/v1/git/info/refs`, `/v1/git/git-upload-pack`,
     /// `/v1/git/git-receive-pack`. The relay serves it inside the pod as `/git/…`.
     pub const GIT: &str = "/v1/git";
@@ -479,6 +483,9 @@ pub enum ErrorCode {
     Forbidden,
     /// 403: a user has to approve the plan (or the merge) first.
     NeedsApproval,
+    /// 402: a limit of the Repo is reached. The thread was asked: wait for the pending decision
+    /// `budget`, then go on.
+    BudgetExceeded,
     /// 409: the Thread is closed.
     ThreadClosed,
     /// 400: the request itself is wrong.
