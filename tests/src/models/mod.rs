@@ -134,6 +134,12 @@ impl ModelServer {
         format!("{}/v1", self.serving.url())
     }
 
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.serving.port()
+    }
+
     /// The key that is accepted.
     #[must_use]
     pub fn api_key(&self) -> &str {
