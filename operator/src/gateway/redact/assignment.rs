@@ -99,7 +99,7 @@ const HARMLESS: [&str; 10] = [
 static SHAPE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         // The rest of the name, and its closing quote or bracket.
-        r#"(?i:[_-]?(?:access[_-]?key|key|base|value|token|secret))?(?:_?[0-9]{1,2})?"#,
+        r#"(?i:[_-]?(?:access[_-]?key|key|base|value|token|secret)){0,2}(?:_?[0-9]{1,2})?"#,
         r#"(\\{0,3}["'`])?(\]?)"#,
         // What stands between: 3 = an operator, 4 = spaces only, 5 = a comma.
         r#"(?:([ \t]{0,8}(?:=>|:=|={1,3}|:[ \t]{0,4}[&A-Za-z][A-Za-z0-9_<>'&]{0,24}[ \t]{0,4}=|:|>)[ \t]{0,8}|[ \t]is[ \t]{1,3}(?:set to )?|[ \t]+(?:string|str|String)[ \t]*=[ \t]*|["']?[ \t]*\r?\n[ \t-]{0,24}"?value"?:[ \t]*)|([ \t]{1,4})|(,[ \t]{0,4}))"#,
@@ -120,6 +120,10 @@ pub fn find(text: &str, at: Range<usize>, key: Key) -> Option<(&'static str, Ran
     }
     let lower = name.trim_start_matches('-').to_ascii_lowercase();
     if HARMLESS.iter().any(|harmless| lower.starts_with(harmless)) {
+        return None;
+    }
+    // `_authToken` is a token.
+    if name.ends_with("_auth") && bytes.get(at.end).is_some_and(|b| matches!(b, b't' | b'T')) {
         return None;
     }
     // Cheap first: most mentions are followed by a word.
@@ -150,13 +154,14 @@ pub fn find(text: &str, at: Range<usize>, key: Key) -> Option<(&'static str, Ran
     let place = Place {
         quoted,
         chosen: key.chosen(),
-        shell: !quoted && (operator == "=" && !wide || spaces || operator == ":" && key.chosen()),
+        shell: !quoted && (operator == "=" && !wide || spaces),
     };
     let value = &text[range.clone()];
     if !quoted {
         // A call, an index or a generic type: code.
         let after = bytes.get(range.end);
-        if after.is_some_and(|b| matches!(b, b'(' | b'[' | b'{' | b'<')) {
+        let opens = |b: &u8| matches!(b, b'(' | b'[' | b'{') || *b == b'<' && operator != ">";
+        if after.is_some_and(opens) {
             return None;
         }
         // `password = password1` in code: a variable.

@@ -52,7 +52,7 @@ pub const PROVIDERS: &[Provider] = &[
     token(
         "jwt",
         "eyj",
-        r"eyJ[A-Za-z0-9_-]{8,600}\.(?:eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,64}|[A-Za-z0-9_-]{0,700}\.[A-Za-z0-9_-]{8,64}\.[A-Za-z0-9_-]{8,64})",
+        r"eyJ[A-Za-z0-9_-]{8,600}\.(?:eyJ[A-Za-z0-9_-]{2,4000}\.[A-Za-z0-9_-]{8,64}|[A-Za-z0-9_-]{0,700}\.[A-Za-z0-9_-]{8,64}\.[A-Za-z0-9_-]{2,4000}\.[A-Za-z0-9_-]{8,64})",
     ),
     token(
         "bearer-token",
@@ -62,7 +62,7 @@ pub const PROVIDERS: &[Provider] = &[
     token(
         "basic-auth",
         "basic ",
-        r"(?i:basic) +[A-Za-z0-9+/]{0,32}[0-9A-Z+/][A-Za-z0-9+/]{11,512}={0,2}(?:[^A-Za-z0-9+/ ]|$)",
+        r"(?i:basic) +[A-Za-z0-9+/]{0,32}[0-9A-Z+/][A-Za-z0-9+/]{11,512}={0,2}",
     ),
     // Clouds.
     token("aws-key", "akia", r"AKIA[A-Z2-7]{16}(?-u:\b)"),
@@ -164,7 +164,11 @@ pub const PROVIDERS: &[Provider] = &[
         r"sk-lf-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
     ),
     // Talk and mail.
-    token("slack-token", "xox", r"xox[abceoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,512}"),
+    token(
+        "slack-token",
+        "xox",
+        r"xox[abceoprs](?:\.xox[bp])?-[A-Za-z-]{0,40}[0-9][A-Za-z0-9-]{9,300}",
+    ),
     token("slack-token", "xapp-", r"xapp-[0-9]-[A-Z0-9]{5,20}-[0-9]{8,20}-[a-f0-9]{30,128}"),
     token(
         "slack-webhook",
@@ -224,9 +228,9 @@ pub const PROVIDERS: &[Provider] = &[
     token("facebook-token", "eaa", r"EAA[A-Za-z0-9]{90,300}(?-u:\b)"),
     token("supabase-key", "sbp_", r"sbp_[0-9a-f]{40}"),
     token("supabase-key", "sb_secret_", r"sb_secret_[A-Za-z0-9_-]{20,60}"),
-    token("planetscale-token", "pscale_", r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_=.-]{32,64}"),
+    token("planetscale-token", "pscale_", r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_=-]{32,64}"),
     token("contentful-token", "cfpat-", r"CFPAT-[A-Za-z0-9_-]{43}"),
-    token("typeform-token", "tfp_", r"tfp_[A-Za-z0-9_.=-]{40,64}"),
+    token("typeform-token", "tfp_", r"tfp_[A-Za-z0-9_=-]{40,64}"),
     token("readme-key", "rdme_", r"rdme_[a-z0-9]{60,80}"),
     // Watching.
     token("sentry-token", "sntrys_", r"sntrys_eyJ[A-Za-z0-9+/=_-]{60,400}"),

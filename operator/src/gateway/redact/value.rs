@@ -151,6 +151,11 @@ const HINTS: &[&str] = &[
 ];
 /// How references begin, in place of a value.
 const REFERENCES: &[&str] = &[
+    ")",
+    ",",
+    ";",
+    "]",
+    "}",
     "$",
     "@",
     "&",
@@ -236,7 +241,8 @@ pub fn is_secret(value: &str, place: Place) -> bool {
     if value.chars().count() < least || !value.is_ascii() && value.contains(char::is_whitespace) {
         return false;
     }
-    if value.contains(char::is_whitespace) || stands_in(value) {
+    // `root:x:0:0:…` is a line of /etc/passwd.
+    if value.contains(char::is_whitespace) || value.matches(':').count() > 3 || stands_in(value) {
         return false;
     }
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
@@ -320,7 +326,9 @@ fn is_slug(value: &str, chosen: bool) -> bool {
             && !shuffled(part)
     };
     let count = value.split(['-', '_', '.', '/', ':']).count();
-    (count >= 2 || !chosen) && parts.all(wordy)
+    let lower = value.to_ascii_lowercase();
+    let named = ["pass", "pwd", "secret", "cred", "token"].iter().any(|name| lower.contains(name));
+    (!chosen || count >= 2 && named) && parts.all(wordy)
 }
 
 /// Upper and lower case without a word's order.
