@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn thread(status: Value) -> Thread {
+    fn thread(status: &Value) -> Thread {
         serde_json::from_value(json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"name": "t", "deletionTimestamp": "2026-01-01T00:00:00Z"},
@@ -162,10 +162,10 @@ mod tests {
 
     #[test]
     fn it_is_said_what_remains() {
-        assert!(farewell(&thread(json!({}))).contains("Nothing was pushed."));
+        assert!(farewell(&thread(&json!({}))).contains("Nothing was pushed."));
         let pushed = json!({"branch": "codebutler/t",
             "pullRequest": {"number": 7, "url": "https://h/7"}});
-        let text = farewell(&thread(pushed));
+        let text = farewell(&thread(&pushed));
         let left = "remains: branch `codebutler/t` and pull request [#7](https://h/7).";
         assert!(text.contains(left), "{text}");
     }
@@ -176,13 +176,13 @@ mod tests {
             json!({"plan": {"ts": "2.000000", "hash": "h", "role": "pm",
             "approvedBy": by}})
         };
-        assert_eq!(open_questions(&thread(plan(None))).len(), 1);
-        assert_eq!(open_questions(&thread(plan(Some("U1")))).len(), 0);
+        assert_eq!(open_questions(&thread(&plan(None))).len(), 1);
+        assert_eq!(open_questions(&thread(&plan(Some("U1")))).len(), 0);
     }
 
     #[test]
     fn it_is_not_waited_for_ever() {
-        let going = thread(json!({}));
+        let going = thread(&json!({}));
         let after = |seconds: i64| {
             let since = going.metadata.deletion_timestamp.as_ref().unwrap().0;
             is_late(&going, since + SignedDuration::from_secs(seconds))

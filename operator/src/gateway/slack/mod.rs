@@ -182,7 +182,7 @@ impl Slack {
         after: Option<&SlackTs>,
         wait: Duration,
     ) -> Result<Inbox, ApiError> {
-        inbox::wait(&self.inner, caller, after, wait).await
+        Box::pin(inbox::wait(&self.inner, caller, after, wait)).await
     }
 
     /// Posts a line of CodeButler itself; the same key posts once.

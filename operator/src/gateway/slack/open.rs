@@ -382,7 +382,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn thread(spec: Value) -> Thread {
+    fn thread(spec: &Value) -> Thread {
         serde_json::from_value(json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"name": "fix-it"}, "spec": spec,
@@ -421,13 +421,13 @@ mod tests {
                 "From &lt;!here&gt; (Thread `fix-it`, item `3` of Thread `big`):\n\np",
             ),
         ] {
-            assert_eq!(shown(&thread(spec)), expected);
+            assert_eq!(shown(&thread(&spec)), expected);
         }
     }
 
     #[test]
     fn a_prompt_waits_for_its_repo_and_says_so() {
-        let prompt = thread(json!({"repo": "shop", "prompt": "p"}));
+        let prompt = thread(&json!({"repo": "shop", "prompt": "p"}));
         let repo = |suspend: bool, ready: &str| -> Repo {
             serde_json::from_value(json!({
                 "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",

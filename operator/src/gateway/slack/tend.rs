@@ -90,7 +90,8 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
                 let (inner, attempts) = (Arc::clone(&inner), Arc::clone(&attempts));
                 let (thread, stop) = (Arc::clone(thread), stop.clone());
                 tasks.spawn(async move {
-                    let outcome = stop.run_until_cancelled(perform(&inner, &thread, due)).await;
+                    let outcome =
+                        stop.run_until_cancelled(Box::pin(perform(&inner, &thread, due))).await;
                     end(&attempts, &key, outcome.unwrap_or(Ok(())));
                 });
             }
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn thread(metadata: Value, spec: Value, status: Value) -> Thread {
+    fn thread(metadata: &Value, spec: &Value, status: &Value) -> Thread {
         serde_json::from_value(json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": metadata, "spec": spec, "status": status,
@@ -188,7 +189,7 @@ mod tests {
             (&held, &began, settled, Some(Due::Settle)),
             (&going, &prompt, json!({}), Some(Due::Farewell)),
         ] {
-            assert_eq!(due(&thread(metadata.clone(), spec.clone(), status)), expected);
+            assert_eq!(due(&thread(metadata, spec, &status)), expected);
         }
     }
 }
