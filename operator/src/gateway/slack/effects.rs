@@ -7,7 +7,6 @@ use codebutler_crds::{Repo, SlackTs, Thread};
 use serde_json::{Value, json};
 
 use super::account::AccessError;
-use super::decision::Choice;
 use super::{Inner, blocks, history, post};
 use crate::gateway::context::ThreadKey;
 
@@ -27,8 +26,8 @@ pub enum Effect {
         thread: ThreadKey,
         /// The message that asked.
         asked: SlackTs,
-        /// The answer.
-        choice: Choice,
+        /// The answer, as it is told.
+        told: &'static str,
         /// Who gave it.
         user: String,
     },
@@ -60,8 +59,8 @@ impl Inner {
     async fn perform(&self, effect: Effect) {
         let what = match effect {
             Effect::Eyes { thread, ts } => self.eyes(&thread, &ts).await,
-            Effect::Answered { thread, asked, choice, user } => {
-                self.answered(&thread, &asked, choice, &user).await
+            Effect::Answered { thread, asked, told, user } => {
+                self.answered(&thread, &asked, told, &user).await
             }
             Effect::Whisper { thread, user, text } => self.whisper(&thread, &user, &text).await,
             Effect::TellClosed { thread } => {
@@ -92,7 +91,7 @@ impl Inner {
         &self,
         key: &ThreadKey,
         asked: &SlackTs,
-        choice: Choice,
+        told: &str,
         user: &str,
     ) -> Result<(), AccessError> {
         let Some((thread, repo)) = self.known(key) else { return Ok(()) };
@@ -101,7 +100,7 @@ impl Inner {
         let (channel, root) = (&slack.channel, &slack.ts);
         let found = history::message(&self.web, &account.bot, channel, root, asked).await?;
         let Some(message) = found.filter(|message| account.wrote(message)) else { return Ok(()) };
-        let blocks = message.blocks.as_ref().and_then(|b| blocks::answered(b, choice, user));
+        let blocks = message.blocks.as_ref().and_then(|b| blocks::answered(b, told, user));
         let Some(blocks) = blocks else { return Ok(()) };
         let mut body = json!({
             "channel": channel, "ts": asked, "text": message.text, "blocks": blocks,

@@ -20,7 +20,7 @@ use crate::gateway::threads::{Refusal, WriteError};
 
 /// How long a decision waits for a post that is under way: Slack wants its answer within three
 /// seconds.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Inner {
     /// Takes in an envelope. None: it could not be stored and has to come again.
@@ -54,6 +54,7 @@ impl Inner {
                 self.message(&channel, &root, &requested_by, &said).await
             }
             Action::Click { channel, root, clicked } => self.click(&channel, &root, &clicked).await,
+            Action::Money { channel, root, clicked } => self.money(&channel, &root, &clicked).await,
             Action::Ignore(Ignored::Channel(channel)) => {
                 if self.strangers.first_time(channel.clone()) {
                     tracing::info!(channel, "messages of a channel that no Repo names: ignored");
@@ -105,7 +106,8 @@ impl Inner {
             effects.push(Effect::Whisper { thread: key.clone(), user: said.user.clone(), text });
         }
         if let Some(Decided { asked, choice }) = stored.decided {
-            effects.push(Effect::Answered { thread: key, asked, choice, user: said.user.clone() });
+            let (told, user) = (choice.told(), said.user.clone());
+            effects.push(Effect::Answered { thread: key, asked, told, user });
         }
         Ok(effects)
     }
@@ -117,8 +119,10 @@ impl Inner {
         said: &Said,
     ) -> Result<Stored, WriteError> {
         let now = Time(jiff::Timestamp::now());
-        let take =
-            |status: &mut ThreadStatus| decision::take_message(status, said, channel.first(), &now);
+        let take = |status: &mut ThreadStatus| {
+            status.speaker = Some(said.user.clone());
+            decision::take_message(status, said, channel.first(), &now)
+        };
         match self.threads.try_update(key, take).await {
             Ok((thread, decided)) => Ok(Stored { thread, decided, full: false }),
             Err(WriteError::Refused(Refusal::Full)) => {
@@ -162,8 +166,8 @@ impl Inner {
         match self.threads.try_update(&key, take).await {
             Ok((_, ClickOutcome::Counts)) => {
                 self.clicks.first_time(seen);
-                let (asked, choice) = (clicked.message.clone(), clicked.choice);
-                Ok(vec![Effect::Answered { thread: key, asked, choice, user: user.clone() }])
+                let (asked, told) = (clicked.message.clone(), clicked.choice.told());
+                Ok(vec![Effect::Answered { thread: key, asked, told, user: user.clone() }])
             }
             Ok((thread, ClickOutcome::Stale)) if unrecorded(&thread, clicked) => {
                 stale("This was posted a moment ago and is not recorded yet: please click again.")

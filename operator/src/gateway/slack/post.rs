@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::account::{AccessError, Account};
+use super::money::{self, Money};
 use super::split::split;
 use super::web::CallError;
 use super::{EVENT_TYPE, Inner, address, blocks, history, mrkdwn, own_metadata, usage};
@@ -84,6 +85,7 @@ struct Outgoing<'a> {
     /// None: CodeButler itself.
     role: Option<&'a AgentRole>,
     decision: Option<Decision>,
+    money: Option<&'a [Money]>,
     parts: Vec<String>,
 }
 
@@ -94,6 +96,7 @@ impl Outgoing<'_> {
 
     fn kind(&self) -> &'static str {
         match (self.role, self.decision) {
+            (None, _) if self.money.is_some() => "budget",
             (None, _) => "notice",
             (_, Some(decision)) => decision.kind(),
             (_, None) => "message",
@@ -135,6 +138,11 @@ impl Outgoing<'_> {
         {
             body["blocks"] = blocks::asking(text, decision, self.key);
         }
+        if let Some(answers) = self.money
+            && index + 1 == self.parts.len()
+        {
+            body["blocks"] = blocks::asking_money(text, answers, self.key);
+        }
         body
     }
 }
@@ -163,6 +171,7 @@ pub async fn of_role(
         key: &message.key,
         role: Some(&caller.role),
         decision: message.decision,
+        money: None,
         parts: split(&text, LIMIT),
     };
     // Until what the message means is recorded: a quick click on it waits for that.
@@ -190,8 +199,15 @@ pub async fn notice(
 ) -> Result<SlackTs, ApiError> {
     let (thread, repo) = inner.conversation(key)?;
     let parts = split(&mrkdwn::from_markdown(text), LIMIT);
-    let outgoing =
-        Outgoing { repo: &repo, thread: &thread, key: id, role: None, decision: None, parts };
+    let outgoing = Outgoing {
+        repo: &repo,
+        thread: &thread,
+        key: id,
+        role: None,
+        decision: None,
+        money: None,
+        parts,
+    };
     let _turn = inner.posting.lock(key).await;
     match once(inner, &outgoing).await {
         Ok(sent) => {
@@ -199,6 +215,34 @@ pub async fn notice(
         }
         Err(error) => Err(inner.failed(error, &repo).await),
     }
+}
+
+/// Asks about money; a quick click waits until the question is recorded.
+pub async fn money(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+    question: &money::Question,
+) -> Result<(), ApiError> {
+    let (thread, repo) = inner.conversation(key)?;
+    let outgoing = Outgoing {
+        repo: &repo,
+        thread: &thread,
+        key: id,
+        role: None,
+        decision: None,
+        money: Some(Money::of(question.limit)),
+        parts: split(&mrkdwn::from_markdown(text), LIMIT),
+    };
+    let _turn = inner.posting.lock(key).await;
+    let sent = match once(inner, &outgoing).await {
+        Ok(sent) => sent,
+        Err(error) => return Err(inner.failed(error, &repo).await),
+    };
+    let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
+    let recorded = inner.threads.update(key, |status| question.record(status, asked)).await;
+    recorded.map(drop).map_err(|error| not_recorded(&error))
 }
 
 const EMPTY: &str = "the text is empty: say something";
