@@ -75,6 +75,9 @@ pub struct GatewayArgs {
     /// Where `/metrics`, `/healthz` and `/readyz` are served.
     #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
     pub metrics_address: SocketAddr,
+    /// For crash tests: the process ends itself at the n-th of its step points.
+    #[arg(long, env = "CODEBUTLER_DIE_AT_STEP", hide = true)]
+    pub die_at_step: Option<u64>,
     /// Base URL of Slack's Web API.
     #[arg(long, env = "CODEBUTLER_SLACK_API", default_value = "https://slack.com/api")]
     pub slack_api: String,

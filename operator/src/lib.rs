@@ -10,6 +10,7 @@ pub mod args;
 pub mod controller;
 pub mod gateway;
 pub mod metrics;
+pub mod step;
 pub mod telemetry;
 
 use std::ffi::OsString;

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod approval;
+pub mod budget;
 pub mod caches;
 pub mod close;
 pub mod conditions;
@@ -30,12 +31,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
+use self::budget::Ledger;
 use self::conditions::Conditions;
 use self::identity::{Identity, PodIndex};
+use self::models::Models;
 use self::slack::Slack;
 use self::threads::Threads;
 use crate::args::GatewayArgs;
 use crate::metrics::{Ready, Server, registry};
+use crate::step;
 
 /// How long paid or half-done work may take once the agents' port is closed.
 const GRACE: Duration = Duration::from_secs(8);
@@ -45,6 +49,7 @@ const GRACE: Duration = Duration::from_secs(8);
 /// # Errors
 /// When the Kubernetes API can't be used at all, or a port is taken.
 pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
+    step::arm(args.die_at_step);
     let shutdown = CancellationToken::new();
     // However this ends, the tasks that it started end too.
     let _stop = shutdown.clone().drop_guard();
@@ -68,7 +73,10 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let threads = Threads::new(client.clone());
     let slack = Slack::new(context.clone(), threads.clone(), &api_url, slack_metrics)?;
     let calls = TaskTracker::new();
+    let ledger = Ledger::new(context.clone(), threads.clone());
     let gateway = api::Gateway {
+        ledger: ledger.clone(),
+        models: Models::default(),
         identity: Identity::new(context.clone(), index, metrics.clone()),
         conditions: Conditions::new(client),
         context,
@@ -79,7 +87,10 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         calls: calls.clone(),
         shutdown: shutdown.clone(),
     };
-    let app = api::router(gateway.into());
+    let gateway = api::Shared::from(gateway);
+    let app = api::router(gateway.clone());
+    ledger.inherit().await;
+    let waking = tokio::spawn(async move { budget::pause::wake(&gateway).await });
     tracing::info!(address = %listener.local_addr()?, "serving agents");
     ready.set(true);
     let agents = serve::serve(listener, tls, app, shutdown.clone());
@@ -95,6 +106,8 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     if tokio::time::timeout(GRACE, calls.wait()).await.is_err() {
         tracing::warn!(open = calls.len(), "work was cut off");
     }
+    waking.abort();
+    ledger.close().await;
     outcome
 }
 

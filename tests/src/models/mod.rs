@@ -4,6 +4,7 @@
 //! script is read from each request. It does keep an exact account of what it billed.
 
 mod ledger;
+mod media;
 mod otherwise;
 mod play;
 mod respond;
@@ -120,6 +121,8 @@ impl ModelServer {
         });
         let router = Router::new()
             .route("/v1/chat/completions", post(chat))
+            .route("/v1/images/generations", post(media::images))
+            .route("/v1/audio/transcriptions", post(media::transcriptions))
             .route("/v1/models", get(models))
             .fallback(async || unknown_path())
             // Long conversations are large requests.

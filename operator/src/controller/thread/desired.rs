@@ -91,6 +91,7 @@ fn work(view: &View, plan: &mut Plan) -> Health {
         verdicts.push(refused(refusal));
     }
     progress(view, &pods, plan);
+    budget(view, plan);
     Health::worst(verdicts, at_rest(&pods))
 }
 
@@ -199,6 +200,31 @@ fn progress(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) {
         condition::AWAITING_USER,
         awaiting,
         reason,
+        message,
+        view.thread.metadata.generation,
+        &Time(view.now),
+    );
+}
+
+/// Whether a limit is in the way. The gateway says so; absent while nothing is asked.
+fn budget(view: &View, plan: &mut Plan) {
+    let asked = view.status.budget.as_ref().and_then(|budget| budget.ask.as_ref());
+    let Some(ask) = asked else {
+        condition::clear(&mut plan.status.conditions, condition::BUDGET_EXCEEDED);
+        return;
+    };
+    let (limit, repo) = (ask.limit.name(), &view.thread.spec.repo);
+    let roles: Vec<_> = ask.roles.iter().map(|role| format!("`{role}`")).collect();
+    let message = format!(
+        "{} waits: the limit {limit} of Repo `{repo}` is reached; answer in the Slack thread, or \
+         raise it in spec.limits",
+        roles.join(", ")
+    );
+    condition::set(
+        &mut plan.status.conditions,
+        condition::BUDGET_EXCEEDED,
+        true,
+        "LimitReached",
         message,
         view.thread.metadata.generation,
         &Time(view.now),

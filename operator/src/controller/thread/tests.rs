@@ -388,6 +388,19 @@ fn a_foreign_volume_is_never_adopted() {
 }
 
 #[test]
+fn a_limit_in_the_way_is_a_condition_that_says_what_to_do() {
+    let ask = json!({"ts": "5.000000", "limit": "perThread", "roles": ["pm"], "cap": "1.00"});
+    let asked = plan(&testing::thread(&json!({"budget": {"ask": ask}})), &world());
+    let told = asked.status.conditions.iter().find(|c| c.type_ == condition::BUDGET_EXCEEDED);
+    let told = told.unwrap();
+    assert_eq!((told.status.as_str(), told.reason.as_str()), ("True", "LimitReached"));
+    assert!(told.message.contains("perThread of Repo `shop`"), "{}", told.message);
+    let conditions = json!({"conditions": asked.status.conditions, "budget": {"raised": "1.00"}});
+    let answered = plan(&testing::thread(&conditions), &world());
+    assert!(!condition::is_true(&answered.status.conditions, condition::BUDGET_EXCEEDED));
+}
+
+#[test]
 fn a_role_that_asked_and_has_no_mail_waits_for_a_person() {
     let asked = json!({"pm": {"inbox": MAIL, "done": MAIL, "state": "Waiting"}});
     let awaits = |roles: &Value| {

@@ -20,6 +20,7 @@ fn args() -> GatewayArgs {
         service: "codebutler-gateway".to_owned(),
         listen: any,
         metrics_address: any,
+        die_at_step: None,
         slack_api: String::new(),
     }
 }
