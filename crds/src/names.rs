@@ -8,6 +8,8 @@ pub const LABEL_REPO: &str = "codebutler.dev/repo";
 pub const LABEL_THREAD: &str = "codebutler.dev/thread";
 /// Label on pods: the role that runs in it. For people and selectors; it proves nothing.
 pub const LABEL_ROLE: &str = "codebutler.dev/role";
+/// Label of the gateway's pod that serves agents.
+pub const LABEL_HOLDER: &str = "codebutler.dev/holder";
 /// `app.kubernetes.io/managed-by` of every child, and its well-known sisters' values.
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// The value of [`LABEL_MANAGED_BY`] and the field manager of applied children.
@@ -32,6 +34,12 @@ pub mod secret_key {
     pub const SLACK_APP_TOKEN: &str = "appToken";
     /// Git and GitHub token.
     pub const GIT_TOKEN: &str = "token";
+    /// Id (or client id) of a GitHub App, in place of a token.
+    pub const GIT_APP_ID: &str = "appId";
+    /// Id of the App's installation; found by the repository if absent.
+    pub const GIT_INSTALLATION_ID: &str = "installationId";
+    /// The App's private key, as PEM.
+    pub const GIT_PRIVATE_KEY: &str = "privateKey";
     /// API key of the model provider.
     pub const MODEL_API_KEY: &str = "apiKey";
 }

@@ -81,7 +81,8 @@ pub struct GitSpec {
     #[serde(default = "main_branch")]
     #[schemars(length(min = 1, max = 128))]
     pub branch: String,
-    /// Secret with the key `token`.
+    /// Secret with the key `token`, or with those of a GitHub App: `appId`, `privateKey` and
+    /// optionally `installationId`.
     pub credentials: SecretRef,
 }
 

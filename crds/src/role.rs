@@ -187,6 +187,9 @@ pub struct PushRights {
     /// Refuse pushes and pull requests until a user has approved the thread's plan.
     #[serde(default = "yes")]
     pub needs_approved_plan: bool,
+    /// Whether it may rewrite what is on its thread's branch already (`git push --force`).
+    #[serde(default)]
+    pub rewrite: bool,
 }
 
 /// Limits of one run: from waking up to waiting or being done.

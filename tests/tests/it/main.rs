@@ -6,6 +6,7 @@
 
 mod apiserver;
 mod boundaries;
+mod charts;
 mod controller;
 mod controllers;
 mod demo;
@@ -17,6 +18,7 @@ mod kubelet;
 mod kubelet_end;
 mod marks;
 mod models;
+mod money;
 mod page;
 mod product;
 mod python;
