@@ -75,6 +75,12 @@ pub struct GatewayArgs {
     /// Where `/metrics`, `/healthz` and `/readyz` are served.
     #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
     pub metrics_address: SocketAddr,
+    /// Name of the gateway's own pod: its identity among replicas, and what the Service finds it by.
+    #[arg(long, env = "POD_NAME")]
+    pub pod: Option<String>,
+    /// How long a replica that is not heard of keeps the agents to itself, in seconds.
+    #[arg(long, env = "CODEBUTLER_LEASE_SECONDS", default_value_t = 8)]
+    pub lease_seconds: u64,
     /// For crash tests: the process ends itself at the n-th of its step points.
     #[arg(long, env = "CODEBUTLER_DIE_AT_STEP", hide = true)]
     pub die_at_step: Option<u64>,

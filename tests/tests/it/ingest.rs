@@ -382,7 +382,7 @@ async fn what_is_wrong_with_slack_is_told_on_the_repo() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn marks_survive_many_writers() {
+async fn marks_and_decisions_survive_many_writers() {
     let desk = Desk::start().await;
     let root = desk.says(None, "hello");
     desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
@@ -396,6 +396,15 @@ async fn marks_survive_many_writers() {
         tasks.spawn(async move {
             let ts: SlackTs = format!("{}.000000", 4_000_000_000 + (n * 7) % 40).parse().unwrap();
             threads.raise_inbox(&key, &["coder".to_owned()], &ts).await.unwrap();
+            let pending = Pending {
+                id: format!("n{}", n % 30),
+                role: "coder".to_owned(),
+                kind: "plan".to_owned(),
+                choice: "approve".to_owned(),
+                user: "U1".to_owned(),
+                message: ts,
+            };
+            threads.add_pending(&key, &pending).await.unwrap();
         });
     }
     // The controller writes into the same status all the while.
@@ -412,6 +421,7 @@ async fn marks_survive_many_writers() {
     let status = desk.thread(&root).await.unwrap().status.unwrap();
     let coder = &status.roles["coder"];
     assert_eq!(coder.inbox.as_ref().unwrap().as_str(), "4000000039.000000");
+    assert_eq!(status.pending.len(), 30, "each once");
     assert_eq!((coder.pod_uid.as_deref(), status.phase.as_deref()), (Some("29"), Some("coder")));
     desk.stop().await;
 }

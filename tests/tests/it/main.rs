@@ -18,6 +18,7 @@ mod kubelet;
 mod kubelet_end;
 mod marks;
 mod models;
+mod money;
 mod page;
 mod product;
 mod python;

@@ -26,17 +26,6 @@ pub enum Effect {
         /// The conversation.
         thread: ThreadKey,
     },
-    /// The buttons of a question about money go; who chose what is shown instead.
-    Answered {
-        /// The conversation.
-        thread: ThreadKey,
-        /// The message that asked.
-        asked: SlackTs,
-        /// The answer, as it is told.
-        told: &'static str,
-        /// Who gave it.
-        user: String,
-    },
     /// A line that one person sees.
     Whisper {
         /// The conversation.
@@ -66,9 +55,6 @@ impl Inner {
         let what = match effect {
             Effect::Eyes { thread, ts } => self.eyes(&thread, &ts).await,
             Effect::Settled { thread } => settle::all(self, &thread).await,
-            Effect::Answered { thread, asked, told, user } => {
-                self.answered(&thread, &asked, told, &user).await
-            }
             Effect::Whisper { thread, user, text } => self.whisper(&thread, &user, &text).await,
             Effect::TellClosed { thread } => {
                 let text = "This thread is closed. Start a new one for anything else.";
@@ -92,19 +78,6 @@ impl Inner {
             Err(error) if error.code() == Some("already_reacted") => Ok(()),
             result => Ok(result.map(drop)?),
         }
-    }
-
-    async fn answered(
-        &self,
-        key: &ThreadKey,
-        asked: &SlackTs,
-        told: &str,
-        user: &str,
-    ) -> Result<(), AccessError> {
-        let Some((thread, repo)) = self.known(key) else { return Ok(()) };
-        let Some(slack) = thread.conversation() else { return Ok(()) };
-        let account = self.account(&repo).await?;
-        Ok(settle::edit(self, &account, slack, asked, &format!("{told} <@{user}>")).await?)
     }
 
     async fn whisper(&self, key: &ThreadKey, user: &str, text: &str) -> Result<(), AccessError> {

@@ -2,14 +2,14 @@
 //! again, nothing changes. [`Inner::money`] takes a click in.
 
 use codebutler_crds::spend::{BudgetAsk, DayAmount, Limit};
-use codebutler_crds::thread::{Pending, ThreadState};
+use codebutler_crds::thread::{Pending, Settled, ThreadState};
 use codebutler_crds::{NanoUsd, SlackTs, ThreadStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Inner;
 use super::effects::Effect;
-use super::ingest::TakeError;
+use super::ingest::{self, TakeError};
 use super::route::Channel;
 use crate::gateway::budget::calendar;
 use crate::gateway::context::ThreadKey;
@@ -58,7 +58,7 @@ impl Money {
     }
 
     /// In place of the buttons, once chosen.
-    const fn told(self) -> &'static str {
+    pub const fn told(self) -> &'static str {
         match self {
             Self::One => ":white_check_mark: Raised by $1 by",
             Self::Five => ":white_check_mark: Raised by $5 by",
@@ -114,13 +114,18 @@ impl Question {
             return;
         }
         budget.asked = self.number;
-        let mut roles = budget.ask.take().map(|ask| ask.roles).unwrap_or_default();
+        let before = budget.ask.take();
+        let replaced = before.as_ref().map(|ask| ask.ts.clone()).filter(|before| before != ts);
+        let mut roles = before.map(|ask| ask.roles).unwrap_or_default();
         if !roles.contains(&self.role) {
             roles.push(self.role.clone());
         }
         let until = self.until.map(Time);
         let (limit, cap) = (self.limit, self.cap);
         budget.ask = Some(BudgetAsk { ts: ts.clone(), limit, roles, cap, until });
+        if let Some(ts) = replaced {
+            threads::settle(status, Settled { ts, choice: None, user: None });
+        }
     }
 }
 
@@ -156,12 +161,18 @@ pub fn take(status: &mut ThreadStatus, clicked: &Clicked, today: &str) -> Result
         return Ok(false);
     };
     let limit = ask.limit;
-    status.speaker = Some(clicked.user.clone());
+    let mut changed = status.clone();
+    changed.speaker = Some(clicked.user.clone());
+    let choice = Some(clicked.answer.action_id().to_owned());
+    let user = Some(clicked.user.clone());
+    threads::settle(&mut changed, Settled { ts: clicked.message.clone(), choice, user });
     let Some(amount) = clicked.answer.amount() else {
-        budget.ask = None;
+        if let Some(budget) = changed.budget.as_mut() {
+            budget.ask = None;
+        }
+        *status = changed;
         return Ok(true);
     };
-    let mut changed = status.clone();
     if let Some(budget) = changed.budget.as_mut() {
         match limit {
             Limit::PerDay => {
@@ -186,34 +197,28 @@ impl Inner {
         root: &SlackTs,
         clicked: &Clicked,
     ) -> Result<Vec<Effect>, TakeError> {
-        let Some(found) = self.find(channel, root, false).await? else { return Ok(Vec::new()) };
-        let key = ThreadKey::from(&*found);
+        let Some(thread) = self.find(channel, root, false).await? else { return Ok(Vec::new()) };
+        let key = ThreadKey::from(&*thread);
         let whisper = |text: &str| {
             let (thread, user) = (key.clone(), clicked.user.clone());
             Ok(vec![Effect::Whisper { thread, user, text: text.to_owned() }])
         };
-        let Ok((thread, repo)) = self.conversation(&key) else { return Ok(Vec::new()) };
+        let Ok((_, repo)) = self.conversation(&key) else { return Ok(Vec::new()) };
         if thread.spec.state == ThreadState::Closed {
             return whisper("This thread is closed.");
         }
         let users = &repo.spec.access.users;
         if !users.is_empty() && !users.contains(&clicked.user) {
             return whisper(
-                "You may not decide about money here: spec.access.users of the Repo does not name you.",
+                "You can't decide about money here: spec.access.users of the Repo does not name you.",
             );
         }
         // A person may click before it is recorded what the message asks.
-        let _turn =
-            tokio::time::timeout(super::ingest::PATIENCE, self.posting.lock(&key)).await.ok();
+        let turn = self.posting.lock(&key);
+        let _turn = tokio::time::timeout(ingest::PATIENCE, turn).await.ok();
         let today = calendar::moment(Timestamp::now(), &repo.spec.limits.time_zone).day;
-        let taken = self.threads.try_update(&key, |status| take(status, clicked, &today)).await;
-        match taken {
-            Ok((_, true)) => Ok(vec![Effect::Answered {
-                thread: key.clone(),
-                asked: clicked.message.clone(),
-                told: clicked.answer.told(),
-                user: clicked.user.clone(),
-            }]),
+        match self.threads.try_update(&key, |status| take(status, clicked, &today)).await {
+            Ok((_, true)) => Ok(vec![Effect::Settled { thread: key }]),
             Ok((_, false)) => {
                 whisper("This is no longer open: it was answered, or a newer message asks.")
             }

@@ -90,7 +90,7 @@ pub struct Outgoing<'a> {
     /// What kind of message, if it asks for no decision.
     pub kind: &'static str,
     pub decision: Option<Decision>,
-    /// The answers to a question about money.
+    /// The buttons of a question about money.
     pub money: Option<&'a [Money]>,
     pub parts: Vec<String>,
 }

@@ -91,7 +91,8 @@ impl Bed {
         let deadline = Instant::now() + READY;
         loop {
             let map = maps.get_opt("codebutler-gateway-ca").await?;
-            if let Some(ca) = map.and_then(|map| map.data).and_then(|data| data.get("ca.crt").cloned())
+            if let Some(ca) =
+                map.and_then(|map| map.data).and_then(|data| data.get("ca.crt").cloned())
             {
                 self.ca = ca;
                 let request = self.client()?.get(format!("{}/v1/session", self.url())).send().await;

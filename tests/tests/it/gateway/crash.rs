@@ -45,6 +45,7 @@ impl Holder {
         command
             .arg("gateway")
             .arg(format!("--listen={address}"))
+            .arg("--pod=codebutler-gateway-0")
             .arg(format!("--metrics-address={ip}:8080"))
             .arg(format!("--slack-api={}", world.slack.api_url()))
             .env_clear()
