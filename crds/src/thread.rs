@@ -25,6 +25,7 @@ use crate::{NanoUsd, SlackTs};
     status = "ThreadStatus",
     derive = "PartialEq",
     category = "codebutler",
+    shortname = "thr",
     doc = "One conversation: one Slack thread, one branch, one worktree volume, one pull request.",
     printcolumn = r#"{"name":"Repo","type":"string","jsonPath":".spec.repo"}"#,
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
@@ -33,6 +34,7 @@ use crate::{NanoUsd, SlackTs};
     printcolumn = r#"{"name":"PR","type":"integer","jsonPath":".status.pullRequest.number"}"#,
     printcolumn = r#"{"name":"Cost","type":"string","jsonPath":".status.cost"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Queue","type":"integer","jsonPath":".status.queuePosition","priority":1}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status","priority":1}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     selectable = ".spec.repo"
@@ -89,6 +91,9 @@ pub struct ThreadStatus {
     /// The role that runs or ran last. (Controller.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_role: Option<String>,
+    /// Place in the Repo's queue, from 1, while roles wait for a slot. (Controller.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_position: Option<u32>,
     /// The branch, once it exists on the remote. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -126,7 +131,8 @@ pub struct ThreadStatus {
     /// When anything last happened in the conversation. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity: Option<Time>,
-    /// `Ready`, `Reconciling`, `Stalled`, `WorktreeReady`, `AwaitingUser`. (Controller.)
+    /// `Ready`, `Reconciling`, `Stalled`, `WorktreeReady`, `AwaitingUser`, `Queued`, `Collecting`.
+    /// (Controller.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
