@@ -51,6 +51,10 @@ fn describe(caller: &Caller, roles: Vec<RoleCard>, base_commit: Option<String>) 
         done,
         root: caller.thread.spec.slack.ts.clone(),
         usage: status.roles.into_iter().map(|(role, own)| (role, own.usage)).collect(),
+        models: role.model.allowed().map(str::to_owned).collect(),
+        stronger: role.model.stronger().map(str::to_owned),
+        tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
+        test: caller.repo.spec.worktree.test.clone(),
     }
 }
 
