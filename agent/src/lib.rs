@@ -12,6 +12,7 @@ pub mod args;
 pub mod gateway;
 pub mod install;
 pub mod model;
+pub mod policy;
 pub mod prompt;
 pub mod relay;
 pub mod run;
