@@ -16,6 +16,8 @@ pub const CONTROLLER: &str = "codebutler-controller";
 pub const GATEWAY: &str = "codebutler-gateway";
 /// Annotation on a Secret: comma-separated hosts (`host` or `host:port`) that it may be sent to.
 pub const ANNOTATION_HOSTS: &str = "codebutler.dev/hosts";
+/// Finalizer of a Thread whose Slack conversation has to be told before it goes.
+pub const FINALIZER: &str = "codebutler.dev/cleanup";
 /// Audience of the token by which an agent pod proves who it is.
 pub const TOKEN_AUDIENCE: &str = "codebutler-gateway";
 /// ConfigMap with the gateway's CA certificate, in the gateway's namespace (written by it) and in

@@ -158,6 +158,15 @@ pub enum Author {
         /// Short name.
         role: String,
     },
+    /// Whoever made the Thread in the cluster: the text is its `spec.prompt`, and as much of an
+    /// instruction as a person's message.
+    Prompt {
+        /// The Thread.
+        thread: String,
+        /// Slack user id or name of who asked, if it was said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requested_by: Option<String>,
+    },
     /// CodeButler itself (reports, notices), or another bot.
     System,
 }
