@@ -345,6 +345,10 @@ pub struct RoleStatus {
     /// Model calls of the current or last run. (Gateway.)
     #[serde(default)]
     pub turns: u32,
+    /// What confines its commands: `landlock-<version>`, `runtime`, or why it can run none. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 300))]
+    pub sandbox: Option<String>,
     /// Pods that died in a row without ending a run. (Controller.)
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,

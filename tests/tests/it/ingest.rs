@@ -167,6 +167,8 @@ async fn a_click_is_recorded_and_one_on_an_older_plan_is_told_so() {
         handled: vec![pending.id.clone()],
         turns: 1,
         reason: None,
+        terminal: None,
+        sandbox: None,
     };
     desk.gateway().threads.report(&pm.key(), "pm", &report).await.unwrap();
     desk.slack.redeliver(&approved, 1);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use codebutler_crds::names::pod as path;
 use codebutler_crds::repo::AccessMode;
+use codebutler_crds::role::Sandbox;
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{
     Affinity, Container, EnvVar, Pod, PodAffinity, PodAffinityTerm, PodDNSConfig, PodSpec,
@@ -132,6 +133,7 @@ impl Input<'_> {
                 format!("{}/codebutler-agent", path::BIN_DIR),
                 "toolbox".to_owned(),
             ]),
+            args: (workspace.sandbox == Sandbox::Runtime).then(|| words(&["--sandbox", "runtime"])),
             restart_policy: Some("Always".to_owned()),
             env: Some(std::iter::once(env_home(&home)).chain(env).collect()),
             working_dir: Some(path::WORK_DIR.to_owned()),

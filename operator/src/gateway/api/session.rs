@@ -58,6 +58,10 @@ fn describe(
         done,
         root,
         usage: status.roles.into_iter().map(|(role, own)| (role, own.usage)).collect(),
+        models: role.model.allowed().map(str::to_owned).collect(),
+        stronger: role.model.stronger().map(str::to_owned),
+        tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
+        test: caller.repo.spec.worktree.test.clone(),
     }
 }
 

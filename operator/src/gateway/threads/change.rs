@@ -28,6 +28,9 @@ pub fn report(status: &mut ThreadStatus, role: &str, report: &RunReport, now: &T
     let entry = status.roles.entry(role.to_owned()).or_default();
     entry.state = Some(report.state);
     entry.turns = report.turns;
+    if let Some(sandbox) = &report.sandbox {
+        entry.sandbox = Some(sandbox.chars().take(300).collect());
+    }
     if report.state != RoleState::Running {
         raise(&mut entry.done, report.done.as_ref());
         status.pending.retain(|p| p.role != role || !report.handled.contains(&p.id));
@@ -195,6 +198,8 @@ mod tests {
             handled: Vec::new(),
             turns: 3,
             reason: None,
+            terminal: None,
+            sandbox: None,
         };
         report(&mut status, "pm", &done("1000000000.000001"), &now());
         report(&mut status, "pm", &done("5.000000"), &now());
@@ -209,8 +214,15 @@ mod tests {
         }
         status.pending[2].role = "coder".to_owned();
         let handled = vec!["0".to_owned(), "2".to_owned()];
-        let done =
-            RunReport { state: RoleState::Waiting, done: None, handled, turns: 1, reason: None };
+        let done = RunReport {
+            state: RoleState::Waiting,
+            done: None,
+            handled,
+            turns: 1,
+            reason: None,
+            terminal: None,
+            sandbox: None,
+        };
         report(&mut status, "pm", &done, &now());
         let left: Vec<_> = status.pending.iter().map(|p| p.id.as_str()).collect();
         assert_eq!(left, ["1", "2"]);
