@@ -6,6 +6,8 @@
 
 mod apiserver;
 mod boundaries;
+mod browser;
+mod chatting;
 mod controller;
 mod controllers;
 mod demo;
@@ -16,7 +18,9 @@ mod ingest;
 mod kubelet;
 mod kubelet_end;
 mod marks;
+mod model_trouble;
 mod models;
+mod own_repository;
 mod page;
 mod product;
 mod python;
