@@ -26,8 +26,8 @@ use tokio::sync::watch;
 
 use self::ledger::Ledger;
 pub use self::ledger::{Bill, Request, RoleBill, Served};
-use self::otherwise::Lost;
 pub use self::otherwise::Otherwise;
+use self::otherwise::{Lost, waits_for};
 use self::play::{Answer, Place};
 use self::respond::{About, error};
 pub use self::script::{
@@ -300,10 +300,7 @@ fn play_on<'a>(
     }
     match place.answer(step, request) {
         Ok(answer) => Ok((Some(step), answer)),
-        Err(_) => {
-            let expected: Vec<String> = step.expect.iter().map(ToString::to_string).collect();
-            lost(Lost::Unexpected(&expected.join(", ")))
-        }
+        Err(_) => lost(Lost::Unexpected(waits_for(step))),
     }
 }
 

@@ -6,6 +6,8 @@
 
 mod apiserver;
 mod boundaries;
+mod browser;
+mod chatting;
 mod charts;
 mod controller;
 mod controllers;
@@ -17,8 +19,10 @@ mod ingest;
 mod kubelet;
 mod kubelet_end;
 mod marks;
+mod model_trouble;
 mod models;
 mod money;
+mod own_repository;
 mod page;
 mod product;
 mod python;
