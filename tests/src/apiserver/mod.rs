@@ -7,11 +7,13 @@
 //! Controllers are not part of it.
 
 mod admission;
+mod audit;
 mod auth;
 mod convert;
 mod crd;
 mod definitions;
 mod discovery;
+mod faults;
 mod fields;
 mod handlers;
 mod http;
@@ -23,6 +25,7 @@ mod patch;
 mod protobuf;
 mod render;
 mod request;
+mod scalars;
 mod schema;
 mod selectors;
 mod status;
@@ -47,7 +50,9 @@ use auth::{Tokens, User};
 use kinds::Registry;
 use store::Store;
 
+pub use audit::Record;
 pub use auth::API_AUDIENCE;
+pub use faults::Faults;
 
 /// The version that the server says it is.
 pub const VERSION: &str = "v1.36.0";
@@ -71,11 +76,13 @@ pub struct Options {
     /// Further bearer tokens, for parts of a cluster that have no ServiceAccount: `(token, user
     /// name, groups)`.
     pub tokens: Vec<(String, String, Vec<String>)>,
+    /// Failures on purpose.
+    pub faults: Option<Arc<Faults>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { log_length: 20_000, tokens: Vec::new() }
+        Self { log_length: 20_000, tokens: Vec::new(), faults: None }
     }
 }
 
@@ -85,6 +92,8 @@ pub(crate) struct Server {
     kinds: Registry,
     tokens: Tokens,
     users: HashMap<String, User>,
+    audit: audit::Audit,
+    faults: Option<Arc<Faults>>,
     addresses: Mutex<()>,
     stop: CancellationToken,
 }
@@ -106,6 +115,7 @@ pub struct ApiServer {
     admin_token: String,
     stop: CancellationToken,
     task: Option<JoinHandle<()>>,
+    server: Arc<Server>,
 }
 
 impl ApiServer {
@@ -129,17 +139,25 @@ impl ApiServer {
             kinds: Registry::new(),
             tokens: Tokens::new(),
             users,
+            audit: audit::Audit::default(),
+            faults: options.faults,
             addresses: Mutex::new(()),
             stop: stop.clone(),
         });
         server.seed(address);
-        let task = tokio::spawn(http::serve(server, listener, identity.acceptor));
-        Ok(Self { address, ca: identity.ca, admin_token, stop, task: Some(task) })
+        let serving = http::serve(Arc::clone(&server), listener, identity.acceptor);
+        let task = Some(tokio::spawn(serving));
+        Ok(Self { address, ca: identity.ca, admin_token, stop, task, server })
     }
 
     /// `https://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
+    }
+
+    /// What a user has asked for so far, and whether it was always allowed.
+    pub fn requests_of(&self, user: &str) -> Vec<(Record, bool)> {
+        self.server.audit.of(user)
     }
 
     /// The certificate of the server's CA, as PEM.

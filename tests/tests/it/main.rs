@@ -6,6 +6,8 @@
 
 mod apiserver;
 mod boundaries;
+mod chaos;
+mod conformance;
 mod controller;
 mod controllers;
 mod demo;
@@ -20,6 +22,7 @@ mod models;
 mod page;
 mod product;
 mod python;
+mod rbac;
 mod sandbox;
 mod scenario;
 mod seeds;
