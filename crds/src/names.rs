@@ -32,6 +32,12 @@ pub mod secret_key {
     pub const SLACK_APP_TOKEN: &str = "appToken";
     /// Git and GitHub token.
     pub const GIT_TOKEN: &str = "token";
+    /// Id (or client id) of a GitHub App, in place of a token.
+    pub const GIT_APP_ID: &str = "appId";
+    /// Id of the App's installation; found by the repository if absent.
+    pub const GIT_INSTALLATION_ID: &str = "installationId";
+    /// The App's private key, as PEM.
+    pub const GIT_PRIVATE_KEY: &str = "privateKey";
     /// API key of the model provider.
     pub const MODEL_API_KEY: &str = "apiKey";
 }

@@ -11,6 +11,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
 
 /// One conversation of a team with its roles.
@@ -100,6 +101,10 @@ pub struct ThreadStatus {
     /// The open or answered question how to end the thread. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<Closing>,
+    /// Actions that people were asked about, oldest first. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub approvals: Vec<Approval>,
     /// Marks, pod and usage by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, RoleStatus>,
@@ -110,6 +115,14 @@ pub struct ThreadStatus {
     /// USD spent by all roles. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<NanoUsd>,
+    /// Money that is granted, flagged, raised or asked for. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<ThreadBudget>,
+    /// Slack user id of who last spoke to a role: model calls are charged to them, before that to
+    /// `spec.requestedBy`. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub speaker: Option<String>,
     /// When anything last happened in the conversation. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity: Option<Time>,
@@ -130,6 +143,67 @@ pub struct PullRequest {
     /// The squash commit on the base branch, once merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_commit: Option<String>,
+    /// How it stood when it was last looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PullState>,
+    /// Newest remark of a person that the thread was told of: when it was written, in RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 40))]
+    pub seen: Option<String>,
+}
+
+/// Whether a pull request can still change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PullState {
+    /// Open.
+    Open,
+    /// Closed without merging.
+    Closed,
+    /// Merged.
+    Merged,
+}
+
+/// One action that people were asked about: a yes is for exactly what the hash stands for, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    /// Identity: role and the request's own key.
+    #[schemars(length(min = 1, max = 88))]
+    pub id: String,
+    /// The role that wants it.
+    pub role: String,
+    /// The tool, or `Push` or `PullRequest`.
+    #[schemars(length(max = 64))]
+    pub tool: String,
+    /// SHA-256 of the exact action, in hex.
+    #[schemars(length(max = 64))]
+    pub hash: String,
+    /// The message that asks.
+    pub ts: SlackTs,
+    /// After this nobody's yes counts any more.
+    pub expires: Time,
+    /// The answer, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<ApprovalAnswer>,
+    /// Slack user id of who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The action has happened: a second one needs a new yes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub used: bool,
+}
+
+/// How a question ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ApprovalAnswer {
+    /// Yes.
+    Approved,
+    /// No.
+    Denied,
+    /// Nobody answered in time: neither.
+    Expired,
 }
 
 /// A plan as it was posted.

@@ -30,6 +30,7 @@ pub async fn start(
         threads: keep(&client, stop, move |event: &Event<Thread>| index.observe(event)),
         client,
         namespace,
+        redactors: super::redact::Redactors::default(),
     };
     let synced = async {
         let _ = tokio::join!(

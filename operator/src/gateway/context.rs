@@ -10,6 +10,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, ResourceExt as _};
 
+use super::redact::Redactors;
+
 /// A Thread by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadKey {
@@ -38,6 +40,8 @@ pub struct Context {
     pub roles: Store<AgentRole>,
     /// All Threads.
     pub threads: Store<Thread>,
+    /// Masks what must not leave, with each Repo's own patterns.
+    pub redactors: Redactors,
 }
 
 impl Context {

@@ -14,6 +14,7 @@ pub mod github;
 pub mod identity;
 pub mod metrics;
 pub mod models;
+pub mod redact;
 pub mod remote;
 mod serve;
 pub mod slack;

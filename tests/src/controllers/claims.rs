@@ -104,7 +104,7 @@ fn claim_of_volume(volume: &PersistentVolume) -> Option<ObjectRef<PersistentVolu
 }
 
 /// What a claim needs.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 enum Need {
     Nothing,
     /// It is being deleted and held by nothing but the protection.

@@ -7,6 +7,7 @@
 mod apiserver;
 mod boundaries;
 mod chaos;
+mod charts;
 mod conformance;
 mod controller;
 mod controllers;

@@ -43,11 +43,15 @@ pub fn report(status: &mut ThreadStatus, role: &str, report: &RunReport, now: &T
     status.last_activity = Some(now.clone());
 }
 
-/// Records the pull request; a merge commit once known stays.
+/// Records the pull request; a merge commit once known stays, and what the thread was told.
 pub fn set_pull_request(status: &mut ThreadStatus, pull_request: &PullRequest) {
     let known = status.pull_request.take().filter(|known| known.number == pull_request.number);
     let mut next = pull_request.clone();
-    next.merge_commit = next.merge_commit.or_else(|| known.and_then(|known| known.merge_commit));
+    if let Some(known) = known {
+        next.merge_commit = next.merge_commit.or(known.merge_commit);
+        next.state = next.state.or(known.state);
+        next.seen = next.seen.max(known.seen);
+    }
     status.pull_request = Some(next);
 }
 

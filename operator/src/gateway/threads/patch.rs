@@ -35,6 +35,7 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
         "pullRequest": status.pull_request,
         "plan": status.plan,
         "closing": status.closing,
+        "approvals": if status.approvals.is_empty() { Value::Null } else { json!(status.approvals) },
         "pending": if status.pending.is_empty() { Value::Null } else { json!(status.pending) },
         "cost": status.cost,
         "lastActivity": status.last_activity,

@@ -64,6 +64,7 @@ impl Gateway {
             threads: cache(&client, &mut caches),
             client: client.clone(),
             namespace: "codebutler-system".to_owned(),
+            redactors: codebutler_operator::gateway::redact::Redactors::default(),
         };
         let threads = Threads::new(client);
         let metrics = Metrics::new(&mut registry());

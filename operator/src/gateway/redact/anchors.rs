@@ -1,0 +1,141 @@
+//! The one pass over a text: an automaton that knows how everything begins, and what to ask where.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use regex_automata::meta::Regex;
+use regex_automata::{Anchored, Input};
+
+use super::providers::{PEM, PROVIDERS, private_key};
+use super::{Found, Weight, address, assignment};
+
+/// What an anchor is the beginning (or a part) of.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// An entry of [`PROVIDERS`].
+    Provider(usize),
+    Assignment(assignment::Key),
+    Connection,
+    InternalAddress,
+    InternalHost,
+}
+
+struct Anchors {
+    automaton: AhoCorasick,
+    kinds: Vec<Kind>,
+    /// By index of [`PROVIDERS`].
+    forms: Vec<Regex>,
+}
+
+/// Built from constants; a test shows that it can be.
+static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
+    let mut words = Vec::new();
+    let mut kinds = Vec::new();
+    let mut forms = Vec::new();
+    for (index, provider) in PROVIDERS.iter().enumerate() {
+        words.push(provider.begins);
+        kinds.push(Kind::Provider(index));
+        forms.push(Regex::new(provider.form).ok()?);
+    }
+    for (word, key) in assignment::KEYS {
+        words.push(word);
+        kinds.push(Kind::Assignment(key));
+    }
+    words.push("://");
+    kinds.push(Kind::Connection);
+    for begins in address::BEGINS {
+        words.push(begins);
+        kinds.push(Kind::InternalAddress);
+    }
+    for ends in address::HOST_ENDS {
+        words.push(ends);
+        kinds.push(Kind::InternalHost);
+    }
+    let automaton = AhoCorasick::builder()
+        .kind(Some(AhoCorasickKind::DFA))
+        .ascii_case_insensitive(true)
+        .build(&words)
+        .ok()?;
+    Some(Anchors { automaton, kinds, forms })
+});
+
+/// Everything of the built-in kinds, in no order.
+pub fn find(text: &str) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    let Some(anchors) = ANCHORS.as_ref() else { return found };
+    // Where a form has matched already, nothing more is asked; that also keeps this linear.
+    let mut formed = 0;
+    for hit in anchors.automaton.find_overlapping_iter(text) {
+        let (start, end) = (hit.start(), hit.end());
+        if start < formed {
+            continue;
+        }
+        let kind = anchors.kinds[hit.pattern().as_usize()];
+        let (name, weight, range) = match kind {
+            Kind::Provider(index) => {
+                let provider = &PROVIDERS[index];
+                if provider.bounded && !free_before(text, start) {
+                    continue;
+                }
+                let input = Input::new(text).range(start..).anchored(Anchored::Yes);
+                let Some(mut matched) = anchors.forms[index].find(input).map(|m| m.range()) else {
+                    continue;
+                };
+                matched.end = if provider.begins == PEM {
+                    private_key(text, matched.end)
+                } else {
+                    whole(text, matched.end)
+                };
+                formed = matched.end;
+                (provider.name, Weight::Formed, matched)
+            }
+            Kind::Assignment(key) => match assignment::find(text, start..end, key) {
+                Some((name, range)) => (name, Weight::Assigned, range),
+                None => continue,
+            },
+            Kind::Connection => match address::credentials(text, start) {
+                Some(range) => ("connection-string", Weight::Formed, range),
+                None => continue,
+            },
+            Kind::InternalAddress => match address::internal(text, start) {
+                Some(range) => ("internal-address", Weight::Formed, range),
+                None => continue,
+            },
+            Kind::InternalHost => match address::internal_host(text, start..end) {
+                Some(range) => ("internal-address", Weight::Formed, range),
+                None => continue,
+            },
+        };
+        found.push(Found { name: Cow::Borrowed(name), weight, range });
+    }
+    found
+}
+
+/// Whether a token may begin here: not in the middle of a word.
+fn free_before(text: &str, at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|i| text.as_bytes().get(i));
+    // An escaped line break (`\n`) before it is no word.
+    let escaped =
+        at >= 2 && text.as_bytes()[at - 2] == b'\\' && matches!(before, Some(b'n' | b't' | b'r'));
+    escaped || !before.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
+}
+
+/// Forms are bounded; what belongs to the same word goes with them.
+fn whole(text: &str, end: usize) -> usize {
+    let rest = text.as_bytes()[end..].iter();
+    end + rest.take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_constants_make_an_automaton() {
+        assert!(ANCHORS.is_some());
+        for provider in PROVIDERS {
+            Regex::new(provider.form).unwrap();
+        }
+    }
+}
