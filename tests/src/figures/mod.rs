@@ -4,7 +4,10 @@
 //! Machines are noisy: where something is compared, both sides are measured in the same run, and the
 //! ratio is what counts.
 
+mod admission;
+mod operator;
 mod proxy;
+mod reconcile;
 
 use serde::Serialize;
 
@@ -91,7 +94,7 @@ pub fn percentile(samples: &mut [f64], percent: usize) -> f64 {
 }
 
 /// The names that [`measure`] knows.
-pub const NAMES: [&str; 1] = ["proxy"];
+pub const NAMES: &[&str] = &["admission", "proxy", "reconcile"];
 
 /// Measures what `name` stands for.
 ///
@@ -99,7 +102,9 @@ pub const NAMES: [&str; 1] = ["proxy"];
 /// When there is no such figure, or the measurement itself failed.
 pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
     match name {
+        "admission" => admission::measure().await,
         "proxy" => proxy::measure().await,
+        "reconcile" => reconcile::measure().await,
         _ => anyhow::bail!("there is no figure `{name}`; the figures are: {}", NAMES.join(", ")),
     }
 }

@@ -4,11 +4,13 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use codebutler_operator::args::{ControllerArgs, LeaseArgs};
 use codebutler_operator::controller;
+use codebutler_testbed::apiserver::{Faults, Options};
 use codebutler_testbed::cluster::Cluster;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::events::v1::Event;
@@ -50,6 +52,10 @@ impl World {
         world
     }
 
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// Installs CRDs and AgentRoles.
     pub async fn define(&self) {
         self.cluster.install_crds().await.unwrap();
@@ -58,11 +64,26 @@ impl World {
 
     /// The same without CRDs, and so without AgentRoles and a running controller.
     pub async fn without_definitions() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::start(dir.path()).await.unwrap();
+        Self::on(cluster, dir).await
+    }
+
+    /// Everything on an embedded API server that fails on purpose, and the controller running.
+    pub async fn troubled(faults: Arc<Faults>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { faults: Some(faults), ..Options::default() };
+        let cluster = Cluster::embedded(dir.path(), options).await.unwrap();
+        let mut world = Self::on(cluster, dir).await;
+        world.define().await;
+        world.start_controller();
+        world
+    }
+
+    async fn on(cluster: Cluster, dir: TempDir) -> Self {
         let filter = tracing_subscriber::EnvFilter::from_default_env();
         let log = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer();
         let _ = log.try_init();
-        let dir = tempfile::tempdir().unwrap();
-        let cluster = Cluster::start(dir.path()).await.unwrap();
         for namespace in [SYSTEM, TEAM] {
             let yaml =
                 format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n");
