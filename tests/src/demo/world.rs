@@ -7,6 +7,7 @@ use codebutler_crds::Thread;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
+use serde_json::Value;
 
 use crate::scenario::{
     Account, Command, Message, Observed, Ran, Reaction, RemoteState, Scenario, World, WorldError,
@@ -102,6 +103,14 @@ impl World for StackWorld<'_> {
         let (slack, channel) = (&self.stack.slack, &self.stack.channel);
         let reacted = slack.react_as(self.user(user)?, channel, &message.ts, emoji);
         reacted.map(drop).map_err(WorldError::new)
+    }
+
+    async fn apply(&self, object: &Value) -> Result<(), WorldError> {
+        let mut object = object.clone();
+        if object["metadata"]["namespace"].is_null() {
+            object["metadata"]["namespace"] = TEAM.into();
+        }
+        self.stack.cluster.apply_yaml(&object.to_string()).await.map_err(WorldError::new)
     }
 
     async fn observe(&self) -> Result<Observed, WorldError> {

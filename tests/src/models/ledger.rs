@@ -25,7 +25,9 @@ pub struct Served {
     pub role: String,
     /// Tells conversations of a role apart.
     pub conversation: u64,
-    /// Index of the step in the script.
+    /// Which of the role's conversations in the script it was taken for.
+    pub list: usize,
+    /// Index of the step in it.
     pub step: usize,
     /// Whether the same step of the same conversation had been answered before.
     pub repeat: bool,
@@ -98,13 +100,14 @@ impl Ledger {
     pub fn serve(
         &mut self,
         role: &str,
-        (conversation, step): (u64, usize),
+        (conversation, list, step): (u64, usize, usize),
         tools: Vec<String>,
         usage: &Usage,
     ) {
         self.served.push(Served {
             role: role.to_owned(),
             conversation,
+            list,
             step,
             repeat: !self.answered.insert((conversation, step)),
             tools,

@@ -71,5 +71,5 @@ fn bill(shared: &Shared, role: &str, amount: NanoUsd) {
     let usage = Usage { prompt: 0, completion: 0, cost };
     let mut ledger = shared.ledger();
     let place = u64::try_from(ledger.served.len()).unwrap_or(u64::MAX);
-    ledger.serve(role, (place, 0), Vec::new(), &usage);
+    ledger.serve(role, (place, 0, 0), Vec::new(), &usage);
 }

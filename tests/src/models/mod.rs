@@ -30,6 +30,7 @@ pub use self::otherwise::Otherwise;
 use self::otherwise::{Lost, waits_for};
 use self::play::{Answer, Place};
 use self::respond::{About, error};
+pub(crate) use self::script::amount;
 pub use self::script::{
     Conversation, Cost, Fault, FaultKind, RoleScript, Script, Step, ToolCall, Usage,
 };
@@ -270,7 +271,12 @@ async fn answer(shared: &Shared, place: Option<Place<'_>>, request: &Value) -> R
         return broken(fault.kind, &about, &answer, streamed).await;
     }
     let tools = answer.tools.iter().map(|t| t.name.clone()).collect();
-    shared.ledger().serve(place.role, (place.conversation, place.index), tools, &step.usage);
+    shared.ledger().serve(
+        place.role,
+        (place.conversation, place.list, place.index),
+        tools,
+        &step.usage,
+    );
     if streamed {
         respond::event_stream(about.events(&answer))
     } else {

@@ -20,6 +20,8 @@ pub(super) struct Place<'a> {
     pub conversation: u64,
     /// Index of the step.
     pub index: usize,
+    /// Which of the role's lists is played.
+    pub list: usize,
     /// The steps to play from; `None` if no list fits this conversation.
     steps: Option<&'a [Step]>,
 }
@@ -59,19 +61,20 @@ pub(super) fn locate<'a>(script: &'a Script, request: &Value) -> Option<Place<'a
     let mut hasher = DefaultHasher::new();
     (role, &opening).hash(&mut hasher);
     let fits = |thread: &Option<super::Text>| thread.as_ref().is_none_or(|t| t.is_in(&opening));
-    let conversation = script.conversations.iter().find(|c| fits(&c.thread));
+    let list = script.conversations.iter().position(|c| fits(&c.thread));
     Some(Place {
         role,
         conversation: hasher.finish(),
         index: messages.iter().filter(|m| is_step(m)).count(),
-        steps: conversation.map(|c| c.steps.as_slice()),
+        list: list.unwrap_or_default(),
+        steps: list.map(|list| script.conversations[list].steps.as_slice()),
     })
 }
 
 /// The place of a request whose role has no script at all.
 pub(super) fn nowhere(request: &Value) -> Option<Place<'_>> {
     let role = request["model"].as_str()?.strip_prefix(MODEL_PREFIX)?;
-    Some(Place { role, conversation: 0, index: 0, steps: None })
+    Some(Place { role, conversation: 0, index: 0, list: 0, steps: None })
 }
 
 /// Whether a message is a step of the script that was played.

@@ -1,9 +1,11 @@
 //! What the models say: per role, the answers in order.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use codebutler_crds::NanoUsd;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -13,7 +15,7 @@ use serde_json::{Map, Value};
 use super::text::{Pattern, Text};
 
 /// The scripts of all roles, by short name.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Script(pub BTreeMap<String, RoleScript>);
 
@@ -41,7 +43,7 @@ pub struct RoleScript {
 }
 
 /// A role's answers in one conversation.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Conversation {
     /// What the first user message must say for this list to be played.
@@ -77,8 +79,27 @@ impl<'de> Deserialize<'de> for RoleScript {
     }
 }
 
+impl JsonSchema for RoleScript {
+    fn schema_name() -> Cow<'static, str> {
+        "RoleScript".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let steps = generator.subschema_for::<Vec<Step>>();
+        let threads = generator.subschema_for::<Vec<Conversation>>();
+        json_schema!({
+            "description": "One role's answers: a list of steps, or one list for each kind of conversation.",
+            "oneOf": [steps, {
+                "type": "object",
+                "properties": {"threads": threads},
+                "required": ["threads"],
+                "additionalProperties": false,
+            }],
+        })
+    }
+}
+
 /// One answer of a model.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, try_from = "RawStep")]
 pub struct Step {
     /// What the messages since the last answer must say. If they don't, the script has gone wrong:
@@ -94,27 +115,37 @@ pub struct Step {
     /// What the call is billed.
     pub usage: Usage,
     /// What goes wrong before the answer is given.
+    #[schemars(with = "Option<RawFault>")]
     pub fault: Option<Fault>,
     /// How long the model thinks, in milliseconds.
     pub delay_ms: u64,
 }
 
-/// A step as it is written.
-#[derive(Deserialize)]
+/// One answer of a model.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Step", extend("anyOf" = [{"required": ["say"]}, {"required": ["tools"]}]))]
 struct RawStep {
+    /// What came in since the last answer has to say this.
     #[serde(default)]
     expect: Vec<Text>,
+    /// The answer's text.
     #[serde(default)]
     say: Option<String>,
+    /// Tools that it calls, side by side.
     #[serde(default)]
     tools: Vec<ToolCall>,
+    /// Takes the first group from what came in; `{{name}}` stands for it here and later.
     #[serde(default)]
     capture: BTreeMap<String, Pattern>,
+    /// What it is billed.
     #[serde(default)]
     usage: Usage,
+    /// What goes wrong before the answer is given.
     #[serde(default)]
+    #[schemars(with = "Option<RawFault>")]
     fault: Option<Fault>,
+    /// How long the model thinks, in milliseconds.
     #[serde(default)]
     delay_ms: u64,
 }
@@ -185,7 +216,7 @@ impl Step {
 }
 
 /// One tool call of an answer.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
     /// The tool. Nothing keeps it from being one that does not exist.
@@ -199,7 +230,7 @@ pub struct ToolCall {
 }
 
 /// What a call is billed.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
     /// Tokens in.
@@ -210,7 +241,13 @@ pub struct Usage {
     pub completion: u64,
     /// US dollars. Goes out as exactly this text.
     #[serde(default)]
+    #[schemars(schema_with = "amount")]
     pub cost: Cost,
+}
+
+/// US dollars, as a number or as text.
+pub(crate) fn amount(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": ["number", "string"], "minimum": 0, "pattern": "^[0-9]+(\\.[0-9]+)?([eE]-?[0-9]+)?$"})
 }
 
 /// An amount of US dollars as the JSON number that a provider writes.
@@ -278,19 +315,28 @@ pub enum FaultKind {
     BadJson,
 }
 
-#[derive(Deserialize)]
+/// Something that goes wrong: one of `status`, `hang`, `cut`, `bad_json`.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Fault", extend("oneOf" = [{"required": ["status"]}, {"required": ["hang"]}, {"required": ["cut"]}, {"required": ["bad_json"]}]))]
 struct RawFault {
+    /// An HTTP error, 400 to 599.
     #[serde(default)]
+    #[schemars(range(min = 400, max = 599))]
     status: Option<u16>,
+    /// Seconds for `Retry-After`.
     #[serde(default)]
     retry_after: Option<u64>,
+    /// Seconds without an answer.
     #[serde(default)]
     hang: Option<u64>,
+    /// The answer breaks off in the middle.
     #[serde(default)]
     cut: bool,
+    /// The answer is no JSON.
     #[serde(default)]
     bad_json: bool,
+    /// How many times, before the step is played after all; once if absent.
     #[serde(default)]
     times: Option<u32>,
 }

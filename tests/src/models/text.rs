@@ -1,8 +1,10 @@
 //! What a text must say: a part of it, or a regular expression.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use regex::Regex;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 /// Written as a plain string (a part of the text) or as `{matches: <regular expression>}`.
@@ -64,6 +66,34 @@ impl<'de> Deserialize<'de> for Text {
             }
         }
         deserializer.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Text {
+    fn schema_name() -> Cow<'static, str> {
+        "Text".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let pattern = generator.subschema_for::<Pattern>();
+        json_schema!({
+            "description": "What a text must say: a part of it, or a regular expression.",
+            "oneOf": [{"type": "string"}, {
+                "type": "object",
+                "properties": {"matches": pattern},
+                "required": ["matches"],
+                "additionalProperties": false,
+            }],
+        })
+    }
+}
+
+impl JsonSchema for Pattern {
+    fn schema_name() -> Cow<'static, str> {
+        "Pattern".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        // Not `format: regex`, which means JavaScript's.
+        json_schema!({"type": "string", "description": "A regular expression in the syntax of Rust's regex crate."})
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde_json::Value;
 
 use super::evidence::{Message, Observed};
 use super::expect::{PullRequestExpect, ThreadExpect};
@@ -53,6 +55,15 @@ pub enum Action {
         /// Seconds to wait for it.
         within: Option<u64>,
     },
+    /// Somebody applies an object, as with `kubectl apply`.
+    Applies {
+        /// The object.
+        object: Value,
+        /// A name for the conversation of a Thread that begins with a prompt.
+        label: Option<String>,
+        /// Seconds to wait for that conversation.
+        within: Option<u64>,
+    },
     /// Nothing is done until something is true.
     Wait {
         /// What.
@@ -71,7 +82,7 @@ impl Action {
             | Self::Replies { user, .. }
             | Self::Clicks { user, .. }
             | Self::Reacts { user, .. } => Some(user),
-            Self::Wait { .. } => None,
+            Self::Wait { .. } | Self::Applies { .. } => None,
         }
     }
 }
@@ -83,13 +94,18 @@ impl fmt::Display for Action {
             Self::Replies { user, .. } => write!(f, "{user} replies"),
             Self::Clicks { user, button, on, .. } => write!(f, "{user} clicks {button} on {on}"),
             Self::Reacts { user, emoji, on, .. } => write!(f, "{user} reacts :{emoji}: to {on}"),
+            Self::Applies { object, .. } => {
+                let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
+                let (kind, name) = (text("/kind"), text("/metadata/name"));
+                write!(f, "kubectl apply: {} {}", kind.unwrap_or("?"), name.unwrap_or("?"))
+            }
             Self::Wait { condition, .. } => write!(f, "wait for {condition}"),
         }
     }
 }
 
 /// Which messages are meant.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MessageMatch {
     /// A role's short name, a user's name, or `codebutler` for the system itself.
@@ -97,6 +113,7 @@ pub struct MessageMatch {
     pub from: Option<String>,
     /// Parts of the text, all of them.
     #[serde(default, deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "texts")]
     pub contains: Vec<String>,
     /// A regular expression that the text matches.
     #[serde(default)]
@@ -167,46 +184,76 @@ impl fmt::Display for Condition {
     }
 }
 
-/// A step as it is written.
-#[derive(Deserialize)]
+/// A step of the conversation: what somebody does, or what is waited for.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    {"required": ["user", "says"]}, {"required": ["user", "replies"]},
+    {"required": ["user", "clicks"]}, {"required": ["user", "reacts"]},
+    {"required": ["kubectl_apply"]}, {"required": ["wait"]}
+]))]
 pub(super) struct RawAction {
+    /// Who acts.
     user: Option<String>,
+    /// Starts a conversation with this.
     says: Option<String>,
+    /// Writes this into a conversation.
     replies: Option<String>,
+    /// Clicks a button, as soon as there is one.
     clicks: Option<RawClick>,
+    /// Reacts to a message, as soon as there is one.
     reacts: Option<RawReact>,
+    /// Applies this Kubernetes object in the team's namespace. A Thread with `spec.prompt` begins a
+    /// conversation.
+    kubectl_apply: Option<serde_json::Map<String, Value>>,
+    /// Waits until something is true.
     wait: Option<RawCondition>,
+    /// A name by which later steps mean this conversation.
     #[serde(rename = "as")]
     label: Option<String>,
+    /// Which conversation; the one begun last if absent.
     #[serde(rename = "in")]
     conversation: Option<String>,
+    /// Seconds to wait.
     within: Option<u64>,
 }
 
-#[derive(Deserialize)]
+/// A click on a message's button.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawClick {
+    /// The button's text.
     button: String,
+    /// On the newest message that fits.
     #[serde(default)]
     on: MessageMatch,
 }
 
-#[derive(Deserialize)]
+/// A reaction to a message.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawReact {
+    /// Emoji without colons.
     emoji: String,
+    /// To the newest message that fits.
     #[serde(default)]
     on: MessageMatch,
 }
 
-#[derive(Deserialize)]
+/// Something to wait for: one of these.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 struct RawCondition {
+    /// A message.
     message: Option<MessageMatch>,
+    /// So many pods.
     pods: Option<usize>,
+    /// So many volumes.
     volumes: Option<usize>,
+    /// Any Thread being so.
     thread: Option<ThreadExpect>,
+    /// The newest pull request being so.
     pull_request: Option<PullRequestExpect>,
 }
 
@@ -214,16 +261,27 @@ impl TryFrom<RawAction> for Action {
     type Error = String;
 
     fn try_from(raw: RawAction) -> Result<Self, String> {
-        let RawAction { user, says, replies, clicks, reacts, wait, label, conversation, within } =
-            raw;
-        if says.is_none() && label.is_some() {
-            return Err("`as` names a conversation: it goes with `says`".to_owned());
+        let RawAction { user, says, replies, clicks, reacts, wait, within, .. } = raw;
+        let (applies, label, conversation) = (raw.kubectl_apply, raw.label, raw.conversation);
+        if says.is_none() && applies.is_none() && label.is_some() {
+            let message = "`as` names a conversation: it goes with `says` or `kubectl_apply`";
+            return Err(message.to_owned());
         }
         if replies.is_none() && conversation.is_some() {
             return Err("`in` goes with `replies`".to_owned());
         }
         if within.is_some() && (says.is_some() || replies.is_some()) {
-            return Err("`within` goes with `wait`, `clicks` or `reacts`".to_owned());
+            return Err(
+                "`within` goes with `wait`, `clicks`, `reacts` or `kubectl_apply`".to_owned()
+            );
+        }
+        if let Some(object) = applies {
+            let others = [user.is_some(), says.is_some(), replies.is_some()];
+            let more = [clicks.is_some(), reacts.is_some(), wait.is_some()];
+            if others.into_iter().chain(more).any(|other| other) {
+                return Err("`kubectl_apply` is a step of its own".to_owned());
+            }
+            return Ok(Self::Applies { object: object.into(), label, within });
         }
         match (user, says, replies, clicks, reacts, wait) {
             (Some(user), Some(text), None, None, None, None) => {
@@ -241,8 +299,8 @@ impl TryFrom<RawAction> for Action {
             (None, None, None, None, None, Some(wait)) => {
                 Ok(Self::Wait { condition: wait.try_into()?, within })
             }
-            _ => Err("a step is either `wait`, or `user` with one of `says`, `replies`, \
-                      `clicks`, `reacts`"
+            _ => Err("a step is either `wait`, `kubectl_apply`, or `user` with one of `says`, \
+                      `replies`, `clicks`, `reacts`"
                 .to_owned()),
         }
     }
@@ -268,6 +326,11 @@ impl TryFrom<RawCondition> for Condition {
                 .to_owned()),
         }
     }
+}
+
+/// What [`one_or_many`] takes.
+pub(super) fn texts(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
 }
 
 /// A string or a list of strings.

@@ -50,6 +50,23 @@ pub fn evaluate(scenario: &Scenario, evidence: &Evidence) -> Vec<Outcome> {
         let difference = wanted.difference(&observed.pull_requests);
         outcomes.push(Outcome::new(format!("pull request: {what}"), difference));
     }
+    if let Some(wanted) = &expect.pull_requests {
+        let pulls = &observed.pull_requests;
+        outcomes.push(counted("pull requests", wanted.len(), pulls.len()));
+        for (n, (wanted, found)) in wanted.iter().zip(pulls).enumerate() {
+            let what = format!("pull request #{} of {}", n + 1, pulls.len());
+            outcomes.push(Outcome::new(what, wanted.differs(found)));
+        }
+    }
+    if let Some(wanted) = &expect.threads {
+        let threads = &observed.threads;
+        outcomes.push(counted("Threads", wanted.len(), threads.len()));
+        for (n, (wanted, found)) in wanted.iter().zip(threads).enumerate() {
+            let difference = wanted.differences(found).join("; ");
+            let what = format!("Thread {} of {}", n + 1, threads.len());
+            outcomes.push(Outcome::new(what, Some(difference).filter(|d| !d.is_empty())));
+        }
+    }
     if let Some(wanted) = &expect.thread {
         // The conversation that the scenario is about is the first one.
         let difference = match observed.threads.first() {
@@ -81,6 +98,11 @@ fn count(what: &str, wanted: u64, found: u64) -> Outcome {
     Outcome::new(format!("{what}: {wanted}"), difference)
 }
 
+fn counted(what: &str, wanted: usize, found: usize) -> Outcome {
+    let difference = (wanted != found).then(|| format!("found {found}"));
+    Outcome::new(format!("{what}: {wanted}"), difference)
+}
+
 fn followed(observed: &Observed) -> Outcome {
     let failures = observed.script_failures.join("\n");
     let difference = Some(failures).filter(|f| !f.is_empty());
@@ -90,14 +112,20 @@ fn followed(observed: &Observed) -> Outcome {
 fn played(scenario: &Scenario, account: &Account) -> Outcome {
     let mut missing = Vec::new();
     for (role, script) in &scenario.models.0 {
-        let steps = script.conversations.iter().map(|c| c.steps.len()).max().unwrap_or(0);
-        let played = account.served.iter().filter(|s| s.role == *role).map(|s| s.step + 1).max();
-        let played = played.unwrap_or(0);
-        if played < steps {
-            missing.push(format!("{role} got to step {played} of {steps}"));
-        }
-        if played > steps {
-            missing.push(format!("{role} was asked again after its last step"));
+        for (list, conversation) in script.conversations.iter().enumerate() {
+            let steps = conversation.steps.len();
+            let served = account.served.iter().filter(|s| s.role == *role && s.list == list);
+            let played = served.map(|s| s.step + 1).max().unwrap_or(0);
+            let which = match &conversation.thread {
+                Some(marker) => format!(" in the conversation with {marker}"),
+                None => String::new(),
+            };
+            if played < steps {
+                missing.push(format!("{role} got to step {played} of {steps}{which}"));
+            }
+            if played > steps {
+                missing.push(format!("{role} was asked again after its last step{which}"));
+            }
         }
     }
     let difference = Some(missing.join("; ")).filter(|m| !m.is_empty());

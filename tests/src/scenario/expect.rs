@@ -1,21 +1,23 @@
 //! What must be true at the end of a scenario.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use codebutler_crds::NanoUsd;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::action::{MessageMatch, one_or_many};
+use super::action::{MessageMatch, one_or_many, texts};
 use crate::github::{PullRequest, PullState};
-use crate::models::{Pattern, Text};
+use crate::models::{Pattern, Text, amount};
 
 /// Everything that must be true. The first four sections can't be left out: a scenario that does
 /// not look at messages, files, commits and cost proves little.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
     /// Messages, in this order.
@@ -35,12 +37,18 @@ pub struct Expect {
     /// Branches on the remote.
     #[serde(default)]
     pub branches: Option<BranchExpect>,
-    /// The pull request.
+    /// The pull request; the newest, if there are several.
     #[serde(default)]
     pub pull_request: Option<PullRequestExpect>,
-    /// The Thread resource.
+    /// Every pull request, oldest first.
+    #[serde(default)]
+    pub pull_requests: Option<Vec<PullRequestExpect>>,
+    /// The Thread resource; the oldest, if there are several.
     #[serde(default)]
     pub thread: Option<ThreadExpect>,
+    /// Every Thread resource, by the order in which their conversations began.
+    #[serde(default)]
+    pub threads: Option<Vec<ThreadExpect>>,
     /// Model calls by role.
     #[serde(default)]
     pub turns: BTreeMap<String, u64>,
@@ -56,7 +64,7 @@ pub struct Expect {
 }
 
 /// A message that must be there.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MessageExpect {
     /// A role's short name, a user's name, or `codebutler` for the system itself.
@@ -64,6 +72,7 @@ pub struct MessageExpect {
     pub from: Option<String>,
     /// Parts of its text.
     #[serde(default, deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "texts")]
     pub contains: Vec<String>,
     /// A regular expression that its text matches.
     #[serde(default)]
@@ -77,7 +86,7 @@ pub struct MessageExpect {
 }
 
 /// Whether an expected message has to come after those expected before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     /// It has to.
@@ -100,7 +109,7 @@ impl MessageExpect {
 }
 
 /// A reaction that must be there, or must not.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReactionExpect {
     /// Emoji without colons.
@@ -126,14 +135,16 @@ pub enum FilesExpect {
 }
 
 /// One file.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FileExpect {
     /// Parts of its content.
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "texts")]
     pub contains: Vec<String>,
     /// Parts that its content does not have.
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "texts")]
     pub lacks: Vec<String>,
     /// A regular expression that its content matches.
     pub matches: Option<Pattern>,
@@ -144,7 +155,7 @@ pub struct FileExpect {
 }
 
 /// Commits on the base branch since the start.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommitExpect {
     /// How many.
@@ -161,13 +172,15 @@ pub struct CommitExpect {
 }
 
 /// What it cost, exactly, in US dollars. Held against the Threads and against what was billed.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CostExpect {
     /// All roles together.
+    #[schemars(schema_with = "amount")]
     pub total: NanoUsd,
     /// By role; every role that cost something, if any is named.
     #[serde(default)]
+    #[schemars(schema_with = "amounts")]
     pub roles: BTreeMap<String, NanoUsd>,
     /// Answers that may have been paid for twice.
     #[serde(default)]
@@ -175,7 +188,7 @@ pub struct CostExpect {
 }
 
 /// A command in a fresh clone of the base branch.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
     /// For `bash -c`.
@@ -196,7 +209,7 @@ const fn two_minutes() -> u64 {
 }
 
 /// Branches on the remote. A plain string is a whole name.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BranchExpect {
     /// There are no others than these.
@@ -222,12 +235,17 @@ impl PullRequestExpect {
     /// How what is found differs, if it does.
     #[must_use]
     pub fn difference(&self, found: &[PullRequest]) -> Option<String> {
-        let pull = match (self.state, found) {
-            (None, []) => return None,
-            (None, [pull, ..]) => return Some(format!("there is #{}", pull.number)),
-            (Some(_), []) => return Some("there is none".to_owned()),
-            (Some(_), [.., pull]) => pull,
-        };
+        match (self.state, found) {
+            (None, []) => None,
+            (None, [pull, ..]) => Some(format!("there is #{}", pull.number)),
+            (Some(_), []) => Some("there is none".to_owned()),
+            (Some(_), [.., pull]) => self.differs(pull),
+        }
+    }
+
+    /// How one pull request differs, if it does.
+    #[must_use]
+    pub fn differs(&self, pull: &PullRequest) -> Option<String> {
         if Some(pull.state) != self.state {
             return Some(format!("#{} is {:?}", pull.number, pull.state));
         }
@@ -240,7 +258,7 @@ impl PullRequestExpect {
 }
 
 /// The Thread resource.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ThreadExpect {
     /// `Active` or `Closed`.
@@ -286,6 +304,44 @@ impl ThreadExpect {
             }
         }
         differences
+    }
+}
+
+fn amounts(generator: &mut SchemaGenerator) -> Schema {
+    let amount = amount(generator);
+    json_schema!({"type": "object", "additionalProperties": amount})
+}
+
+impl JsonSchema for FilesExpect {
+    fn schema_name() -> Cow<'static, str> {
+        "FilesExpect".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let files = generator.subschema_for::<BTreeMap<String, FileExpect>>();
+        json_schema!({
+            "description": "Files on the base branch: `unchanged`, or by path.",
+            "oneOf": [{"const": "unchanged"}, files],
+        })
+    }
+}
+
+impl JsonSchema for PullRequestExpect {
+    fn schema_name() -> Cow<'static, str> {
+        "PullRequestExpect".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let state = json_schema!({"enum": ["none", "open", "closed", "merged"]});
+        let text = generator.subschema_for::<Text>();
+        let texts = generator.subschema_for::<Vec<Text>>();
+        json_schema!({
+            "description": "A pull request: a state, or more about it.",
+            "oneOf": [state, {
+                "type": "object",
+                "properties": {"state": state, "title": text, "body": texts},
+                "required": ["state"],
+                "additionalProperties": false,
+            }],
+        })
     }
 }
 

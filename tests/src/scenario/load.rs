@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_path_to_error::Segment;
 
@@ -38,35 +39,62 @@ pub enum ScenarioError {
     },
 }
 
-/// The file as it is written.
-#[derive(Deserialize)]
+/// A CodeButler scenario: a repository, what people say and click, what each role's model answers, and
+/// what must be true at the end.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Scenario")]
 struct RawScenario {
+    /// Short name.
     name: String,
+    /// What it shows, for people.
     description: String,
+    /// The repository that it is about.
     repository: RawRepository,
+    /// Who takes part.
+    #[schemars(length(min = 1))]
     users: Vec<String>,
+    /// Roles that work in the repository; the first is addressed by default. Absent: those with a script.
     #[serde(default)]
     roles: Option<Vec<String>>,
+    /// Timing.
     #[serde(default)]
     settings: Settings,
+    /// What the people do, in order.
+    #[schemars(length(min = 1))]
     conversation: Vec<RawAction>,
+    /// What the models answer, by role.
     models: Script,
+    /// What must be true at the end.
     expect: Expect,
 }
 
-#[derive(Deserialize)]
+/// The repository of a scenario, with its first commit.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Repository", extend("oneOf" = [{"required": ["from"]}, {"required": ["files"]}]))]
 struct RawRepository {
+    /// `owner/name` at the embedded GitHub.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_-][A-Za-z0-9_.-]*$"))]
     name: String,
+    /// The branch that pull requests target.
     #[serde(default = "main")]
     branch: String,
+    /// For people: the main language.
     #[serde(default)]
     language: Option<String>,
+    /// A folder with the files, relative to the scenario.
     #[serde(default)]
     from: Option<PathBuf>,
+    /// The files' texts by path.
     #[serde(default)]
     files: Option<BTreeMap<String, String>>,
+}
+
+/// The JSON schema of a scenario file, for editors.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(RawScenario).to_value()
 }
 
 fn main() -> String {
@@ -238,6 +266,21 @@ fn conversation(
             Action::Says { label, .. } => {
                 labels.extend(label.clone());
                 begun = true;
+            }
+            Action::Applies { object, label, .. } => {
+                let known = object["apiVersion"].is_string() && object["kind"].is_string();
+                if !known || !object["metadata"]["name"].is_string() {
+                    let message =
+                        "expected an object with `apiVersion`, `kind` and `metadata.name`";
+                    return Err(mistake(&at(&["kubectl_apply"]), message));
+                }
+                let prompts = object["spec"]["prompt"].is_string();
+                if label.is_some() && !prompts {
+                    let message = "only a Thread with `spec.prompt` begins a conversation";
+                    return Err(mistake(&at(&["as"]), message));
+                }
+                labels.extend(label.clone());
+                begun |= prompts;
             }
             Action::Replies { conversation: Some(label), .. } if !labels.contains(label) => {
                 let message = format!("no step before says anything `as: {label}`");

@@ -18,7 +18,8 @@ mod watch;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub use self::action::{Action, Condition, MessageMatch};
 pub use self::collect::{account, remote_state, run_in_checkout};
@@ -28,7 +29,7 @@ pub use self::expect::{
     BranchExpect, Command, CommitExpect, CostExpect, Expect, FileExpect, FilesExpect,
     MessageExpect, PullRequestExpect, ReactionExpect, ThreadExpect,
 };
-pub use self::load::ScenarioError;
+pub use self::load::{ScenarioError, schema};
 pub use self::player::{Report, World, WorldError, play};
 pub use self::watch::Event;
 use crate::models::Script;
@@ -79,7 +80,7 @@ pub enum Content {
 }
 
 /// Timing of a scenario.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// How long a pod stays with nothing to do, in seconds.

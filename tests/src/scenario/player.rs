@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::evidence::{Account, Evidence, Message, Observed, Ran, RemoteState};
@@ -42,6 +43,9 @@ pub trait World: Send + Sync {
 
     /// Reacts to a message.
     async fn react(&self, user: &str, message: &Message, emoji: &str) -> Result<(), WorldError>;
+
+    /// Applies a Kubernetes object, as with `kubectl apply`.
+    async fn apply(&self, object: &Value) -> Result<(), WorldError>;
 
     /// What people and operators see now.
     async fn observe(&self) -> Result<Observed, WorldError>;
@@ -105,6 +109,13 @@ pub async fn play(
     Ok(Report { outcomes, evidence })
 }
 
+/// The first message of the conversation that was opened for a Thread.
+fn opened(now: &Observed, object: &Value) -> Option<String> {
+    let name = &object["metadata"]["name"];
+    let thread = now.threads.iter().find(|thread| thread["metadata"]["name"] == *name)?;
+    thread["status"]["slack"]["ts"].as_str().map(str::to_owned)
+}
+
 struct Player<'a> {
     scenario: &'a Scenario,
     world: &'a dyn World,
@@ -147,6 +158,14 @@ impl Player<'_> {
             Action::Reacts { user, emoji, on, within } => {
                 let message = self.newest(|m| on.fits(m), *within).await?;
                 self.world.react(user, &message, emoji).await?;
+            }
+            Action::Applies { object, label, within } => {
+                self.world.apply(object).await?;
+                if object["kind"] == "Thread" && object["spec"]["prompt"].is_string() {
+                    let ts = self.until(*within, |now| opened(now, object)).await?;
+                    self.conversations.extend(label.clone().map(|label| (label, ts.clone())));
+                    self.latest = Some(ts);
+                }
             }
             Action::Wait { condition, within } => {
                 self.until(*within, |now| condition.holds(now).then_some(())).await?;

@@ -1,6 +1,7 @@
 //! The API server as kube-rs and kubectl see it. Nothing here knows which server it is: with
 //! `KUBECONFIG` or `KUBEBUILDER_ASSETS` set, the same tests run on a real one.
 
+mod clients;
 mod custom;
 mod deletion;
 mod identity;

@@ -122,6 +122,7 @@ fn good() -> Evidence {
             served: vec![Served {
                 role: "pm".into(),
                 conversation: 0,
+                list: 0,
                 step: 0,
                 repeat: false,
                 tools: vec![],
@@ -219,6 +220,49 @@ fn each_kind_of_expectation_can_fail() {
         failed(all, &evidence),
         ["cost billed by the provider: 0.30 USD", "no other role cost anything"]
     );
+}
+
+#[test]
+fn every_thread_pull_request_and_list_of_steps_counts() {
+    let text = SCENARIO
+        .replace(
+            "    - {say: done, usage: {prompt: 1, completion: 1, cost: 0.3}}\n",
+            "    threads:
+      - {thread: please, steps: [{say: done, usage: {cost: 0.3}}]}
+      - {thread: other, steps: [{say: one}, {say: two}]}\n",
+        )
+        .replace(
+            "  thread:\n",
+            "  threads: [{state: Closed}, {state: Active}]
+  pull_requests: [merged, {state: open, title: Other}]\n  thread:\n",
+        )
+        .replace("pull_request: {state: merged, title: Change, body: [why]}", "pull_request: open");
+    let scenario = scenario(&text);
+    let more = || {
+        let mut evidence = good();
+        let mut pull = evidence.observed.pull_requests[0].clone();
+        pull.state = PullState::Open;
+        pull.title = "Other".into();
+        evidence.observed.pull_requests.push(pull);
+        evidence.observed.threads.push(json!({"spec": {}}));
+        for step in 0..2 {
+            let served = Served { list: 1, step, ..evidence.account.served[0].clone() };
+            evidence.account.served.push(served);
+        }
+        evidence
+    };
+    assert_eq!(failed(&scenario, &more()), [""; 0]);
+    let mut evidence = more();
+    // The longer list is not played to its end, although a step of its number was played.
+    evidence.account.served[2].list = 0;
+    evidence.observed.threads[1]["spec"]["state"] = "Closed".into();
+    evidence.observed.pull_requests[0].state = PullState::Closed;
+    assert_eq!(
+        failed(&scenario, &evidence),
+        ["the models' script was played to its end", "pull request #1 of 2", "Thread 2 of 2"]
+    );
+    evidence.observed.threads.truncate(1);
+    assert!(failed(&scenario, &evidence).contains(&"Threads: 2".to_owned()));
 }
 
 #[test]

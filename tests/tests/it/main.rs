@@ -15,6 +15,7 @@ mod controller;
 mod controllers;
 mod demo;
 mod expectations;
+mod faults;
 mod gateway;
 mod github;
 mod ingest;

@@ -10,8 +10,9 @@ use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer};
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::scenario::{
     Account, Command, Content, Event, Message, Observed, Ran, RemoteState, Scenario, World,
-    WorldError, play, remote_state, run_in_checkout,
+    WorldError, play, remote_state, run_in_checkout, schema,
 };
+use serde_json::Value;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
@@ -94,6 +95,27 @@ fn the_documented_scenario_is_one() {
     parse(example).unwrap();
 }
 
+/// The committed schema is that of the types. `UPDATE_SCHEMA=1` writes it.
+#[test]
+fn the_schema_is_up_to_date() {
+    let path = folder().join("schema.json");
+    let current = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, &current).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    let how = "run `UPDATE_SCHEMA=1 cargo test -p codebutler-testbed --test it schema`";
+    assert!(committed == current, "tests/scenarios/schema.json is out of date: {how}");
+}
+
+/// What an editor accepts by the schema: the shipped files, and not the mistakes that a schema can see.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_schema_fits_the_files() {
+    let folder = folder().display().to_string();
+    let packages = &["jsonschema==4.26.0", "ruamel.yaml"];
+    crate::python::run("scenario_schema.py", packages, &[("FOLDER", folder)]).await;
+}
+
 const GOOD: &str = "\
 name: tiny
 description: A greeting.
@@ -144,6 +166,10 @@ fn a_mistake_is_said_by_line_and_field() {
         ("users: [ana]", "users: [ana]\nroles: [coder]"),
         ("- {say: hi,", "- {say: hi, fault: {status: 200},"),
         ("files: unchanged", "files: unchangd"),
+        ("- {user: ana, says: hello}", "- {kubectl_apply: {kind: Thread}}"),
+        ("- {user: ana, says: hello}", "- {kubectl_apply: {}, user: ana}"),
+        ("cost: {total", "threads: [{state: Active, phse: pm}]\n  cost: {total"),
+        ("cost: {total", "pull_requests: [opened]\n  cost: {total"),
     ] {
         assert!(GOOD.contains(from), "{from}");
         let error = parse(&GOOD.replacen(from, to, 1)).err();
@@ -185,6 +211,12 @@ impl World for Pretend {
         Ok(())
     }
     async fn react(&self, _: &str, _: &Message, _: &str) -> Result<(), WorldError> {
+        Ok(())
+    }
+    async fn apply(&self, object: &Value) -> Result<(), WorldError> {
+        let mut thread = object.clone();
+        thread["status"]["slack"]["ts"] = "3.000000".into();
+        self.observed.lock().unwrap().threads.push(thread);
         Ok(())
     }
     async fn observe(&self) -> Result<Observed, WorldError> {

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
 
@@ -30,16 +30,20 @@ struct Kubectl<'a> {
 
 impl Kubectl<'_> {
     fn output(&self, arguments: &[&str]) -> Output {
-        Command::new(self.program)
+        self.command(arguments).output().unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.program);
+        command
             .arg("--kubeconfig")
             .arg(self.fixture.cluster.kubeconfig())
             .args(["--namespace", &self.fixture.namespace])
             .arg("--cache-dir")
             .arg(self.fixture.dir.path().join("cache"))
             .args(arguments)
-            .env("KUBE_EDITOR", self.fixture.dir.path().join("editor"))
-            .output()
-            .unwrap()
+            .env("KUBE_EDITOR", self.fixture.dir.path().join("editor"));
+        command
     }
 
     /// What a successful command prints.
@@ -155,6 +159,107 @@ async fn kubectl_works_on_threads() {
         assert!(
             k.fails("get thread t").contains("(NotFound): threads.codebutler.dev \"t\" not found")
         );
+    })
+    .await;
+}
+
+/// A `kubectl get -w` that runs while a test goes on.
+struct Watching {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Watching {
+    fn start(k: &Kubectl<'_>, arguments: &str) -> Self {
+        let mut child = k
+            .command(&arguments.split(' ').collect::<Vec<_>>())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Reads on until a line says all of it.
+    fn until(&mut self, parts: &[&str]) {
+        let found =
+            self.lines.by_ref().map(Result::unwrap).any(|l| parts.iter().all(|p| l.contains(p)));
+        assert!(found, "the watch ended before {parts:?}");
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_watches_and_waits_for_threads() {
+    with_kubectl(|k| {
+        let file = k.file("thread.yaml", THREAD);
+        k.ok_with(&["apply", "-f", &file]);
+        let mut watching = Watching::start(k, "get threads -w --no-headers --request-timeout=60s");
+        watching.until(&["t ", "shop"]);
+        let status = |status: &str| {
+            let patch = ["patch", "thread", "t", "--subresource=status", "--type=merge", "-p"];
+            k.ok_with(&[&patch[..], &[status]].concat());
+        };
+        status(r#"{"status":{"phase":"coder","cost":"1.25"}}"#);
+        watching.until(&["coder", "1.25"]);
+        k.ok("wait --for=jsonpath={.status.phase}=coder thread/t --timeout=10s");
+        let late = k.fails("wait --for=condition=Ready thread/t --timeout=1s");
+        assert!(late.contains("timed out waiting for the condition"), "{late}");
+        let ready = r#"{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Asleep","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#;
+        status(ready);
+        k.ok("wait --for=condition=Ready thread/t --timeout=10s");
+
+        // Held by a finalizer, it is deleted and still there.
+        let hold = r#"{"metadata":{"finalizers":["codebutler.dev/cleanup"]}}"#;
+        k.ok_with(&["patch", "thread", "t", "--type=merge", "-p", hold]);
+        k.ok("delete thread t --wait=false");
+        assert_ne!(k.ok("get thread t -o jsonpath={.metadata.deletionTimestamp}"), "");
+        let late = k.fails("wait --for=delete thread/t --timeout=1s");
+        assert!(late.contains("timed out"), "{late}");
+        let release = r#"{"metadata":{"finalizers":null}}"#;
+        k.ok_with(&["patch", "thread", "t", "--type=merge", "-p", release]);
+        k.ok("wait --for=delete thread/t --timeout=10s");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_applies_prompts_on_the_server_side_and_is_told_of_mistakes() {
+    with_kubectl(|k| {
+        let prompt = "apiVersion: codebutler.dev/v1alpha1\nkind: Thread\nmetadata: {name: p}\nspec:\n  repo: shop\n  prompt: Fix it.\n  requestedBy: ann\n";
+        let file = k.file("prompt.yaml", prompt);
+        let apply = ["apply", "--server-side", "-f", &file];
+        assert_eq!(k.ok_with(&apply), "thread.codebutler.dev/p serverside-applied\n");
+        k.ok_with(&apply);
+        let managers = "get thread p --show-managed-fields -o jsonpath={.metadata.managedFields[*].manager}";
+        assert_eq!(k.ok(managers), "kubectl");
+
+        k.file("prompt.yaml", &prompt.replace("ann", "ben"));
+        let error = k.fails(&format!("apply --server-side --field-manager=ci -f {file}"));
+        let wanted = "conflict with \"kubectl\": .spec.requestedBy";
+        assert!(error.contains(wanted), "{error}");
+        k.ok(&format!("apply --server-side --field-manager=ci --force-conflicts -f {file}"));
+        assert_eq!(k.ok("get thread p -o jsonpath={.spec.requestedBy}"), "ben");
+
+        for (from, to, expected) in [
+            ("Fix it.", "Else.", "a prompt is said once"),
+            ("  prompt: Fix it.\n", "", "exactly one of spec.slack and spec.prompt"),
+            ("prompt: Fix it.", "slack: {channel: C0123, ts: \"1.000000\"}", "stays with"),
+            ("name: p", "name: a.b", "at most 50 characters"),
+        ] {
+            k.file("prompt.yaml", &prompt.replace(from, to));
+            let error = k.fails(&format!("apply --server-side --force-conflicts -f {file}"));
+            assert!(error.contains(expected), "{to}: {error}");
+        }
+        let text = k.ok("explain thread.spec.prompt");
+        assert!(text.contains("FIELD: prompt <string>") && text.contains("opens"), "{text}");
+        k.ok("delete thread p --timeout=20s");
     })
     .await;
 }

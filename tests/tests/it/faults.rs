@@ -1,0 +1,86 @@
+//! What goes wrong outside while a team works: models, the Git host, and a Thread that is deleted.
+
+use std::time::Duration;
+
+use codebutler_testbed::github::Away;
+use codebutler_testbed::models::{FaultKind, Script, Step};
+use kube::ResourceExt as _;
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use crate::support::Setup;
+
+fn read() -> Step {
+    Step::tool("Read", json!({"path": "README.md"})).costing(100, 10, "0.25")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_stumbles_is_asked_again_and_paid_once() {
+    let limited = FaultKind::Status { status: 429, retry_after: Some(1) };
+    let broken = FaultKind::Status { status: 500, retry_after: None };
+    let pm = vec![
+        read().failing(limited, 1),
+        read().failing(broken, 1),
+        read().failing(FaultKind::Hang { seconds: 1 }, 1),
+        read().failing(FaultKind::Cut, 1),
+        Step::say("All fine.").costing(100, 10, "0.25"),
+    ];
+    let team = Setup::new(Script::of("pm", pm)).start().await;
+    let root = team.says("ana", None, "hello");
+    team.message(&root, "All fine.").await;
+    let thread = team.settled(&root, "pm").await;
+    // The question and the answer: nobody is bothered with what passed by itself.
+    assert_eq!(team.messages(&root).len(), 2);
+    let bill = team.stack.models.billed();
+    let repeats: u64 = bill.roles.values().map(|role| role.repeats).sum();
+    let cost = thread.status.unwrap().cost.unwrap();
+    // An answer that broke off in the middle may have been billed; the Thread says what was.
+    assert!(repeats <= 1, "{bill:?}");
+    assert!(cost <= bill.total(), "{cost} of {}", bill.total());
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_git_host_that_is_away_is_waited_for() {
+    let coder = vec![
+        Step::tool("Write", json!({"path": "new.txt", "content": "new\n"})),
+        Step::tool("GitCommit", json!({"message": "Add a file"})),
+        Step::say("Committed."),
+    ];
+    let team = Setup::new(Script::of("coder", coder)).start().await;
+    // Before the first clone.
+    team.stack.github.set_away(Away::HangsUp);
+    let root = team.says("ana", None, "@codebutler.coder please");
+    let asked = || async { (!team.stack.github.seen().is_empty()).then_some(()) };
+    team.until("somebody to knock", asked).await;
+    assert_eq!(team.stack.models.requests().len(), 0);
+    team.stack.github.set_away(Away::No);
+    team.message(&root, "Committed.").await;
+    team.settled(&root, "coder").await;
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_that_is_deleted_in_the_middle_of_a_run_is_cleaned_up_and_told() {
+    let script = Script::of("pm", vec![read(), Step::say("never said")]);
+    let team = Setup::new(script).start().await;
+    team.stack.models.hold();
+    let root = team.says("ana", None, "hello");
+    let held = tokio::time::timeout(Duration::from_mins(2), team.stack.models.held());
+    held.await.unwrap();
+    let name = team.thread(&root).await.name_any();
+    team.stack.threads().delete(&name, &DeleteParams::default()).await.unwrap();
+    let told = team.message(&root, "was deleted in the cluster").await;
+    let remains = format!("remains: branch `codebutler/{name}`");
+    assert!(told.shown.contains(&remains), "{}", told.shown);
+    team.until("nothing to be left", || async { team.leftovers().await.is_empty().then_some(()) })
+        .await;
+    assert!(team.stack.threads().get_opt(&name).await.unwrap().is_none());
+    team.stack.models.release();
+    // What is said afterwards begins anew, on the branch that remains.
+    let again = team.says("ana", Some(&root), "please go on");
+    team.message(&root, "never said").await;
+    let thread = team.settled(&root, "pm").await;
+    assert_eq!(thread.status.unwrap().roles["pm"].inbox.as_ref().unwrap().as_str(), again);
+    team.stop().await;
+}
