@@ -8,6 +8,8 @@ pub const LABEL_REPO: &str = "codebutler.dev/repo";
 pub const LABEL_THREAD: &str = "codebutler.dev/thread";
 /// Label on pods: the role that runs in it. For people and selectors; it proves nothing.
 pub const LABEL_ROLE: &str = "codebutler.dev/role";
+/// Label of the gateway's pod that serves agents.
+pub const LABEL_HOLDER: &str = "codebutler.dev/holder";
 /// `app.kubernetes.io/managed-by` of every child, and its well-known sisters' values.
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// The value of [`LABEL_MANAGED_BY`] and the field manager of applied children.
@@ -16,6 +18,8 @@ pub const CONTROLLER: &str = "codebutler-controller";
 pub const GATEWAY: &str = "codebutler-gateway";
 /// Annotation on a Secret: comma-separated hosts (`host` or `host:port`) that it may be sent to.
 pub const ANNOTATION_HOSTS: &str = "codebutler.dev/hosts";
+/// Finalizer of a Thread whose Slack conversation has to be told before it goes.
+pub const FINALIZER: &str = "codebutler.dev/cleanup";
 /// Audience of the token by which an agent pod proves who it is.
 pub const TOKEN_AUDIENCE: &str = "codebutler-gateway";
 /// ConfigMap with the gateway's CA certificate, in the gateway's namespace (written by it) and in

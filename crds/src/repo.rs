@@ -218,6 +218,21 @@ pub struct RepoSlackStatus {
     /// Newest message that was taken in: reading resumes a little before it after downtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<SlackTs>,
+    /// Conversations whose Threads were deleted, the newest last: what was said there before does not
+    /// begin them anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub ended: Vec<Ended>,
+}
+
+/// The end of a conversation's Thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ended {
+    /// `ts` of the conversation's first message.
+    pub root: SlackTs,
+    /// Where it ended: the message that told so, or the moment.
+    pub at: SlackTs,
 }
 
 fn main_branch() -> String {

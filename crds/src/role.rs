@@ -141,6 +141,15 @@ impl RoleModel {
     }
 }
 
+impl RoleModel {
+    /// Where the default gets stuck: the model for complex work, or the first of the pool.
+    #[must_use]
+    pub fn stronger(&self) -> Option<&str> {
+        let complex = self.tiers.as_ref().and_then(|tiers| tiers.complex.as_ref());
+        complex.or(self.pool.first()).map(String::as_str).filter(|model| *model != self.default)
+    }
+}
+
 /// Models by the work's complexity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -15,7 +15,9 @@ use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
 
 /// One conversation of a team with its roles.
-#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
 #[kube(
     group = "codebutler.dev",
     version = "v1alpha1",
@@ -25,6 +27,7 @@ use crate::{NanoUsd, SlackTs};
     status = "ThreadStatus",
     derive = "PartialEq",
     category = "codebutler",
+    shortname = "thr",
     doc = "One conversation: one Slack thread, one branch, one worktree volume, one pull request.",
     printcolumn = r#"{"name":"Repo","type":"string","jsonPath":".spec.repo"}"#,
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
@@ -33,9 +36,16 @@ use crate::{NanoUsd, SlackTs};
     printcolumn = r#"{"name":"PR","type":"integer","jsonPath":".status.pullRequest.number"}"#,
     printcolumn = r#"{"name":"Cost","type":"string","jsonPath":".status.cost"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Queue","type":"integer","jsonPath":".status.queuePosition","priority":1}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status","priority":1}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
-    selectable = ".spec.repo"
+    selectable = ".spec.repo",
+    validation = Rule::new("has(self.spec.slack) != has(self.spec.prompt)")
+        .message("exactly one of spec.slack and spec.prompt: a Thread begins in Slack or with a prompt"),
+    validation = Rule::new("has(self.spec.slack) == has(oldSelf.spec.slack)")
+        .message("a Thread stays with its Slack conversation or its prompt"),
+    validation = Rule::new("self.metadata.name.matches('^[a-z0-9-]{1,50}$')")
+        .message("a Thread's name has at most 50 characters of a-z, 0-9 and -, so that names derived from it stay valid"),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSpec {
@@ -43,10 +53,31 @@ pub struct ThreadSpec {
     #[schemars(length(min = 1, max = 32))]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread stays with its Repo"}]))]
     pub repo: String,
-    /// The Slack conversation.
+    /// The Slack conversation, of a Thread that began there. `status.slack` of all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread stays with its Slack conversation"}]))]
-    pub slack: SlackThread,
-    /// Slack user id of who started it.
+    #[schemars(with = "SlackThread")]
+    pub slack: Option<SlackThread>,
+    /// What is wanted, in Markdown, of a Thread that did not begin in Slack: the gateway opens a
+    /// conversation in the Repo's channel with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 12000))]
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a prompt is said once: say more in the Slack thread"}]))]
+    #[schemars(with = "String")]
+    pub prompt: Option<String>,
+    /// The Thread, in the same namespace, that this one is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 50))]
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread keeps its parent"}]))]
+    #[schemars(with = "String")]
+    pub parent: Option<String>,
+    /// The item of the parent's roadmap that this one is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread keeps its item"}]))]
+    #[schemars(with = "String")]
+    pub item: Option<String>,
+    /// Who started it: a Slack user id, or how they are to be named where they have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub requested_by: Option<String>,
@@ -89,6 +120,15 @@ pub struct ThreadStatus {
     /// The role that runs or ran last. (Controller.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_role: Option<String>,
+    /// The Slack conversation that was opened for `spec.prompt`. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slack: Option<SlackThread>,
+    /// Which replica says something of its own here: two would say it twice. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
+    /// Place in the Repo's queue, from 1, while roles wait for a slot. (Controller.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_position: Option<u32>,
     /// The branch, once it exists on the remote. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -101,6 +141,10 @@ pub struct ThreadStatus {
     /// The open or answered question how to end the thread. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<Closing>,
+    /// Questions that nobody can answer any more and that still show buttons, oldest first. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub settled: Vec<Settled>,
     /// Actions that people were asked about, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
@@ -126,10 +170,38 @@ pub struct ThreadStatus {
     /// When anything last happened in the conversation. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity: Option<Time>,
-    /// `Ready`, `Reconciling`, `Stalled`, `WorktreeReady`, `AwaitingUser`. (Controller.)
+    /// `Ready`, `Reconciling`, `Stalled`, `WorktreeReady`, `AwaitingUser`, `Queued`, `Collecting`
+    /// (controller); `Opened` of a Thread with a prompt (gateway).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// A replica's claim to open a conversation, or to tell it that the Thread goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    /// The process that claims.
+    #[schemars(length(max = 64))]
+    pub by: String,
+    /// When it did. A claim that is not fulfilled soon is nobody's.
+    pub since: Time,
+}
+
+/// A question whose message does not show yet that it is settled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Settled {
+    /// The message with the buttons.
+    pub ts: SlackTs,
+    /// What was chosen; a newer question replaced it if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub choice: Option<String>,
+    /// Slack user id of who chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub user: Option<String>,
 }
 
 /// A pull request on the remote.
@@ -273,12 +345,31 @@ pub struct RoleStatus {
     /// Model calls of the current or last run. (Gateway.)
     #[serde(default)]
     pub turns: u32,
+    /// What confines its commands: `landlock-<version>`, `runtime`, or why it can run none. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 300))]
+    pub sandbox: Option<String>,
     /// Pods that died in a row without ending a run. (Controller.)
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
     /// What it used so far. (Gateway.)
     #[serde(default)]
     pub usage: Usage,
+}
+
+impl Thread {
+    /// Where the conversation is: begun there, or opened for a prompt. None if nobody opened it yet.
+    #[must_use]
+    pub fn conversation(&self) -> Option<&SlackThread> {
+        let opened = || self.status.as_ref().and_then(|status| status.slack.as_ref());
+        self.spec.slack.as_ref().or_else(opened)
+    }
+
+    /// Whether the object is being deleted.
+    #[must_use]
+    pub fn is_going(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
 }
 
 impl RoleStatus {

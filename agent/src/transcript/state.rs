@@ -264,6 +264,10 @@ fn show_message(message: &Message) -> String {
     let from = match &message.author {
         Author::User { id } => format!("user {id}"),
         Author::Role { role } => format!("@codebutler.{role}"),
+        Author::Prompt { thread, requested_by } => {
+            let by = requested_by.as_deref().unwrap_or("a user of the cluster");
+            format!("{by}, as the prompt of Thread {thread}")
+        }
         Author::System => "CodeButler".to_owned(),
     };
     let to = if message.addressed { ", to you" } else { "" };
@@ -272,6 +276,11 @@ fn show_message(message: &Message) -> String {
 }
 
 fn show_decision(pending: &Pending) -> String {
+    if pending.kind == "budget" {
+        return "[CodeButler] You were paused because a limit was reached. It has given way: go on \
+                from where you were."
+            .to_owned();
+    }
     format!(
         "[decision] user {} chose `{}` on your {} (message {}).",
         pending.user, pending.choice, pending.kind, pending.message

@@ -7,5 +7,6 @@
 mod crash;
 mod gateway;
 mod life;
+mod redteam;
 mod toolbox;
 mod world;

@@ -8,16 +8,14 @@
 
 mod change;
 pub(super) mod keyed;
-mod patch;
+pub(super) mod patch;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use codebutler_crds::names;
-use codebutler_crds::thread::{
-    Closing, ClosingChoice, Pending, Plan, PullRequest, ThreadState, Usage,
-};
+use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Plan, PullRequest, ThreadState};
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -30,7 +28,8 @@ use super::context::ThreadKey;
 
 pub use change::Refusal;
 pub(super) use change::{
-    add_pending, approve_plan, decide_closing, decline_plan, raise_inbox, set_closing, set_plan,
+    add_pending, approve_plan, decide_closing, decline_plan, done_settling, raise_inbox,
+    set_closing, set_plan, settle,
 };
 
 /// Attempts per write; with the jitter between them about three seconds under steady conflict.
@@ -120,14 +119,11 @@ impl Threads {
         Err(WriteError::Contended(key.name))
     }
 
-    /// Adds what a model call cost to the role and to the Thread's total.
-    pub async fn add_usage(
-        &self,
-        key: &ThreadKey,
-        role: &str,
-        delta: Usage,
-    ) -> Result<(), WriteError> {
-        self.update(key, |status| change::add_usage(status, role, delta)).await.map(drop)
+    /// The Thread as the API server has it now.
+    pub async fn read(&self, key: &ThreadKey) -> Result<Arc<Thread>, WriteError> {
+        let thread = self.api(key).get(&key.name).await;
+        let thread = Arc::new(thread.map_err(|error| self.failed(key, error))?);
+        Ok(thread)
     }
 
     /// Takes in what a role says of its run.
@@ -232,6 +228,43 @@ impl Threads {
                 Err(error) if is_transient(&error) && attempt + 1 < ATTEMPTS => {
                     pause(attempt).await;
                 }
+                Err(error) => return Err(self.failed(key, error)),
+            }
+        }
+        Err(WriteError::Contended(key.name.clone()))
+    }
+
+    /// Has the Thread wait with going until it was told, or no longer.
+    pub async fn hold(&self, key: &ThreadKey, wanted: bool) -> Result<(), WriteError> {
+        let _guard = self.writing.lock(key).await;
+        let ours = |finalizer: &String| finalizer == names::FINALIZER;
+        for attempt in 0..ATTEMPTS {
+            let thread = match self.api(key).get(&key.name).await {
+                Ok(thread) => thread,
+                Err(error) if is_transient(&error) => {
+                    pause(attempt).await;
+                    continue;
+                }
+                Err(error) => return Err(self.failed(key, error)),
+            };
+            let mut finalizers = thread.finalizers().to_vec();
+            // Nothing can be added to what is going.
+            if finalizers.iter().any(ours) == wanted || (wanted && thread.is_going()) {
+                return Ok(());
+            }
+            finalizers.retain(|finalizer| !ours(finalizer));
+            finalizers.extend(wanted.then(|| names::FINALIZER.to_owned()));
+            let version = thread.resource_version();
+            let metadata = serde_json::json!({
+                "resourceVersion": version, "finalizers": finalizers,
+            });
+            let patch = Patch::Merge(serde_json::json!({"metadata": metadata}));
+            match self.api(key).patch(&key.name, &PatchParams::default(), &patch).await {
+                Ok(thread) => {
+                    self.remember(key, Arc::new(thread));
+                    return Ok(());
+                }
+                Err(error) if is_conflict(&error) || is_transient(&error) => pause(attempt).await,
                 Err(error) => return Err(self.failed(key, error)),
             }
         }

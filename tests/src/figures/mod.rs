@@ -6,6 +6,7 @@
 
 mod admission;
 mod operator;
+mod proxy;
 mod reconcile;
 
 use serde::Serialize;
@@ -93,7 +94,7 @@ pub fn percentile(samples: &mut [f64], percent: usize) -> f64 {
 }
 
 /// The names that [`measure`] knows.
-pub const NAMES: &[&str] = &["admission", "reconcile"];
+pub const NAMES: &[&str] = &["admission", "proxy", "reconcile"];
 
 /// Measures what `name` stands for.
 ///
@@ -102,6 +103,7 @@ pub const NAMES: &[&str] = &["admission", "reconcile"];
 pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
     match name {
         "admission" => admission::measure().await,
+        "proxy" => proxy::measure().await,
         "reconcile" => reconcile::measure().await,
         _ => anyhow::bail!("there is no figure `{name}`; the figures are: {}", NAMES.join(", ")),
     }

@@ -6,8 +6,10 @@
 
 mod apiserver;
 mod boundaries;
+mod browser;
 mod chaos;
 mod charts;
+mod chatting;
 mod conformance;
 mod controller;
 mod controllers;
@@ -19,7 +21,10 @@ mod ingest;
 mod kubelet;
 mod kubelet_end;
 mod marks;
+mod model_trouble;
 mod models;
+mod money;
+mod own_repository;
 mod page;
 mod product;
 mod python;

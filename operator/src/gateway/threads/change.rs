@@ -1,7 +1,7 @@
 //! How a Thread's status may change: pure, monotone, and the same when applied again.
 
 use codebutler_crds::thread::{
-    Closing, ClosingChoice, Pending, Plan, PullRequest, RoleState, Usage,
+    Closing, ClosingChoice, Pending, Plan, PullRequest, RoleState, Settled,
 };
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -9,6 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Pending items that a Thread can hold.
 const PENDING: usize = 32;
+
+/// Settled questions whose messages are still to be edited.
+const SETTLED: usize = 16;
 
 /// Why a change is not possible.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -20,22 +23,14 @@ pub enum Refusal {
     Full,
 }
 
-/// Adds to a role's usage and to the total.
-pub fn add_usage(status: &mut ThreadStatus, role: &str, delta: Usage) {
-    let usage = &mut status.roles.entry(role.to_owned()).or_default().usage;
-    usage.cost += delta.cost;
-    usage.prompt_tokens = usage.prompt_tokens.saturating_add(delta.prompt_tokens);
-    usage.completion_tokens = usage.completion_tokens.saturating_add(delta.completion_tokens);
-    usage.calls = usage.calls.saturating_add(delta.calls);
-    let total = status.cost.unwrap_or_default();
-    status.cost = Some(total + delta.cost);
-}
-
 /// Takes in a role's report.
 pub fn report(status: &mut ThreadStatus, role: &str, report: &RunReport, now: &Time) {
     let entry = status.roles.entry(role.to_owned()).or_default();
     entry.state = Some(report.state);
     entry.turns = report.turns;
+    if let Some(sandbox) = &report.sandbox {
+        entry.sandbox = Some(sandbox.chars().take(300).collect());
+    }
     if report.state != RoleState::Running {
         raise(&mut entry.done, report.done.as_ref());
         status.pending.retain(|p| p.role != role || !report.handled.contains(&p.id));
@@ -79,11 +74,30 @@ pub fn add_pending(status: &mut ThreadStatus, pending: &Pending) -> Result<(), R
     Ok(())
 }
 
-/// Records a plan unless this or a newer one is known.
+/// Records a plan unless this or a newer one is known. What it replaces can't be answered any more.
 pub fn set_plan(status: &mut ThreadStatus, plan: &Plan) {
     if status.plan.as_ref().is_none_or(|known| known.ts < plan.ts) {
-        status.plan = Some(plan.clone());
+        let before = status.plan.replace(plan.clone());
+        let open = |plan: &Plan| plan.approved_by.is_none() && plan.declined_by.is_none();
+        if let Some(before) = before.filter(open) {
+            settle(status, Settled { ts: before.ts, choice: None, user: None });
+        }
     }
+}
+
+/// Has the message of a question lose its buttons.
+pub fn settle(status: &mut ThreadStatus, settled: Settled) {
+    if status.settled.iter().all(|known| known.ts != settled.ts) {
+        if status.settled.len() >= SETTLED {
+            status.settled.remove(0);
+        }
+        status.settled.push(settled);
+    }
+}
+
+/// Their messages show it.
+pub fn done_settling(status: &mut ThreadStatus, done: &[Settled]) {
+    status.settled.retain(|settled| !done.contains(settled));
 }
 
 /// Records an approval if the plan at `ts` is the current one and nobody approved or declined it
@@ -111,7 +125,10 @@ pub fn decline_plan(status: &mut ThreadStatus, ts: &SlackTs, user: &str) {
 /// Records a question how to end the thread unless this or a newer one is known.
 pub fn set_closing(status: &mut ThreadStatus, closing: &Closing) {
     if status.closing.as_ref().is_none_or(|known| known.ts < closing.ts) {
-        status.closing = Some(closing.clone());
+        let before = status.closing.replace(closing.clone());
+        if let Some(before) = before.filter(|before| before.choice.is_none()) {
+            settle(status, Settled { ts: before.ts, choice: None, user: None });
+        }
     }
 }
 
@@ -147,7 +164,6 @@ fn raise(mark: &mut Option<SlackTs>, to: Option<&SlackTs>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_crds::NanoUsd;
 
     fn ts(text: &str) -> SlackTs {
         text.parse().unwrap()
@@ -182,6 +198,8 @@ mod tests {
             handled: Vec::new(),
             turns: 3,
             reason: None,
+            terminal: None,
+            sandbox: None,
         };
         report(&mut status, "pm", &done("1000000000.000001"), &now());
         report(&mut status, "pm", &done("5.000000"), &now());
@@ -196,8 +214,15 @@ mod tests {
         }
         status.pending[2].role = "coder".to_owned();
         let handled = vec!["0".to_owned(), "2".to_owned()];
-        let done =
-            RunReport { state: RoleState::Waiting, done: None, handled, turns: 1, reason: None };
+        let done = RunReport {
+            state: RoleState::Waiting,
+            done: None,
+            handled,
+            turns: 1,
+            reason: None,
+            terminal: None,
+            sandbox: None,
+        };
         report(&mut status, "pm", &done, &now());
         let left: Vec<_> = status.pending.iter().map(|p| p.id.as_str()).collect();
         assert_eq!(left, ["1", "2"]);
@@ -216,18 +241,6 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_exact() {
-        let mut status = ThreadStatus::default();
-        let delta = Usage { cost: NanoUsd(1), prompt_tokens: 2, completion_tokens: 3, calls: 1 };
-        for role in ["pm", "coder", "pm"] {
-            add_usage(&mut status, role, delta);
-        }
-        assert_eq!(status.cost, Some(NanoUsd(3)));
-        assert_eq!(status.roles["pm"].usage.cost, NanoUsd(2));
-        assert_eq!(status.roles["pm"].usage.calls, 2);
-    }
-
-    #[test]
     fn only_the_current_plan_can_be_approved_and_only_once() {
         let mut status = ThreadStatus::default();
         let plan = |at: &str| Plan {
@@ -239,11 +252,20 @@ mod tests {
         };
         set_plan(&mut status, &plan("7.000000"));
         set_plan(&mut status, &plan("5.000000"));
+        assert_eq!(status.settled, []);
         assert!(!approve_plan(&mut status, &ts("5.000000"), "U1"));
         assert!(approve_plan(&mut status, &ts("7.000000"), "U1"));
         assert!(!approve_plan(&mut status, &ts("7.000000"), "U2"));
         // The same post repeated does not take the approval back.
         set_plan(&mut status, &plan("7.000000"));
-        assert_eq!(status.plan.unwrap().approved_by.as_deref(), Some("U1"));
+        assert_eq!(status.plan.as_ref().unwrap().approved_by.as_deref(), Some("U1"));
+        // An answered plan lost its buttons with the answer; an open one loses them to the next.
+        set_plan(&mut status, &plan("8.000000"));
+        assert_eq!(status.settled, []);
+        set_plan(&mut status, &plan("9.000000"));
+        let settled = status.settled.clone();
+        assert_eq!(settled.iter().map(|s| s.ts.as_str()).collect::<Vec<_>>(), ["8.000000"]);
+        done_settling(&mut status, &settled);
+        assert_eq!(status.settled, []);
     }
 }

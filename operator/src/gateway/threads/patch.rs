@@ -1,8 +1,11 @@
 //! From two states to the merge patch between them, limited to what the gateway owns.
 
+use codebutler_crds::condition::OPENED;
 use codebutler_crds::thread::RoleStatus;
 use codebutler_crds::{Thread, ThreadStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// The patch that turns the gateway's fields of `before` into those of `after`, valid only on the
@@ -10,6 +13,10 @@ use serde_json::{Map, Value, json};
 pub fn own_fields(before: &ThreadStatus, after: &ThreadStatus, thread: &Thread) -> Option<Value> {
     let (old, new) = (fields(before), fields(after));
     let mut status = difference(&old, &new);
+    if opened(before) != opened(after) {
+        // The list is one value to a merge patch; the revision guards the controller's part of it.
+        status.insert("conditions".to_owned(), json!(after.conditions));
+    }
     let mut roles = Map::new();
     let none = RoleStatus::default();
     for (name, role) in &after.roles {
@@ -29,8 +36,16 @@ pub fn own_fields(before: &ThreadStatus, after: &ThreadStatus, thread: &Thread) 
     Some(json!({"metadata": {"resourceVersion": version}, "status": status}))
 }
 
+/// The one condition that is the gateway's.
+fn opened(status: &ThreadStatus) -> Option<&Condition> {
+    status.conditions.iter().find(|condition| condition.type_ == OPENED)
+}
+
 fn fields(status: &ThreadStatus) -> Map<String, Value> {
     object(json!({
+        "slack": status.slack,
+        "claim": status.claim,
+        "settled": if status.settled.is_empty() { Value::Null } else { json!(status.settled) },
         "branch": status.branch,
         "pullRequest": status.pull_request,
         "plan": status.plan,
@@ -38,6 +53,8 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
         "approvals": if status.approvals.is_empty() { Value::Null } else { json!(status.approvals) },
         "pending": if status.pending.is_empty() { Value::Null } else { json!(status.pending) },
         "cost": status.cost,
+        "budget": status.budget,
+        "speaker": status.speaker,
         "lastActivity": status.last_activity,
     }))
 }
@@ -50,6 +67,11 @@ fn role_fields(role: &RoleStatus) -> Map<String, Value> {
         "turns": role.turns,
         "usage": role.usage,
     }))
+}
+
+/// The merge patch between two values that are objects, or null.
+pub fn between(old: &impl Serialize, new: &impl Serialize) -> Value {
+    Value::Object(difference(&object(json!(old)), &object(json!(new))))
 }
 
 /// What to send so that a merge makes `new` of `old`: whole new values, nulls for what is gone, and

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
-use codebutler_operator::args::ControllerArgs;
+use codebutler_operator::args::{ControllerArgs, LeaseArgs};
 use codebutler_operator::controller;
 use codebutler_testbed::apiserver::{Faults, Options};
 use codebutler_testbed::cluster::Cluster;
@@ -32,10 +32,13 @@ pub const THREAD: &str = "shop-1767268700-000100";
 pub const MAIL: [&str; 3] = ["1767268700.000100", "1767268800.000100", "1767268900.000100"];
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// A running controller: what stops it, and how it ended.
+pub type Replica = (CancellationToken, JoinHandle<anyhow::Result<()>>);
+
 pub struct World {
     pub admin: Client,
     own: Config,
-    running: Option<(CancellationToken, JoinHandle<anyhow::Result<()>>)>,
+    running: Option<Replica>,
     cluster: Cluster,
     _dir: TempDir,
 }
@@ -122,19 +125,26 @@ impl World {
         }
     }
 
+    /// Starts the replica that a killed one is restarted as.
     pub fn start_controller(&mut self) {
+        self.running = Some(self.replica("controller-0"));
+    }
+
+    /// Starts a replica.
+    pub fn replica(&self, identity: &str) -> Replica {
         let args = ControllerArgs {
             namespace: SYSTEM.to_owned(),
             gateway_service: "codebutler-gateway".to_owned(),
             gateway_port: 8443,
             agent_image: "codebutler-agent:test".to_owned(),
             workspace_image: "debian:12".to_owned(),
+            lease: LeaseArgs { identity: Some(identity.to_owned()), lease_seconds: 4 },
             metrics_address: ([127, 0, 0, 1], 0).into(),
         };
         let client = Client::try_from(self.own.clone()).unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(controller::serve(args, client, stop.clone()));
-        self.running = Some((stop, task));
+        (stop, task)
     }
 
     /// Stops the controller the hard way: nothing that it has begun is ended.
