@@ -134,8 +134,7 @@ pub fn mail() -> Patch<Value> {
 }
 
 async fn surroundings(client: &Client, namespace: &str) -> anyhow::Result<()> {
-    let system = |namespace: &str| namespace.to_owned();
-    let services: Api<Service> = Api::namespaced(client.clone(), &system(SYSTEM));
+    let services: Api<Service> = Api::namespaced(client.clone(), SYSTEM);
     let service = json!({"spec": {"ports": [{"port": 8443, "targetPort": 8443}]}});
     apply(&services, "codebutler-gateway", service).await?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), SYSTEM);

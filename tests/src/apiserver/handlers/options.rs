@@ -7,6 +7,8 @@ use crate::apiserver::status::{ApiError, Cause};
 
 /// Longest name of a field manager (bytes).
 const MAX_MANAGER: usize = 128;
+/// The option that says how a list relates to the version it names.
+const MATCH: &str = "resourceVersionMatch";
 
 impl Context<'_> {
     /// Checks the options of a write; `kind` names them, such as `CreateOptions`.
@@ -46,7 +48,6 @@ impl Context<'_> {
         let (wanted, initial) = (query.get("resourceVersionMatch"), query.get("sendInitialEvents"));
         let mut causes = Vec::new();
         let mut forbid = |field: &str, why: &str| causes.push(Cause::forbidden(field, why));
-        const MATCH: &str = "resourceVersionMatch";
         if watch {
             if initial.is_some() && wanted != Some("NotOlderThan") {
                 forbid(

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use super::Behaviour;
 
@@ -26,12 +25,8 @@ pub fn reason(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("failed").to_owned()
 }
 
-/// Shows the table: always where a real server was asked, otherwise as tests show their output.
-pub fn print<'a>(
-    behaviours: impl Iterator<Item = &'a Behaviour>,
-    columns: &[Column],
-    always: bool,
-) {
+/// The table, and below it what failed.
+pub fn of<'a>(behaviours: impl Iterator<Item = &'a Behaviour>, columns: &[Column]) -> String {
     let mut text = String::new();
     let titles: Vec<&str> = columns.iter().map(|c| c.title.as_str()).collect();
     let _ = writeln!(text, "\n{:10} {:<72} {}", "", "behaviour", titles.join("  "));
@@ -60,10 +55,5 @@ pub fn print<'a>(
         let _ = writeln!(text, "{}: {good} of {}", column.title, column.verdicts.len());
     }
     text.push_str(&failures);
-    if always {
-        // Past the capture of test output: this table is what the run is for.
-        let _ = std::io::stderr().write_all(text.as_bytes());
-    } else {
-        println!("{text}");
-    }
+    text
 }
