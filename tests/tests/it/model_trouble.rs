@@ -1,14 +1,19 @@
 //! Models that can't be asked: said in the thread, once, with what to do about it.
 
+use codebutler_crds::names::ANNOTATION_HOSTS;
 use codebutler_testbed::models::{Script, Step};
 use serde_json::json;
 
 use crate::support::{Setup, Team};
 
 async fn set_key(team: &Team, key: &str) {
+    let url = team.stack.models.url();
+    let host = url.trim_start_matches("http://").trim_end_matches("/v1");
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "model", "namespace": "team"},
+        "metadata": {
+            "name": "model", "namespace": "team", "annotations": {ANNOTATION_HOSTS: host},
+        },
         "stringData": {"apiKey": key},
     });
     team.stack.cluster.apply_yaml(&secret.to_string()).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
 
 use crate::chatting::{Chat, demo};
-use crate::support::permit;
+use crate::support::{PATIENCE, permit};
 
 fn git(dir: &Path, arguments: &[&str]) -> String {
     let identity = ["-c", "user.name=Ana", "-c", "user.email=ana@example.org"];
@@ -55,7 +55,9 @@ fn everything(dir: &Path) -> BTreeMap<PathBuf, (u64, SystemTime)> {
 async fn told(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let mut command = demo(arguments);
     command.envs(environment.iter().copied());
-    let Output { status, stderr, .. } = command.output().await.unwrap();
+    let ended = tokio::time::timeout(PATIENCE, command.output()).await;
+    let ended = ended.unwrap_or_else(|_| panic!("{arguments:?}: nothing is wrong with it"));
+    let Output { status, stderr, .. } = ended.unwrap();
     let told = String::from_utf8_lossy(&stderr).into_owned();
     assert_eq!(status.code(), Some(2), "{arguments:?}: {told}");
     told
@@ -78,7 +80,9 @@ async fn a_repository_that_can_t_be_used_gets_a_sentence() {
     git(&huge, &["commit", "--quiet", "--message=Noise"]);
     let unnamed = repository(&at("unnamed"), "one", &[]);
     git(&unnamed, &["branch", "two"]);
+    // Where no branch is, and so nothing to guess by.
     git(&unnamed, &["checkout", "--quiet", "--detach"]);
+    git(&unnamed, &["commit", "--quiet", "--allow-empty", "--message=Aside"]);
 
     let path = |name: &str| at(name).to_string_lossy().into_owned();
     for (arguments, expected) in [
@@ -183,7 +187,7 @@ roles: [pm, coder]
 conversation:
   - {user: ana, says: Please double the price.}
   - {user: ana, clicks: {button: Approve, on: {from: pm}}}
-  - {user: ana, clicks: {button: Merge, on: {from: coder}}}
+  - {user: ana, clicks: {button: Merge, on: {from: pm}}}
   - wait: {thread: {state: Closed}}
 models:
   pm:
@@ -195,19 +199,22 @@ models:
       tools: [{name: SendMessage, arguments: {decision: plan, waitForReply: true, message: "Plan: double it."}}]
     - expect: ["chose `approve`"]
       say: "@codebutler.coder go ahead"
+    - expect: [it is done]
+      tools: [{name: SendMessage, arguments: {decision: merge, waitForReply: true, message: "Ready."}}]
+    - expect: ["chose `merge`"]
+      tools: [{name: CloseThread, arguments: {summary: The price is doubled.}}]
   coder:
+    - tools: [{name: Read, arguments: {path: price.txt}}]
     - tools:
-        - {name: Edit, arguments: {path: price.txt, edits: [{old: "1", new: "2"}]}}
+        - {name: Edit, arguments: {path: price.txt, edits: [{old: "price = 1", new: "price = 2"}]}}
         - {name: GitCommit, arguments: {message: Double the price}}
         - {name: GitPush}
         - {name: GHCreatePR, arguments: {title: Double the price, body: As wished.}}
-        - {name: SendMessage, arguments: {decision: merge, waitForReply: true, message: "Ready."}}
-    - expect: ["chose `merge`"]
-      tools: [{name: CloseThread, arguments: {summary: The price is doubled.}}]
+    - say: "@codebutler.pm it is done"
 expect:
   messages: [{from: codebutler, contains: Merged}]
   files:
-    price.txt: {equals: "2\n"}
+    price.txt: {equals: "price = 2\n"}
     logo.png: {contains: "oid sha256:"}
   commits: {count: 1, squash: true}
   commands:
@@ -227,7 +234,7 @@ async fn submodules_lfs_and_another_main_branch_survive_a_change() {
         "4d7a".repeat(16)
     );
     let files = [
-        ("price.txt", "1\n"),
+        ("price.txt", "price = 1\n"),
         (".gitattributes", "*.png filter=lfs diff=lfs merge=lfs -text\n"),
         ("logo.png", &*pointer),
     ];

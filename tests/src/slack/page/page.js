@@ -240,6 +240,15 @@ function reachable(node) {
 /** Whether the reader is at the end, and so wants to stay there. */
 const atEnd = (list) => list.scrollHeight - list.scrollTop - list.clientHeight < 80;
 
+/** Lists whose reader was at the end when they last stood still. */
+const ended = new WeakSet();
+
+/** Keeps the newest message in sight when a list shrinks, as it does above a phone's keyboard. */
+function keepEnd(list) {
+  list.addEventListener('scroll', () => { if (atEnd(list)) ended.add(list); else ended.delete(list); });
+  new ResizeObserver(() => { if (ended.has(list)) list.scrollTop = list.scrollHeight; }).observe(list);
+}
+
 /** Puts a message into a list, in place of its former self or in order. */
 function place(list, message) {
   const end = atEnd(list);
@@ -317,6 +326,7 @@ function fill(list, messages, empty) {
   list.replaceChildren(...(nodes.length ? nodes : [el('p', { className: 'empty' }, empty)]));
   if (nodes.length) reachable(nodes.at(-1));
   list.scrollTop = list.scrollHeight;
+  ended.add(list);
 }
 
 function render() {
@@ -334,7 +344,7 @@ function render() {
     if (one.id === view.channel) button.setAttribute('aria-current', 'true');
     return el('li', {}, button);
   }));
-  fill($('messages'), here((m) => !m.thread_ts), 'Nothing here yet. Write what you need done.');
+  fill($('messages'), here((m) => !m.thread_ts), 'Nothing here yet. Write what you need done, as you would to a colleague.');
   $('thread').hidden = !view.thread;
   if (view.thread) fill($('replies'), inThread(view.thread), '');
   showStatus();
@@ -405,5 +415,8 @@ document.addEventListener('keydown', (event) => {
   }
 });
 
-$('channel-text').focus();
+keepEnd($('messages'));
+keepEnd($('replies'));
+// On a phone that would open the keyboard before there is anything to read.
+if (!matchMedia('(pointer: coarse)').matches) $('channel-text').focus();
 listen();
