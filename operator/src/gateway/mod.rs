@@ -7,6 +7,7 @@ pub mod api;
 pub mod approval;
 pub mod caches;
 pub mod close;
+mod collect;
 pub mod conditions;
 pub mod context;
 pub mod git;
@@ -20,6 +21,7 @@ mod serve;
 pub mod slack;
 pub mod threads;
 pub mod tls;
+mod told;
 
 use std::time::Duration;
 
@@ -79,6 +81,12 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         calls: calls.clone(),
         shutdown: shutdown.clone(),
     };
+    tokio::spawn(told::run(
+        gateway.context.clone(),
+        slack.clone(),
+        gateway.threads.clone(),
+        shutdown.clone(),
+    ));
     let app = api::router(gateway.into());
     tracing::info!(address = %listener.local_addr()?, "serving agents");
     ready.set(true);
