@@ -37,6 +37,8 @@ pub const TOOLS: [&str; 14] = [
     status = "AgentRoleStatus",
     derive = "PartialEq",
     category = "codebutler",
+    shortname = "agr",
+    selectable = ".spec.role",
     doc = "A role that an agent plays in a Thread: its model, tools, rights, prompt and pod.",
     printcolumn = r#"{"name":"Role","type":"string","jsonPath":".spec.role"}"#,
     printcolumn = r#"{"name":"Model","type":"string","jsonPath":".spec.model.default"}"#,
@@ -48,6 +50,7 @@ pub const TOOLS: [&str; 14] = [
 pub struct AgentRoleSpec {
     /// The role's short name: `@codebutler.<role>` addresses it.
     #[schemars(regex(pattern = r"^[a-z][a-z0-9]{0,15}$"))]
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "an AgentRole stays the role that it is: create another one"}]))]
     pub role: String,
     /// How it appears in Slack.
     pub display: Display,

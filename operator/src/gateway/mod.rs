@@ -8,6 +8,7 @@ pub mod approval;
 pub mod budget;
 pub mod caches;
 pub mod close;
+mod collect;
 pub mod conditions;
 pub mod context;
 pub mod git;
@@ -22,6 +23,7 @@ mod serve;
 pub mod slack;
 pub mod threads;
 pub mod tls;
+mod told;
 
 use std::time::Duration;
 
@@ -83,6 +85,12 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         calls: TaskTracker::new(),
         shutdown: shutdown.clone(),
     };
+    tokio::spawn(told::run(
+        gateway.context.clone(),
+        slack.clone(),
+        gateway.threads.clone(),
+        shutdown.clone(),
+    ));
     let gateway = api::Shared::from(gateway);
     let app = api::router(gateway.clone());
     // Slack is heard by every replica, agents by the holder of the lease alone.

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
+use super::collect;
 use super::life::{self, Life};
 use super::observe::Observed;
 use super::plan::{Gone, Plan};
@@ -96,6 +97,7 @@ fn work(view: &View, plan: &mut Plan) -> Health {
     queue::tell(view.repo, view.thread, view.observed, plan, view.now);
     progress(view, &pods, plan);
     budget(view, plan);
+    collect::tell(view, plan);
     Health::worst(verdicts, at_rest(&pods))
 }
 
@@ -134,7 +136,7 @@ pub fn role_of(thread: &Thread, pod: &Pod) -> String {
     pod.strip_prefix(&thread).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&pod).to_owned()
 }
 
-fn definition<'a>(observed: &'a Observed, role: &str) -> Option<&'a AgentRole> {
+pub fn definition<'a>(observed: &'a Observed, role: &str) -> Option<&'a AgentRole> {
     observed.roles.iter().map(|found| &**found).find(|found| found.spec.role == role)
 }
 
@@ -317,6 +319,9 @@ fn close(thread: &Thread, observed: &Observed, plan: &mut Plan) -> Health {
         let before = thread.status.iter().flat_map(|status| &status.conditions);
         if !before.into_iter().any(|c| c.type_ == condition::READY && c.reason == done.reason) {
             plan.notices.push(Notice::normal("Closed", "pods and volume are removed"));
+            if condition::clear(&mut plan.status.conditions, condition::COLLECTING) {
+                plan.notices.push(Notice::normal("Collected", "nobody had written for three days"));
+            }
         }
         return done;
     }

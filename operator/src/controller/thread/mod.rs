@@ -1,5 +1,6 @@
 //! Threads: one pod per role with something to do, one volume, nothing once closed.
 
+mod collect;
 mod desired;
 mod life;
 mod observe;

@@ -1,5 +1,7 @@
 //! The controller under its own account and rights, against an API server.
 
+mod availability;
+mod slots;
 pub mod world;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
