@@ -160,6 +160,11 @@ impl Agent {
         step::point("after model call");
         let body = match answer {
             Ok(body) => body,
+            // The thread was asked: the decision `budget` wakes the role, and it goes on from here.
+            Err(GatewayError::Refused { code: ErrorCode::BudgetExceeded, message }) => {
+                tracing::info!(message, "waiting for a limit to give way");
+                return Ok(Some((Outcome::Waiting, None)));
+            }
             Err(GatewayError::Refused { code, message })
                 if !matches!(
                     code,

@@ -325,6 +325,11 @@ fn show_message(message: &Message) -> String {
 }
 
 fn show_decision(pending: &Pending) -> String {
+    if pending.kind == "budget" {
+        return "[CodeButler] You were paused because a limit was reached. It has given way: go on \
+                from where you were."
+            .to_owned();
+    }
     format!(
         "[decision] user {} chose `{}` on your {} (message {}).",
         pending.user, pending.choice, pending.kind, pending.message

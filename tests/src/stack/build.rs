@@ -82,6 +82,8 @@ pub async fn start(
             "gateway",
             vec![
                 format!("--listen={gateway_address}"),
+                // Started again, it goes on with its own lease.
+                "--pod=codebutler-gateway-0".to_owned(),
                 format!("--metrics-address={}", metrics.gateway),
                 format!("--slack-api={}", outside.slack.api_url()),
             ],

@@ -16,6 +16,7 @@ pub async fn session(
     State(gateway): State<Shared>,
     Open(caller): Open,
 ) -> Result<Json<Session>, ApiError> {
+    gateway.ledger.flush(&caller.key()).await;
     let base_commit = publish_branch(&gateway, &caller).await?;
     let roles = gateway.context.roles_of(&caller.repo);
     let cards = roles.iter().map(|role| RoleCard {

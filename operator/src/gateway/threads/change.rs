@@ -1,7 +1,7 @@
 //! How a Thread's status may change: pure, monotone, and the same when applied again.
 
 use codebutler_crds::thread::{
-    Closing, ClosingChoice, Pending, Plan, PullRequest, RoleState, Settled, Usage,
+    Closing, ClosingChoice, Pending, Plan, PullRequest, RoleState, Settled,
 };
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -21,17 +21,6 @@ pub enum Refusal {
         "{PENDING} decisions wait in this thread already: another one can't be taken in until a role has worked on them"
     )]
     Full,
-}
-
-/// Adds to a role's usage and to the total.
-pub fn add_usage(status: &mut ThreadStatus, role: &str, delta: Usage) {
-    let usage = &mut status.roles.entry(role.to_owned()).or_default().usage;
-    usage.cost += delta.cost;
-    usage.prompt_tokens = usage.prompt_tokens.saturating_add(delta.prompt_tokens);
-    usage.completion_tokens = usage.completion_tokens.saturating_add(delta.completion_tokens);
-    usage.calls = usage.calls.saturating_add(delta.calls);
-    let total = status.cost.unwrap_or_default();
-    status.cost = Some(total + delta.cost);
 }
 
 /// Takes in a role's report.
@@ -175,7 +164,6 @@ fn raise(mark: &mut Option<SlackTs>, to: Option<&SlackTs>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_crds::NanoUsd;
 
     fn ts(text: &str) -> SlackTs {
         text.parse().unwrap()
@@ -250,18 +238,6 @@ mod tests {
         assert_eq!(status.pending.len(), PENDING);
         assert_eq!(add_pending(&mut status, &pending(99)), Err(Refusal::Full));
         assert_eq!(add_pending(&mut status, &pending(0)), Ok(()));
-    }
-
-    #[test]
-    fn sums_are_exact() {
-        let mut status = ThreadStatus::default();
-        let delta = Usage { cost: NanoUsd(1), prompt_tokens: 2, completion_tokens: 3, calls: 1 };
-        for role in ["pm", "coder", "pm"] {
-            add_usage(&mut status, role, delta);
-        }
-        assert_eq!(status.cost, Some(NanoUsd(3)));
-        assert_eq!(status.roles["pm"].usage.cost, NanoUsd(2));
-        assert_eq!(status.roles["pm"].usage.calls, 2);
     }
 
     #[test]

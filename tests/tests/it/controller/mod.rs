@@ -1,6 +1,6 @@
 //! The controller under its own account and rights, against an API server.
 
-mod world;
+pub mod world;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ServiceAccount};
