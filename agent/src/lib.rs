@@ -9,6 +9,7 @@
 //! - [`install`] copies this binary to where the toolbox's image finds it.
 
 pub mod args;
+pub mod decisions;
 pub mod gateway;
 pub mod install;
 pub mod model;

@@ -6,7 +6,10 @@
 
 mod act;
 mod mail;
+pub mod stuck;
+mod switch;
 mod turns;
+mod watch;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,7 +21,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
 use crate::args::RunArgs;
+use crate::decisions::Log;
 use crate::gateway::{Gateway, GatewayError};
+use crate::policy::Policy;
 use crate::relay::Relay;
 use crate::step;
 use crate::toolbox::client::{Toolbox, ToolboxError};
@@ -49,6 +54,9 @@ pub enum RunError {
     /// No memory.
     #[error("the transcript can't be used")]
     Transcript(#[from] TranscriptError),
+    /// No decision log.
+    #[error("the decision log can't be used")]
+    Log(#[source] std::io::Error),
     /// No Git.
     #[error("the relay can't listen")]
     Relay(#[source] std::io::Error),
@@ -106,6 +114,7 @@ fn exit_code(ended: Result<(), RunError>) -> ExitCode {
 
 async fn live(args: RunArgs) -> Result<(), RunError> {
     let transcript = Transcript::open(&args.state_dir, &args.role)?;
+    let log = Log::open(&args.state_dir, &args.role).map_err(RunError::Log)?;
     let gateway =
         Gateway::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?;
     let relay = Relay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
@@ -119,7 +128,8 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
     };
     let done = session.done.clone();
     let tools = Context { gateway, toolbox, relay };
-    let mut agent = Agent { tools, transcript, session, done, sandbox };
+    let mut agent =
+        Agent { tools, transcript, session, done, sandbox, log, policy: Policy::default() };
     agent.live().await
 }
 
@@ -150,6 +160,9 @@ struct Agent {
     done: Option<SlackTs>,
     /// What confines commands, or why there are none.
     sandbox: Option<String>,
+    log: Log,
+    /// As of the start of the current or last run.
+    policy: Policy,
 }
 
 impl Agent {
@@ -203,7 +216,12 @@ impl Agent {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         tracing::info!(run, messages = mail.messages.len(), "run started");
         self.transcript.append(&Record::RunStarted { run, at })?;
-        self.take(mail)
+        let switch = switch::wanted(&mail, &self.session.role);
+        self.take(mail)?;
+        match switch {
+            Some(wanted) => self.switch(wanted).await,
+            None => Ok(()),
+        }
     }
 
     fn take(&mut self, mail: Mail) -> Result<(), RunError> {

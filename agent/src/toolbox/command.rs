@@ -70,8 +70,6 @@ pub struct Ran {
     pub output: String,
     /// A line in brackets.
     pub verdict: String,
-    /// Its exit code, if it ended by itself.
-    pub code: Option<i32>,
 }
 
 impl Shell {
@@ -115,7 +113,7 @@ impl Shell {
             }
             (Some(command), None) => {
                 let seconds = args.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT);
-                let Ran { output, verdict, .. } = self.run(tree, env, command, seconds).await?;
+                let Ran { output, verdict } = self.run(tree, env, command, seconds).await?;
                 Ok(format!("{output}{verdict}"))
             }
             (None, Some(job)) => self.look(job, args.kill.unwrap_or(false)).await,
@@ -166,21 +164,18 @@ impl Shell {
             }
         };
         let took = started.elapsed().as_secs_f32();
-        let (code, verdict) = match ended {
+        let verdict = match ended {
             Ok(ended) => verdict(ended, took),
-            Err(_) => (
-                None,
-                format!(
-                    "[killed after {seconds} s, with everything it had started; pass a longer \
-                     `timeout` (at most {MAX_TIMEOUT}), use `background`, or do less at once]"
-                ),
+            Err(_) => format!(
+                "[killed after {seconds} s, with everything it had started; pass a longer `timeout` (at \
+                 most {MAX_TIMEOUT}), use `background`, or do less at once]"
             ),
         };
         let mut output = kept.text();
         if !output.is_empty() && !output.ends_with('\n') {
             output.push('\n');
         }
-        Ok(Ran { output, verdict, code })
+        Ok(Ran { output, verdict })
     }
 
     fn begin(
@@ -242,6 +237,18 @@ impl Shell {
             format!("[running for {:.0} s: {}]", job.started.elapsed().as_secs_f32(), job.command)
         });
         Ok(format!("{new}{newline}{verdict}"))
+    }
+
+    /// Ends all background jobs.
+    pub async fn end_jobs(&self) {
+        let jobs: Vec<u32> = lock(&self.jobs).known.keys().copied().collect();
+        for job in jobs {
+            let live =
+                lock(&self.jobs).known.get(&job).is_some_and(|job| lock(&job.verdict).is_none());
+            if live {
+                let _ = self.look(job, true).await;
+            }
+        }
     }
 
     /// Kills what ended commands have left, if their supervisors could not.
@@ -307,13 +314,13 @@ fn alive(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-fn verdict(ended: io::Result<ExitStatus>, took: f32) -> (Option<i32>, String) {
+fn verdict(ended: io::Result<ExitStatus>, took: f32) -> String {
     match ended {
         Ok(status) => match status.code() {
-            Some(code) => (Some(code), format!("[exit code {code}, {took:.1} s]")),
-            None => (None, format!("[ended by a signal: {status}, {took:.1} s]")),
+            Some(code) => format!("[exit code {code}, {took:.1} s]"),
+            None => format!("[ended by a signal: {status}, {took:.1} s]"),
         },
-        Err(error) => (None, format!("[lost track of the command: {error}]")),
+        Err(error) => format!("[lost track of the command: {error}]"),
     }
 }
 
@@ -356,7 +363,7 @@ async fn follow(shell: Arc<Shell>, job: Arc<Job>, mut output: pipe::Receiver, mu
     let _ = tokio::time::timeout(DRAIN, rest).await;
     let took = job.started.elapsed().as_secs_f32();
     let said = match ended {
-        Some(ended) => verdict(ended, took).1,
+        Some(ended) => verdict(ended, took),
         None => format!("[killed on request, {took:.1} s]"),
     };
     *lock(&job.verdict) = Some(said);

@@ -14,7 +14,7 @@ mod output;
 mod paths;
 pub(crate) mod processes;
 pub mod protocol;
-mod search;
+pub mod search;
 mod server;
 
 use std::fs::{self, Permissions};

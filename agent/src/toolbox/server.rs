@@ -115,6 +115,14 @@ impl Toolbox {
                 let tree = self.tree()?;
                 blocking(move || guide(&tree, &file)).await.map(Reply::Guide)
             }
+            Request::BaseGuide { file } => {
+                let place = self.place()?;
+                blocking(move || git::base_guide(&place, &file)).await.map(Reply::Guide)
+            }
+            Request::EndJobs => {
+                self.shell.end_jobs().await;
+                Ok(Reply::Text(String::new()))
+            }
             Request::PlanEdit(edit) => {
                 let tree = self.tree()?;
                 blocking(move || files::plan_edit(&tree, &seen, &edit)).await.map(Reply::Plan)

@@ -8,5 +8,6 @@ mod crash;
 mod gateway;
 mod life;
 mod redteam;
+mod steer;
 mod toolbox;
 mod world;
