@@ -142,7 +142,7 @@ async fn expand(thread: &Thread, size: &str, context: &Context) -> Result<(), Ap
     if !context.unexpanded.is_due(&key, size) {
         return Ok(());
     }
-    let claim = codebutler_crds::names::volume_claim(&key.name);
+    let claim = names::volume_claim(&key.name);
     let Some(claim) = context.volumes.of(&key).into_iter().find(|c| c.name_any() == claim) else {
         return Ok(());
     };

@@ -340,7 +340,7 @@ async fn kubectl_watches() {
             .arg(k.fixture.cluster.kubeconfig())
             .args(["--namespace", &k.fixture.namespace, "get", "configmaps", "-w"])
             .args(["--output-watch-events", "--request-timeout=30s"])
-            .stdout(std::process::Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
