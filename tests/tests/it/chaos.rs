@@ -1,6 +1,6 @@
-//! The controller in trouble: killed and started again, on an API server that refuses, loses and
-//! delays, with watches that lag and end, while threads come and go and somebody deletes what it
-//! made. When the trouble is over, everything has to be as it should be.
+//! The controller in trouble: one or both replicas killed and started again, on an API server that
+//! refuses, loses and delays, with watches that lag and end, while threads come and go and somebody
+//! deletes what it made. When the trouble is over, everything has to be as it should be.
 //!
 //! `CODEBUTLER_SEED` plays a run's decisions again, `CODEBUTLER_CHAOS_SECONDS` makes it longer.
 
@@ -14,7 +14,7 @@ use codebutler_testbed::controllers::{ControllerManager, ControllerOptions};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::controller::world::World;
+use crate::controller::world::{Replica, World};
 use players::Team;
 
 const CONTROLLER: &str = "system:serviceaccount:codebutler-system:codebutler-controller";
@@ -22,6 +22,39 @@ const CONTROLLER: &str = "system:serviceaccount:codebutler-system:codebutler-con
 const RATE: f64 = 0.1;
 /// How long everything may take to be well again.
 const RECOVERY: Duration = Duration::from_secs(90);
+
+/// Two replicas that are started again whenever they end, as a Deployment would.
+struct Replicas<'a> {
+    world: &'a World,
+    running: Vec<Replica>,
+}
+
+impl<'a> Replicas<'a> {
+    fn start(world: &'a World) -> Self {
+        let running = (0..2).map(|index| world.replica(&format!("controller-{index}"))).collect();
+        Self { world, running }
+    }
+
+    /// Ends one at once; nothing that it has begun is ended.
+    fn kill(&mut self, index: usize) {
+        self.running[index].1.abort();
+    }
+
+    /// Starts again what was killed or gave up, such as for a lost lease.
+    fn keep(&mut self) {
+        for (index, replica) in self.running.iter_mut().enumerate() {
+            if replica.1.is_finished() {
+                *replica = self.world.replica(&format!("controller-{index}"));
+            }
+        }
+    }
+}
+
+impl Drop for Replicas<'_> {
+    fn drop(&mut self) {
+        self.running.iter().for_each(|(_, task)| task.abort());
+    }
+}
 
 fn from_env(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -34,7 +67,8 @@ async fn nothing_is_lost_in_random_trouble() {
     println!("CODEBUTLER_SEED={seed}");
     let mut dice = StdRng::seed_from_u64(seed);
     let faults = Arc::new(Faults::new(dice.random(), CONTROLLER, RATE));
-    let mut world = World::troubled(faults.clone()).await;
+    let world = World::troubled(faults.clone()).await;
+    let mut replicas = Replicas::start(&world);
     let folder = tempfile::tempdir().unwrap();
     let options = ControllerOptions { pv_dir: folder.path().to_owned(), root_ca: None };
     let manager = ControllerManager::start(world.admin.clone(), options).await.unwrap();
@@ -47,28 +81,29 @@ async fn nothing_is_lost_in_random_trouble() {
         tokio::time::sleep(Duration::from_millis(dice.random_range(10..120))).await;
         match dice.random_range(0..40) {
             0 => {
-                world.kill_controller();
+                let first = dice.random_range(0..2);
+                replicas.kill(first);
+                if dice.random_bool(0.3) {
+                    replicas.kill(1 - first);
+                }
                 deaths += 1;
-                tokio::time::sleep(Duration::from_millis(dice.random_range(0..400))).await;
-                world.start_controller();
             }
             1..4 => team.open(&mut dice).await,
             4 => team.close(&mut dice).await,
             5 => team.delete(&mut dice).await,
             6..9 => team.vandalize(&mut dice).await,
             9..25 => team.write(&mut dice).await,
-            _ => {}
+            _ => replicas.keep(),
         }
     }
     faults.stop();
     let met = faults.met();
     println!("{} threads, {met} failures met, {deaths} deaths", team.opened());
-    team.settle(RECOVERY, false).await;
+    team.settle(RECOVERY, false, || replicas.keep()).await;
     // Whatever was said goes for a controller that has seen nothing of it, too.
-    world.kill_controller();
-    world.start_controller();
+    (0..2).for_each(|index| replicas.kill(index));
     team.write_to_all().await;
-    team.settle(RECOVERY, true).await;
+    team.settle(RECOVERY, true, || replicas.keep()).await;
     team.stop().await;
     manager.shutdown().await;
     assert!(met > 0, "no failure was met");

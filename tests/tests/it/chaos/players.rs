@@ -245,9 +245,10 @@ impl Team {
 
     /// Waits until everything is as it should be, and says what is not. A volume that somebody took
     /// away is missed when it is needed next.
-    pub async fn settle(&self, within: Duration, volumes: bool) {
+    pub async fn settle(&self, within: Duration, volumes: bool, mut keep: impl FnMut()) {
         let deadline = Instant::now() + within;
         loop {
+            keep();
             let wrong = self.wrong(volumes).await;
             if wrong.is_empty() {
                 return;

@@ -69,14 +69,13 @@ impl World {
         Self::on(cluster, dir).await
     }
 
-    /// Everything on an embedded API server that fails on purpose, and the controller running.
+    /// Everything on an embedded API server that fails on purpose, without a controller.
     pub async fn troubled(faults: Arc<Faults>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let options = Options { faults: Some(faults), ..Options::default() };
         let cluster = Cluster::embedded(dir.path(), options).await.unwrap();
-        let mut world = Self::on(cluster, dir).await;
+        let world = Self::on(cluster, dir).await;
         world.define().await;
-        world.start_controller();
         world
     }
 
