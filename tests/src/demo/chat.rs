@@ -121,17 +121,16 @@ async fn own(
     if let Some(asked) = &provider {
         asked.check(&manifests::roles(|_| None)?).await?;
     }
-    let cloned = match kept_branch {
-        Some(branch) => Cloned { branch, notices: Vec::new() },
-        None => {
-            say(&format!("cloning {} …", source.identity()));
-            let place = repository_dir(dir, &name);
-            // Left by a start that got no further.
-            if place.exists() {
-                std::fs::remove_dir_all(&place)?;
-            }
-            source.clone_into(&place).await?
+    let cloned = if let Some(branch) = kept_branch {
+        Cloned { branch, notices: Vec::new() }
+    } else {
+        say(&format!("cloning {} …", source.identity()));
+        let place = repository_dir(dir, &name);
+        // Left by a start that got no further.
+        if place.exists() {
+            std::fs::remove_dir_all(&place)?;
         }
+        source.clone_into(&place).await?
     };
     let Samples { script, suggestions, otherwise } = samples::unknown_repository(&name);
     let (models, model, script, suggestions) = match provider {

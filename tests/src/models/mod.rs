@@ -287,21 +287,21 @@ async fn answer(shared: &Shared, place: Option<Place<'_>>, request: &Value) -> R
 /// The answer to a request, and the step that it is, if it is one.
 fn play_on<'a>(
     place: &Place<'a>,
-    otherwise: Option<&Otherwise>,
+    honest: Option<&Otherwise>,
     request: &Value,
 ) -> Result<(Option<&'a Step>, Answer), String> {
-    let Some(otherwise) = otherwise else {
+    let Some(honest) = honest else {
         let Some(step) = place.step()? else {
             return Ok((None, Answer::say("The script ends here.")));
         };
         return Ok((Some(step), place.answer(step, request)?));
     };
-    let lost = |why| Ok((None, otherwise.admit(why)));
+    let lost = |why| Ok((None, honest.admit(why)));
     if !place.is_known() {
         return lost(Lost::Unknown);
     }
     let Some(step) = place.step()? else { return lost(Lost::Over) };
-    if let Some(aside) = otherwise.aside(place, request) {
+    if let Some(aside) = otherwise::aside(place, request) {
         return Ok((None, aside));
     }
     match place.answer(step, request) {

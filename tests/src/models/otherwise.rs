@@ -64,23 +64,23 @@ impl Otherwise {
         };
         Answer { say: Some(text), tools: Vec::new() }
     }
+}
 
-    /// If a person has just said something in the middle of the work, which no script can have
-    /// foreseen: an answer to that, before the script goes on.
-    pub(super) fn aside(&self, place: &Place<'_>, request: &Value) -> Option<Answer> {
-        let said = spoken_in_between(request)?;
-        let offered = request["tools"].as_array()?;
-        offered.iter().find(|tool| tool["function"]["name"] == "SendMessage")?;
-        let message = format!(
-            "{MARK} I have read “{said}”, in the middle of my work. A real model would act on it now; \
-             I am a scripted one and go on as it was written. `close` ends the thread."
-        );
-        let arguments = json!({ "message": message }).to_string();
-        let turn = messages(request).len();
-        let id = format!("call_{:016x}_aside_{turn}", place.conversation);
-        let call = Call { id, name: "SendMessage".to_owned(), arguments };
-        Some(Answer { say: None, tools: vec![call] })
-    }
+/// If a person has just said something in the middle of the work, which no script can have
+/// foreseen: an answer to that, before the script goes on.
+pub(super) fn aside(place: &Place<'_>, request: &Value) -> Option<Answer> {
+    let said = spoken_in_between(request)?;
+    let offered = request["tools"].as_array()?;
+    offered.iter().find(|tool| tool["function"]["name"] == "SendMessage")?;
+    let message = format!(
+        "{MARK} I have read “{said}”, in the middle of my work. A real model would act on it now; \
+         I am a scripted one and go on as it was written. `close` ends the thread."
+    );
+    let arguments = json!({ "message": message }).to_string();
+    let turn = messages(request).len();
+    let id = format!("call_{:016x}_aside_{turn}", place.conversation);
+    let call = Call { id, name: "SendMessage".to_owned(), arguments };
+    Some(Answer { say: None, tools: vec![call] })
 }
 
 /// Whether a message of the model is no step of its script.
@@ -158,24 +158,23 @@ mod tests {
             "coder",
             vec![Step::tool("Read", json!({"path": "a"})), Step::say("done").expecting("fn main")],
         );
-        let otherwise = Otherwise { can: String::new() };
         let read = json!({"role": "assistant", "content": null, "tool_calls": [
             {"id": "c", "function": {"name": "Read", "arguments": "{\"path\":\"a\"}"}}]});
         let result = json!({"role": "tool", "tool_call_id": "c", "content": "fn main"});
         let mut chat = vec![mail("go"), read, result];
         let before = request(&chat);
-        assert_eq!(otherwise.aside(&locate(&script, &before).unwrap(), &before), None);
+        assert_eq!(aside(&locate(&script, &before).unwrap(), &before), None);
 
         chat.push(mail("use a table, please"));
         let between = request(&chat);
-        let aside = otherwise.aside(&locate(&script, &between).unwrap(), &between).unwrap();
-        assert!(aside.tools[0].arguments.contains("use a table, please"), "{aside:?}");
+        let said = aside(&locate(&script, &between).unwrap(), &between).unwrap();
+        assert!(said.tools[0].arguments.contains("use a table, please"), "{said:?}");
 
-        chat.push(answered(&aside));
+        chat.push(answered(&said));
         chat.push(json!({"role": "tool", "tool_call_id": "x", "content": "sent"}));
         let after = request(&chat);
         let place = locate(&script, &after).unwrap();
-        assert_eq!((otherwise.aside(&place, &after), place.index), (None, 1));
+        assert_eq!((aside(&place, &after), place.index), (None, 1));
         let answer = place.answer(place.step().unwrap().unwrap(), &after).unwrap();
         assert_eq!(answer.say.as_deref(), Some("done"));
     }

@@ -51,7 +51,10 @@ pub struct Provider {
 
 impl std::fmt::Debug for Provider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Provider").field("url", &self.url).field("model", &self.model).finish()
+        f.debug_struct("Provider")
+            .field("url", &self.url)
+            .field("model", &self.model)
+            .finish_non_exhaustive()
     }
 }
 
