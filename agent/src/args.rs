@@ -1,11 +1,14 @@
 //! Flags and environment, parsed once. Nothing else in this crate reads the environment (the
 //! toolbox passes its own on to commands).
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use codebutler_crds::names::pod;
+
+use crate::sandbox::Mode;
 
 /// `codebutler-agent`
 #[derive(Debug, Parser)]
@@ -26,6 +29,9 @@ pub enum Command {
     Run(RunArgs),
     /// Files, Git and commands, on behalf of the loop.
     Toolbox(ToolboxArgs),
+    /// One command in its sandbox; started by the toolbox.
+    #[command(hide = true)]
+    Exec(ExecArgs),
     /// Copies this binary into a folder.
     Install(InstallArgs),
 }
@@ -74,6 +80,43 @@ pub struct ToolboxArgs {
     /// The volume's part with the worktree (in `tree/`).
     #[arg(long, default_value = pod::WORK_DIR, hide = true)]
     pub work_dir: PathBuf,
+    /// What confines commands.
+    #[arg(long, value_enum, default_value_t = Mode::Landlock)]
+    pub sandbox: Mode,
+}
+
+/// `exec`'s configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ExecArgs {
+    /// What confines the command.
+    #[arg(long, value_enum, default_value_t = Mode::Landlock)]
+    pub sandbox: Mode,
+    /// Folders in which it may do anything.
+    #[arg(long)]
+    pub write: Vec<PathBuf>,
+    /// Folders that it may not read.
+    #[arg(long)]
+    pub hide: Vec<PathBuf>,
+    /// The program and its arguments.
+    #[arg(last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+impl ExecArgs {
+    /// The command line that parses to this.
+    pub fn words(&self) -> Vec<OsString> {
+        let mode = match self.sandbox {
+            Mode::Landlock => "landlock",
+            Mode::Runtime => "runtime",
+        };
+        let mut words: Vec<OsString> = vec!["exec".into(), "--sandbox".into(), mode.into()];
+        for (flag, paths) in [("--write", &self.write), ("--hide", &self.hide)] {
+            words.extend(paths.iter().flat_map(|path| [flag.into(), path.clone().into()]));
+        }
+        words.push("--".into());
+        words.extend(self.command.iter().cloned());
+        words
+    }
 }
 
 /// `install`'s configuration.

@@ -5,17 +5,22 @@
 //!   token and never touches the worktree.
 //! - [`toolbox`] is the other container: every file access, all Git and every command. It has no
 //!   token and no secret.
+//! - [`supervise`] is what the toolbox starts for each command, and [`sandbox`] what confines it.
 //! - [`install`] copies this binary to where the toolbox's image finds it.
 
 pub mod args;
+pub mod decisions;
 pub mod gateway;
 pub mod install;
 pub mod model;
+pub mod policy;
 pub mod prompt;
 pub mod relay;
 pub mod run;
+pub mod sandbox;
 pub mod seeds;
 pub mod step;
+pub mod supervise;
 pub mod text;
 pub mod toolbox;
 pub mod tools;
@@ -57,6 +62,7 @@ fn start(command: args::Command) -> anyhow::Result<ExitCode> {
             install::install(&args.dir)?;
             Ok(ExitCode::SUCCESS)
         }
+        args::Command::Exec(args) => Ok(supervise::run(&args)),
         args::Command::Toolbox(args) => {
             let runtime = runtime()?;
             let served = runtime.block_on(toolbox::run(&args));

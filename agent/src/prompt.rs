@@ -153,6 +153,10 @@ mod tests {
             done: None,
             root: "1.000001".parse().unwrap(),
             usage: vec![],
+            models: vec![],
+            stronger: None,
+            tool_overrides: Default::default(),
+            test: None,
         }
     }
 

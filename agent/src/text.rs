@@ -20,6 +20,63 @@ pub fn head_and_tail(text: &str, max: usize) -> String {
     format!("{head}\n[… {} characters left out …]\n{tail}", count - 2 * half)
 }
 
+/// What a terminal would leave standing: no escape sequences, no control characters but tabs and
+/// line ends, and of a line that was written over only what was written last.
+pub fn plain(text: &str) -> String {
+    if !text.contains(|c: char| c.is_control() && c != '\n' && c != '\t') {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut line = out.len();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => skip_escape(&mut chars),
+            '\u{9b}' => skip_parameters(&mut chars),
+            '\r' if chars.peek().is_some_and(|next| *next != '\n') => out.truncate(line),
+            '\u{8}' if out.len() > line => {
+                out.pop();
+            }
+            '\n' => {
+                out.push(c);
+                line = out.len();
+            }
+            '\t' => out.push(c),
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+fn skip_escape(chars: &mut Chars<'_>) {
+    match chars.next() {
+        Some('[') => skip_parameters(chars),
+        // Strings end with BEL or ESC \; a line end means that the rest was cut off.
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            while let Some(c) = chars.next_if(|c| *c != '\n') {
+                if c == '\u{7}' || (c == '\u{1b}' && chars.next_if_eq(&'\\').is_some()) {
+                    return;
+                }
+            }
+        }
+        Some('(' | ')' | '#' | '%' | ' ') => {
+            chars.next();
+        }
+        _ => {}
+    }
+}
+
+fn skip_parameters(chars: &mut Chars<'_>) {
+    while let Some(c) = chars.next_if(|c| *c != '\n') {
+        if ('@'..='~').contains(&c) {
+            return;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,5 +87,20 @@ mod tests {
         assert_eq!(clip("añbc", 2), "añ…");
         assert_eq!(head_and_tail("abcdef", 6), "abcdef");
         assert_eq!(head_and_tail("ñbcdefñ", 4), "ñb\n[… 3 characters left out …]\nfñ");
+    }
+
+    #[test]
+    fn a_terminals_tricks_leave_text() {
+        for (raw, left) in [
+            ("\u{1b}[31mred\u{1b}[0m\n", "red\n"),
+            ("10%\r50%\r100%\r\ndone", "100%\ndone"),
+            ("\u{1b}]0;title\u{7}a\u{1b}]8;;http://x\u{1b}\\link", "alink"),
+            ("a\u{1b}[2J\u{1b}[Hb\u{8}c\u{0}\u{7f}", "ac"),
+            ("cut \u{1b}[3", "cut "),
+            ("cut \u{1b}]0;x\nnext", "cut \nnext"),
+            ("\u{9b}31mred\ttab", "red\ttab"),
+        ] {
+            assert_eq!(plain(raw), left, "{raw:?}");
+        }
     }
 }

@@ -12,8 +12,14 @@ pub const STALLED: &str = "Stalled";
 pub const WORKTREE_READY: &str = "WorktreeReady";
 /// A Thread waits for a person's answer or click.
 pub const AWAITING_USER: &str = "AwaitingUser";
+/// A Thread's roles wait because a limit of its Repo is reached.
+pub const BUDGET_EXCEEDED: &str = "BudgetExceeded";
 /// A Thread with a prompt has its Slack conversation. Written by the gateway.
 pub const OPENED: &str = "Opened";
+/// Roles of a Thread wait for a slot. Present only while true.
+pub const QUEUED: &str = "Queued";
+/// A Thread that nobody needs is about to be collected. Present only while true.
+pub const COLLECTING: &str = "Collecting";
 /// A Repo's Slack channel could be reached with its credentials.
 pub const SLACK_REACHABLE: &str = "SlackReachable";
 /// A Repo's Git remote could be reached with its credentials.

@@ -23,6 +23,7 @@ use crate::spend::RepoSpend;
     status = "RepoStatus",
     derive = "PartialEq",
     category = "codebutler",
+    selectable = ".spec.slack.channel",
     doc = "A Git repository with the Slack channel in which a team talks about it.",
     printcolumn = r#"{"name":"Channel","type":"string","jsonPath":".spec.slack.channel"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
@@ -140,6 +141,13 @@ pub struct WorktreeSpec {
     pub storage_class_name: Option<String>,
     /// Whether a Thread's pods have to share a node.
     #[serde(default)]
+    #[schemars(extend(
+        "enum" = ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"],
+        "x-kubernetes-validations" = [{
+            "rule": "self != 'ReadWriteOncePod'",
+            "message": "ReadWriteOncePod lets one pod use the volume, but the roles of a Thread share it: choose ReadWriteOnce or ReadWriteMany"
+        }]
+    ))]
     pub access_mode: AccessMode,
     /// A shell command that prepares a fresh worktree, such as `npm ci`; detected from the tree if
     /// absent.

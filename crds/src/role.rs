@@ -37,6 +37,8 @@ pub const TOOLS: [&str; 14] = [
     status = "AgentRoleStatus",
     derive = "PartialEq",
     category = "codebutler",
+    shortname = "agr",
+    selectable = ".spec.role",
     doc = "A role that an agent plays in a Thread: its model, tools, rights, prompt and pod.",
     printcolumn = r#"{"name":"Role","type":"string","jsonPath":".spec.role"}"#,
     printcolumn = r#"{"name":"Model","type":"string","jsonPath":".spec.model.default"}"#,
@@ -48,6 +50,7 @@ pub const TOOLS: [&str; 14] = [
 pub struct AgentRoleSpec {
     /// The role's short name: `@codebutler.<role>` addresses it.
     #[schemars(regex(pattern = r"^[a-z][a-z0-9]{0,15}$"))]
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "an AgentRole stays the role that it is: create another one"}]))]
     pub role: String,
     /// How it appears in Slack.
     pub display: Display,
@@ -138,6 +141,15 @@ impl RoleModel {
         let tiers = self.tiers.iter().flat_map(|t| [&t.simple, &t.medium, &t.complex]).flatten();
         let others = self.pool.iter().chain(tiers).chain(&self.image).chain(&self.audio);
         std::iter::once(&self.default).chain(others).map(String::as_str)
+    }
+}
+
+impl RoleModel {
+    /// Where the default gets stuck: the model for complex work, or the first of the pool.
+    #[must_use]
+    pub fn stronger(&self) -> Option<&str> {
+        let complex = self.tiers.as_ref().and_then(|tiers| tiers.complex.as_ref());
+        complex.or(self.pool.first()).map(String::as_str).filter(|model| *model != self.default)
     }
 }
 

@@ -27,6 +27,7 @@ use crate::{NanoUsd, SlackTs};
     status = "ThreadStatus",
     derive = "PartialEq",
     category = "codebutler",
+    shortname = "thr",
     doc = "One conversation: one Slack thread, one branch, one worktree volume, one pull request.",
     printcolumn = r#"{"name":"Repo","type":"string","jsonPath":".spec.repo"}"#,
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
@@ -35,6 +36,7 @@ use crate::{NanoUsd, SlackTs};
     printcolumn = r#"{"name":"PR","type":"integer","jsonPath":".status.pullRequest.number"}"#,
     printcolumn = r#"{"name":"Cost","type":"string","jsonPath":".status.cost"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Queue","type":"integer","jsonPath":".status.queuePosition","priority":1}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status","priority":1}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     selectable = ".spec.repo",
@@ -124,6 +126,9 @@ pub struct ThreadStatus {
     /// Which replica says something of its own here: two would say it twice. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
+    /// Place in the Repo's queue, from 1, while roles wait for a slot. (Controller.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_position: Option<u32>,
     /// The branch, once it exists on the remote. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -165,8 +170,8 @@ pub struct ThreadStatus {
     /// When anything last happened in the conversation. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity: Option<Time>,
-    /// `Ready`, `Reconciling`, `Stalled`, `WorktreeReady`, `AwaitingUser` (controller); `Opened` of a
-    /// Thread with a prompt (gateway).
+    /// `Ready`, `Reconciling`, `Stalled`, `WorktreeReady`, `AwaitingUser`, `Queued`, `Collecting`
+    /// (controller); `Opened` of a Thread with a prompt (gateway).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -340,6 +345,10 @@ pub struct RoleStatus {
     /// Model calls of the current or last run. (Gateway.)
     #[serde(default)]
     pub turns: u32,
+    /// What confines its commands: `landlock-<version>`, `runtime`, or why it can run none. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 300))]
+    pub sandbox: Option<String>,
     /// Pods that died in a row without ending a run. (Controller.)
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,

@@ -4,8 +4,11 @@
 //!
 //! `POST /v1/chat/completions` is OpenAI's own and has no types here.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use crate::policy::RiskTier;
 use crate::slack_ts::SlackTs;
 use crate::thread::{Plan, PullRequest, RoleState, Usage};
 
@@ -88,6 +91,18 @@ pub struct Session {
     pub root: SlackTs,
     /// Usage by role so far.
     pub usage: Vec<(String, Usage)>,
+    /// Models that a user may switch the role to, `model` included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
+    /// The model to go on with where `model` is stuck.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stronger: Option<String>,
+    /// The Repo's risk tiers by tool.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_overrides: BTreeMap<String, RiskTier>,
+    /// The command whose success proves a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<String>,
 }
 
 /// What one role knows of another.
@@ -216,6 +231,24 @@ pub struct RunReport {
     /// For `Failed`: what to tell the thread, one or two sentences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How the run ended: set exactly once for each run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<Terminal>,
+    /// What confines commands: `landlock-<version>`, `runtime`, or why there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Terminal {
+    /// What was asked for is done.
+    Completed,
+    /// A person has to say something first.
+    NeedsInformation,
+    /// It could not go on; the thread was told why.
+    Error,
 }
 
 /// Opens the thread's pull request, or updates title and body of the one there is (the head branch

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Resource;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -144,6 +144,32 @@ impl Apply {
         let params = PatchParams::apply(self.manager).force();
         let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
         applied.map(drop).map_err(|error| refused::<K>("apply", &name, error))
+    }
+
+    /// Asks for a larger volume for exactly this claim.
+    ///
+    /// # Errors
+    /// [`ApplyError::Refused`] where the storage class does not allow it.
+    pub async fn resize(
+        &self,
+        claim: &PersistentVolumeClaim,
+        size: &str,
+    ) -> Result<(), ApplyError> {
+        type Claim = PersistentVolumeClaim;
+        let (api, name) = (self.api::<Claim>(claim), claim.name_any());
+        let patch = serde_json::json!({
+            "metadata": {"uid": claim.uid()},
+            "spec": {"resources": {"requests": {"storage": size}}},
+        });
+        let params =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        match api.patch(&name, &params, &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                Err(stale::<Claim>(&name))
+            }
+            Err(error) => Err(refused::<Claim>("resize", &name, error)),
+        }
     }
 
     /// Deletes exactly this object, not a later one of the same name. Gone already is fine.

@@ -1,8 +1,11 @@
 //! Flags and environment, parsed once. Nothing else in this crate reads the environment.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+
+use crate::lease::Settings;
 
 /// `codebutler-operator`
 #[derive(Debug, Parser)]
@@ -36,6 +39,32 @@ pub struct TelemetryArgs {
     pub log_json: bool,
 }
 
+/// Which of several replicas acts.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct LeaseArgs {
+    /// Who this process is among its replicas: the pod's name and UID, so that a container that is
+    /// started again goes on at once. A random name if absent.
+    #[arg(long, env = "CODEBUTLER_IDENTITY")]
+    pub identity: Option<String>,
+    /// Seconds until another replica takes over from one that is not heard of.
+    #[arg(long, env = "CODEBUTLER_LEASE_SECONDS", default_value_t = 8,
+          value_parser = clap::value_parser!(u16).range(3..=300))]
+    pub lease_seconds: u16,
+}
+
+impl LeaseArgs {
+    /// The settings of one lease.
+    pub fn settings(&self, namespace: &str, name: &str) -> Settings {
+        let random = || format!("{:016x}", rand::random::<u64>());
+        Settings {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: self.identity.clone().unwrap_or_else(random),
+            duration: Duration::from_secs(self.lease_seconds.max(3).into()),
+        }
+    }
+}
+
 /// The controller's configuration.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ControllerArgs {
@@ -55,6 +84,9 @@ pub struct ControllerArgs {
     /// Image for commands where an AgentRole names none.
     #[arg(long, env = "CODEBUTLER_WORKSPACE_IMAGE", default_value = "debian:12")]
     pub workspace_image: String,
+    /// Which replica acts.
+    #[command(flatten)]
+    pub lease: LeaseArgs,
     /// Where `/metrics`, `/healthz` and `/readyz` are served.
     #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
     pub metrics_address: SocketAddr,
@@ -75,6 +107,15 @@ pub struct GatewayArgs {
     /// Where `/metrics`, `/healthz` and `/readyz` are served.
     #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
     pub metrics_address: SocketAddr,
+    /// Name of the gateway's own pod: its identity among replicas, and what the Service finds it by.
+    #[arg(long, env = "POD_NAME")]
+    pub pod: Option<String>,
+    /// How long a replica that is not heard of keeps the agents to itself, in seconds.
+    #[arg(long, env = "CODEBUTLER_LEASE_SECONDS", default_value_t = 8)]
+    pub lease_seconds: u64,
+    /// For crash tests: the process ends itself at the n-th of its step points.
+    #[arg(long, env = "CODEBUTLER_DIE_AT_STEP", hide = true)]
+    pub die_at_step: Option<u64>,
     /// Base URL of Slack's Web API.
     #[arg(long, env = "CODEBUTLER_SLACK_API", default_value = "https://slack.com/api")]
     pub slack_api: String,

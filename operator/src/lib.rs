@@ -9,7 +9,9 @@ pub mod apply;
 pub mod args;
 pub mod controller;
 pub mod gateway;
+pub mod lease;
 pub mod metrics;
+pub mod step;
 pub mod telemetry;
 
 use std::ffi::OsString;

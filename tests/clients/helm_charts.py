@@ -73,14 +73,16 @@ def render_everything():
                     "podLabels": {"a": "b"}, "podAnnotations": {"c": "d"},
                     "serviceAccountAnnotations": {"e": "f"}, "priorityClassName": "high",
                     "affinity": {"nodeAffinity": {}}},
-        "metrics": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True},
-                    "dashboards": {"enabled": True}},
+        "metrics": {"serviceMonitor": {"enabled": True, "labels": {"release": "kps"}}},
         "commonLabels": {"team": "platform"},
     })
     text = rendered["codebutler/templates/gateway.yaml"]
     for part in ["registry.example.com/op@sha256:0", "HTTPS_PROXY", "name: pull", "name: other",
                  "pool: system", "mountPath: /ca", "e: f", "team: platform", "a: b", "c: d"]:
         assert part in text, part
+    monitor = rendered["codebutler/templates/metrics.yaml"]
+    for part in ["kind: ServiceMonitor", "release: kps", "clusterIP: None", "port: metrics"]:
+        assert part in monitor, part
     done("render")
 
 

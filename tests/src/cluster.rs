@@ -142,6 +142,14 @@ impl Cluster {
         self.client.clone()
     }
 
+    /// The same, for who wants to see every answer: nothing is asked again.
+    pub async fn client_without_retries(&self) -> Result<Client> {
+        let options = KubeConfigOptions::default();
+        let mut config = Config::from_custom_kubeconfig(self.config.clone(), &options).await?;
+        config.default_retry = false;
+        Client::try_from(config).map_err(ClusterError::request("client"))
+    }
+
     /// The administrator's kubeconfig, for kubectl. Readable by the owner only.
     pub fn kubeconfig(&self) -> &Path {
         &self.path
@@ -155,6 +163,15 @@ impl Cluster {
     /// The API server's URL.
     pub fn url(&self) -> &str {
         cluster_of(&self.config).and_then(|c| c.server.as_deref()).unwrap_or_default()
+    }
+
+    /// What a user has asked for so far, and whether it was always allowed; the embedded server
+    /// alone remembers it.
+    pub fn requests_of(&self, user: &str) -> Vec<(apiserver::Record, bool)> {
+        match &self.source {
+            Source::Embedded(server) => server.requests_of(user),
+            Source::Assets(_) | Source::Given => Vec::new(),
+        }
     }
 
     /// The embedded server, if it is that one.

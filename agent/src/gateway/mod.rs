@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use codebutler_crds::SlackTs;
 use codebutler_crds::wire::{
-    CloseThread, ErrorBody, ErrorCode, Inbox, OpenPullRequest, PostMessage, Posted,
-    PullRequestState, RunReport, Session, ThreadClosed, path,
+    ApprovalReply, ApprovalRequest, CloseThread, ErrorBody, ErrorCode, Inbox, OpenPullRequest,
+    PostMessage, Posted, PullRequestState, RunReport, Session, ThreadClosed, path,
 };
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
 use serde::Serialize;
@@ -200,6 +200,11 @@ impl Gateway {
     /// The thread's pull request.
     pub async fn pull_request(&self) -> Result<PullRequestState, GatewayError> {
         self.typed(|| self.request(Method::GET, path::PULL_REQUEST)).await
+    }
+
+    /// Asks the people whether exactly one action may happen; how it stands.
+    pub async fn approval(&self, request: &ApprovalRequest) -> Result<ApprovalReply, GatewayError> {
+        self.send(path::APPROVALS, request).await
     }
 
     /// Ends the thread the way a user decided.

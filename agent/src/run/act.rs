@@ -4,8 +4,14 @@
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 
+use codebutler_crds::policy::RiskTier;
+use codebutler_crds::wire::{ApprovalRequest, ApprovalState};
+use sha2::{Digest as _, Sha256};
+
 use super::turns::Ended;
+use super::watch::Cut;
 use super::{Agent, RunError};
+use crate::decisions::Kind;
 use crate::model::ToolCall;
 use crate::step;
 use crate::text::{clip, head_and_tail};
@@ -75,8 +81,9 @@ impl Agent {
             .map(|open| carry_out(tools, &cx, &open.call, "", false))
             .buffered(SIDE_BY_SIDE)
             .collect::<Vec<_>>();
-        let Ok(results) = tokio::time::timeout_at(deadline, work).await else {
-            return Ok(Some(self.out_of_time()));
+        let results = match self.bounded(deadline, work).await {
+            Ok(results) => results,
+            Err(cut) => return self.cut(cut).await.map(Some),
         };
         for (open, result) in calls.iter().zip(results) {
             if let Some(ended) = self.conclude(open, result)? {
@@ -93,6 +100,16 @@ impl Agent {
         deadline: Instant,
     ) -> Result<Option<Ended>, RunError> {
         let cx = self.tools.clone();
+        if open.intent.is_none() {
+            match self.permit(tools, open).await {
+                Ok(Permit::Go) => {}
+                Ok(Permit::Wait(text)) => {
+                    self.result(open, text, ResultKind::Waits)?;
+                    return Ok(None);
+                }
+                Err(failure) => return self.conclude(open, Err(failure)),
+            }
+        }
         let (key, again) = match &open.intent {
             Some(key) => (key.clone(), true),
             None => match self.key(tools, &cx, open).await {
@@ -106,14 +123,71 @@ impl Agent {
         };
         step::point("before effect");
         let work = carry_out(tools, &cx, &open.call, &key, again);
-        let Ok(result) = tokio::time::timeout_at(deadline, work).await else {
-            let text = "[CodeButler] Interrupted: the time for the run was over. Whether it was \
-                        carried out is not known.";
-            self.result(open, text.to_owned(), ResultKind::Plain)?;
-            return Ok(Some(self.out_of_time()));
+        let result = match self.bounded(deadline, work).await {
+            Ok(result) => result,
+            Err(cut) => {
+                let why = match cut {
+                    Cut::Time => "the time for the run was over",
+                    Cut::Stop(_) => "a user stopped the run",
+                };
+                let text = format!(
+                    "[CodeButler] Interrupted: {why}. Whether it was carried out is not known."
+                );
+                self.result(open, text, ResultKind::Plain)?;
+                return self.cut(cut).await.map(Some);
+            }
         };
         step::point("after effect");
         self.conclude(open, result)
+    }
+
+    /// Lets a call go on, or asks the people first.
+    async fn permit(&mut self, tools: &Tools, open: &Open) -> Result<Permit, Failure> {
+        let ToolCall { name, arguments, .. } = &open.call;
+        let verdict = tools.find(name)?.verdict(&self.policy, arguments);
+        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
+        let shown = clip(arguments, 300);
+        match verdict.tier {
+            RiskTier::Read | RiskTier::WriteLocal => return Ok(Permit::Go),
+            RiskTier::WriteVisible => {
+                self.log.note(&run, Kind::Visible, name, &[], &shown);
+                return Ok(Permit::Go);
+            }
+            RiskTier::Destructive => {}
+        }
+        let hash = hex::encode(Sha256::digest(format!("{name}\n{arguments}")));
+        // Each use needs a yes of its own; a question that is open is not asked again.
+        let key = format!("ok.{}.{}", &hash[..32], self.transcript.state().uses(&hash));
+        let request = ApprovalRequest {
+            key,
+            tool: name.clone(),
+            summary: clip(&verdict.why, 200),
+            hash: hash.clone(),
+            detail: Some(exact(arguments)),
+        };
+        let reply = self.tools.gateway.approval(&request).await?;
+        self.log.note(&run, Kind::Approval, &format!("{:?}", reply.state), &["not asked"], &shown);
+        let no = |text: String| Err(Failure::Respond(text));
+        match reply.state {
+            ApprovalState::Approved => {
+                let recorded = self.transcript.append(&Record::Approved { hash });
+                recorded.map_err(|error| Failure::Stop(error.to_string()))?;
+                Ok(Permit::Go)
+            }
+            ApprovalState::Pending => Ok(Permit::Wait(format!(
+                "Not carried out yet: {}, so people are asked first. Your run ends here. Once they have said \
+                 yes, make exactly the same call again.",
+                verdict.why
+            ))),
+            ApprovalState::Denied => {
+                no("a user said no to this. Find a way without it, or ask what they want instead."
+                    .to_owned())
+            }
+            ApprovalState::Expired => no(
+                "nobody answered in time whether this may be done: it was not. Ask again in words."
+                    .to_owned(),
+            ),
+        }
     }
 
     async fn key(&self, tools: &Tools, cx: &Context, open: &Open) -> Result<String, Failure> {
@@ -151,6 +225,21 @@ impl Agent {
     fn result(&mut self, open: &Open, text: String, kind: ResultKind) -> Result<(), RunError> {
         Ok(self.transcript.append(&Record::Result { call: open.place, text, kind })?)
     }
+}
+
+/// What a call may do.
+enum Permit {
+    /// Go on.
+    Go,
+    /// The run ends until people have answered; what the model is told.
+    Wait(String),
+}
+
+/// What people are asked about: the command itself, or all arguments.
+fn exact(arguments: &str) -> String {
+    let value: Option<serde_json::Value> = serde_json::from_str(arguments).ok();
+    let command = value.as_ref().and_then(|value| value.get("command")?.as_str());
+    command.unwrap_or(arguments).to_owned()
 }
 
 /// Calls that read, and calls of tools that don't exist.

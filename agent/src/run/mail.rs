@@ -4,6 +4,7 @@ use codebutler_crds::SlackTs;
 use codebutler_crds::thread::Pending;
 use codebutler_crds::wire::{Author, Inbox, Message};
 
+use super::watch::STOP;
 use crate::transcript::state::State;
 
 /// An inbox, sorted.
@@ -21,6 +22,8 @@ pub struct Mail {
     pub newest: Option<SlackTs>,
     /// Newest message of those that are addressed to the role, taken or not.
     pub addressed: Option<SlackTs>,
+    /// A user wants what runs to end.
+    pub stop: Option<Pending>,
 }
 
 /// Sorts an inbox. With an empty transcript (the first run, or a lost volume), everything is
@@ -45,7 +48,11 @@ pub fn sort(inbox: Inbox, state: &State, role: &str, done: Option<&SlackTs>) -> 
     }
     mail.messages.sort_by(|a, b| a.ts.cmp(&b.ts));
     for pending in inbox.pending.into_iter().filter(|p| p.role == role) {
-        if state.has_decided(&pending.id) {
+        if pending.kind == STOP && !state.has_decided(&pending.id) {
+            // With nothing running there is nothing to stop.
+            mail.handled.push(pending.id.clone());
+            mail.stop = Some(pending);
+        } else if state.has_decided(&pending.id) {
             mail.handled.push(pending.id);
         } else if !mail.pending.iter().any(|p| p.id == pending.id) {
             mail.wakes = true;

@@ -6,23 +6,28 @@
 
 mod act;
 mod mail;
+pub mod stuck;
+mod switch;
 mod turns;
+mod watch;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codebutler_crds::SlackTs;
 use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{ErrorCode, RunReport, Session};
+use codebutler_crds::wire::{ErrorCode, RunReport, Session, Terminal};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
 use crate::args::RunArgs;
+use crate::decisions::Log;
 use crate::gateway::{Gateway, GatewayError};
+use crate::policy::Policy;
 use crate::relay::Relay;
 use crate::step;
 use crate::toolbox::client::{Toolbox, ToolboxError};
-use crate::toolbox::protocol::{Author, Hello, Request};
+use crate::toolbox::protocol::{Author, Hello, Reply, Request};
 use crate::tools::Context;
 use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
 use mail::Mail;
@@ -49,6 +54,9 @@ pub enum RunError {
     /// No memory.
     #[error("the transcript can't be used")]
     Transcript(#[from] TranscriptError),
+    /// No decision log.
+    #[error("the decision log can't be used")]
+    Log(#[source] std::io::Error),
     /// No Git.
     #[error("the relay can't listen")]
     Relay(#[source] std::io::Error),
@@ -106,18 +114,22 @@ fn exit_code(ended: Result<(), RunError>) -> ExitCode {
 
 async fn live(args: RunArgs) -> Result<(), RunError> {
     let transcript = Transcript::open(&args.state_dir, &args.role)?;
+    let log = Log::open(&args.state_dir, &args.role).map_err(RunError::Log)?;
     let gateway =
         Gateway::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?;
     let relay = Relay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
-    let (toolbox, session) = tokio::try_join!(
-        async { Toolbox::connect(&args.socket).await.map_err(RunError::from) },
-        async { gateway.session().await.map_err(RunError::from) },
-    )?;
+    // Both to their end: the toolbox leaves with the connection, so there has to be one.
+    let (toolbox, session) = tokio::join!(Toolbox::connect(&args.socket), gateway.session());
+    let (toolbox, session) = (toolbox?, session?);
     let hello = hello(&session, &relay);
-    toolbox.ask(Request::Hello(hello)).await?;
+    let sandbox = match toolbox.ask(Request::Hello(hello)).await? {
+        Reply::Text(level) => Some(level),
+        _ => None,
+    };
     let done = session.done.clone();
     let tools = Context { gateway, toolbox, relay };
-    let mut agent = Agent { tools, transcript, session, done };
+    let mut agent =
+        Agent { tools, transcript, session, done, sandbox, log, policy: Policy::default() };
     agent.live().await
 }
 
@@ -146,6 +158,11 @@ struct Agent {
     session: Session,
     /// What the gateway was last told to be done.
     done: Option<SlackTs>,
+    /// What confines commands, or why there are none.
+    sandbox: Option<String>,
+    log: Log,
+    /// As of the start of the current or last run.
+    policy: Policy,
 }
 
 impl Agent {
@@ -199,7 +216,12 @@ impl Agent {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         tracing::info!(run, messages = mail.messages.len(), "run started");
         self.transcript.append(&Record::RunStarted { run, at })?;
-        self.take(mail)
+        let switch = switch::wanted(&mail, &self.session.role);
+        self.take(mail)?;
+        match switch {
+            Some(wanted) => self.switch(wanted).await,
+            None => Ok(()),
+        }
     }
 
     fn take(&mut self, mail: Mail) -> Result<(), RunError> {
@@ -221,7 +243,16 @@ impl Agent {
     async fn report_running(&self) -> Result<(), RunError> {
         let turns = self.transcript.state().run().map_or(0, |run| run.turns);
         let state = RoleState::Running;
-        self.report(RunReport { state, done: None, handled: vec![], turns, reason: None }).await
+        self.report(RunReport {
+            state,
+            done: None,
+            handled: vec![],
+            turns,
+            reason: None,
+            terminal: None,
+            sandbox: self.sandbox.clone(),
+        })
+        .await
     }
 
     async fn report_end(&mut self) -> Result<(), RunError> {
@@ -234,6 +265,8 @@ impl Agent {
             handled: last.run.handled.clone(),
             turns: last.run.turns,
             reason: last.reason.clone(),
+            terminal: Some(terminal(last.outcome)),
+            sandbox: None,
         };
         let outcome = last.outcome;
         match self.report(report).await {
@@ -279,6 +312,8 @@ impl Agent {
             handled,
             turns: last.map_or(0, |last| last.run.turns),
             reason: None,
+            terminal: None,
+            sandbox: None,
         };
         self.report(report).await?;
         self.done = self.done.take().max(done);
@@ -309,6 +344,14 @@ impl Agent {
         let secs = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         self.report_done(format!("{secs}.000000").parse().ok(), vec![]).await?;
         Ok(None)
+    }
+}
+
+fn terminal(outcome: Outcome) -> Terminal {
+    match outcome {
+        Outcome::Idle | Outcome::Closed => Terminal::Completed,
+        Outcome::Waiting => Terminal::NeedsInformation,
+        Outcome::Failed => Terminal::Error,
     }
 }
 

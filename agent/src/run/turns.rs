@@ -6,9 +6,15 @@ use std::time::Duration;
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 use tokio::time::Instant;
 
-use super::{Agent, RunError};
+use sha2::{Digest as _, Sha256};
+
+use super::watch::Cut;
+use super::{Agent, RunError, stuck};
+use crate::decisions::Kind;
 use crate::gateway::GatewayError;
 use crate::model;
+use crate::policy::Policy;
+use crate::policy::rules::Rules;
 use crate::prompt::{self, Guides};
 use crate::seeds;
 use crate::step;
@@ -42,6 +48,7 @@ impl Agent {
             return Ok(ended);
         }
         let system = prompt::system(&self.guides().await?, &self.session);
+        self.policy = self.read_policy().await?;
         let tools = Tools::new(&self.session.tools);
         let specs = tools.specs();
         loop {
@@ -55,8 +62,14 @@ impl Agent {
                 }
                 Next::Ask => {
                     if !std::mem::take(&mut fresh) {
-                        let news = self.mail(Duration::ZERO).await?;
+                        let mut news = self.mail(Duration::ZERO).await?;
+                        if let Some(stop) = news.stop.take() {
+                            return self.cut(Cut::Stop(Box::new(stop))).await;
+                        }
                         self.take(news)?;
+                        if let Some(ended) = self.unstick().await? {
+                            return Ok(ended);
+                        }
                     }
                     if self.transcript.state().chat().is_empty() {
                         // What woke this run is gone.
@@ -137,15 +150,21 @@ impl Agent {
         deadline: Instant,
     ) -> Result<Option<Ended>, RunError> {
         let chat = self.transcript.state().chat();
-        let body = prompt::request(&self.session.model, system, chat, specs);
+        let model = self.transcript.state().model().unwrap_or(&self.session.model);
+        let body = prompt::request(model, system, chat, specs);
         step::point("before model call");
-        let Ok(answer) = tokio::time::timeout_at(deadline, self.tools.gateway.chat(&body)).await
-        else {
-            return Ok(Some(self.out_of_time()));
+        let answer = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
+            Ok(answer) => answer,
+            Err(cut) => return self.cut(cut).await.map(Some),
         };
         step::point("after model call");
         let body = match answer {
             Ok(body) => body,
+            // The thread was asked: the decision `budget` wakes the role, and it goes on from here.
+            Err(GatewayError::Refused { code: ErrorCode::BudgetExceeded, message }) => {
+                tracing::info!(message, "waiting for a limit to give way");
+                return Ok(Some((Outcome::Waiting, None)));
+            }
             Err(GatewayError::Refused { code, message })
                 if !matches!(
                     code,
@@ -186,6 +205,84 @@ impl Agent {
             }) => Ok(failed(format!("the answer could not be posted: {message}"))),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// A time-out or a stop, told.
+    pub(super) async fn cut(&mut self, cut: Cut) -> Result<Ended, RunError> {
+        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
+        let Cut::Stop(pending) = cut else {
+            self.log.note(&run, Kind::Ended, "out of time", &[], &self.last_step());
+            return Ok(self.out_of_time());
+        };
+        // Whatever was dropped has ended by now; jobs in the background have not.
+        self.tools.toolbox.ask(Request::EndJobs).await?;
+        let left = self.last_step();
+        self.log.note(&run, Kind::Ended, "stopped", &[], &format!("user {} said so", pending.user));
+        self.transcript.append(&Record::Taken { messages: vec![], pending: vec![*pending] })?;
+        let text = format!(
+            "Stopped{left}. What is not pushed stays as it is in this thread's worktree. Write to me and I \
+             go on from here."
+        );
+        let key = format!("{run}.stopped");
+        match self.last_words(key, &text).await? {
+            (Outcome::Idle, None) => Ok((Outcome::Waiting, None)),
+            failed => Ok(failed),
+        }
+    }
+
+    /// First a nudge, then the stronger model, then a question to the people.
+    async fn unstick(&mut self) -> Result<Option<Ended>, RunError> {
+        let Some(run) = self.transcript.state().run() else { return Ok(None) };
+        let Some(why) = stuck::find(&run.steps, &run.words) else { return Ok(None) };
+        let (id, times) = (run.id.clone(), run.stuck);
+        let current = self.transcript.state().model().unwrap_or(&self.session.model).to_owned();
+        let stronger = self.session.stronger.clone().filter(|model| *model != current);
+        let (chosen, model) = match (times, stronger) {
+            (0, _) => ("a nudge", None),
+            (1, Some(model)) => ("the stronger model", Some(model)),
+            _ => {
+                self.log.note(
+                    &id,
+                    Kind::Stuck,
+                    "a question",
+                    &["a nudge", "the stronger model"],
+                    why,
+                );
+                let text = format!(
+                    "I am stuck: {why}{}. What should I do differently, or what am I missing?",
+                    self.last_step()
+                );
+                let ended = self.last_words(format!("{id}.stuck"), &text).await?;
+                let asked = ended == (Outcome::Idle, None);
+                return Ok(Some(if asked { (Outcome::Waiting, None) } else { ended }));
+            }
+        };
+        self.log.note(&id, Kind::Stuck, chosen, &["a question"], why);
+        self.transcript.append(&Record::Stuck { why: why.to_owned(), model })?;
+        Ok(None)
+    }
+
+    /// The base branch's `policy.json`. One that can't be used is told once, and counts as none.
+    async fn read_policy(&self) -> Result<Policy, RunError> {
+        let file = Request::BaseGuide { file: "policy.json".to_owned() };
+        let text = match self.tools.toolbox.ask(file).await? {
+            Reply::Guide(text) => text.unwrap_or_else(|| "{}".to_owned()),
+            _ => "{}".to_owned(),
+        };
+        let rules = match Rules::parse(&text) {
+            Ok(rules) => rules,
+            Err(why) => {
+                tracing::warn!(why, "the repository's policy can't be used");
+                let key = format!("policy.{}", &hex::encode(Sha256::digest(&text))[..16]);
+                let text = format!(
+                    "`.codebutler/policy.json` can't be used: {why}. Until it is mended on the base branch, \
+                     the built-in rules count alone."
+                );
+                self.tools.gateway.post(&PostMessage { key, text, decision: None }).await?;
+                Rules::default()
+            }
+        };
+        Ok(Policy { rules, overrides: self.session.tool_overrides.clone() })
     }
 
     pub(super) fn out_of_time(&self) -> Ended {

@@ -1,275 +1,370 @@
-//! Bash: one command at a time, with everything it started gone when it ends.
+//! Bash: a command in its sandbox, with everything it started gone when it ends, and background
+//! jobs, whose output waits to be asked for.
 
-use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
+use tokio::sync::Notify;
 
 use super::ToolError;
+use super::environment::Environment;
+use super::output::Kept;
 use super::processes::kill_descendants;
-use super::protocol::Author;
+use crate::args::ExecArgs;
+use crate::sandbox::{Level, Mode, Plan, SandboxError};
+use crate::text::clip;
 use crate::tools::args;
 
 const DEFAULT_TIMEOUT: u32 = 120;
 const MAX_TIMEOUT: u32 = 600;
-/// Bytes kept of the beginning and of the end of the output.
-const HALF_OUTPUT: usize = 15_000;
 /// How long to read on what a command wrote before it ended.
 const DRAIN: Duration = Duration::from_secs(1);
+/// Background jobs at the same time.
+const MAX_JOBS: usize = 8;
+/// Ended jobs that are remembered.
+const MAX_REMEMBERED: usize = 32;
+/// Longest command line, in bytes: the kernel takes no longer argument.
+const MAX_COMMAND: usize = 120_000;
 
-/// The environment of commands: what the container was given, without what the platform adds.
-#[derive(Clone, Debug)]
-pub struct Environment {
-    variables: Vec<(OsString, OsString)>,
-    home: PathBuf,
-    tmp: PathBuf,
+/// Runs commands. One for each toolbox.
+pub struct Shell {
+    environment: Environment,
+    mode: Mode,
+    level: Result<Level, String>,
+    plan: Plan,
+    /// Supervisors that live: what is below them is not a stray.
+    supervisors: Mutex<Vec<i32>>,
+    jobs: Mutex<Jobs>,
 }
 
-impl Environment {
-    /// From this process' own environment, which the pod's author configured and which holds no
-    /// secret.
-    pub fn inherit(work: &Path) -> Self {
-        Self::from(std::env::vars_os(), work)
-    }
+#[derive(Default)]
+struct Jobs {
+    next: u32,
+    known: BTreeMap<u32, Arc<Job>>,
+}
 
-    fn from(given: impl Iterator<Item = (OsString, OsString)>, work: &Path) -> Self {
-        let platform = |name: &str| {
-            name.starts_with("KUBERNETES_") || name.starts_with("CODEBUTLER_") || name == "RUST_LOG"
-        };
-        let mut variables: Vec<_> =
-            given.filter(|(name, _)| !platform(&name.to_string_lossy())).collect();
-        let mut or = |name: &str, value: OsString| -> PathBuf {
-            if let Some((_, given)) = variables.iter().find(|(known, _)| known == name) {
-                return given.into();
-            }
-            variables.push((name.into(), value.clone()));
-            value.into()
-        };
-        let home = or("HOME", work.join("home").into());
-        let tmp = or("TMPDIR", "/tmp".into());
-        or("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into());
-        or("LANG", "C.UTF-8".into());
-        // Build outputs stay out of the worktree, and roles of one thread share them.
-        or("CARGO_TARGET_DIR", work.join("build/target").into());
-        variables.retain(|(name, _)| name != "TERM");
-        variables.push(("TERM".into(), "dumb".into()));
-        Self { variables, home, tmp }
-    }
+struct Job {
+    command: String,
+    started: Instant,
+    /// Since it was last asked for.
+    output: Mutex<Kept>,
+    verdict: Mutex<Option<String>>,
+    stop: Notify,
+}
 
-    /// With an identity for `git` on the command line, which must not ask for anything either.
-    pub fn with_author(&self, author: &Author) -> Self {
-        let mut with = self.clone();
-        for (name, value) in [
-            ("GIT_AUTHOR_NAME", author.name.as_str()),
-            ("GIT_AUTHOR_EMAIL", &author.email),
-            ("GIT_COMMITTER_NAME", &author.name),
-            ("GIT_COMMITTER_EMAIL", &author.email),
-            ("GIT_EDITOR", "true"),
-            ("GIT_TERMINAL_PROMPT", "0"),
-        ] {
-            with.variables.retain(|(known, _)| known != name);
-            with.variables.push((name.into(), value.into()));
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How a command ended.
+pub struct Ran {
+    /// What it printed.
+    pub output: String,
+    /// A line in brackets.
+    pub verdict: String,
+}
+
+impl Shell {
+    /// Confines commands to `tree` and the environment's folders; `hide` is not even readable.
+    pub fn new(environment: Environment, mode: Mode, tree: &Path, hide: Vec<PathBuf>) -> Self {
+        let level = crate::sandbox::probe(mode).map_err(|error: SandboxError| error.to_string());
+        if let Err(why) = &level {
+            tracing::error!(why, "commands are refused");
         }
-        with
+        let write = environment.folders().into_iter().chain([tree.to_owned()]).collect();
+        Self {
+            environment,
+            mode,
+            level,
+            plan: Plan { write, hide },
+            supervisors: Mutex::default(),
+            jobs: Mutex::default(),
+        }
     }
 
-    /// Folders that commands expect to exist.
-    pub fn folders(&self) -> [PathBuf; 2] {
-        [self.home.clone(), self.tmp.clone()]
+    /// What confines commands, or why there are none.
+    pub fn level(&self) -> &Result<Level, String> {
+        &self.level
     }
-}
 
-/// Runs a command to its end, its time-out or the drop of this future, whichever is first. Processes
-/// that it left in the background end with it.
-pub async fn bash(tree: &Path, env: &Environment, args: &args::Bash) -> Result<String, ToolError> {
-    let seconds = args.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT);
-    let fail = |e: io::Error| ToolError::refused(format!("the command can't be started: {e}"));
-    let (output, input) = io::pipe().map_err(fail)?;
-    let mut output = pipe::Receiver::from_owned_fd(OwnedFd::from(output)).map_err(fail)?;
-    let started = Instant::now();
-    let mut running = Running(spawn(tree, env, &args.command, &input)?);
-    // What is read ends when the last writer is gone, so this one must be.
-    drop(input);
-    let mut kept = Kept::default();
-    let ended = {
-        let read = async {
-            let mut buffer = vec![0; 16 * 1024];
-            while let Ok(n @ 1..) = output.read(&mut buffer).await {
-                kept.push(&buffer[..n]);
+    /// As [`Self::new`] was told, with what differs by role.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// Answers Bash.
+    pub async fn bash(
+        self: &Arc<Self>,
+        tree: &Path,
+        env: &Environment,
+        args: &args::Bash,
+    ) -> Result<String, ToolError> {
+        match (&args.command, args.job) {
+            (Some(command), None) if args.background.unwrap_or(false) => {
+                self.begin(tree, env, command)
             }
-        };
-        let wait = async {
-            let ended =
-                tokio::time::timeout(Duration::from_secs(seconds.into()), running.0.wait()).await;
-            // Only now does the pipe close, if something in the background still holds it.
-            running.kill_group();
-            kill_descendants().await;
-            ended
-        };
-        tokio::pin!(read, wait);
-        tokio::select! {
-            () = &mut read => wait.await,
-            ended = &mut wait => {
-                let _ = tokio::time::timeout(DRAIN, read).await;
+            (Some(command), None) => {
+                let seconds = args.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT);
+                let Ran { output, verdict } = self.run(tree, env, command, seconds).await?;
+                Ok(format!("{output}{verdict}"))
+            }
+            (None, Some(job)) => self.look(job, args.kill.unwrap_or(false)).await,
+            _ => Err(ToolError::refused(
+                "pass either `command`, to run it, or `job`, to see a background job's new output",
+            )),
+        }
+    }
+
+    /// Runs a command to its end, its time-out or the drop of this future, whichever is first.
+    /// Processes that it left in the background end with it.
+    pub async fn run(
+        &self,
+        tree: &Path,
+        env: &Environment,
+        command: &str,
+        seconds: u32,
+    ) -> Result<Ran, ToolError> {
+        let (mut output, child) = self.spawn(tree, env, command)?;
+        let started = Instant::now();
+        let mut running = Running { shell: self, child };
+        let mut kept = Kept::default();
+        let ended = {
+            let read = async {
+                let mut buffer = vec![0; 16 * 1024];
+                while let Ok(n @ 1..) = output.read(&mut buffer).await {
+                    kept.push(&buffer[..n]);
+                }
+            };
+            let wait = async {
+                let limit = Duration::from_secs(seconds.into());
+                let ended = tokio::time::timeout(limit, running.child.wait()).await;
+                if ended.is_err() {
+                    let _ = running.child.kill().await;
+                }
+                drop(running);
+                // Only now does the pipe close, if something in the background still holds it.
+                self.kill_strays().await;
                 ended
+            };
+            tokio::pin!(read, wait);
+            tokio::select! {
+                () = &mut read => wait.await,
+                ended = &mut wait => {
+                    let _ = tokio::time::timeout(DRAIN, read).await;
+                    ended
+                }
+            }
+        };
+        let took = started.elapsed().as_secs_f32();
+        let verdict = match ended {
+            Ok(ended) => verdict(ended, took),
+            Err(_) => format!(
+                "[killed after {seconds} s, with everything it had started; pass a longer `timeout` (at \
+                 most {MAX_TIMEOUT}), use `background`, or do less at once]"
+            ),
+        };
+        let mut output = kept.text();
+        if !output.is_empty() && !output.ends_with('\n') {
+            output.push('\n');
+        }
+        Ok(Ran { output, verdict })
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        tree: &Path,
+        env: &Environment,
+        command: &str,
+    ) -> Result<String, ToolError> {
+        let mut jobs = lock(&self.jobs);
+        let live = jobs.known.values().filter(|job| lock(&job.verdict).is_none()).count();
+        if live >= MAX_JOBS {
+            return Err(ToolError::refused(format!(
+                "{MAX_JOBS} background jobs run already: end one with `job` and `kill: true`"
+            )));
+        }
+        let (output, child) = self.spawn(tree, env, command)?;
+        jobs.next += 1;
+        let id = jobs.next;
+        let job = Arc::new(Job {
+            command: clip(command, 80),
+            started: Instant::now(),
+            output: Mutex::default(),
+            verdict: Mutex::default(),
+            stop: Notify::new(),
+        });
+        jobs.known.insert(id, job.clone());
+        while jobs.known.len() > MAX_REMEMBERED {
+            let ended = jobs.known.iter().find(|(_, job)| lock(&job.verdict).is_some());
+            let Some(id) = ended.map(|(id, _)| *id) else { break };
+            jobs.known.remove(&id);
+        }
+        drop(jobs);
+        tokio::spawn(follow(self.clone(), job, output, child));
+        Ok(format!(
+            "Started background job {id}. See its output with `job: {id}`; it ends with the pod."
+        ))
+    }
+
+    /// New output of a job, and whether it still runs.
+    async fn look(&self, id: u32, kill: bool) -> Result<String, ToolError> {
+        let Some(job) = lock(&self.jobs).known.get(&id).cloned() else {
+            let known: Vec<_> = lock(&self.jobs).known.keys().map(ToString::to_string).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(ToolError::refused(format!(
+                "there is no background job {id} (known: {known}); jobs end when the pod sleeps or restarts"
+            )));
+        };
+        if kill {
+            job.stop.notify_one();
+            let deadline = Instant::now() + Duration::from_secs(5);
+            while lock(&job.verdict).is_none() && Instant::now() < deadline {
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
-    };
-    let took = started.elapsed().as_secs_f32();
-    let verdict = match ended {
-        Ok(Ok(status)) => match status.code() {
+        let new = std::mem::take(&mut *lock(&job.output)).text();
+        let newline = if new.is_empty() || new.ends_with('\n') { "" } else { "\n" };
+        let verdict = lock(&job.verdict).clone();
+        let verdict = verdict.unwrap_or_else(|| {
+            format!("[running for {:.0} s: {}]", job.started.elapsed().as_secs_f32(), job.command)
+        });
+        Ok(format!("{new}{newline}{verdict}"))
+    }
+
+    /// Ends all background jobs.
+    pub async fn end_jobs(&self) {
+        let jobs: Vec<u32> = lock(&self.jobs).known.keys().copied().collect();
+        for job in jobs {
+            let live =
+                lock(&self.jobs).known.get(&job).is_some_and(|job| lock(&job.verdict).is_none());
+            if live {
+                let _ = self.look(job, true).await;
+            }
+        }
+    }
+
+    /// Kills what ended commands have left, if their supervisors could not.
+    pub async fn kill_strays(&self) {
+        kill_descendants(|| lock(&self.supervisors).clone()).await;
+    }
+
+    fn spawn(
+        &self,
+        tree: &Path,
+        env: &Environment,
+        command: &str,
+    ) -> Result<(pipe::Receiver, Child), ToolError> {
+        let fail = |e: io::Error| ToolError::refused(format!("the command can't be started: {e}"));
+        if let Err(why) = &self.level {
+            return Err(ToolError::refused(why.clone()));
+        }
+        if command.contains('\0') || command.len() > MAX_COMMAND {
+            return Err(ToolError::refused(
+                "the command is too long, or holds a zero byte: Write it to a script and run that",
+            ));
+        }
+        let shell = ["bash", "sh"].into_iter().find_map(|name| env.program(name));
+        let shell = shell.ok_or_else(|| {
+            ToolError::refused(
+                "this role's workspace image has neither bash nor sh: commands can't run here",
+            )
+        })?;
+        let (output, input) = io::pipe().map_err(fail)?;
+        let output = pipe::Receiver::from_owned_fd(OwnedFd::from(output)).map_err(fail)?;
+        let exec = ExecArgs {
+            sandbox: self.mode,
+            write: self.plan.write.clone(),
+            hide: self.plan.hide.clone(),
+            command: vec![shell.into(), "-c".into(), command.into()],
+        };
+        // Held over the start, so that no sweep takes it for a stray before it is listed.
+        let mut supervisors = lock(&self.supervisors);
+        let child = Command::new("/proc/self/exe")
+            .arg0(crate::install::BINARY)
+            .args(exec.words())
+            .current_dir(tree)
+            .env_clear()
+            .envs(env.variables())
+            .stdin(Stdio::null())
+            .stdout(input.try_clone().map_err(fail)?)
+            .stderr(input)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(fail)?;
+        supervisors.extend(child.id().and_then(|id| i32::try_from(id).ok()));
+        Ok((output, child))
+    }
+
+    fn forget(&self, child: &Child) {
+        // An ended child has no id any more; whoever is gone needs no place in the list either.
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        lock(&self.supervisors).retain(|pid| Some(*pid) != id && alive(*pid));
+    }
+}
+
+fn alive(pid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+fn verdict(ended: io::Result<ExitStatus>, took: f32) -> String {
+    match ended {
+        Ok(status) => match status.code() {
             Some(code) => format!("[exit code {code}, {took:.1} s]"),
             None => format!("[ended by a signal: {status}, {took:.1} s]"),
         },
-        Ok(Err(error)) => format!("[lost track of the command: {error}]"),
-        Err(_) => format!(
-            "[killed after {seconds} s, with everything it had started; pass a longer `timeout` (at \
-             most {MAX_TIMEOUT}) or do less at once]"
-        ),
-    };
-    let text = kept.text();
-    let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    Ok(format!("{text}{newline}{verdict}"))
-}
-
-fn spawn(
-    tree: &Path,
-    env: &Environment,
-    command: &str,
-    output: &io::PipeWriter,
-) -> Result<Child, ToolError> {
-    for shell in ["bash", "sh"] {
-        let (out, err) = match (output.try_clone(), output.try_clone()) {
-            (Ok(out), Ok(err)) => (out, err),
-            (Err(e), _) | (_, Err(e)) => {
-                return Err(ToolError::refused(format!("the command can't be started: {e}")));
-            }
-        };
-        let spawned = Command::new(shell)
-            .arg("-c")
-            .arg(command)
-            .current_dir(tree)
-            .env_clear()
-            .envs(env.variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(err)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn();
-        match spawned {
-            Ok(child) => return Ok(child),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(ToolError::refused(format!("the command can't be started: {e}"))),
-        }
-    }
-    Err(ToolError::refused(
-        "this role's workspace image has neither bash nor sh: commands can't run here",
-    ))
-}
-
-/// Kills the group at once if the request is cancelled; the server then looks for the rest.
-struct Running(Child);
-
-impl Running {
-    fn kill_group(&self) {
-        if let Some(id) = self.0.id().and_then(|id| i32::try_from(id).ok()) {
-            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
-        }
+        Err(error) => format!("[lost track of the command: {error}]"),
     }
 }
 
-impl Drop for Running {
+/// Ends the supervisor if the request is cancelled; the server then looks for the rest.
+struct Running<'a> {
+    shell: &'a Shell,
+    child: Child,
+}
+
+impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.kill_group();
+        let _ = self.child.start_kill();
+        self.shell.forget(&self.child);
     }
 }
 
-/// The beginning and the end of an output of any length.
-#[derive(Default)]
-struct Kept {
-    head: Vec<u8>,
-    tail: VecDeque<u8>,
-    dropped: u64,
-}
-
-impl Kept {
-    fn push(&mut self, bytes: &[u8]) {
-        let room = HALF_OUTPUT.saturating_sub(self.head.len()).min(bytes.len());
-        let (head, rest) = bytes.split_at(room);
-        self.head.extend_from_slice(head);
-        self.tail.extend(rest);
-        let over = self.tail.len().saturating_sub(HALF_OUTPUT);
-        self.tail.drain(..over);
-        self.dropped += over as u64;
-    }
-
-    fn text(mut self) -> String {
-        if self.dropped == 0 {
-            self.head.extend(self.tail);
-            return String::from_utf8_lossy(&self.head).into_owned();
+async fn follow(shell: Arc<Shell>, job: Arc<Job>, mut output: pipe::Receiver, mut child: Child) {
+    let mut buffer = vec![0; 16 * 1024];
+    let mut open = true;
+    let ended = loop {
+        tokio::select! {
+            read = output.read(&mut buffer), if open => match read {
+                Ok(n @ 1..) => lock(&job.output).push(&buffer[..n]),
+                _ => open = false,
+            },
+            ended = child.wait() => break Some(ended),
+            () = job.stop.notified() => break None,
         }
-        let tail: Vec<u8> = self.tail.into();
-        format!(
-            "{}\n[… {} bytes of output left out: pipe it through head, tail or grep to see them …]\n{}",
-            String::from_utf8_lossy(&self.head),
-            self.dropped,
-            String::from_utf8_lossy(&tail)
-        )
+    };
+    if ended.is_none() {
+        let _ = child.kill().await;
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_output_keeps_both_ends() {
-        let mut kept = Kept::default();
-        kept.push(b"begin ");
-        for _ in 0..10 {
-            kept.push(&[b'x'; 9999]);
+    shell.forget(&child);
+    shell.kill_strays().await;
+    let rest = async {
+        while let Ok(n @ 1..) = output.read(&mut buffer).await {
+            lock(&job.output).push(&buffer[..n]);
         }
-        kept.push(b" end");
-        let text = kept.text();
-        assert!(text.starts_with("begin xx") && text.ends_with("xx end"));
-        assert!(text.contains("[… 70000 bytes of output left out"), "{}", &text[14_990..15_100]);
-    }
-
-    #[test]
-    fn the_environment_is_the_containers_without_the_platforms() {
-        let given = [
-            ("PATH", "/opt/go/bin"),
-            ("GOFLAGS", "-mod=mod"),
-            ("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
-            ("CODEBUTLER_LOG", "debug"),
-            ("TERM", "xterm"),
-        ];
-        let given = given.into_iter().map(|(name, value)| (name.into(), value.into()));
-        let env = Environment::from(given, Path::new("/work"));
-        let mut shown: Vec<String> = env
-            .variables
-            .iter()
-            .map(|(name, value)| format!("{}={}", name.display(), value.display()))
-            .collect();
-        shown.sort();
-        insta::assert_snapshot!(shown.join("\n"), @r"
-        CARGO_TARGET_DIR=/work/build/target
-        GOFLAGS=-mod=mod
-        HOME=/work/home
-        LANG=C.UTF-8
-        PATH=/opt/go/bin
-        TERM=dumb
-        TMPDIR=/tmp
-        ");
-    }
+    };
+    let _ = tokio::time::timeout(DRAIN, rest).await;
+    let took = job.started.elapsed().as_secs_f32();
+    let said = match ended {
+        Some(ended) => verdict(ended, took),
+        None => format!("[killed on request, {took:.1} s]"),
+    };
+    *lock(&job.verdict) = Some(said);
 }

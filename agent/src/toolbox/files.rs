@@ -225,7 +225,8 @@ fn regular(at: &Located) -> Result<Option<u64>, ToolError> {
     }
 }
 
-fn load(at: &Located) -> Result<Vec<u8>, ToolError> {
+/// All of a regular file.
+pub fn load(at: &Located) -> Result<Vec<u8>, ToolError> {
     let Some(size) = regular(at)? else {
         return Err(ToolError::refused(format!("`{}` does not exist", at.shown)));
     };

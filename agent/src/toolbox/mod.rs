@@ -7,18 +7,21 @@
 
 pub mod client;
 mod command;
+mod environment;
 mod files;
 mod git;
+mod output;
 mod paths;
-mod processes;
+pub(crate) mod processes;
 pub mod protocol;
-mod search;
+pub mod search;
 mod server;
 
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
@@ -75,21 +78,24 @@ pub async fn run(args: &ToolboxArgs) -> Result<(), StartError> {
     // Orphans of commands become children of this process, where they are found and killed.
     nix::sys::prctl::set_child_subreaper(true).map_err(|e| StartError::Process(e.into()))?;
     git::init();
-    let environment = command::Environment::inherit(&args.work_dir);
-    for folder in environment.folders() {
-        make_folder(&folder)?;
+    let environment = environment::Environment::inherit(&args.work_dir);
+    let tree = args.work_dir.join("tree");
+    for folder in environment.folders().iter().chain([&args.work_dir, &tree]) {
+        make_folder(folder)?;
     }
-    make_folder(&args.work_dir)?;
+    let hide = [Some(args.work_dir.as_path()), args.socket.parent()];
+    let hide = hide.into_iter().flatten().map(Path::to_owned).collect();
+    let shell = Arc::new(command::Shell::new(environment, args.sandbox, &tree, hide));
     let stream = tokio::select! {
         stream = accept_one(&args.socket) => stream?,
         _ = terminate.recv() => return Ok(()),
     };
     tracing::info!("connected");
     tokio::select! {
-        () = server::serve(stream, &args.work_dir, environment) => tracing::info!("connection closed"),
+        () = server::serve(stream, &args.work_dir, shell) => tracing::info!("connection closed"),
         _ = terminate.recv() => tracing::info!("told to stop"),
     }
-    processes::kill_descendants().await;
+    processes::kill_descendants(Vec::new).await;
     Ok(())
 }
 

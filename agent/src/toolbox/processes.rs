@@ -1,8 +1,8 @@
 //! Finding and killing what a command left behind, wherever it hid.
 //!
-//! A command can leave its process group and session, so groups are not enough. The toolbox is the
-//! subreaper of everything it starts: whoever loses its parent becomes its child, and one walk over
-//! `/proc` finds all of them.
+//! A command can leave its process group and session, so groups are not enough. Each command has a
+//! supervisor that is the subreaper of everything it starts: whoever loses its parent becomes its
+//! child, and one walk over `/proc` finds all of them. The toolbox is the subreaper of supervisors.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,28 +13,57 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getpid};
 
 /// Rounds of kill-and-look before giving up on processes that fork faster than they die.
-const ROUNDS: u32 = 200;
+const ROUNDS: u32 = 400;
 
-/// Kills every descendant of this process and reaps those that nobody else waits for.
-pub async fn kill_descendants() {
+/// Kills the descendants of this process, but for those that `keep` names and theirs, and reaps
+/// those that nobody else waits for.
+pub async fn kill_descendants(keep: impl Fn() -> Vec<i32>) {
     for round in 0..ROUNDS {
-        let found = descendants(getpid().as_raw());
-        if found.is_empty() {
+        if !end(&keep()) {
             return;
         }
-        for pid in found {
-            let pid = Pid::from_raw(pid);
-            let _ = kill(pid, Signal::SIGKILL);
-            // Adopted orphans are ours to reap; a direct child may be reaped by its own waiter
-            // first, which is fine too.
-            let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
-        }
-        tokio::time::sleep(Duration::from_millis(u64::from(round.min(10)))).await;
+        tokio::time::sleep(pause(round)).await;
     }
     tracing::warn!("some processes of a command could not be killed");
 }
 
-fn descendants(of: i32) -> Vec<i32> {
+/// As [`kill_descendants`], for a process that does nothing else.
+pub fn end_all() {
+    for round in 0..ROUNDS {
+        if !end(&[]) {
+            return;
+        }
+        std::thread::sleep(pause(round));
+    }
+}
+
+/// Descendants of this process.
+pub fn count() -> usize {
+    descendants(getpid().as_raw(), &[]).len()
+}
+
+fn pause(round: u32) -> Duration {
+    Duration::from_millis(u64::from(round.min(10)))
+}
+
+/// Whether there was anything to kill.
+fn end(keep: &[i32]) -> bool {
+    let found = descendants(getpid().as_raw(), keep);
+    // First all stand still: what is stopped forks no more.
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        for pid in &found {
+            let _ = kill(Pid::from_raw(*pid), signal);
+        }
+    }
+    for pid in &found {
+        // Adopted orphans are ours to reap; a direct child may be reaped by its own waiter first,
+        // which is fine too.
+        let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));
+    }
+    !found.is_empty()
+}
+
+fn descendants(of: i32, keep: &[i32]) -> Vec<i32> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -47,7 +76,8 @@ fn descendants(of: i32) -> Vec<i32> {
     let mut found = Vec::new();
     let mut look = vec![of];
     while let Some(pid) = look.pop() {
-        let own = children.remove(&pid).unwrap_or_default();
+        let mut own = children.remove(&pid).unwrap_or_default();
+        own.retain(|child| !keep.contains(child));
         look.extend(&own);
         found.extend(own);
     }
@@ -65,17 +95,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grandchild_is_a_descendant() {
+    fn a_grandchild_is_a_descendant_unless_its_parent_is_kept() {
         let mut child =
             std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
         let child_pid = i32::try_from(child.id()).unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
-        while descendants(child_pid).is_empty() {
+        while descendants(child_pid, &[]).is_empty() {
             assert!(std::time::Instant::now() < deadline, "no grandchild seen");
             std::thread::sleep(Duration::from_millis(5));
         }
-        let grandchild = descendants(child_pid)[0];
-        assert!(descendants(getpid().as_raw()).contains(&grandchild));
+        let grandchild = descendants(child_pid, &[])[0];
+        assert!(descendants(getpid().as_raw(), &[]).contains(&grandchild));
+        assert!(!descendants(getpid().as_raw(), &[child_pid]).contains(&grandchild));
         kill(Pid::from_raw(grandchild), Signal::SIGKILL).unwrap();
         child.wait().unwrap();
     }

@@ -46,6 +46,13 @@ pub enum Request {
         /// Its name, without folder.
         file: String,
     },
+    /// The same of the base branch, as it was fetched last: what this thread can't change.
+    BaseGuide {
+        /// Its name, without folder.
+        file: String,
+    },
+    /// Ends all background jobs. → [`Reply::Text`]
+    EndJobs,
     /// The commit that HEAD is at. → [`Reply::Text`]
     Head,
     /// → [`Reply::Text`], as all below unless said otherwise.

@@ -33,7 +33,7 @@ struct Found {
 }
 
 /// Lines that match, as `path:line:text`, by path.
-pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
+pub(super) fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
     let matcher = RegexMatcherBuilder::new()
         .line_terminator(Some(b'\n'))
         .build(&args.pattern)
@@ -95,7 +95,7 @@ pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
 }
 
 /// Files whose path matches, by path.
-pub fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> {
+pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> {
     let glob = glob(&args.pattern)?;
     let at = tree.locate(args.path.as_deref().unwrap_or("."))?;
     if !at.full.is_dir() {
@@ -159,6 +159,25 @@ fn walk(tree: &Tree, from: &Path, visit: impl Fn(&Path) -> WalkState + Send + Sy
             entry.path().strip_prefix(tree.root()).map_or(WalkState::Continue, &visit)
         })
     });
+}
+
+/// The searches alone, for measuring.
+pub mod bench {
+    use std::path::Path;
+
+    use super::super::{ToolError, paths::Tree};
+    use crate::tools::args;
+
+    /// Grep over all of a tree.
+    pub fn grep(tree: &Path, pattern: &str) -> Result<String, ToolError> {
+        let args = args::Grep { pattern: pattern.to_owned(), path: None, glob: None };
+        super::grep(&Tree::open(tree)?, &args)
+    }
+
+    /// Glob over all of a tree.
+    pub fn glob(tree: &Path, pattern: &str) -> Result<String, ToolError> {
+        super::find(&Tree::open(tree)?, &args::Glob { pattern: pattern.to_owned(), path: None })
+    }
 }
 
 #[cfg(test)]

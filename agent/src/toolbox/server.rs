@@ -11,11 +11,11 @@ use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::AbortHandle;
 use tokio_util::codec::Framed;
 
-use super::command::{self, Environment};
+use super::command::Shell;
+use super::environment::Environment;
 use super::files::{self, Seen};
 use super::git::{self, Place};
 use super::paths::Tree;
-use super::processes::kill_descendants;
 use super::protocol::{Answer, Frame, Hello, Reply, Request, codec};
 use super::{ToolError, search};
 use crate::text::clip;
@@ -24,9 +24,9 @@ use crate::text::clip;
 const MAX_GUIDE: usize = 64 * 1024;
 
 /// Serves until the connection ends.
-pub async fn serve(stream: UnixStream, work: &Path, environment: Environment) {
+pub async fn serve(stream: UnixStream, work: &Path, shell: Arc<Shell>) {
     let mut frames = Framed::new(stream, codec());
-    let toolbox = Arc::new(Toolbox::new(work, environment));
+    let toolbox = Arc::new(Toolbox::new(work, shell));
     let (answers, mut answered) = mpsc::channel::<Answer>(64);
     let mut running = HashMap::<u64, AbortHandle>::new();
     loop {
@@ -66,7 +66,7 @@ pub async fn serve(stream: UnixStream, work: &Path, environment: Environment) {
 
 struct Toolbox {
     work: PathBuf,
-    environment: Environment,
+    shell: Arc<Shell>,
     hello: Mutex<Option<Hello>>,
     seen: Mutex<Arc<Seen>>,
     /// One command at a time: what it leaves behind can be told from anything else only so.
@@ -74,10 +74,10 @@ struct Toolbox {
 }
 
 impl Toolbox {
-    fn new(work: &Path, environment: Environment) -> Self {
+    fn new(work: &Path, shell: Arc<Shell>) -> Self {
         Self {
             work: work.to_owned(),
-            environment,
+            shell,
             hello: Mutex::default(),
             seen: Mutex::default(),
             command: Arc::default(),
@@ -102,7 +102,10 @@ impl Toolbox {
                 let seen = Seen::kept_in(scratch.join(format!("seen-{}.json", hello.role)));
                 *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(seen);
                 *self.hello.lock().unwrap_or_else(PoisonError::into_inner) = Some(hello);
-                Ok(Reply::Text(String::new()))
+                Ok(Reply::Text(match self.shell.level() {
+                    Ok(level) => level.to_string(),
+                    Err(why) => why.clone(),
+                }))
             }
             Request::Prepare => {
                 let place = self.place()?;
@@ -112,15 +115,23 @@ impl Toolbox {
                 let tree = self.tree()?;
                 blocking(move || guide(&tree, &file)).await.map(Reply::Guide)
             }
+            Request::BaseGuide { file } => {
+                let place = self.place()?;
+                blocking(move || git::base_guide(&place, &file)).await.map(Reply::Guide)
+            }
+            Request::EndJobs => {
+                self.shell.end_jobs().await;
+                Ok(Reply::Text(String::new()))
+            }
             Request::PlanEdit(edit) => {
                 let tree = self.tree()?;
                 blocking(move || files::plan_edit(&tree, &seen, &edit)).await.map(Reply::Plan)
             }
             Request::Bash(args) => {
                 let tree = self.tree()?;
-                let _turn = Turn(Some(self.command.clone().lock_owned().await));
-                let environment = self.environment.with_author(&self.place()?.hello.author);
-                command::bash(tree.root(), &environment, &args).await.map(Reply::Text)
+                let _turn = self.turn(args.job.is_none()).await;
+                let environment = self.environment()?;
+                self.shell.bash(tree.root(), &environment, &args).await.map(Reply::Text)
             }
             Request::Cancel { .. } => Ok(Reply::Text(String::new())),
             request => {
@@ -130,6 +141,19 @@ impl Toolbox {
                     .map(Reply::Text)
             }
         }
+    }
+
+    /// The right to run a command, if one is to be run.
+    async fn turn(&self, needed: bool) -> Option<Turn> {
+        if !needed {
+            return None;
+        }
+        let held = self.command.clone().lock_owned().await;
+        Some(Turn { held: Some(held), shell: self.shell.clone() })
+    }
+
+    fn environment(&self) -> Result<Environment, ToolError> {
+        Ok(self.shell.environment().with_author(&self.place()?.hello.author))
     }
 
     fn tree(&self) -> Result<Tree, ToolError> {
@@ -145,14 +169,17 @@ impl Toolbox {
 
 /// The right to run a command. Given on only when nothing of the last one is left, also when that
 /// was cancelled.
-struct Turn(Option<OwnedMutexGuard<()>>);
+struct Turn {
+    held: Option<OwnedMutexGuard<()>>,
+    shell: Arc<Shell>,
+}
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let turn = self.0.take();
+        let (held, shell) = (self.held.take(), self.shell.clone());
         tokio::spawn(async move {
-            kill_descendants().await;
-            drop(turn);
+            shell.kill_strays().await;
+            drop(held);
         });
     }
 }
@@ -185,9 +212,13 @@ fn work(
 
 fn guide(tree: &Tree, file: &str) -> Result<Option<String>, ToolError> {
     let at = tree.locate(&format!(".codebutler/{file}"))?;
-    match std::fs::read_to_string(&at.full) {
+    if at.full.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let bytes = files::load(&at)?;
+    match String::from_utf8(bytes) {
         Ok(text) => Ok(Some(clip(&text, MAX_GUIDE))),
-        Err(_) => Ok(None),
+        Err(_) => Err(ToolError::refused(format!("`{}` is not UTF-8 text", at.shown))),
     }
 }
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `Read`
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Read {
     /// File, relative to the root of the worktree.
@@ -49,14 +49,25 @@ pub struct Replacement {
 }
 
 /// `Bash`
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bash {
     /// Passed to `bash -c` in the root of the worktree.
-    pub command: String,
+    #[serde(default)]
+    pub command: Option<String>,
     /// Seconds until it is killed; 120 if absent, 600 at most.
     #[serde(default)]
     pub timeout: Option<u32>,
+    /// Go on at once and let the command run, such as a server; the answer has the number of its
+    /// job.
+    #[serde(default)]
+    pub background: Option<bool>,
+    /// Instead of `command`: show the new output of this background job.
+    #[serde(default)]
+    pub job: Option<u32>,
+    /// With `job`: end it.
+    #[serde(default)]
+    pub kill: Option<bool>,
 }
 
 /// `Grep`

@@ -7,12 +7,14 @@ mod thread;
 mod workspace;
 
 use async_trait::async_trait;
+use codebutler_crds::policy::RiskTier;
 use codebutler_crds::wire::ErrorCode;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::gateway::{Gateway, GatewayError};
+use crate::policy::{Policy, Verdict};
 use crate::relay::Relay;
 use crate::text::clip;
 use crate::toolbox::client::{Toolbox, ToolboxError};
@@ -38,6 +40,16 @@ pub enum Risk {
     Changes,
     /// Something that other people see.
     Speaks,
+}
+
+impl Risk {
+    const fn tier(self) -> RiskTier {
+        match self {
+            Self::Reads => RiskTier::Read,
+            Self::Changes => RiskTier::WriteLocal,
+            Self::Speaks => RiskTier::WriteVisible,
+        }
+    }
 }
 
 /// One call that is about to be carried out.
@@ -125,6 +137,8 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> Value;
     /// What a call can do.
     fn risk(&self) -> Risk;
+    /// How much harm this call can do here.
+    fn verdict(&self, policy: &Policy, arguments: &str) -> Verdict;
     /// By which the effect of a call is found again. Recorded before [`Tool::call`]; `proposed` is
     /// unique to the call.
     async fn key(&self, cx: &Context, arguments: &str, proposed: &str) -> Result<String, Failure>;
@@ -139,6 +153,11 @@ trait Handler: Send + Sync + 'static {
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
     const RISK: Risk;
+
+    /// How much harm it can do, by the tool alone unless its arguments say more.
+    fn verdict(&self, policy: &Policy, _args: &Self::Args) -> Verdict {
+        policy.tool(Self::NAME, Self::RISK.tier())
+    }
 
     async fn key(
         &self,
@@ -171,6 +190,14 @@ impl<H: Handler> Tool for H {
 
     fn risk(&self) -> Risk {
         H::RISK
+    }
+
+    fn verdict(&self, policy: &Policy, arguments: &str) -> Verdict {
+        match parse::<H>(arguments) {
+            Ok(args) => Handler::verdict(self, policy, &args),
+            // It will be refused as it is.
+            Err(_) => policy.tool(H::NAME, RiskTier::Read),
+        }
     }
 
     async fn key(&self, cx: &Context, arguments: &str, proposed: &str) -> Result<String, Failure> {
@@ -244,10 +271,10 @@ mod tests {
             .chain(thread::all())
             .map(|tool| tool.name().to_owned())
             .collect();
-        assert_eq!(
-            names.join(" "),
-            "Read Write Edit Bash Grep Glob GitLog GitDiff GitCommit GitPush GHCreatePR GHStatus SendMessage CloseThread"
-        );
+        // What an AgentRole may allow is what there is.
+        for name in &names {
+            assert!(codebutler_crds::role::TOOLS.contains(&name.as_str()), "{name}");
+        }
         for spec in Tools::new(&names).specs() {
             let function = &spec["function"];
             assert!(function["description"].as_str().is_some_and(|d| d.len() > 20), "{spec}");

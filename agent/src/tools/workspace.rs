@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
+use crate::policy::{Policy, Verdict};
 use crate::toolbox::protocol::{EditPlan, Reply, Request};
 
 /// In the order in which the model sees them.
@@ -98,8 +99,13 @@ impl Handler for Bash {
     type Args = args::Bash;
     const NAME: &'static str = "Bash";
     const DESCRIPTION: &'static str = "Runs a command in the root of the worktree and shows its output \
-        and exit code. No terminal, no input; processes left in the background end with it.";
+        and exit code. No terminal, no input; what a command leaves running ends with it, but for jobs that were \
+        started with `background`. What is hard to undo waits for a user's yes.";
     const RISK: Risk = Risk::Changes;
+
+    fn verdict(&self, policy: &Policy, args: &args::Bash) -> Verdict {
+        policy.bash(args.command.as_deref().unwrap_or_default())
+    }
 
     /// Nothing tells whether a command was carried out, so it is never repeated on its own.
     async fn call(&self, cx: &Context, args: args::Bash, call: Call<'_>) -> Result<Done, Failure> {

@@ -68,6 +68,24 @@ pub enum Record {
         #[serde(default)]
         kind: ResultKind,
     },
+    /// The run went in circles: the model was told, and perhaps another one goes on.
+    Stuck {
+        /// What repeated.
+        why: String,
+        /// For the rest of the run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
+    /// A user chose another model.
+    Model {
+        /// Its name.
+        model: String,
+    },
+    /// A person has said yes to one use of exactly this action.
+    Approved {
+        /// SHA-256 of tool and arguments.
+        hash: String,
+    },
     /// The run ended.
     RunEnded {
         /// How.

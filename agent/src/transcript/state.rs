@@ -2,6 +2,7 @@
 //! current run is. Pure: records in, state out.
 
 use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use codebutler_crds::SlackTs;
 use codebutler_crds::thread::Pending;
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use super::{Outcome, Record, ResultKind};
 use crate::model::{self, Assistant, ToolCall};
+use crate::run::stuck::Step;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -20,6 +22,10 @@ pub struct State {
     decided: HashSet<String>,
     run: Option<Run>,
     last: Option<Ended>,
+    /// Chosen by a user.
+    model: Option<String>,
+    /// Uses of approved actions, by hash.
+    approved: BTreeMap<String, u32>,
 }
 
 /// A run that has not ended.
@@ -35,6 +41,14 @@ pub struct Run {
     pub handled: Vec<String>,
     /// The last answer, until the next one is asked for.
     pub answer: Option<OpenAnswer>,
+    /// Calls and results since it was last told that it goes in circles.
+    pub steps: Vec<Step>,
+    /// Hashes of what was said beside calls, as long.
+    pub words: Vec<u64>,
+    /// How often it was told so.
+    pub stuck: u32,
+    /// The model that took over.
+    pub model: Option<String>,
 }
 
 /// An answer of the model that is being carried out.
@@ -135,6 +149,17 @@ impl State {
         Some((text("/function/name")?, text("/function/arguments")?))
     }
 
+    /// The model that answers instead of the session's own.
+    pub fn model(&self) -> Option<&str> {
+        let own = self.run.as_ref().and_then(|run| run.model.as_ref());
+        own.or(self.model.as_ref()).map(String::as_str)
+    }
+
+    /// How often an approved action was carried out.
+    pub fn uses(&self, hash: &str) -> u32 {
+        self.approved.get(hash).copied().unwrap_or_default()
+    }
+
     /// Whether nothing was ever taken.
     pub fn is_new(&self) -> bool {
         self.run.is_none() && self.last.is_none()
@@ -180,6 +205,9 @@ impl State {
                     if message.tool_calls.is_empty() {
                         run.faults = 0;
                     }
+                    if let Some(said) = &message.content {
+                        run.words.push(hash(&[said]));
+                    }
                     run.answer =
                         Some(OpenAnswer { message: message.clone(), ..OpenAnswer::default() });
                 }
@@ -201,6 +229,22 @@ impl State {
                 }
             }
             Record::Result { call, text, kind } => self.result(*call, text, *kind),
+            Record::Stuck { why, model } => {
+                self.answer_dangling_calls();
+                self.chat.push(model::user(&format!(
+                    "[CodeButler] You go in circles: {why}. Say to yourself what you want to know, and try \
+                     another way; if something is missing that only people have, ask them."
+                )));
+                if let Some(run) = &mut self.run {
+                    run.stuck += 1;
+                    run.steps.clear();
+                    run.words.clear();
+                    run.model = model.clone().or(run.model.take());
+                    run.answer = None;
+                }
+            }
+            Record::Model { model } => self.model = Some(model.clone()),
+            Record::Approved { hash } => *self.approved.entry(hash.clone()).or_default() += 1,
             Record::RunEnded { outcome, reason } => {
                 self.answer_dangling_calls();
                 if let Some(run) = self.run.take() {
@@ -240,6 +284,11 @@ impl State {
         let Some(answer) = &mut run.answer else { return };
         let Some(asked) = answer.message.tool_calls.get(call) else { return };
         self.chat.push(model::tool(&asked.id, text));
+        run.steps.push(Step {
+            call: hash(&[&asked.name, &asked.arguments]),
+            result: hash(&[without_time(text)]),
+            failed: text.starts_with("Error: "),
+        });
         answer.results.insert(call, kind);
         if answer.open_calls().next().is_none() {
             run.faults = if answer.any(ResultKind::Fault) { run.faults + 1 } else { 0 };
@@ -276,10 +325,26 @@ fn show_message(message: &Message) -> String {
 }
 
 fn show_decision(pending: &Pending) -> String {
+    if pending.kind == "budget" {
+        return "[CodeButler] You were paused because a limit was reached. It has given way: go on \
+                from where you were."
+            .to_owned();
+    }
     format!(
         "[decision] user {} chose `{}` on your {} (message {}).",
         pending.user, pending.choice, pending.kind, pending.message
     )
+}
+
+fn hash(parts: &[&str]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    parts.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A command that did the same took another tenth of a second.
+fn without_time(text: &str) -> &str {
+    text.strip_suffix(" s]").and_then(|rest| rest.rsplit_once(", ")).map_or(text, |(rest, _)| rest)
 }
 
 #[cfg(test)]

@@ -19,8 +19,9 @@ use axum::routing::{any, get, post};
 use codebutler_crds::SlackTs;
 use codebutler_crds::thread::{Pending, RoleState};
 use codebutler_crds::wire::{
-    Author, CloseThread, ErrorBody, ErrorCode, ErrorDetail, Inbox, Message, OpenPullRequest,
-    PostMessage, Posted, PullRequestState, RunReport, Session, ThreadClosed,
+    ApprovalReply, ApprovalRequest, ApprovalState, Author, CloseThread, ErrorBody, ErrorCode,
+    ErrorDetail, Inbox, Message, OpenPullRequest, PostMessage, Posted, PullRequestState, RunReport,
+    Session, ThreadClosed,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -51,6 +52,9 @@ pub struct Inner {
     /// Titles, by creation.
     pub pull_requests: Vec<String>,
     pub closings: Vec<String>,
+    /// What people said, by key.
+    pub approvals: std::collections::HashMap<String, ApprovalState>,
+    pub asked_for: Vec<ApprovalRequest>,
     /// Conversations that the model was paid for.
     pub asked: Vec<Vec<Value>>,
     pub requests: Vec<Value>,
@@ -97,6 +101,7 @@ impl Gateway {
             .route("/v1/runs", post(run))
             .route("/v1/pull-request", post(open_pull_request).get(pull_request))
             .route("/v1/close", post(close))
+            .route("/v1/approvals", post(approval))
             .route("/v1/chat/completions", post(chat))
             .route("/v1/git/{*path}", any(git))
             .layer(middleware::from_fn_with_state(gateway.clone(), guard))
@@ -141,6 +146,10 @@ impl Inner {
                 done: None,
                 root: "1000.000000".parse().unwrap(),
                 usage: vec![],
+                models: vec![],
+                stronger: None,
+                tool_overrides: Default::default(),
+                test: None,
             },
             messages: vec![],
             inbox: None,
@@ -151,6 +160,8 @@ impl Inner {
             reports: vec![],
             pull_requests: vec![],
             closings: vec![],
+            approvals: std::collections::HashMap::default(),
+            asked_for: vec![],
             asked: vec![],
             requests: vec![],
             later: vec![],
@@ -346,6 +357,18 @@ async fn pull_request(State(gateway): State<Gateway>) -> Response {
     }
 }
 
+/// As the gateway: one answer for each key and hash, nothing until there is one.
+async fn approval(
+    State(gateway): State<Gateway>,
+    Json(request): Json<ApprovalRequest>,
+) -> Json<ApprovalReply> {
+    let mut inner = gateway.lock();
+    let id = request.key.clone();
+    let state = inner.approvals.get(&id).copied().unwrap_or(ApprovalState::Pending);
+    inner.asked_for.push(request);
+    Json(ApprovalReply { id, state })
+}
+
 async fn close(
     State(gateway): State<Gateway>,
     Json(close): Json<CloseThread>,
@@ -359,7 +382,11 @@ async fn close(
 async fn chat(State(gateway): State<Gateway>, Json(body): Json<Value>) -> Response {
     let mut inner = gateway.lock();
     let messages = body["messages"].as_array().unwrap().clone();
-    assert_eq!(body["model"], "scripted/pm");
+    let model = body["model"].as_str().unwrap();
+    assert!(
+        model == "scripted/pm" || inner.session.models.iter().any(|known| known == model),
+        "{model}"
+    );
     inner.requests.push(body);
     inner.asked.push(messages.clone());
     let calls = inner.asked.len();

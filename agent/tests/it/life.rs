@@ -302,6 +302,43 @@ async fn what_the_gateway_refuses_reaches_the_model_or_the_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_without_money_waits_and_goes_on_from_where_it_was() {
+    let mut world = World::new(in_order(vec![
+        calls(&[("Read", json!({"path": "README"}))]),
+        says("It greets the world."),
+    ]))
+    .await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.say("what does it do?", true);
+        let money = ErrorCode::BudgetExceeded;
+        inner.refuse = vec![("/v1/chat", StatusCode::PAYMENT_REQUIRED, money, "$1 of $1 is used")];
+    }
+    world.one_pod().await;
+    {
+        let mut inner = world.gateway.lock();
+        let report = inner.last_report();
+        assert_eq!((report.state, report.reason.as_deref()), (RoleState::Waiting, None));
+        assert!(inner.posts.is_empty() && inner.asked.is_empty());
+        inner.pending.push(Pending {
+            id: "budget:1.000000:pm".into(),
+            role: "pm".into(),
+            kind: "budget".into(),
+            choice: "raise".into(),
+            user: "U1".into(),
+            message: "1.000000".parse().unwrap(),
+        });
+    }
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    assert_eq!(inner.post_texts(), ["It greets the world."]);
+    assert_eq!(inner.last_report().state, RoleState::Idle);
+    assert_eq!(inner.last_report().handled, ["budget:1.000000:pm"]);
+    let told = inner.asked[0].iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains("what does it do?") && told.contains("It has given way"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_ends_the_process_for_good() {
     let mut world =
         World::new(in_order(vec![calls(&[("CloseThread", json!({"summary": "All done."}))])]))

@@ -7,5 +7,7 @@
 mod crash;
 mod gateway;
 mod life;
+mod redteam;
+mod steer;
 mod toolbox;
 mod world;

@@ -14,14 +14,14 @@ use tokio::process::Child;
 
 use crate::world::{World, in_order, until};
 
-struct Box {
-    world: World,
+pub struct Box {
+    pub world: World,
     process: Child,
-    toolbox: Toolbox,
+    pub toolbox: Toolbox,
     socket: PathBuf,
 }
 
-async fn start() -> Box {
+pub async fn start() -> Box {
     let world = World::new(in_order(vec![])).await;
     let socket = world.path("run/toolbox.sock");
     let process = world.toolbox_command(&socket).spawn().unwrap();
@@ -38,18 +38,18 @@ async fn start() -> Box {
     Box { world, process, toolbox, socket }
 }
 
-fn bash(command: &str, timeout: Option<u32>) -> Request {
-    Request::Bash(args::Bash { command: command.into(), timeout })
+pub fn bash(command: &str, timeout: Option<u32>) -> Request {
+    Request::Bash(args::Bash { command: Some(command.into()), timeout, ..args::Bash::default() })
 }
 
-async fn text(toolbox: &Toolbox, request: Request) -> String {
+pub async fn text(toolbox: &Toolbox, request: Request) -> String {
     match toolbox.ask(request).await.unwrap() {
         Reply::Text(text) => text,
         other => panic!("{other:?}"),
     }
 }
 
-fn alive(pid_file: &Path) -> bool {
+pub fn alive(pid_file: &Path) -> bool {
     let pid = fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
     kill(Pid::from_raw(pid), None).is_ok()
 }

@@ -87,6 +87,9 @@ spec:
               valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
             - name: POD_NAME
               valueFrom: {fieldRef: {fieldPath: metadata.name}}
+            - name: POD_UID
+              valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+            - {name: CODEBUTLER_IDENTITY, value: $(POD_NAME)_$(POD_UID)}
             {{- with .component.extraEnv }}{{ toYaml . | nindent 12 }}{{ end }}
           ports: {{ toYaml .ports | nindent 12 }}
           livenessProbe:

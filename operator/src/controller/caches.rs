@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use super::index::{Index, Key};
 use super::informer::{self, Named, Touch};
 use super::queues::{Queues, Receivers};
+use super::slots::Slots;
 use crate::args::ControllerArgs;
 
 /// Views on everything that is watched.
@@ -69,7 +70,11 @@ impl Watches {
 }
 
 /// Starts all watches. They end when the result is dropped.
-pub fn start(client: &Client, args: &ControllerArgs) -> (Caches, Watches, Receivers) {
+pub fn start(
+    client: &Client,
+    args: &ControllerArgs,
+    slots: &Arc<Slots>,
+) -> (Caches, Watches, Queues, Receivers) {
     let (repos, roles, threads) = (Named::new(), Named::new(), Named::new());
     let (accounts, policies) = (Named::new(), Named::new());
     let (authorities, services) = (Named::new(), Named::new());
@@ -92,7 +97,11 @@ pub fn start(client: &Client, args: &ControllerArgs) -> (Caches, Watches, Receiv
     watches.watch(Api::all(client.clone()), all(), on_repo(repos, queues.clone()));
     watches.watch(Api::all(client.clone()), all(), on_role(roles, queues.clone()));
     let by_repo = caches.by_repo.clone();
-    watches.watch(Api::all(client.clone()), all(), on_thread(threads, by_repo, queues.clone()));
+    watches.watch(
+        Api::all(client.clone()),
+        all(),
+        on_thread(threads, by_repo, slots.clone(), queues.clone()),
+    );
     let of_threads = all().labels(names::LABEL_THREAD);
     let pods = on_child(caches.pods.clone(), queues.clone());
     watches.watch(Api::all(client.clone()), of_threads.clone(), pods);
@@ -108,8 +117,8 @@ pub fn start(client: &Client, args: &ControllerArgs) -> (Caches, Watches, Receiv
     watches.watch(Api::all(client.clone()), authority, on_shared(authorities, queues.clone()));
     let service = all().fields(&format!("metadata.name={}", args.gateway_service));
     let api = Api::namespaced(client.clone(), &args.namespace);
-    watches.watch(api, service, on_shared(services, queues));
-    (caches, watches, receivers)
+    watches.watch(api, service, on_shared(services, queues.clone()));
+    (caches, watches, queues, receivers)
 }
 
 fn all() -> Config {
@@ -168,6 +177,7 @@ fn on_role(mut roles: Named<AgentRole>, queues: Queues) -> impl FnMut(&Event<Age
 fn on_thread(
     mut threads: Named<Thread>,
     by_repo: Arc<Index<Thread, bool>>,
+    slots: Arc<Slots>,
     queues: Queues,
 ) -> impl FnMut(&Event<Thread>) {
     move |event| {
@@ -177,7 +187,13 @@ fn on_thread(
             let open = |thread: &Thread| is_open(thread);
             if touch == Touch::Gone || before.map(|b| open(&b)) != Some(open(&thread)) {
                 let namespace = thread.namespace().unwrap_or_default();
-                queues.repo(&Key::new(namespace, &thread.spec.repo));
+                let repo = Key::new(namespace, &thread.spec.repo);
+                queues.repo(&repo);
+                if touch == Touch::Gone {
+                    // Nobody looks at it again.
+                    let others = slots.forget(&repo, &thread.name_any());
+                    queues.threads(&repo.namespace, others);
+                }
             }
         }
     }

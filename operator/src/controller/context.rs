@@ -12,6 +12,9 @@ use super::clock::Clock;
 use super::gateway::Gateway;
 use super::index::{Index, Key};
 use super::metrics::Metrics;
+use super::queues::Queues;
+use super::slots::Slots;
+use super::unexpanded::Unexpanded;
 use crate::apply::Apply;
 use crate::args::ControllerArgs;
 
@@ -25,6 +28,12 @@ pub struct Context {
     pub apply: Apply,
     /// The controller's metrics.
     pub metrics: Metrics,
+    /// Who may run.
+    pub slots: Arc<Slots>,
+    /// Who has to look again.
+    pub queues: Queues,
+    /// Volumes that could not grow.
+    pub unexpanded: Unexpanded,
     /// All Repos.
     pub repos: Store<Repo>,
     /// All AgentRoles.

@@ -14,6 +14,7 @@ use kube::Resource;
 use kube::runtime::controller::{self, Action, applier};
 use kube::runtime::reflector::{ObjectRef, Store};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::backoff::Backoff;
 use super::context::Context;
@@ -67,6 +68,8 @@ pub async fn drive<K, F>(
             }
             result
         });
+        // What drops this loses the right to act.
+        let task = AbortOnDropHandle::new(task);
         Box::pin(task.map_err(Error::from).and_then(std::future::ready))
     };
     let retry = move |object: Arc<K>, error: &Error, _: Arc<Context>| {

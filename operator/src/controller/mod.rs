@@ -18,9 +18,11 @@ mod metrics;
 mod queues;
 mod repo;
 mod role;
+mod slots;
 #[cfg(test)]
 mod testing;
 mod thread;
+mod unexpanded;
 
 use std::sync::Arc;
 
@@ -30,9 +32,14 @@ use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use self::index::Key;
 use crate::apply::Apply;
 use crate::args::ControllerArgs;
+use crate::lease;
 use crate::metrics::{Ready, Server};
+
+/// Name of the Lease that the acting replica holds.
+const LEASE: &str = "codebutler-controller";
 
 /// Runs until told to stop (SIGTERM, SIGINT), then ends what is in progress.
 ///
@@ -53,16 +60,17 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     serve(args, client, stop).await
 }
 
-/// Runs until `stop`.
+/// Runs until `stop`. One replica acts; the others keep their caches filled and wait.
 ///
 /// # Errors
-/// When the metrics port is taken.
+/// When the metrics port is taken, or another replica acts instead: the process has to end then.
 pub async fn serve(
     args: ControllerArgs,
     client: Client,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let (caches, mut watches, receivers) = caches::start(&client, &args);
+    let slots = Arc::new(slots::Slots::default());
+    let (caches, mut watches, queues, mut receivers) = caches::start(&client, &args, &slots);
     let mut registry = crate::metrics::registry();
     let metrics = metrics::Metrics::register(&mut registry, caches.threads.clone());
     let ready = Ready::default();
@@ -71,13 +79,27 @@ pub async fn serve(
         () = watches.synced() => {}
         () = stop.cancelled() => return Ok(()),
     }
+    // A standby is ready too: not acting is what it is there for.
     ready.set(true);
     tracing::info!("caches are synced");
+    let lease = lease::start(client.clone(), args.lease.settings(&args.namespace, LEASE));
+    let elected = tokio::select! {
+        () = lease.held() => true,
+        () = receivers.drain() => false,
+        () = stop.cancelled() => false,
+    };
+    if !elected {
+        lease.release().await;
+        return Ok(());
+    }
     let context = Arc::new(context::Context {
         args,
         clock: clock::Clock::system(),
         apply: Apply::new(client, names::CONTROLLER),
         metrics,
+        slots,
+        queues,
+        unexpanded: unexpanded::Unexpanded::default(),
         repos: caches.repos.clone(),
         roles: caches.roles.clone(),
         threads: caches.by_repo,
@@ -88,11 +110,37 @@ pub async fn serve(
         authorities: caches.authorities,
         services: caches.services,
     });
-    tokio::join!(
-        drive::drive(caches.repos, receivers.repos, context.clone(), repo::reconcile, stop.clone()),
-        drive::drive(caches.roles, receivers.roles, context.clone(), role::reconcile, stop.clone()),
-        drive::drive(caches.threads, receivers.threads, context, thread::reconcile, stop),
-    );
+    // Whatever was told while somebody else acted is looked at now.
+    thread::prime(&context, &caches.threads.state());
+    caches.repos.state().iter().for_each(|repo| context.queues.repo(&Key::of(&**repo)));
+    caches.roles.state().iter().for_each(|role| context.queues.role(&Key::of(&**role)));
+    caches.threads.state().iter().for_each(|thread| context.queues.thread(&Key::of(&**thread)));
+    let work = async {
+        tokio::join!(
+            drive::drive(
+                caches.repos,
+                receivers.repos,
+                context.clone(),
+                repo::reconcile,
+                stop.clone()
+            ),
+            drive::drive(
+                caches.roles,
+                receivers.roles,
+                context.clone(),
+                role::reconcile,
+                stop.clone()
+            ),
+            drive::drive(caches.threads, receivers.threads, context, thread::reconcile, stop),
+        )
+    };
+    tokio::select! {
+        biased;
+        () = lease.lost() => anyhow::bail!("another replica acts: this one ends"),
+        ((), (), ()) = work => {}
+    }
     ready.set(false);
+    // Only now: nothing of ours is under way any more.
+    lease.release().await;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use codebutler_crds::{AgentRole, Repo, Thread};
+use futures::StreamExt as _;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -29,6 +30,21 @@ pub struct Queues {
     all_repos: Store<Repo>,
     by_repo: Arc<Index<Thread, bool>>,
     operator: String,
+}
+
+impl Receivers {
+    /// Takes everything out and drops it, for as long as somebody else acts: caches keep what there
+    /// is to know.
+    pub async fn drain(&mut self) {
+        loop {
+            tokio::select! {
+                Some(_) = self.repos.next() => {}
+                Some(_) = self.roles.next() => {}
+                Some(_) = self.threads.next() => {}
+                else => std::future::pending().await,
+            }
+        }
+    }
 }
 
 impl Queues {
@@ -60,6 +76,11 @@ impl Queues {
     /// A Thread.
     pub fn thread(&self, thread: &Key) {
         let _ = self.threads.unbounded_send(ObjectRef::new(&thread.name).within(&thread.namespace));
+    }
+
+    /// These Threads of a namespace have to be looked at.
+    pub fn threads(&self, namespace: &str, names: Vec<String>) {
+        names.into_iter().for_each(|name| self.thread(&Key::new(namespace, name)));
     }
 
     /// The open Threads of a Repo.

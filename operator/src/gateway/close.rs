@@ -38,6 +38,7 @@ pub async fn close(
 }
 
 async fn run(gateway: Shared, caller: Caller, summary: String) -> Result<ThreadClosed, ApiError> {
+    gateway.ledger.flush(&caller.key()).await;
     let thread = fresh_thread(&gateway, &caller).await?;
     let status = thread.status.clone().unwrap_or_default();
     let recorded = status.pull_request.as_ref().and_then(|pull| pull.merge_commit.clone());

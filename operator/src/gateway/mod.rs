@@ -5,12 +5,15 @@
 
 pub mod api;
 pub mod approval;
+pub mod budget;
 pub mod caches;
 pub mod close;
+mod collect;
 pub mod conditions;
 pub mod context;
 pub mod git;
 pub mod github;
+pub mod holder;
 pub mod identity;
 pub mod metrics;
 pub mod models;
@@ -20,6 +23,7 @@ mod serve;
 pub mod slack;
 pub mod threads;
 pub mod tls;
+mod told;
 
 use std::time::Duration;
 
@@ -30,30 +34,31 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
+use self::budget::Ledger;
 use self::conditions::Conditions;
 use self::identity::{Identity, PodIndex};
+use self::models::Models;
 use self::slack::Slack;
 use self::threads::Threads;
 use crate::args::GatewayArgs;
 use crate::metrics::{Ready, Server, registry};
-
-/// How long paid or half-done work may take once the agents' port is closed.
-const GRACE: Duration = Duration::from_secs(8);
+use crate::step;
 
 /// Runs until told to stop.
 ///
 /// # Errors
 /// When the Kubernetes API can't be used at all, or a port is taken.
 pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
+    step::arm(args.die_at_step);
     let shutdown = CancellationToken::new();
     // However this ends, the tasks that it started end too.
     let _stop = shutdown.clone().drop_guard();
     stop_on_signals(shutdown.clone())?;
     let api_url = Url::parse(&args.slack_api).context("--slack-api is no URL")?;
-    // Both ports are taken first, so that a wrong flag is told at once.
-    let listener = TcpListener::bind(args.listen).await.with_context(|| {
+    // Both ports are tried first, so that a wrong flag is told at once.
+    drop(TcpListener::bind(args.listen).await.with_context(|| {
         format!("agents can't be served on {}: choose another --listen", args.listen)
-    })?;
+    })?);
     let mut registry = registry();
     let metrics = metrics::Metrics::register(&mut registry);
     let slack_metrics = slack::Metrics::new(&mut registry);
@@ -67,8 +72,9 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let tls = tls::server_config(&client, &args, shutdown.clone()).await?;
     let threads = Threads::new(client.clone());
     let slack = Slack::new(context.clone(), threads.clone(), &api_url, slack_metrics)?;
-    let calls = TaskTracker::new();
     let gateway = api::Gateway {
+        ledger: Ledger::new(context.clone(), threads.clone()),
+        models: Models::default(),
         identity: Identity::new(context.clone(), index, metrics.clone()),
         conditions: Conditions::new(client),
         context,
@@ -76,25 +82,29 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         slack: slack.clone(),
         http: http_client()?,
         metrics,
-        calls: calls.clone(),
+        calls: TaskTracker::new(),
         shutdown: shutdown.clone(),
     };
-    let app = api::router(gateway.into());
-    tracing::info!(address = %listener.local_addr()?, "serving agents");
+    tokio::spawn(told::run(
+        gateway.context.clone(),
+        slack.clone(),
+        gateway.threads.clone(),
+        shutdown.clone(),
+    ));
+    let gateway = api::Shared::from(gateway);
+    let app = api::router(gateway.clone());
+    // Slack is heard by every replica, agents by the holder of the lease alone.
     ready.set(true);
-    let agents = serve::serve(listener, tls, app, shutdown.clone());
+    let agents = holder::run(&gateway, &args, tls, app);
     let slack = async {
         // Without Slack the gateway is of no use: stop, so that it is started anew.
         let outcome = slack.run(shutdown.clone()).await;
         shutdown.cancel();
-        outcome.context("Slack's part stopped")
+        Ok(outcome.context("Slack's part stopped"))
     };
-    let ((), outcome) = tokio::join!(agents, slack);
+    // A lost lease ends everything at once.
+    let ((), outcome) = tokio::try_join!(agents, slack)?;
     ready.set(false);
-    calls.close();
-    if tokio::time::timeout(GRACE, calls.wait()).await.is_err() {
-        tracing::warn!(open = calls.len(), "work was cut off");
-    }
     outcome
 }
 

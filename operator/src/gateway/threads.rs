@@ -8,16 +8,14 @@
 
 mod change;
 pub(super) mod keyed;
-mod patch;
+pub(super) mod patch;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use codebutler_crds::names;
-use codebutler_crds::thread::{
-    Closing, ClosingChoice, Pending, Plan, PullRequest, ThreadState, Usage,
-};
+use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Plan, PullRequest, ThreadState};
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -121,14 +119,11 @@ impl Threads {
         Err(WriteError::Contended(key.name))
     }
 
-    /// Adds what a model call cost to the role and to the Thread's total.
-    pub async fn add_usage(
-        &self,
-        key: &ThreadKey,
-        role: &str,
-        delta: Usage,
-    ) -> Result<(), WriteError> {
-        self.update(key, |status| change::add_usage(status, role, delta)).await.map(drop)
+    /// The Thread as the API server has it now.
+    pub async fn read(&self, key: &ThreadKey) -> Result<Arc<Thread>, WriteError> {
+        let thread = self.api(key).get(&key.name).await;
+        let thread = Arc::new(thread.map_err(|error| self.failed(key, error))?);
+        Ok(thread)
     }
 
     /// Takes in what a role says of its run.

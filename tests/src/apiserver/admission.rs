@@ -9,8 +9,31 @@ use serde_json::Value;
 use super::auth::User;
 use super::kinds::Kind;
 use super::object;
+use super::scalars::Quantity;
 use super::status::ApiError;
 use super::store::Store;
+
+/// A bound claim grows only where its class says that volumes can.
+fn growth(store: &Store, kind: &Kind, value: &Value, live: &Value) -> Result<(), ApiError> {
+    let size = |claim: &Value| {
+        object::text(claim, "/spec/resources/requests/storage").and_then(Quantity::parse)
+    };
+    let (Some(before), Some(after)) = (size(live), size(value)) else { return Ok(()) };
+    if after.cmp(before).is_le() {
+        return Ok(());
+    }
+    let why = if object::text(live, "/status/phase") == Some("Bound") {
+        let class = object::text(live, "/spec/storageClassName").unwrap_or_default();
+        let class = store.get("storageclasses.storage.k8s.io", "", class);
+        if class.is_some_and(|c| c.value["allowVolumeExpansion"] == true) {
+            return Ok(());
+        }
+        "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+    } else {
+        "Only bound persistent volume claims can be expanded"
+    };
+    Err(ApiError::forbidden(&kind.group, &kind.plural, object::name(value), why))
+}
 
 /// Looks at an object that is about to be created or, with `live`, changed. Returns warnings.
 pub fn review(
@@ -24,6 +47,9 @@ pub fn review(
         let namespace = store.get("namespaces", "", object::namespace(value));
         let labels = namespace.as_ref().and_then(|n| object::meta(&n.value, "labels"));
         return security::review(value, labels.unwrap_or(&Value::Null));
+    }
+    if let Some(live) = live.filter(|_| kind.is("", "persistentvolumeclaims")) {
+        growth(store, kind, value, live)?;
     }
     if kind.group == "rbac.authorization.k8s.io" {
         escalation::review(store, user, kind, value, live)?;

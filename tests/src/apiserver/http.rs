@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::auth::{API_AUDIENCE, Attributes, User, authorize};
+use super::faults::{Fault, Faults};
 use super::render::{self, Response};
 use super::request::{Query, Request, Target};
 use super::status::ApiError;
@@ -85,6 +86,9 @@ async fn answer(server: Arc<Server>, request: http::Request<Incoming>) -> Respon
     let (parts, body) = request.into_parts();
     let body = match Limited::new(body, MAX_BODY).collect().await {
         Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return render::error(&ApiError::too_large(MAX_BODY));
+        }
         Err(error) => {
             return render::error(&ApiError::bad_request(format!("error reading body: {error}")));
         }
@@ -102,7 +106,7 @@ async fn answer(server: Arc<Server>, request: http::Request<Incoming>) -> Respon
     let outcome = match identify(&server, &request) {
         Ok(user) => {
             request.user = user;
-            route(&server, &request)
+            faulty(&server, &request).await
         }
         Err(error) => Err(error),
     };
@@ -172,9 +176,32 @@ fn impersonated(server: &Server, request: &Request, user: User) -> Result<User, 
     Ok(other)
 }
 
-fn route(server: &Arc<Server>, request: &Request) -> Result<Response, ApiError> {
+/// Serves a request unless something is to go wrong with it.
+async fn faulty(server: &Arc<Server>, request: &Request) -> Result<Response, ApiError> {
+    let draw = |faults: &Arc<Faults>| faults.draw(&request.user, &request.attributes());
+    match server.faults.as_ref().and_then(draw) {
+        Some(Fault::Refused(code)) => return Err(ApiError::on_purpose(code)),
+        Some(Fault::Lost) => {
+            // Whatever came of it, the client does not hear.
+            let _ = route(server, request, None);
+            return Err(ApiError::on_purpose(500));
+        }
+        Some(Fault::Late(by)) => tokio::time::sleep(by).await,
+        Some(Fault::Watch { lag, ends }) => return route(server, request, Some((lag, ends))),
+        None => {}
+    }
+    route(server, request, None)
+}
+
+fn route(
+    server: &Arc<Server>,
+    request: &Request,
+    watch: Option<(Duration, Duration)>,
+) -> Result<Response, ApiError> {
     let wanted = request.attributes();
-    if !authorize(&server.store, &request.user, &wanted) {
+    let allowed = authorize(&server.store, &request.user, &wanted);
+    server.audit.note(&request.user, &wanted, allowed);
+    if !allowed {
         let why = wanted.refusal(&request.user);
         return Err(if wanted.resource.is_empty() {
             ApiError::forbidden_path(&why)
@@ -183,18 +210,21 @@ fn route(server: &Arc<Server>, request: &Request) -> Result<Response, ApiError> 
         });
     }
     if request.target.is_some() {
-        return handlers::handle(server, request);
+        return handlers::handle(server, request, watch);
     }
     if request.method != Method::GET {
         return Err(ApiError::method_not_allowed());
     }
     match request.path.trim_end_matches('/') {
-        "/healthz" | "/livez" | "/readyz" => {
-            let verbose = request.query.flag("verbose");
-            let text = if verbose { "[+]ping ok\nhealthz check passed\n" } else { "ok" };
+        path @ ("/healthz" | "/livez" | "/readyz") => {
+            let text = if request.query.has("verbose") {
+                format!("[+]ping ok\n{} check passed\n", &path[1..])
+            } else {
+                "ok".to_owned()
+            };
             Ok(render::bytes(200, "text/plain; charset=utf-8", text))
         }
-        path if ["/healthz/", "/livez/", "/readyz/"].iter().any(|p| path.starts_with(p)) => {
+        "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
             Ok(render::bytes(200, "text/plain; charset=utf-8", "ok"))
         }
         "/version" => Ok(version()),

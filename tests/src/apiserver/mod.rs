@@ -7,11 +7,13 @@
 //! Controllers are not part of it.
 
 mod admission;
+mod audit;
 mod auth;
 mod convert;
 mod crd;
 mod definitions;
 mod discovery;
+mod faults;
 mod fields;
 mod handlers;
 mod http;
@@ -23,6 +25,7 @@ mod patch;
 mod protobuf;
 mod render;
 mod request;
+mod scalars;
 mod schema;
 mod selectors;
 mod snapshot;
@@ -49,7 +52,9 @@ use store::Store;
 
 use crate::serving::listen;
 
+pub use audit::Record;
 pub use auth::API_AUDIENCE;
+pub use faults::Faults;
 pub use snapshot::Snapshot;
 
 /// The version that the server says it is.
@@ -74,6 +79,8 @@ pub struct Options {
     /// Further bearer tokens, for parts of a cluster that have no ServiceAccount: `(token, user
     /// name, groups)`.
     pub tokens: Vec<(String, String, Vec<String>)>,
+    /// Failures on purpose.
+    pub faults: Option<Arc<Faults>>,
     /// Port to listen at if it is free.
     pub port: Option<u16>,
     /// Objects of an earlier life of the server.
@@ -82,7 +89,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { log_length: 20_000, tokens: Vec::new(), port: None, snapshot: None }
+        Self { log_length: 20_000, tokens: Vec::new(), faults: None, port: None, snapshot: None }
     }
 }
 
@@ -92,6 +99,8 @@ pub(crate) struct Server {
     kinds: Registry,
     tokens: Tokens,
     users: HashMap<String, User>,
+    audit: audit::Audit,
+    faults: Option<Arc<Faults>>,
     addresses: Mutex<()>,
     stop: CancellationToken,
 }
@@ -137,6 +146,8 @@ impl ApiServer {
             kinds: Registry::new(),
             tokens: Tokens::new(),
             users,
+            audit: audit::Audit::default(),
+            faults: options.faults,
             addresses: Mutex::new(()),
             stop: stop.clone(),
         });
@@ -166,6 +177,11 @@ impl ApiServer {
     /// `https://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
+    }
+
+    /// What a user has asked for so far, and whether it was always allowed.
+    pub fn requests_of(&self, user: &str) -> Vec<(Record, bool)> {
+        self.server.audit.of(user)
     }
 
     /// The certificate of the server's CA, as PEM.

@@ -19,6 +19,7 @@ pub fn answer(server: &Server, request: &Request) -> Result<Response, ApiError> 
     let path = request.path.trim_matches('/');
     let body = match path.strip_prefix("openapi/") {
         Some("v3") => index(server),
+        Some("v2") => swagger(server),
         Some(rest) => {
             let Some(path) = rest.strip_prefix("v3/") else { return Err(ApiError::unknown_path()) };
             let kinds = server.kinds.all();
@@ -32,6 +33,60 @@ pub fn answer(server: &Server, request: &Request) -> Result<Response, ApiError> 
         None => return Err(ApiError::unknown_path()),
     };
     Ok(render::json(200, &body))
+}
+
+/// The older form: the definitions of all kinds in one document, without paths.
+fn swagger(server: &Server) -> Value {
+    let mut schemas = Map::new();
+    for kind in server.kinds.all() {
+        let name = define(&kind, &mut schemas);
+        include(&name, &mut schemas);
+        if let Some(schema) = schemas.get_mut(&name) {
+            schema["x-kubernetes-group-version-kind"] = json!([identity(&kind)]);
+        }
+    }
+    include(OBJECT_META, &mut schemas);
+    let mut definitions = Value::Object(schemas);
+    repoint(&mut definitions);
+    json!({
+        "swagger": "2.0",
+        "info": { "title": "Kubernetes", "version": super::VERSION },
+        "paths": {},
+        "definitions": definitions,
+    })
+}
+
+/// References into the older form; `allOf` of one reference is that reference.
+fn repoint(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            let single = map.get("allOf").and_then(Value::as_array).filter(|all| all.len() == 1);
+            if let Some(reference) = single.and_then(|all| all[0].get("$ref")).cloned() {
+                map.remove("allOf");
+                map.insert("$ref".to_owned(), reference);
+            }
+            if let Some(Value::String(reference)) = map.get_mut("$ref") {
+                *reference = reference.replace(REF_PREFIX, "#/definitions/");
+            }
+            map.values_mut().for_each(repoint);
+        }
+        Value::Array(items) => items.iter_mut().for_each(repoint),
+        _ => {}
+    }
+}
+
+/// The name of a kind's definition, which is added where it is a custom one.
+fn define(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
+    match &kind.shape {
+        Shape::Core(definition) => definition.clone(),
+        Shape::Custom(version) => {
+            let mut domain: Vec<&str> = kind.group.split('.').collect();
+            domain.reverse();
+            let name = format!("{}.{}.{}", domain.join("."), kind.version, kind.kind);
+            schemas.insert(name.clone(), version.schema.clone());
+            name
+        }
+    }
 }
 
 /// `api/v1` or `apis/GROUP/VERSION`.
@@ -68,16 +123,7 @@ fn document(kinds: &[&Kind]) -> Value {
     let mut schemas = Map::new();
     let mut paths = Map::new();
     for kind in kinds {
-        let name = match &kind.shape {
-            Shape::Core(definition) => definition.clone(),
-            Shape::Custom(version) => {
-                let mut domain: Vec<&str> = kind.group.split('.').collect();
-                domain.reverse();
-                let name = format!("{}.{}.{}", domain.join("."), kind.version, kind.kind);
-                schemas.insert(name.clone(), version.schema.clone());
-                name
-            }
-        };
+        let name = define(kind, &mut schemas);
         include(&name, &mut schemas);
         if let Some(schema) = schemas.get_mut(&name) {
             schema["x-kubernetes-group-version-kind"] = json!([identity(kind)]);

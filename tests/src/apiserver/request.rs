@@ -67,6 +67,11 @@ impl Query {
         self.0.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
     }
 
+    /// Whether a parameter is there, whatever its value.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(n, _)| n == name)
+    }
+
     /// Whether a boolean parameter is set.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.get(name), Some("true" | "1" | "True"))

@@ -48,6 +48,17 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Whether this is the definition of that name.
+    pub fn is(self, definition: &str) -> bool {
+        self.definitions.get(definition).is_some_and(|d| std::ptr::eq(d, self.schema))
+    }
+
+    /// The last part of its definition's name, if it is one.
+    pub fn name(self) -> Option<&'a str> {
+        let found = self.definitions.iter().find(|(_, d)| std::ptr::eq(*d, self.schema));
+        found.map(|(name, _)| name.rsplit('.').next().unwrap_or(name))
+    }
+
     /// A keyword's value.
     pub fn keyword(self, name: &str) -> Option<&'a Value> {
         self.schema.get(name)

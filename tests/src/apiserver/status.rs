@@ -57,6 +57,15 @@ impl Cause {
         }
     }
 
+    /// A text or a whole that is longer than allowed (bytes).
+    pub fn too_long(field: impl Into<String>, max: usize) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueTooLong",
+            detail: format!("Too long: may not be more than {max} bytes"),
+        }
+    }
+
     /// A field may not be set, or not be changed.
     pub fn forbidden(field: impl Into<String>, more: &str) -> Self {
         Self {
@@ -262,9 +271,25 @@ impl ApiError {
         error
     }
 
-    /// 500.
-    pub fn internal(message: impl std::fmt::Display) -> Self {
-        Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+    /// 500 of which upstream says nothing but the sentence.
+    pub fn untyped(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    /// A failure that a test asked for.
+    pub fn on_purpose(code: u16) -> Self {
+        let reason = match code {
+            409 => "Conflict",
+            429 => "TooManyRequests",
+            _ => "InternalError",
+        };
+        Self::new(code, reason, "a failure on purpose")
+    }
+
+    /// 413.
+    pub fn too_large(limit: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::new(413, "RequestEntityTooLarge", message)
     }
 
     /// 501.
@@ -277,7 +302,7 @@ impl ApiError {
         let mut error = Self::new(
             504,
             "Timeout",
-            format!("Too large resource version: {asked}, current: {current}"),
+            format!("Timeout: Too large resource version: {asked}, current: {current}"),
         );
         error.details = Some(json!({
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
@@ -294,9 +319,11 @@ impl ApiError {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         });
+        if !self.reason.is_empty() {
+            body["reason"] = self.reason.into();
+        }
         if let Some(details) = &self.details {
             body["details"] = details.clone();
         }

@@ -23,16 +23,28 @@ pub struct Stored {
     /// The object.
     pub value: Value,
     json: OnceLock<Bytes>,
+    item: OnceLock<Bytes>,
 }
 
 impl Stored {
     fn new(version: u64, value: Value) -> Arc<Self> {
-        Arc::new(Self { version, value, json: OnceLock::new() })
+        Arc::new(Self { version, value, json: OnceLock::new(), item: OnceLock::new() })
     }
 
     /// The object as JSON, serialized once for all who read it.
     pub fn json(&self) -> Bytes {
         self.json.get_or_init(|| serde_json::to_vec(&self.value).unwrap_or_default().into()).clone()
+    }
+
+    /// The object as JSON without its kind and version, as items of lists are.
+    pub fn item_json(&self) -> Bytes {
+        let serialize = || {
+            let fields = self.value.as_object().into_iter().flatten();
+            let rest: BTreeMap<&String, &Value> =
+                fields.filter(|(name, _)| *name != "kind" && *name != "apiVersion").collect();
+            serde_json::to_vec(&rest).unwrap_or_default().into()
+        };
+        self.item.get_or_init(serialize).clone()
     }
 
     /// Where the object is.
@@ -259,7 +271,7 @@ impl Store {
 
     /// Tells of every write to a table from now on.
     pub fn subscribe(&self, table: &str) -> watch::Receiver<u64> {
-        self.write().tables.entry(table.to_owned()).or_default().changed.subscribe()
+        self.write().table(table).changed.subscribe()
     }
 }
 
@@ -279,9 +291,17 @@ impl Inner {
         Stored::new(self.version, value)
     }
 
+    /// A table; what was before its first use is not known.
+    fn table(&mut self, name: &str) -> &mut Table {
+        let forgotten = self.version.saturating_sub(1);
+        self.tables
+            .entry(name.to_owned())
+            .or_insert_with(|| Table { forgotten, ..Table::default() })
+    }
+
     fn commit(&mut self, table: &str, log_length: usize, key: Key, change: Change) {
         let version = self.version;
-        let table = self.tables.entry(table.to_owned()).or_default();
+        let table = self.table(table);
         match &change.after {
             Some(stored) => table.objects.insert(key, Arc::clone(stored)),
             None => table.objects.remove(&key),

@@ -2,8 +2,9 @@
 //!
 //! `cargo run` builds one package only, so this binary is every process of the product: under the
 //! name `codebutler-operator` or `codebutler-agent` (a link to itself) it is that program.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people at a terminal")]
+#![allow(clippy::print_stderr, reason = "a program for people at a terminal")]
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,17 +27,22 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whoever reads this may have stopped reading: no reason to leave everything running.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
 fn play() -> ExitCode {
     let args = demo::Args::parse();
     let played = std::env::current_exe().map_err(anyhow::Error::from).and_then(|program| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let _ = rustls::crypto::ring::default_provider().install_default();
-        runtime.block_on(demo::run(&args, &program, &mut |text| println!("{text}")))
+        runtime.block_on(demo::run(&args, &program, &mut say))
     });
     match played {
         Ok(Ended::Played(summary)) => {
             if args.json {
-                println!("{}", serde_json::to_string(&summary).unwrap_or_default());
+                say(&serde_json::to_string(&summary).unwrap_or_default());
             }
             if summary.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::reflector::ObjectRef;
@@ -47,6 +48,7 @@ pub async fn ensure_storage_class(client: &Client) -> kube::Result<()> {
         "provisioner": PROVISIONER,
         "reclaimPolicy": "Delete",
         "volumeBindingMode": "Immediate",
+        "allowVolumeExpansion": true,
     }))
     .map_err(kube::Error::SerdeError)?;
     let api: Api<StorageClass> = Api::all(client.clone());
@@ -102,12 +104,14 @@ fn claim_of_volume(volume: &PersistentVolume) -> Option<ObjectRef<PersistentVolu
 }
 
 /// What a claim needs.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 enum Need {
     Nothing,
     /// It is being deleted and held by nothing but the protection.
     Release,
     Volume,
+    /// It asks for another size than its volume has. The API server lets sizes only grow.
+    Growth(Quantity),
 }
 
 fn need(claim: &PersistentVolumeClaim) -> Need {
@@ -119,10 +123,19 @@ fn need(claim: &PersistentVolumeClaim) -> Need {
     }
     let chosen = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
     let ours = chosen.is_none_or(|chosen| chosen == volume_name(claim));
-    if !bound && ours && class.is_none_or(|class| class == CLASS) {
-        Need::Volume
-    } else {
-        Need::Nothing
+    if !ours || class.is_some_and(|class| class != CLASS) {
+        return Need::Nothing;
+    }
+    if !bound {
+        return Need::Volume;
+    }
+    let wanted = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
+    let given = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
+    let size =
+        |all: Option<&std::collections::BTreeMap<String, Quantity>>| all?.get("storage").cloned();
+    match (size(wanted), size(given)) {
+        (Some(wanted), given) if given.as_ref() != Some(&wanted) => Need::Growth(wanted),
+        _ => Need::Nothing,
     }
 }
 
@@ -148,6 +161,16 @@ async fn reconcile_claim(
             }
         }
         Need::Volume => provision(&claim, &api, &context).await?,
+        Need::Growth(size) => {
+            let capacity = json!({"capacity": {"storage": size}});
+            let volumes: Api<PersistentVolume> = Api::all(context.client.clone());
+            let params = PatchParams::default();
+            let volume = Patch::Merge(json!({"spec": capacity}));
+            gone(volumes.patch(&volume_name(&claim), &params, &volume).await)?;
+            let status =
+                Patch::Merge(json!({"metadata": {"uid": claim.uid()}, "status": capacity}));
+            gone(api.patch_status(&claim.name_any(), &params, &status).await)?;
+        }
     }
     Ok(Action::await_change())
 }

@@ -71,7 +71,7 @@ pub fn load() -> Result<(Scenario, Samples), ScenarioError> {
 #[must_use]
 pub fn unknown_repository(name: &str) -> Samples {
     let look =
-        Step::tool("Glob", json!({"pattern": "**/*"})).and_tool("GitLog", json!({"limit": 1}));
+        Step::tool("GitLog", json!({"limit": 1})).and_tool("Glob", json!({"pattern": "**/*"}));
     let mut say = Step::say(&format!(
         "I am a scripted model: nobody wrote down what to answer about `{name}`, and I can't think. My \
          tools are real, though, so this much I can tell you from the worktree.\n\n\
@@ -81,8 +81,8 @@ pub fn unknown_repository(name: &str) -> Samples {
     ));
     let pattern = |text: &str| text.parse().ok().map(Pattern);
     for (value, text) in [
-        ("files", r"\A((?:[^\n]*\n){0,11}[^\n]*?)\n"),
-        ("newest", r"(?m)^([0-9a-f]{7,40} \S+ .*)$"),
+        ("newest", r"\A([0-9a-f]{7,40} [^\n]*)\n"),
+        ("files", r"\A[0-9a-f]{7,40} [^\n]*\n(?:\(older[^\n]*\n)?\n*((?:[^\n]+\n){0,11}[^\n]+)\n"),
     ] {
         say.capture.extend(pattern(text).map(|pattern| (value.to_owned(), pattern)));
     }
@@ -120,8 +120,7 @@ fn can(suggestions: &[Suggestion]) -> String {
                     as a new message to the channel):\n"
             .to_owned();
     for Suggestion { title, text: first, .. } in suggestions {
-        let first = first.lines().next().unwrap_or_default();
-        let _ = writeln!(text, "- **{title}**: “{first}”");
+        let _ = writeln!(text, "- **{title}**: “{}”", first.replace('\n', " "));
     }
     let _ = write!(text, "\n{REAL}");
     text

@@ -4,6 +4,7 @@
 //! script is read from each request. It does keep an exact account of what it billed.
 
 mod ledger;
+mod media;
 mod otherwise;
 mod play;
 mod respond;
@@ -25,8 +26,8 @@ use tokio::sync::watch;
 
 use self::ledger::Ledger;
 pub use self::ledger::{Bill, Request, RoleBill, Served};
-use self::otherwise::Lost;
 pub use self::otherwise::Otherwise;
+use self::otherwise::{Lost, waits_for};
 use self::play::{Answer, Place};
 use self::respond::{About, error};
 pub(crate) use self::script::amount;
@@ -121,6 +122,8 @@ impl ModelServer {
         });
         let router = Router::new()
             .route("/v1/chat/completions", post(chat))
+            .route("/v1/images/generations", post(media::images))
+            .route("/v1/audio/transcriptions", post(media::transcriptions))
             .route("/v1/models", get(models))
             .fallback(async || unknown_path())
             // Long conversations are large requests.
@@ -303,10 +306,7 @@ fn play_on<'a>(
     }
     match place.answer(step, request) {
         Ok(answer) => Ok((Some(step), answer)),
-        Err(_) => {
-            let expected: Vec<String> = step.expect.iter().map(ToString::to_string).collect();
-            lost(Lost::Unexpected(&expected.join(", ")))
-        }
+        Err(_) => lost(Lost::Unexpected(waits_for(step))),
     }
 }
 

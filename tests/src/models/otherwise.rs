@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::play::{Answer, Call, Place};
+use super::script::Step;
 
 /// Begins every such answer, and no other.
 const MARK: &str = "🎭";
@@ -24,8 +25,22 @@ pub(super) enum Lost<'a> {
     Unknown,
     /// The script is over.
     Over,
-    /// Something else came than what it waits for.
+    /// Something else came than what it waits for, which is this.
     Unexpected(&'a str),
+}
+
+/// What a step waits for, as people would say it.
+pub(super) fn waits_for(step: &Step) -> &'static str {
+    let expected: Vec<String> =
+        step.expect.iter().map(|text| text.to_string().to_lowercase()).collect();
+    let about = |word: &str| expected.iter().any(|text| text.contains(word));
+    if about("approve") {
+        "*Approve* on the plan"
+    } else if about("merge") {
+        "*Merge*"
+    } else {
+        "the next hand-over or the answer that it was written for"
+    }
 }
 
 impl Otherwise {
@@ -42,10 +57,9 @@ impl Otherwise {
                  and can't take up anything new here; `close` ends the thread.\n\n{}",
                 self.can
             ),
-            Lost::Unexpected(expected) => format!(
-                "{MARK} I am a scripted model, and my script does not go on from here: it waits for \
-                 {expected}. Nothing else is lost; once that comes, it goes on. `close` ends the \
-                 thread."
+            Lost::Unexpected(next) => format!(
+                "{MARK} I am a scripted model and can't act on that: my script has nothing for it. It \
+                 goes on with {next}. `close` ends the thread."
             ),
         };
         Answer { say: Some(text), tools: Vec::new() }
@@ -117,7 +131,7 @@ fn said_by_a_person(mail: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::play::locate;
-    use super::super::script::{Script, Step};
+    use super::super::script::Script;
     use super::*;
 
     fn mail(text: &str) -> Value {

@@ -82,6 +82,8 @@ pub async fn start(
             "gateway",
             vec![
                 format!("--listen={gateway_address}"),
+                // Started again, it goes on with its own lease.
+                "--pod=codebutler-gateway-0".to_owned(),
                 format!("--metrics-address={}", metrics.gateway),
                 format!("--slack-api={}", outside.slack.api_url()),
             ],
@@ -94,6 +96,10 @@ pub async fn start(
                 format!("--agent-image={AGENT_IMAGE}"),
                 format!("--workspace-image={WORKSPACE_IMAGE}"),
                 format!("--metrics-address={}", metrics.controller),
+                // Started again after a kill, it goes on at once; and a machine that is busy with
+                // other things takes it from nobody.
+                "--identity=controller-0".to_owned(),
+                "--lease-seconds=60".to_owned(),
             ],
         )
         .await?;

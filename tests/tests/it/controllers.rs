@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Namespace, PersistentVolumeClaim, Secret, ServiceAccount,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::core::{DynamicObject, GroupVersionKind};
@@ -162,6 +164,38 @@ async fn a_namespace_is_emptied_before_it_goes() {
             namespaces.get_opt(&world.namespace).await.unwrap().is_none().then_some(())
         })
         .await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_volume_grows_when_its_claim_does() {
+    let world = without_kubelet().await;
+    let claim: PersistentVolumeClaim = world
+        .create(json!({"metadata": {"name": "c"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "standard",
+            "resources": {"requests": {"storage": "1Gi"}},
+        }}))
+        .await;
+    let claims = world.api::<PersistentVolumeClaim>();
+    let capacity = |size: &'static str| {
+        let claims = claims.clone();
+        move || {
+            let claims = claims.clone();
+            async move {
+                let claim = claims.get("c").await.unwrap();
+                let now = claim.status?.capacity?.get("storage")?.0.clone();
+                (now == size).then_some(())
+            }
+        }
+    };
+    world.until("a volume", capacity("1Gi")).await;
+    let grow = kube::api::Patch::Merge(
+        json!({"spec": {"resources": {"requests": {"storage": "2048Mi"}}}}),
+    );
+    let params = kube::api::PatchParams::default();
+    claims.patch(&claim.name_any(), &params, &grow).await.unwrap();
+    world.until("a larger volume", capacity("2Gi")).await;
+    claims.delete("c", &DeleteParams::default()).await.unwrap();
     world.end().await;
 }
 

@@ -6,7 +6,11 @@
 
 mod apiserver;
 mod boundaries;
+mod browser;
+mod chaos;
 mod charts;
+mod chatting;
+mod conformance;
 mod controller;
 mod controllers;
 mod demo;
@@ -18,10 +22,14 @@ mod ingest;
 mod kubelet;
 mod kubelet_end;
 mod marks;
+mod model_trouble;
 mod models;
+mod money;
+mod own_repository;
 mod page;
 mod product;
 mod python;
+mod rbac;
 mod sandbox;
 mod scenario;
 mod seeds;

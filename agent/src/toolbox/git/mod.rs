@@ -27,6 +27,9 @@ pub use libgit::init;
 pub use prepare::prepare;
 pub use push::push;
 
+/// Largest file of the base branch's `.codebutler/` that is read, in bytes.
+const MAX_GUIDE: usize = 64 * 1024;
+
 /// Where Git works and for whom.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -110,6 +113,18 @@ impl Place {
 pub fn head(place: &Place) -> Result<String, ToolError> {
     let repo = place.open()?;
     Ok(place.head_on_branch(&repo)?.to_string())
+}
+
+/// A file of `.codebutler/` on the base branch.
+pub fn base_guide(place: &Place, file: &str) -> Result<Option<String>, ToolError> {
+    let repo = place.open()?;
+    let base = repo.find_reference(&tracking(&place.hello.base_branch))?.peel_to_tree()?;
+    let Ok(entry) = base.get_path(&Path::new(".codebutler").join(file)) else { return Ok(None) };
+    let object = entry.to_object(&repo)?;
+    let Some(blob) = object.as_blob().filter(|blob| blob.size() <= MAX_GUIDE) else {
+        return Err(ToolError::refused(format!("`.codebutler/{file}` is no file, or too large")));
+    };
+    Ok(Some(String::from_utf8_lossy(blob.content()).into_owned()))
 }
 
 fn tracking(branch: &str) -> String {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use codebutler_crds::condition::{GIT_REACHABLE, SLACK_REACHABLE};
+use codebutler_crds::condition::{GIT_REACHABLE, READY, SLACK_REACHABLE};
 use codebutler_crds::repo::ThreadCounts;
 use codebutler_crds::{Repo, names};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::ResourceExt as _;
@@ -17,6 +17,9 @@ use super::status::Own;
 use crate::apply::Refusal;
 use crate::args::ControllerArgs;
 use crate::controller::health::{Health, Level, Notice};
+
+/// How long caches may lag behind what was just made.
+const SETTLED: SignedDuration = SignedDuration::from_secs(10);
 
 /// What is to be done about a Repo, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -49,6 +52,7 @@ pub fn desired(repo: &Repo, observed: &Observed, args: &ControllerArgs, now: Tim
         verdicts.push(refused(refusal));
     } else {
         verdicts.extend(provide(repo, observed, args, &mut plan));
+        repaired(&before, now, &mut plan);
     }
     verdicts.extend(reached(&before));
     if repo.spec.suspend {
@@ -134,6 +138,23 @@ fn provide(
         }
     }
     verdicts
+}
+
+/// What was in order for a while and is not any more was changed or deleted by somebody.
+fn repaired(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut Plan) {
+    let ready = before.conditions.iter().find(|c| c.type_ == READY && c.status == "True");
+    if !ready.is_some_and(|c| now.duration_since(c.last_transition_time.0) > SETTLED) {
+        return;
+    }
+    let named = |kind: &str, name: String| format!("{kind} `{name}`");
+    let account = plan.account.as_ref().map(|a| named("ServiceAccount", a.name_any()));
+    let policy = plan.policy.as_ref().map(|p| named("NetworkPolicy", p.name_any()));
+    let authority = plan.authority.as_ref().map(|a| named("ConfigMap", a.name_any()));
+    let all: Vec<_> = account.into_iter().chain(policy).chain(authority).collect();
+    if !all.is_empty() {
+        let note = format!("not as it has to be, put in order: {}", all.join(", "));
+        plan.notices.push(Notice::normal("Repaired", note));
+    }
 }
 
 /// What the gateway could not reach.

@@ -159,3 +159,21 @@ fn a_suspended_repo_says_so() {
     assert_eq!(ready(&plan).0, "Suspended");
     assert!(!condition::is_true(&plan.status.conditions, condition::STALLED));
 }
+
+#[test]
+fn what_somebody_changes_or_deletes_is_put_in_order_and_told() {
+    let mut repo = testing::repo();
+    let first = plan(&repo, &settled(&repo));
+    repo.status = Some(serde_json::from_value(first.status.patch(None).unwrap()).unwrap());
+    let gone = Observed { policy: None, ..settled(&repo) };
+    assert!(plan(&repo, &gone).notices.is_empty(), "the cache may be behind");
+    let later = "2026-01-01T13:00:00Z".parse().unwrap();
+    let later = |observed: &Observed| desired(&repo, observed, &testing::args(), later);
+    let told = later(&gone);
+    assert!(told.policy.is_some() && told.notices[0].reason == "Repaired", "{:?}", told.notices);
+    assert!(told.notices[0].note.contains("NetworkPolicy `codebutler-shop`"));
+    let mut opened = children::policy(&repo, &gateway(), &testing::args());
+    opened.spec.as_mut().unwrap().ingress = Some(vec![<_>::default()]);
+    let edited = Observed { policy: Some(Arc::new(opened)), ..settled(&repo) };
+    assert_eq!(later(&edited).notices[0].reason, "Repaired");
+}

@@ -10,9 +10,11 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
-use super::life::Life;
+use super::collect;
+use super::life::{self, Life};
 use super::observe::Observed;
 use super::plan::{Gone, Plan};
+use super::queue;
 use super::role::{self, Role};
 use super::status::Own;
 use super::volume;
@@ -36,6 +38,7 @@ pub fn desired(
         leave(thread, observed, &mut plan, now);
         return plan;
     }
+    plan.status.queue_position = None;
     let verdict = match (thread.spec.state, &observed.repo) {
         (ThreadState::Closed, _) => close(thread, observed, &mut plan),
         (ThreadState::Active, None) => without_repo(thread, observed, &mut plan),
@@ -85,12 +88,16 @@ fn work(view: &View, plan: &mut Plan) -> Health {
         verdicts.extend(role::decide(view, &role, plan));
     }
     verdicts.extend(provide_volume(view, plan));
+    make_room(view, &pods, plan);
     if let Some(refusal) = &view.observed.refusal {
         plan.create_volume = None;
         plan.create_pods.clear();
         verdicts.push(refused(refusal));
     }
+    queue::tell(view.repo, view.thread, view.observed, plan, view.now);
     progress(view, &pods, plan);
+    budget(view, plan);
+    collect::tell(view, plan);
     Health::worst(verdicts, at_rest(&pods))
 }
 
@@ -124,40 +131,89 @@ fn unopened(thread: &Thread) -> Option<Health> {
 }
 
 /// The role that a pod is for. By its name, which can't be edited, unlike its labels.
-fn role_of(thread: &Thread, pod: &Pod) -> String {
+pub fn role_of(thread: &Thread, pod: &Pod) -> String {
     let (pod, thread) = (pod.name_any(), thread.name_any());
     pod.strip_prefix(&thread).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&pod).to_owned()
 }
 
-fn definition<'a>(observed: &'a Observed, role: &str) -> Option<&'a AgentRole> {
+pub fn definition<'a>(observed: &'a Observed, role: &str) -> Option<&'a AgentRole> {
     observed.roles.iter().map(|found| &**found).find(|found| found.spec.role == role)
 }
 
 /// Pods need their volume first.
 fn provide_volume(view: &View, plan: &mut Plan) -> Option<Health> {
+    let claim = view.observed.volume.as_deref();
+    let state = volume::State::of(claim);
+    if state == volume::State::Lost {
+        return Some(rebuild_volume(view, plan));
+    }
+    if let Some(claim) = claim {
+        plan.expand_volume = volume::expansion(claim, view.repo);
+    }
     if plan.create_pods.is_empty() {
         return None;
     }
-    let claim = view.observed.volume.as_deref();
     let named = |claim: &str| format!("volume claim `{claim}`");
     let name = named(&codebutler_crds::names::volume_claim(&view.thread.name_any()));
-    match volume::State::of(claim) {
+    match state {
         volume::State::Absent => {
             plan.create_volume = Some(volume::build(view.thread, view.repo));
             None
         }
-        volume::State::Pending | volume::State::Bound => None,
-        volume::State::Lost => {
-            plan.create_pods.clear();
-            let message = format!("{name} lost its volume: delete it to have it made again");
-            Some(Health::new(Level::Stalled, "VolumeLost", message))
-        }
+        volume::State::Pending | volume::State::Bound | volume::State::Lost => None,
         volume::State::Ending => {
             plan.create_pods.clear();
+            // It goes when no pod uses it any more.
+            let idle = view.observed.pods.iter().filter(|pod| is_idle(view, pod));
+            plan.delete_pods.extend(idle.map(|pod| id(pod)));
             let message = format!("waiting until the old {name} is gone");
             Some(Health::new(Level::Reconciling, "VolumeEnding", message))
         }
     }
+}
+
+/// What was not pushed is lost with the volume; branch and conversation are not.
+fn rebuild_volume(view: &View, plan: &mut Plan) -> Health {
+    plan.create_pods.clear();
+    remove_pods(view.thread, view.observed, plan);
+    plan.delete_volume = view.observed.pods.is_empty();
+    let claim = codebutler_crds::names::volume_claim(&view.thread.name_any());
+    let message = format!(
+        "the volume behind claim `{claim}` is gone, and what was not pushed with it: it is made \
+         again from the branch and the Slack thread"
+    );
+    let told = view.status.conditions.iter().any(|c| c.reason == "VolumeLost");
+    if !told {
+        plan.notices.push(Notice::warning("VolumeLost", message.clone()));
+    }
+    Health::new(Level::Reconciling, "VolumeLost", message)
+}
+
+/// A pod that finds no room on the Thread's node: its siblings that sleep go first, and once all are
+/// gone, the Thread moves.
+fn make_room(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) {
+    let stuck = |pod: &Pod| {
+        Life::of(pod) == Life::Starting
+            && life::trouble(pod).is_some_and(|trouble| trouble.reason == "PodUnschedulable")
+    };
+    if !pods.iter().any(|(role, pod)| view.status.wants(role) && stuck(pod)) {
+        return;
+    }
+    for (role, pod) in pods.iter().filter(|(_, pod)| is_idle(view, pod)) {
+        let doomed = id(pod);
+        if !plan.delete_pods.contains(&doomed) {
+            plan.delete_pods.push(doomed);
+            let note = format!("role `{role}` sleeps to make room on the node");
+            plan.notices.push(Notice::normal("Suspended", note));
+        }
+    }
+}
+
+/// Whether a live pod has nothing to do.
+fn is_idle(view: &View, pod: &Pod) -> bool {
+    let role = role_of(view.thread, pod);
+    let running = view.status.roles.get(&role).is_some_and(|r| r.state == Some(RoleState::Running));
+    Life::of(pod).is_live() && !running && !view.status.wants(&role)
 }
 
 fn refused(refusal: &Refusal) -> Health {
@@ -205,6 +261,31 @@ fn progress(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) {
     );
 }
 
+/// Whether a limit is in the way. The gateway says so; absent while nothing is asked.
+fn budget(view: &View, plan: &mut Plan) {
+    let asked = view.status.budget.as_ref().and_then(|budget| budget.ask.as_ref());
+    let Some(ask) = asked else {
+        condition::clear(&mut plan.status.conditions, condition::BUDGET_EXCEEDED);
+        return;
+    };
+    let (limit, repo) = (ask.limit.name(), &view.thread.spec.repo);
+    let roles: Vec<_> = ask.roles.iter().map(|role| format!("`{role}`")).collect();
+    let message = format!(
+        "{} waits: the limit {limit} of Repo `{repo}` is reached; answer in the Slack thread, or \
+         raise it in spec.limits",
+        roles.join(", ")
+    );
+    condition::set(
+        &mut plan.status.conditions,
+        condition::BUDGET_EXCEEDED,
+        true,
+        "LimitReached",
+        message,
+        view.thread.metadata.generation,
+        &Time(view.now),
+    );
+}
+
 fn at_rest(pods: &[(String, &Pod)]) -> Health {
     let live = pods.iter().filter(|(_, pod)| Life::of(pod).is_live());
     let awake: Vec<_> = live.map(|(role, _)| format!("`{role}`")).collect();
@@ -218,6 +299,7 @@ fn at_rest(pods: &[(String, &Pod)]) -> Health {
 /// A Repo that is gone took its account and its network policy along: no pod may go on without.
 fn without_repo(thread: &Thread, observed: &Observed, plan: &mut Plan) -> Health {
     remove_pods(thread, observed, plan);
+    condition::clear(&mut plan.status.conditions, condition::QUEUED);
     let repo = &thread.spec.repo;
     let message = format!(
         "spec.repo: Repo `{repo}` does not exist in this namespace: create it, or delete this Thread"
@@ -230,12 +312,16 @@ fn close(thread: &Thread, observed: &Observed, plan: &mut Plan) -> Health {
     remove_pods(thread, observed, plan);
     plan.status.phase = Some("closed".to_owned());
     condition::clear(&mut plan.status.conditions, condition::AWAITING_USER);
+    condition::clear(&mut plan.status.conditions, condition::QUEUED);
     let volume = volume::State::of(observed.volume.as_deref());
     if observed.pods.is_empty() && volume == volume::State::Absent {
         let done = Health::new(Level::Ready, "Closed", "closed; pods and volume are removed");
         let before = thread.status.iter().flat_map(|status| &status.conditions);
         if !before.into_iter().any(|c| c.type_ == condition::READY && c.reason == done.reason) {
             plan.notices.push(Notice::normal("Closed", "pods and volume are removed"));
+            if condition::clear(&mut plan.status.conditions, condition::COLLECTING) {
+                plan.notices.push(Notice::normal("Collected", "nobody had written for three days"));
+            }
         }
         return done;
     }
@@ -263,6 +349,9 @@ pub fn id(pod: &Pod) -> Gone {
 
 fn worktree_ready(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) {
     let (ready, reason, message) = match volume::State::of(observed.volume.as_deref()) {
+        volume::State::Bound if observed.unexpanded.is_some() => {
+            (true, "NotExpanded", observed.unexpanded.as_deref().unwrap_or_default())
+        }
         volume::State::Bound => (true, "Bound", "the worktree's volume exists"),
         volume::State::Pending => {
             (false, "Pending", "the claim waits for a volume, which may need its first pod")

@@ -2,7 +2,7 @@
 //! hear. Container messages are the kubelet's, never the container's own output.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 
 use crate::apply::shortened;
 
@@ -23,6 +23,8 @@ pub enum Life {
         at: Timestamp,
         /// What is known of the cause, for people.
         why: String,
+        /// What kind of failure it was.
+        cause: Cause,
     },
 }
 
@@ -35,7 +37,11 @@ impl Life {
         let status = pod.status.clone().unwrap_or_default();
         match status.phase.as_deref() {
             Some("Succeeded") => Self::Succeeded,
-            Some("Failed") => Self::Failed { at: ended_at(pod, &status), why: cause(&status) },
+            Some("Failed") => Self::Failed {
+                at: ended_at(pod, &status),
+                why: cause(&status),
+                cause: Cause::of(&status),
+            },
             Some("Running") => Self::Running,
             _ => Self::Starting,
         }
@@ -44,6 +50,45 @@ impl Life {
     /// Whether the pod can still do something.
     pub fn is_live(&self) -> bool {
         matches!(self, Self::Starting | Self::Running)
+    }
+}
+
+/// What kind of failure ended a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The cluster took it away: nobody's fault, and not a failed run.
+    Evicted,
+    /// A container used more memory than its limit.
+    OutOfMemory,
+    /// Anything else.
+    Crash,
+}
+
+impl Cause {
+    fn of(status: &PodStatus) -> Self {
+        let disrupted = |c: &PodCondition| c.type_ == "DisruptionTarget" && c.status == "True";
+        let evicted = matches!(
+            status.reason.as_deref(),
+            Some(
+                "Evicted" | "Preempting" | "NodeLost" | "NodeShutdown" | "Shutdown" | "Terminated"
+            )
+        );
+        if evicted || status.conditions.iter().flatten().any(disrupted) {
+            return Self::Evicted;
+        }
+        let killed = |c: &ContainerStatus| {
+            let ended = c.state.as_ref().and_then(|state| state.terminated.as_ref());
+            ended.and_then(|ended| ended.reason.as_deref()) == Some("OOMKilled")
+        };
+        if containers(status).any(killed) { Self::OutOfMemory } else { Self::Crash }
+    }
+
+    /// What a person can do about it.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::OutOfMemory => "; give it more memory: workspace.resources of the AgentRole",
+            Self::Evicted | Self::Crash => "",
+        }
     }
 }
 
@@ -166,9 +211,14 @@ mod tests {
         }));
         let at = "2026-01-01T00:00:09Z".parse().unwrap();
         let why = "container `agent` ended with exit code 137 (OOMKilled)".to_owned();
-        assert_eq!(Life::of(&failed), Life::Failed { at, why });
+        assert_eq!(Life::of(&failed), Life::Failed { at, why, cause: Cause::OutOfMemory });
         let evicted = Life::of(&pod(&json!({"phase": "Failed", "reason": "Evicted"})));
-        assert!(matches!(evicted, Life::Failed { why, .. } if why == "Evicted"));
+        assert!(
+            matches!(evicted, Life::Failed { why, cause: Cause::Evicted, .. } if why == "Evicted")
+        );
+        let drained = Life::of(&pod(&json!({"phase": "Failed", "conditions": [
+            {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]})));
+        assert!(matches!(drained, Life::Failed { cause: Cause::Evicted, .. }));
     }
 
     #[test]

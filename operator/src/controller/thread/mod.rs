@@ -1,10 +1,12 @@
 //! Threads: one pod per role with something to do, one volume, nothing once closed.
 
+mod collect;
 mod desired;
 mod life;
 mod observe;
 mod plan;
 mod pod;
+mod queue;
 mod role;
 mod security;
 mod status;
@@ -13,6 +15,8 @@ mod volumes;
 
 #[cfg(test)]
 mod tests;
+
+pub use queue::prime;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,9 +40,11 @@ const RETRY_REFUSED: Duration = Duration::from_secs(15);
 /// # Errors
 /// When a write failed; what was done is found by the next look.
 pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Action, ApplyError> {
-    let observed = observe::observe(&context, &thread);
+    let mut observed = observe::observe(&context, &thread);
     let decide =
         |observed: &_| desired::desired(&thread, observed, &context.args, context.clock.now());
+    let wish = decide(&observed);
+    observed.admission = queue::ask(&context, &thread, &observed, &wish);
     let plan = decide(&observed);
     match perform(&thread, plan, &context).await {
         // Decide again, knowing that: the decision is then what to tell.
@@ -46,7 +52,10 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
             tracing::warn!(thread = %Key::of(&*thread), %refusal, "refused");
             let mut observed = observe::observe(&context, &thread);
             observed.refusal = Some(refusal);
-            perform(&thread, decide(&observed), &context).await?;
+            let plan = decide(&observed);
+            // It starts nothing now: others may.
+            observed.admission = queue::ask(&context, &thread, &observed, &plan);
+            perform(&thread, plan, &context).await?;
             Ok(Action::requeue(RETRY_REFUSED))
         }
         other => other,
@@ -65,6 +74,9 @@ async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<A
             }
             Made::Found(claim) => return Ok(found(&*context.volumes, &claim)),
         }
+    }
+    if let Some(size) = &plan.expand_volume {
+        expand(thread, size, context).await?;
     }
     for (role, new) in &plan.create_pods {
         match apply.create(&*new.pod, &owner).await? {
@@ -122,6 +134,37 @@ async fn remove(thread: &Thread, plan: &Plan, context: &Context) -> Result<(), A
         }
     }
     Ok(())
+}
+
+/// A claim that can't grow is no reason not to work.
+async fn expand(thread: &Thread, size: &str, context: &Context) -> Result<(), ApplyError> {
+    let key = Key::of(thread);
+    if !context.unexpanded.is_due(&key, size) {
+        return Ok(());
+    }
+    let claim = codebutler_crds::names::volume_claim(&key.name);
+    let Some(claim) = context.volumes.of(&key).into_iter().find(|c| c.name_any() == claim) else {
+        return Ok(());
+    };
+    let about = thread.object_ref(&());
+    match context.apply.resize(&claim, size).await {
+        Ok(()) => {
+            context.unexpanded.forget(&key);
+            let note = format!("volume claim `{}` grows to {size}", key.name);
+            context.apply.tell(&about, None, &Notice::normal("VolumeExpanded", note)).await;
+            Ok(())
+        }
+        Err(ApplyError::Refused(refusal)) => {
+            let message = format!("the volume keeps its size: {refusal}");
+            context.apply.tell(&about, None, &Notice::warning("NotExpanded", &*message)).await;
+            context.unexpanded.keep(key, size, message);
+            Err(ApplyError::Stale {
+                kind: "PersistentVolumeClaim".to_owned(),
+                name: claim.name_any(),
+            })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 async fn tell_started(

@@ -11,6 +11,22 @@ use crate::controller::context::Context;
 use crate::controller::gateway::Gateway;
 use crate::controller::index::Key;
 use crate::controller::repo;
+use crate::controller::slots::Roles;
+
+/// Which roles may start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Admission {
+    /// Nobody has asked for slots yet.
+    #[default]
+    All,
+    /// Only these.
+    Only {
+        /// Roles that have a slot.
+        roles: Roles,
+        /// Place in the queue, from 1, if anything has to wait.
+        position: Option<u32>,
+    },
+}
 
 /// The world around a Thread.
 #[derive(Clone, Debug)]
@@ -28,8 +44,12 @@ pub struct Observed {
     pub volume: Option<Arc<PersistentVolumeClaim>>,
     /// Its own pods.
     pub pods: Vec<Arc<Pod>>,
+    /// Which roles have a slot.
+    pub admission: Admission,
     /// What the API server just refused, if it did.
     pub refusal: Option<Refusal>,
+    /// Why the volume could not be made larger, if it could not.
+    pub unexpanded: Option<String>,
 }
 
 /// Looks around.
@@ -49,7 +69,9 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
             .into_iter()
             .find(|volume| volume.name_any() == claim && owned_by(&**volume, &uid)),
         pods: context.pods.of(&key).into_iter().filter(mine).collect(),
+        admission: Admission::All,
         refusal: None,
+        unexpanded: context.unexpanded.get(&key),
         repo,
     }
 }

@@ -16,6 +16,9 @@ pub struct Plan {
     /// A claim to create.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create_volume: Option<PersistentVolumeClaim>,
+    /// A new size for the claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expand_volume: Option<String>,
     /// Pods to create by role; their UIDs go into `status`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub create_pods: BTreeMap<String, NewPod>,

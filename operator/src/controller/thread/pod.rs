@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use codebutler_crds::names::pod as path;
 use codebutler_crds::repo::AccessMode;
+use codebutler_crds::role::Sandbox;
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{
     Affinity, Container, EnvVar, Pod, PodAffinity, PodAffinityTerm, PodDNSConfig, PodSpec,
@@ -15,6 +16,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
 
 use super::security;
 use super::volumes;
@@ -24,8 +26,9 @@ use crate::controller::labels;
 
 /// Annotation: the newest message when the pod was made. What failed is retried when it moves.
 pub const ANNOTATION_WOKEN_FOR: &str = "codebutler.dev/woken-for";
-/// Annotation: the generations of Thread, Repo and AgentRole that the pod was made from.
-pub const ANNOTATION_GENERATION: &str = "codebutler.dev/generation";
+/// Annotation: a hash of all that a change of Repo or AgentRole can change about the pod and its
+/// session.
+pub const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
 
 /// Everything a pod is made from.
 #[derive(Clone, Copy)]
@@ -43,9 +46,18 @@ pub struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// What [`ANNOTATION_GENERATION`] says of a pod made now.
-    pub fn generation(&self) -> String {
-        generation(self.thread, self.repo, self.role)
+    /// What [`ANNOTATION_CONFIG`] says of a pod made now.
+    pub fn config(&self) -> String {
+        let repo = &self.repo.spec;
+        let parts = serde_json::json!([
+            self.spec(),
+            self.role.spec,
+            repo.git,
+            repo.worktree,
+            repo.policy,
+            repo.egress
+        ]);
+        hex::encode(&Sha256::digest(parts.to_string())[..8])
     }
 
     /// The pod, owned by the Thread.
@@ -58,7 +70,7 @@ impl Input<'_> {
         metadata.annotations = Some(
             [
                 (ANNOTATION_WOKEN_FOR, woken_for(self.thread, role)),
-                (ANNOTATION_GENERATION, self.generation()),
+                (ANNOTATION_CONFIG, self.config()),
                 ("kubectl.kubernetes.io/default-container", path::AGENT.to_owned()),
             ]
             .map(|(key, value)| (key.to_owned(), value))
@@ -121,6 +133,7 @@ impl Input<'_> {
                 format!("{}/codebutler-agent", path::BIN_DIR),
                 "toolbox".to_owned(),
             ]),
+            args: (workspace.sandbox == Sandbox::Runtime).then(|| words(&["--sandbox", "runtime"])),
             restart_policy: Some("Always".to_owned()),
             env: Some(std::iter::once(env_home(&home)).chain(env).collect()),
             working_dir: Some(path::WORK_DIR.to_owned()),
@@ -192,13 +205,6 @@ impl Input<'_> {
             ..Affinity::default()
         })
     }
-}
-
-/// What [`ANNOTATION_GENERATION`] says of a pod made from these.
-pub fn generation(thread: &Thread, repo: &Repo, role: &AgentRole) -> String {
-    let [thread, repo, role] = [&thread.metadata, &repo.metadata, &role.metadata]
-        .map(|meta| meta.generation.unwrap_or_default());
-    format!("{thread}.{repo}.{role}")
 }
 
 /// What [`ANNOTATION_WOKEN_FOR`] says of a pod made now: the newest message and decision.

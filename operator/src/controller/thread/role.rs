@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use codebutler_crds::thread::{RoleState, RoleStatus};
 use codebutler_crds::{AgentRole, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::desired::{View, id};
-use super::life::{self, Life};
+use super::life::{self, Cause, Life};
+use super::observe::Admission;
 use super::plan::{Gone, NewPod, Plan};
 use super::pod;
+use crate::controller::gateway::Gateway;
 use crate::controller::health::{Health, Level, Notice};
 
 /// Pods that may die in a row before a person has to look.
@@ -19,6 +22,8 @@ pub const MAX_FAILURES: u32 = 5;
 const SLOW_START: SignedDuration = SignedDuration::from_secs(120);
 /// A pod that is still there this long after its grace is reported.
 const SLOW_END: SignedDuration = SignedDuration::from_secs(60);
+/// A node that evicts a pod gets this long to recover.
+const AFTER_EVICTION: SignedDuration = SignedDuration::from_secs(5);
 /// A message from further in the future than this shows that clocks differ.
 const SKEW: SignedDuration = SignedDuration::from_secs(2);
 
@@ -49,7 +54,8 @@ pub fn decide(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
             plan.notices.push(Notice::normal("Suspended", note));
             role.wanted.then(|| starting(role.name))
         }
-        Life::Failed { at, why } => failed(view, role, pod, at, &why, plan),
+        Life::Failed { at, cause: Cause::Evicted, why } => evicted(view, role, pod, at, &why, plan),
+        Life::Failed { at, why, cause } => failed(view, role, pod, (at, &why, cause), plan),
         life => live(view, role, pod, &life, plan),
     }
 }
@@ -84,13 +90,12 @@ fn without_pod(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
         let message = format!("Repo `{repo}` is being prepared: its conditions say more");
         return Some(Health::new(Level::Reconciling, "RepoNotPrepared", message));
     }
-    let input = pod::Input {
-        thread: view.thread,
-        repo: view.repo,
-        role: definition,
-        gateway,
-        args: view.args,
-    };
+    if let Admission::Only { roles, .. } = &view.observed.admission
+        && !roles.contains(role.name)
+    {
+        return Some(queued(view));
+    }
+    let input = input(view, definition, gateway);
     let woken = view.status.roles.get(role.name).is_some_and(|status| status.done.is_some());
     let new = NewPod { pod: Box::new(input.build()), woken };
     plan.create_pods.insert(role.name.to_owned(), new);
@@ -109,12 +114,26 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
         own.failures = 0;
     }
     if let Some(trouble) = life::trouble(pod) {
-        if made_from(pod) != pod::generation(view.thread, view.repo, definition) {
+        if is_outdated(view, pod, definition) {
             // What is in its way may be corrected by now.
             plan.delete_pods.push(id(pod));
             return Some(starting(role.name));
         }
         return Some(Health::new(Level::Trouble, trouble.reason, trouble.message));
+    }
+    let at_work = view.status.roles.get(role.name).is_some_and(is_running) || role.wanted;
+    let outdated = is_outdated(view, pod, definition);
+    if outdated && (!at_work || *life == Life::Starting) {
+        plan.delete_pods.push(id(pod));
+        let note = format!("role `{}` is replaced: its AgentRole or Repo has changed", role.name);
+        plan.notices.push(Notice::normal("Rolled", note));
+        return role.wanted.then(|| starting(role.name));
+    }
+    if view.repo.spec.suspend && !at_work {
+        plan.delete_pods.push(id(pod));
+        let note = format!("role `{}` sleeps: its Repo is suspended", role.name);
+        plan.notices.push(Notice::normal("Suspended", note));
+        return None;
     }
     if *life == Life::Running {
         return None;
@@ -154,9 +173,8 @@ fn ending(view: &View, role: &Role, pod: &Pod, plan: &mut Plan) -> Option<Health
     Some(Health::new(Level::Trouble, "PodNotEnding", message))
 }
 
-/// A failed pod stays, for its logs, until it is time to try again. Its failure is counted once:
-/// together with taking its identity away.
-fn failed(
+/// The cluster took the pod away. That is nobody's failure: it is made again, a little later.
+fn evicted(
     view: &View,
     role: &Role,
     pod: &Pod,
@@ -164,11 +182,37 @@ fn failed(
     why: &str,
     plan: &mut Plan,
 ) -> Option<Health> {
-    let name = pod.name_any();
+    let own = plan.status.roles.entry(role.name.to_owned()).or_default();
+    if own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref()).is_some() {
+        let note = format!("pod `{}` of role `{}` was evicted: {why}", pod.name_any(), role.name);
+        plan.notices.push(Notice::warning("Evicted", note));
+    }
+    let due = at.saturating_add(AFTER_EVICTION).unwrap_or(view.now);
+    let left = due.duration_since(view.now);
+    if role.wanted && left.is_positive() {
+        plan.look_again_in(left.unsigned_abs());
+    } else {
+        plan.delete_pods.push(id(pod));
+    }
+    let message =
+        format!("the pod of role `{}` was evicted ({why}); another one follows", role.name);
+    role.wanted.then(|| Health::new(Level::Reconciling, "PodEvicted", message))
+}
+
+/// A failed pod stays, for its logs, until it is time to try again. Its failure is counted once:
+/// together with taking its identity away.
+fn failed(
+    view: &View,
+    role: &Role,
+    pod: &Pod,
+    (at, why, cause): (Timestamp, &str, Cause),
+    plan: &mut Plan,
+) -> Option<Health> {
+    let (name, advice) = (pod.name_any(), cause.advice());
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
     if own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref()).is_some() {
         own.failures = own.failures.saturating_add(1);
-        let note = format!("pod `{name}` of role `{}` failed: {why}", role.name);
+        let note = format!("pod `{name}` of role `{}` failed: {why}{advice}", role.name);
         plan.notices.push(Notice::warning("PodFailed", note));
     }
     let Some(definition) = role.definition.filter(|_| role.wanted) else {
@@ -178,7 +222,7 @@ fn failed(
     if own.failures >= MAX_FAILURES {
         if !moved(view, role.name, pod, definition) {
             let message = format!(
-                "{} pods of role `{}` failed in a row, the last one because {why}: see `kubectl \
+                "{} pods of role `{}` failed in a row, the last one because {why}{advice}: see `kubectl \
                  logs {name} --all-containers`; it is tried again after a new message, a change \
                  of the AgentRole or Repo, or when you delete that pod",
                 own.failures, role.name
@@ -198,7 +242,7 @@ fn failed(
         plan.delete_pods.push(id(pod));
     }
     let message = format!(
-        "pod `{name}` of role `{}` failed ({why}); attempt {} of {MAX_FAILURES} follows",
+        "pod `{name}` of role `{}` failed ({why}{advice}); attempt {} of {MAX_FAILURES} follows",
         role.name,
         failures + 1
     );
@@ -209,11 +253,31 @@ fn failed(
 fn moved(view: &View, role: &str, failed: &Pod, definition: &AgentRole) -> bool {
     let woken_for = failed.annotations().get(pod::ANNOTATION_WOKEN_FOR);
     woken_for.is_none_or(|before| *before != pod::woken_for(view.thread, role))
-        || made_from(failed) != pod::generation(view.thread, view.repo, definition)
+        || is_outdated(view, failed, definition)
 }
 
-fn made_from(pod: &Pod) -> &str {
-    pod.annotations().get(pod::ANNOTATION_GENERATION).map_or("", String::as_str)
+/// Whether a pod made now would be another one. Nothing is known while the gateway can't be found.
+fn is_outdated(view: &View, pod: &Pod, definition: &AgentRole) -> bool {
+    let Ok(gateway) = &view.observed.gateway else { return false };
+    let made_from = pod.annotations().get(pod::ANNOTATION_CONFIG);
+    made_from != Some(&input(view, definition, gateway).config())
+}
+
+fn input<'a>(view: &View<'a>, role: &'a AgentRole, gateway: &'a Gateway) -> pod::Input<'a> {
+    pod::Input { thread: view.thread, repo: view.repo, role, gateway, args: view.args }
+}
+
+fn is_running(role: &RoleStatus) -> bool {
+    role.state == Some(RoleState::Running)
+}
+
+fn queued(view: &View) -> Health {
+    let repo = &view.thread.spec.repo;
+    let message = format!(
+        "all slots of Repo `{repo}` are in use (spec.limits): it starts by itself when it is its \
+         turn"
+    );
+    Health::new(Level::Reconciling, "Queued", message)
 }
 
 /// 1 s, 3 s, 9 s, 27 s: quick after an accident, patient with what keeps happening.

@@ -19,6 +19,9 @@ pub struct Own {
     /// See [`ThreadStatus::active_role`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_role: Option<String>,
+    /// See [`ThreadStatus::queue_position`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_position: Option<u32>,
     /// By role.
     pub roles: BTreeMap<String, OwnRole>,
     /// See [`ThreadStatus::conditions`].
@@ -46,6 +49,7 @@ impl Own {
             observed_generation: status.observed_generation,
             phase: status.phase.clone(),
             active_role: status.active_role.clone(),
+            queue_position: status.queue_position,
             roles: status.roles.iter().map(role).collect(),
             conditions: status.conditions.clone(),
         }
@@ -64,6 +68,9 @@ impl Own {
         }
         if self.active_role != old.active_role {
             set("activeRole", json!(self.active_role));
+        }
+        if self.queue_position != old.queue_position {
+            set("queuePosition", json!(self.queue_position));
         }
         if self.conditions != old.conditions {
             set("conditions", json!(self.conditions));

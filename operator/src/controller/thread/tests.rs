@@ -1,5 +1,8 @@
 //! What is decided about a Thread, as values.
 
+mod changes;
+mod readers;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use super::desired::desired;
-use super::observe::Observed;
+use super::observe::{Admission, Observed};
 use super::plan::Plan;
 use super::{pod, volume};
 use crate::apply::Refusal;
@@ -38,7 +41,9 @@ fn world() -> Observed {
         gateway: Ok(gateway()),
         volume: None,
         pods: Vec::new(),
+        admission: Admission::All,
         refusal: None,
+        unexpanded: None,
     }
 }
 
@@ -110,6 +115,11 @@ fn after(thread: &Thread, plan: &Plan) -> Thread {
     Thread { status: Some(serde_json::from_value(status).unwrap()), ..thread.clone() }
 }
 
+/// Only these roles have a slot.
+fn only(roles: &[&str], position: Option<u32>) -> Admission {
+    Admission::Only { roles: roles.iter().map(|role| (*role).to_owned()).collect(), position }
+}
+
 #[test]
 fn mail_makes_a_volume_and_a_pod() {
     insta::assert_yaml_snapshot!("mail", plan(&with_mail(), &world()));
@@ -136,7 +146,7 @@ fn what_is_in_order_is_left_alone() {
     let first = plan(&thread, &world);
     let second = plan(&after(&thread, &first), &world);
     assert_eq!(second.status.patch(&after(&thread, &first).status.unwrap()), None);
-    assert_eq!(second.again, None);
+    assert_eq!(second.again, Some(Duration::from_hours(48)), "when it would be collected");
     assert!(second.notices.is_empty() && second.delete_pods.is_empty());
 }
 
@@ -248,7 +258,7 @@ fn after_five_failures_a_person_is_asked_until_something_moves() {
 
     let mut corrected = world.clone();
     let mut role = testing::role("pm");
-    role.metadata.generation = Some(2);
+    role.spec.workspace.image = Some("debian:13".to_owned());
     corrected.roles[0] = Arc::new(role);
     assert_eq!(deleted(&plan(&thread, &corrected)), ["a"]);
 
@@ -283,7 +293,7 @@ fn a_pod_that_cannot_start_is_told_of_and_replaced_once_its_cause_is_corrected()
     assert_eq!((ready(&told).0, deleted(&told)), ("ImageNotPulled", vec![]));
     assert!(told.notices[0].warning && told.notices[0].note.contains("workspace.image"));
     let mut role = testing::role("pm");
-    role.metadata.generation = Some(2);
+    role.spec.workspace.image = Some("debian:12".to_owned());
     world.roles[0] = Arc::new(role);
     assert_eq!(deleted(&plan(&thread, &world)), ["a"]);
 }
@@ -385,6 +395,19 @@ fn a_foreign_volume_is_never_adopted() {
     assert_eq!((started(&plan), plan.create_volume.is_some()), (vec![], false));
     assert_eq!(ready(&plan).0, "NameTaken");
     assert!(condition::is_true(&plan.status.conditions, condition::STALLED));
+}
+
+#[test]
+fn a_limit_in_the_way_is_a_condition_that_says_what_to_do() {
+    let ask = json!({"ts": "5.000000", "limit": "perThread", "roles": ["pm"], "cap": "1.00"});
+    let asked = plan(&testing::thread(&json!({"budget": {"ask": ask}})), &world());
+    let told = asked.status.conditions.iter().find(|c| c.type_ == condition::BUDGET_EXCEEDED);
+    let told = told.unwrap();
+    assert_eq!((told.status.as_str(), told.reason.as_str()), ("True", "LimitReached"));
+    assert!(told.message.contains("perThread of Repo `shop`"), "{}", told.message);
+    let conditions = json!({"conditions": asked.status.conditions, "budget": {"raised": "1.00"}});
+    let answered = plan(&testing::thread(&conditions), &world());
+    assert!(!condition::is_true(&answered.status.conditions, condition::BUDGET_EXCEEDED));
 }
 
 #[test]

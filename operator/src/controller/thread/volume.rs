@@ -37,6 +37,32 @@ pub fn build(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
     }
 }
 
+/// The size that a bound claim should grow to, if its Repo asks for more than it has.
+pub fn expansion(claim: &PersistentVolumeClaim, repo: &Repo) -> Option<String> {
+    let requested = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?.get("storage")?;
+    let wanted = &repo.spec.worktree.size;
+    let grows = bytes(wanted)? > bytes(&requested.0)?;
+    (grows && State::of(Some(claim)) == State::Bound).then(|| wanted.clone())
+}
+
+/// Of a quantity as Repos may write it, or as an API server writes it back.
+fn bytes(quantity: &str) -> Option<u128> {
+    let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match quantity.get(digits.len()..)? {
+        "" => 1,
+        "k" => 1000,
+        "M" => 1000_u128.pow(2),
+        "G" => 1000_u128.pow(3),
+        "T" => 1000_u128.pow(4),
+        "Ki" => 1024,
+        "Mi" => 1024_u128.pow(2),
+        "Gi" => 1024_u128.pow(3),
+        "Ti" => 1024_u128.pow(4),
+        _ => return None,
+    };
+    digits.parse::<u128>().ok()?.checked_mul(unit)
+}
+
 /// Where a claim stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {

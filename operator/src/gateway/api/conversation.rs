@@ -59,6 +59,10 @@ pub async fn message(
         Some(Decision::Merge) => open_head(&gateway, &caller).await?,
         Some(Decision::Plan) | None => None,
     };
+    if message.decision == Some(Decision::Merge) {
+        // The message shows what the thread has cost.
+        gateway.ledger.flush(&caller.key()).await;
+    }
     gateway.slack.post(&caller, &message, head).await.map(axum::Json)
 }
 
@@ -103,6 +107,10 @@ pub async fn run(
         if let Err(error) = gateway.slack.notice(&key, &once, &text).await {
             tracing::warn!(thread = key.name, %error, "the thread was not told of a failed run");
         }
+    }
+    if report.state != RoleState::Running {
+        // Who sees that a run has ended sees what it cost.
+        gateway.ledger.flush(&key).await;
     }
     gateway
         .threads

@@ -21,11 +21,13 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::budget::Ledger;
 use super::close;
 use super::conditions::Conditions;
 use super::context::{ApiError, Caller, Context};
 use super::identity::{self, Identity};
 use super::metrics::Metrics;
+use super::models::Models;
 use super::slack::Slack;
 use super::threads::{Threads, WriteError};
 use super::{git, models};
@@ -45,6 +47,10 @@ pub struct Gateway {
     pub slack: Slack,
     /// Writes conditions of Repos.
     pub conditions: Conditions,
+    /// What is granted and spent.
+    pub ledger: Ledger,
+    /// What model calls share.
+    pub models: Models,
     /// For model providers and Git hosts: follows no redirect.
     pub http: reqwest::Client,
     /// What is counted.
@@ -83,6 +89,8 @@ pub fn router(gateway: Shared) -> Router {
         .route(path::PULL_REQUEST, get(pull_request::state).post(pull_request::open))
         .route(path::CLOSE, post(close::close))
         .route(path::CHAT, post(models::complete))
+        .route(path::IMAGES, post(models::images))
+        .route(path::TRANSCRIPTIONS, post(models::transcriptions))
         .route(&git("info/refs"), get(git::info_refs))
         .route(&git("git-upload-pack"), post(git::upload_pack))
         .route(&git("git-receive-pack"), post(git::receive_pack))

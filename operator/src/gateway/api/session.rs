@@ -16,6 +16,7 @@ pub async fn session(
     State(gateway): State<Shared>,
     Open(caller): Open,
 ) -> Result<Json<Session>, ApiError> {
+    gateway.ledger.flush(&caller.key()).await;
     let base_commit = publish_branch(&gateway, &caller).await?;
     let roles = gateway.context.roles_of(&caller.repo);
     let cards = roles.iter().map(|role| RoleCard {
@@ -57,6 +58,10 @@ fn describe(
         done,
         root,
         usage: status.roles.into_iter().map(|(role, own)| (role, own.usage)).collect(),
+        models: role.model.allowed().map(str::to_owned).collect(),
+        stronger: role.model.stronger().map(str::to_owned),
+        tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
+        test: caller.repo.spec.worktree.test.clone(),
     }
 }
 

@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use codebutler_crds::role::RoleModel;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// Fields by which a request could reach another model, or run up another bill, than the one that
 /// the role is given. (OpenRouter's names.)
 const REFUSED: [&str; 4] = ["models", "preset", "plugins", "web_search_options"];
+/// Answers to one question.
+const MOST_ANSWERS: u64 = 8;
 
 /// Why a request is not forwarded.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -15,51 +18,130 @@ pub enum RequestError {
     /// No JSON object.
     #[error("the request is not a JSON object")]
     NotJson,
-    /// Another model than the role's.
-    #[error("this role's model is `{0}`: ask for no other")]
+    /// Not one of the role's models.
+    #[error("this role's models are {0}: ask for no other")]
     Model(String),
-    /// Streaming comes later.
-    #[error("`stream` is not supported yet: leave it out")]
+    /// Neither true nor false.
+    #[error("`stream` has to be true or false")]
     Stream,
+    /// Not a small number.
+    #[error("`n` has to be a number from 1 to {MOST_ANSWERS}")]
+    Answers,
     /// See [`REFUSED`].
     #[error("`{0}` is not allowed here: leave it out")]
     Field(&'static str),
 }
 
-/// The body to forward.
+/// A request that may be forwarded.
+#[derive(Debug)]
+pub struct Request {
+    fields: BTreeMap<String, Box<RawValue>>,
+    /// The model it asks for.
+    pub model: String,
+    /// Whether the answer is to come as it is made.
+    pub stream: bool,
+    /// Longest answer in tokens, if it says.
+    pub max_tokens: Option<u64>,
+    /// Answers, or images.
+    pub answers: u64,
+    /// Whether it may be answered with images.
+    pub draws: bool,
+}
+
+/// Refuses a model that the role may not ask for.
 ///
 /// # Errors
-/// A sentence for whoever wrote the request.
-pub fn prepare(body: &[u8], model: &str) -> Result<Vec<u8>, RequestError> {
-    // A repeated field counts once and as its last value, for us and (written anew) for the provider.
-    let mut fields: BTreeMap<String, Box<RawValue>> =
-        serde_json::from_slice(body).map_err(|_| RequestError::NotJson)?;
-    let asked = fields.get("model").and_then(|m| serde_json::from_str::<String>(m.get()).ok());
-    if asked.as_deref() != Some(model) {
-        return Err(RequestError::Model(model.to_owned()));
-    }
-    if let Some(stream) = fields.remove("stream")
-        && !matches!(stream.get(), "false" | "null")
-    {
-        return Err(RequestError::Stream);
-    }
-    fields.remove("stream_options");
-    for name in REFUSED {
-        if fields.get(name).is_some_and(|value| value.get() != "null") {
-            return Err(RequestError::Field(name));
+/// Names those that it may.
+pub fn check_model(asked: Option<&str>, models: &RoleModel) -> Result<String, RequestError> {
+    let asked = asked.filter(|asked| models.allowed().any(|model| model == *asked));
+    asked.map(str::to_owned).ok_or_else(|| {
+        let mut names: Vec<String> = Vec::new();
+        for model in models.allowed().map(|model| format!("`{model}`")) {
+            if !names.contains(&model) {
+                names.push(model);
+            }
         }
+        RequestError::Model(names.join(", "))
+    })
+}
+
+impl Request {
+    /// Reads and checks a body.
+    ///
+    /// # Errors
+    /// A sentence for whoever wrote the request.
+    pub fn read(body: &[u8], models: &RoleModel) -> Result<Self, RequestError> {
+        // A repeated field counts once and as its last value, for us and (written anew) for the
+        // provider.
+        let mut fields: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_slice(body).map_err(|_| RequestError::NotJson)?;
+        let asked = fields.get("model").and_then(|m| serde_json::from_str::<String>(m.get()).ok());
+        let model = check_model(asked.as_deref(), models)?;
+        let stream = match fields.remove("stream").as_ref().map(|stream| stream.get()) {
+            None | Some("false" | "null") => false,
+            Some("true") => true,
+            Some(_) => return Err(RequestError::Stream),
+        };
+        fields.remove("stream_options");
+        for name in REFUSED {
+            if fields.get(name).is_some_and(|value| value.get() != "null") {
+                return Err(RequestError::Field(name));
+            }
+        }
+        let number = |name: &str| fields.get(name).and_then(|n| n.get().parse::<u64>().ok());
+        let max_tokens = number("max_completion_tokens").max(number("max_tokens"));
+        let answers = match fields.get("n").map(|n| n.get()) {
+            None | Some("null") => 1,
+            Some(text) => text.parse().map_err(|_| RequestError::Answers)?,
+        };
+        if !(1..=MOST_ANSWERS).contains(&answers) {
+            return Err(RequestError::Answers);
+        }
+        let draws = fields.get("modalities").is_some_and(|m| m.get().contains("\"image\""));
+        Ok(Self { fields, model, stream, max_tokens, answers, draws })
     }
-    let usage = to_raw_value(&serde_json::json!({"include": true}));
-    fields.insert("usage".to_owned(), usage.map_err(|_| RequestError::NotJson)?);
-    serde_json::to_vec(&fields).map_err(|_| RequestError::NotJson)
+
+    /// The body to forward, for `model`. `accounted`: whether the provider knows how to be asked
+    /// what a call cost.
+    ///
+    /// # Errors
+    /// Never, as far as is known.
+    pub fn body(&self, model: &str, accounted: bool) -> Result<Vec<u8>, RequestError> {
+        let raw =
+            |value: &serde_json::Value| to_raw_value(value).map_err(|_| RequestError::NotJson);
+        let mut own = vec![("model", raw(&model.into())?)];
+        if accounted {
+            own.push(("usage", raw(&serde_json::json!({"include": true}))?));
+        }
+        if self.stream {
+            own.push(("stream", raw(&true.into())?));
+            own.push(("stream_options", raw(&serde_json::json!({"include_usage": true}))?));
+        }
+        let others = self.fields.iter().map(|(name, value)| (name.as_str(), value));
+        let mut fields: BTreeMap<&str, &RawValue> =
+            others.map(|(name, value)| (name, &**value)).collect();
+        fields.extend(own.iter().map(|(name, value)| (*name, &**value)));
+        serde_json::to_vec(&fields).map_err(|_| RequestError::NotJson)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn models() -> RoleModel {
+        let model = serde_json::json!({"default": "m/x", "pool": ["m/z"]});
+        serde_json::from_value(model).unwrap()
+    }
+
+    fn read(body: &str) -> Result<Request, RequestError> {
+        Request::read(body.as_bytes(), &models())
+    }
+
     fn prepared(body: &str) -> Result<String, RequestError> {
-        prepare(body.as_bytes(), "m/x").map(|bytes| String::from_utf8(bytes).unwrap())
+        let request = read(body)?;
+        let bytes = request.body(&request.model, true)?;
+        Ok(String::from_utf8(bytes).unwrap())
     }
 
     #[test]
@@ -70,11 +152,13 @@ mod tests {
             prepared(body).unwrap(),
             r#"{"messages":[{"role":"user","content":"h\u00e9"}],"model":"m/x","seed":12345678901234567890123,"temperature":0.10,"usage":{"include":true}}"#
         );
+        let plain = read(r#"{"model":"m/x"}"#).unwrap().body("m/z", false).unwrap();
+        assert_eq!(plain, br#"{"model":"m/z"}"#);
     }
 
     #[test]
     fn another_model_is_refused_however_it_is_asked_for() {
-        let model = || Err(RequestError::Model("m/x".into()));
+        let model = || Err(RequestError::Model("`m/x`, `m/z`".into()));
         assert_eq!(prepared(r#"{"model":"m/y"}"#), model());
         assert_eq!(prepared(r#"{"model":["m/x"]}"#), model());
         assert_eq!(prepared("{}"), model());
@@ -83,14 +167,30 @@ mod tests {
             prepared(r#"{"model":"m/y","model":"m/x"}"#).unwrap(),
             r#"{"model":"m/x","usage":{"include":true}}"#
         );
+        assert!(prepared(r#"{"model":"m/z"}"#).is_ok(), "one of the pool");
         let refused = prepared(r#"{"model":"m/x","models":["m/y"]}"#);
         assert_eq!(refused, Err(RequestError::Field("models")));
     }
 
     #[test]
-    fn streams_and_nonsense_are_refused() {
-        assert_eq!(prepared(r#"{"model":"m/x","stream":true}"#), Err(RequestError::Stream));
+    fn a_stream_always_ends_with_its_usage() {
+        let body = r#"{"model":"m/x","stream":true,"stream_options":{"include_usage":false}}"#;
+        assert_eq!(
+            prepared(body).unwrap(),
+            r#"{"model":"m/x","stream":true,"stream_options":{"include_usage":true},"usage":{"include":true}}"#
+        );
         assert_eq!(prepared(r#"{"model":"m/x","stream":1}"#), Err(RequestError::Stream));
+    }
+
+    #[test]
+    fn what_an_answer_may_cost_is_read_and_nonsense_refused() {
+        let request = read(r#"{"model":"m/x","max_tokens":10,"max_completion_tokens":20,"n":2}"#);
+        let request = request.unwrap();
+        assert_eq!((request.max_tokens, request.answers), (Some(20), 2));
+        for n in ["0", "9", "1.5", "\"1\"", "-1"] {
+            let body = format!(r#"{{"model":"m/x","n":{n}}}"#);
+            assert_eq!(prepared(&body), Err(RequestError::Answers), "{n}");
+        }
         assert_eq!(prepared("[1]"), Err(RequestError::NotJson));
         assert_eq!(prepared("{"), Err(RequestError::NotJson));
     }

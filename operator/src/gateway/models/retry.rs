@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
 
 /// Most requests for one call, the first included.
 pub const ATTEMPTS: u32 = 4;
@@ -45,11 +46,17 @@ pub fn verdict(status: StatusCode) -> Verdict {
     }
 }
 
-/// `Retry-After` in seconds, where the provider sends it so.
-pub fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+/// `Retry-After`, in seconds or as a date.
+pub fn asked_wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let seconds: u64 = text.parse().ok()?;
-    Some(Duration::from_secs(seconds).min(LONGEST_ASKED))
+    let wait = match text.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+            Duration::try_from(date.duration_since(now)).unwrap_or_default()
+        }
+    };
+    Some(wait.min(LONGEST_ASKED))
 }
 
 /// How long to wait after the `attempt`th request (from 1); nothing if the caller is to wait
@@ -80,11 +87,15 @@ mod tests {
 
     #[test]
     fn a_providers_wish_is_read() {
-        let with =
-            |text: &str| asked_wait(&HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]));
+        let now = "2026-10-21T07:27:30Z".parse().unwrap();
+        let with = |text: &str| {
+            asked_wait(&HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]), now)
+        };
         assert_eq!(with("7"), Some(Duration::from_secs(7)));
         assert_eq!(with("99999999"), Some(LONGEST_ASKED));
-        assert_eq!(with("Wed, 21 Oct 2026 07:28:00 GMT"), None);
+        assert_eq!(with("Wed, 21 Oct 2026 07:28:00 GMT"), Some(Duration::from_secs(30)));
+        assert_eq!(with("Wed, 21 Oct 2026 07:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(with("soon"), None);
         assert_eq!(with("-1"), None);
     }
 

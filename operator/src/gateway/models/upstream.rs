@@ -1,5 +1,7 @@
 //! One model call to the provider, with retries where a repetition can't be billed twice.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -8,14 +10,23 @@ use codebutler_crds::wire::ErrorCode;
 use http::HeaderValue;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use kube::ResourceExt as _;
+use tokio::time::{Instant, timeout};
 use url::Url;
 
 use super::retry::{self, Verdict};
+use crate::gateway::budget::Call;
 use crate::gateway::context::{Caller, Context, SecretError};
 use crate::gateway::remote::authority;
+use crate::step;
 
-/// How long a provider may take for one answer.
-const TIMEOUT: Duration = Duration::from_mins(10);
+/// How long a provider may take until the first byte of a whole answer.
+const WHOLE: Duration = Duration::from_mins(10);
+/// How long until the first byte of a streamed one.
+const STREAMED: Duration = Duration::from_mins(3);
+/// How long nothing may come in the middle of an answer.
+pub const IDLE: Duration = Duration::from_mins(2);
+/// How long a key is not read again.
+const FRESH: Duration = Duration::from_secs(10);
 /// Longest answer.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
 
@@ -61,8 +72,14 @@ pub enum ModelError {
     #[error("the provider's answer is longer than {} MiB", MAX_ANSWER / 1024 / 1024)]
     TooLong,
     /// Not a completion.
-    #[error("the provider's answer is no chat completion")]
+    #[error("the provider's answer is no completion")]
     Garbled,
+    /// The gateway can't put on record what it would spend.
+    #[error("the gateway can't put the call on record right now: try again")]
+    Unrecorded,
+    /// A limit of the Repo.
+    #[error("{0}")]
+    Exceeded(String),
 }
 
 impl ModelError {
@@ -70,7 +87,8 @@ impl ModelError {
     pub const fn code(&self) -> ErrorCode {
         match self {
             Self::Request(_) => ErrorCode::InvalidRequest,
-            Self::Unavailable { .. } => ErrorCode::Unavailable,
+            Self::Unavailable { .. } | Self::Unrecorded => ErrorCode::Unavailable,
+            Self::Exceeded(_) => ErrorCode::BudgetExceeded,
             _ => ErrorCode::Upstream,
         }
     }
@@ -82,56 +100,129 @@ impl ModelError {
             Self::Key(_) | Self::Payment(_) => "refused",
             Self::NotFound(_) | Self::Request(_) | Self::Strange(_) => "rejected",
             Self::Unavailable { .. } => "unavailable",
+            Self::Unrecorded => "unrecorded",
+            Self::Exceeded(_) => "budget_exceeded",
             Self::Lost => "lost",
             Self::TooLong | Self::Garbled => "garbled",
         }
     }
 }
 
-/// Where and as whom to ask.
-pub struct Upstream {
-    url: Url,
-    authorization: HeaderValue,
-    secret: String,
-    model: String,
+/// Keys of providers, for a moment. No Debug.
+#[derive(Default)]
+pub struct Keys {
+    known: Mutex<HashMap<KeyId, (Instant, HeaderValue)>>,
 }
 
-impl Upstream {
+/// Namespace and name of the Secret, and the host that it is for.
+type KeyId = (String, String, String);
+
+impl Keys {
+    async fn of(
+        &self,
+        context: &Context,
+        caller: &Caller,
+        host: &str,
+    ) -> Result<(KeyId, HeaderValue), ModelError> {
+        let credentials = &caller.repo.spec.model.credentials;
+        let namespace = caller.repo.namespace().unwrap_or_default();
+        let id = (namespace, credentials.name.clone(), host.to_owned());
+        let known = self.lock().get(&id).cloned();
+        if let Some((_, key)) = known.filter(|(at, _)| at.elapsed() < FRESH) {
+            return Ok((id, key));
+        }
+        let key = context.secret(&id.0, credentials, secret_key::MODEL_API_KEY, host).await?;
+        let mut header = HeaderValue::try_from(format!("Bearer {key}"))
+            .map_err(|_| ModelError::KeyForm(credentials.name.clone()))?;
+        header.set_sensitive(true);
+        let mut known = self.lock();
+        known.retain(|_, (at, _)| at.elapsed() < FRESH);
+        known.insert(id.clone(), (Instant::now(), header.clone()));
+        drop(known);
+        Ok((id, header))
+    }
+
+    fn forget(&self, id: &KeyId) {
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<KeyId, (Instant, HeaderValue)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where and as whom to ask.
+pub struct Upstream<'a> {
+    keys: &'a Keys,
+    id: KeyId,
+    url: Url,
+    authorization: HeaderValue,
+}
+
+/// What is asked.
+pub struct Question<'a> {
+    /// Below the base URL.
+    pub path: &'a [&'a str],
+    /// For the provider's ears.
+    pub model: &'a str,
+    /// The body's.
+    pub content_type: HeaderValue,
+    /// Kept for repetitions.
+    pub body: Bytes,
+    /// Whether the answer comes as it is made.
+    pub stream: bool,
+}
+
+impl<'a> Upstream<'a> {
     /// The provider of the caller's Repo.
     ///
     /// # Errors
     /// When the Repo or its Secret does not say it.
-    pub async fn of(context: &Context, caller: &Caller) -> Result<Self, ModelError> {
+    pub async fn of(
+        keys: &'a Keys,
+        context: &Context,
+        caller: &Caller,
+    ) -> Result<Self, ModelError> {
         let spec = &caller.repo.spec.model;
-        let mut url = Url::parse(&spec.base_url).map_err(|_| ModelError::BaseUrl)?;
+        let url = Url::parse(&spec.base_url).map_err(|_| ModelError::BaseUrl)?;
         let host = authority(&url).ok_or(ModelError::BaseUrl)?;
-        url.path_segments_mut()
-            .map_err(|()| ModelError::BaseUrl)?
-            .pop_if_empty()
-            .extend(["chat", "completions"]);
-        let namespace = caller.repo.namespace().unwrap_or_default();
-        let key =
-            context.secret(&namespace, &spec.credentials, secret_key::MODEL_API_KEY, &host).await?;
-        let secret = spec.credentials.name.clone();
-        let mut authorization = HeaderValue::try_from(format!("Bearer {key}"))
-            .map_err(|_| ModelError::KeyForm(secret.clone()))?;
-        authorization.set_sensitive(true);
-        Ok(Self { url, authorization, secret, model: caller.role.spec.model.default.clone() })
+        let (id, authorization) = keys.of(context, caller, &host).await?;
+        Ok(Self { keys, id, url, authorization })
     }
 
-    /// Asks until there is an answer, or none is to be expected.
+    /// Asks until an answer begins, or none is to be expected. `failed` hears of each failure and
+    /// says whether to go on trying.
     ///
     /// # Errors
     /// What to tell the caller.
-    pub async fn ask(&self, http: &reqwest::Client, body: Vec<u8>) -> Result<Bytes, ModelError> {
-        let body = Bytes::from(body);
+    pub async fn ask(
+        &self,
+        http: &reqwest::Client,
+        question: &Question<'_>,
+        call: &mut Call,
+        failed: impl Fn() -> bool,
+    ) -> Result<reqwest::Response, ModelError> {
         let mut attempt = 1;
         loop {
-            let (what, asked) = match self.send(http, body.clone()).await? {
-                Attempt::Answer(answer) => return Ok(answer),
-                Attempt::Again(what, asked) => (what, asked),
+            step::point("before send");
+            call.sent();
+            let sent = self.send(http, question).await;
+            step::point("after send");
+            let (what, asked) = match sent {
+                Ok(Attempt::Answer(answer)) => return Ok(answer),
+                Ok(Attempt::Again(what, asked)) => (what, asked),
+                Err(ModelError::Lost) => {
+                    failed();
+                    return Err(ModelError::Lost);
+                }
+                Err(error) => {
+                    call.refused();
+                    return Err(error);
+                }
             };
-            let Some(wait) = retry::wait(attempt, asked, rand::random()) else {
+            call.refused();
+            let wait = retry::wait(attempt, asked, rand::random()).filter(|_| failed());
+            let Some(wait) = wait else {
                 return Err(ModelError::Unavailable { what, after: asked });
             };
             tracing::info!(what, attempt, ?wait, "asking the provider again");
@@ -140,36 +231,66 @@ impl Upstream {
         }
     }
 
-    async fn send(&self, http: &reqwest::Client, body: Bytes) -> Result<Attempt, ModelError> {
+    /// What a call cost, by its id, where the provider tells (OpenRouter does, after a moment).
+    pub async fn cost_of(&self, http: &reqwest::Client, id: &str) -> Option<Bytes> {
+        let mut url = self.url.clone();
+        url.path_segments_mut().ok()?.pop_if_empty().push("generation");
+        url.query_pairs_mut().append_pair("id", id);
+        let request = http.get(url).header(AUTHORIZATION, self.authorization.clone());
+        let response = timeout(Duration::from_secs(10), request.send()).await.ok()?.ok()?;
+        if response.status() != http::StatusCode::OK {
+            return None;
+        }
+        collect(response).await.ok()
+    }
+
+    async fn send(
+        &self,
+        http: &reqwest::Client,
+        question: &Question<'_>,
+    ) -> Result<Attempt, ModelError> {
+        let mut url = self.url.clone();
+        url.path_segments_mut()
+            .map_err(|()| ModelError::BaseUrl)?
+            .pop_if_empty()
+            .extend(question.path);
         let sent = http
-            .post(self.url.clone())
-            .timeout(TIMEOUT)
+            .post(url)
             .header(AUTHORIZATION, self.authorization.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .body(body)
-            .send()
-            .await;
-        let response = match sent {
-            Ok(response) => response,
+            .header(CONTENT_TYPE, question.content_type.clone())
+            .body(question.body.clone())
+            .send();
+        let patience = if question.stream { STREAMED } else { WHOLE };
+        let response = match timeout(patience, sent).await {
+            Ok(Ok(response)) => response,
             // Nothing was sent, so nothing can have been billed.
-            Err(error) if error.is_connect() => {
+            Ok(Err(error)) if error.is_connect() => {
                 return Ok(Attempt::Again("no connection".to_owned(), None));
             }
-            Err(error) => {
+            Ok(Err(error)) => {
                 tracing::warn!(error = %error.without_url(), "a model call got no answer");
+                return Err(ModelError::Lost);
+            }
+            Err(_) => {
+                tracing::warn!(?patience, "a model call got no answer in time");
                 return Err(ModelError::Lost);
             }
         };
         let status = response.status();
+        let secret = || self.id.1.clone();
         match retry::verdict(status) {
-            Verdict::Good => read(response).await.map(Attempt::Answer),
+            Verdict::Good => Ok(Attempt::Answer(response)),
             Verdict::Again => {
-                let asked = retry::asked_wait(response.headers());
+                let asked = retry::asked_wait(response.headers(), jiff::Timestamp::now());
                 Ok(Attempt::Again(format!("status {}", status.as_u16()), asked))
             }
-            Verdict::Key => Err(ModelError::Key(self.secret.clone())),
-            Verdict::Payment => Err(ModelError::Payment(self.secret.clone())),
-            Verdict::NotFound => Err(ModelError::NotFound(self.model.clone())),
+            Verdict::Key => {
+                // A new one may be in the Secret already.
+                self.keys.forget(&self.id);
+                Err(ModelError::Key(secret()))
+            }
+            Verdict::Payment => Err(ModelError::Payment(secret())),
+            Verdict::NotFound => Err(ModelError::NotFound(question.model.to_owned())),
             Verdict::Request => Err(ModelError::Request(status.as_u16())),
             Verdict::Strange => Err(ModelError::Strange(status.as_u16())),
         }
@@ -177,24 +298,40 @@ impl Upstream {
 }
 
 enum Attempt {
-    Answer(Bytes),
+    Answer(reqwest::Response),
     /// Why, and how long the provider wants to be left alone.
     Again(String, Option<Duration>),
 }
 
-async fn read(mut response: reqwest::Response) -> Result<Bytes, ModelError> {
-    let mut answer = BytesMut::new();
-    loop {
-        match response.chunk().await {
-            Ok(Some(chunk)) if answer.len() + chunk.len() > MAX_ANSWER => {
-                return Err(ModelError::TooLong);
-            }
-            Ok(Some(chunk)) => answer.extend_from_slice(&chunk),
-            Ok(None) => return Ok(answer.freeze()),
-            Err(error) => {
-                tracing::warn!(error = %error.without_url(), "a model's answer broke off");
-                return Err(ModelError::Lost);
-            }
+/// The next piece of an answer; nothing at its end.
+///
+/// # Errors
+/// `Lost` when it broke off, or nothing came for too long.
+pub async fn next(response: &mut reqwest::Response) -> Result<Option<Bytes>, ModelError> {
+    match timeout(IDLE, response.chunk()).await {
+        Ok(Ok(chunk)) => Ok(chunk),
+        Ok(Err(error)) => {
+            tracing::warn!(error = %error.without_url(), "a model's answer broke off");
+            Err(ModelError::Lost)
+        }
+        Err(_) => {
+            tracing::warn!(idle = ?IDLE, "a model's answer stopped");
+            Err(ModelError::Lost)
         }
     }
+}
+
+/// The whole of an answer.
+///
+/// # Errors
+/// `Lost` or `TooLong`.
+pub async fn collect(mut response: reqwest::Response) -> Result<Bytes, ModelError> {
+    let mut answer = BytesMut::new();
+    while let Some(chunk) = next(&mut response).await? {
+        if answer.len() + chunk.len() > MAX_ANSWER {
+            return Err(ModelError::TooLong);
+        }
+        answer.extend_from_slice(&chunk);
+    }
+    Ok(answer.freeze())
 }

@@ -4,6 +4,7 @@ use codebutler_crds::wire::Decision;
 use serde_json::{Value, json};
 
 use super::decision::Choice;
+use super::money::Money;
 use super::split::split;
 
 /// Slack takes 3,000 characters in a section.
@@ -18,6 +19,29 @@ pub fn asking(text: &str, decision: Decision, key: &str) -> Value {
     let buttons: Vec<Value> =
         Choice::of(decision).into_iter().map(|choice| button(choice, key)).collect();
     blocks.push(json!({"type": "actions", "block_id": decision.kind(), "elements": buttons}));
+    Value::Array(blocks)
+}
+
+/// The text with the buttons of a question about money under it, if it can be answered.
+pub fn asking_money(text: &str, answers: &[Money], key: &str) -> Value {
+    let mut blocks: Vec<Value> = split(text, SECTION)
+        .into_iter()
+        .map(|part| json!({"type": "section", "text": {"type": "mrkdwn", "text": part}}))
+        .collect();
+    let buttons: Vec<Value> = answers
+        .iter()
+        .map(|answer| {
+            json!({
+                "type": "button",
+                "action_id": answer.action_id(),
+                "value": key,
+                "text": {"type": "plain_text", "text": answer.label()},
+            })
+        })
+        .collect();
+    if !buttons.is_empty() {
+        blocks.push(json!({"type": "actions", "block_id": "budget", "elements": buttons}));
+    }
     Value::Array(blocks)
 }
 

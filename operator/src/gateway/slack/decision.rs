@@ -1,7 +1,7 @@
 //! Decisions of people: which words count as one, which button means what, and what a message or a
 //! click changes in a Thread. Pure: applied again, nothing changes.
 
-use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Plan, Settled};
+use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Plan, RoleState, Settled};
 use codebutler_crds::wire::Decision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -99,6 +99,8 @@ pub enum Intent {
     Merge,
     /// End the thread without merging.
     Close,
+    /// End what runs now, at once.
+    Stop,
 }
 
 const APPROVE: &[&str] = &[
@@ -162,10 +164,27 @@ const CLOSE: &[&str] = &[
     "cerrar hilo",
 ];
 
+const STOP: &[&str] = &[
+    "stop",
+    "stop it",
+    "stop now",
+    "please stop",
+    "halt",
+    "abort",
+    "para",
+    "detente",
+    "basta",
+    "alto",
+];
+const STOP_SIGNS: [&str; 4] = ["🛑", ":octagonal_sign:", "✋", ":raised_hand:"];
+
 /// The decision that a text is, if it is exactly one.
 pub fn intent(text: &str) -> Option<Intent> {
     if text.contains(['?', '¿']) {
         return None;
+    }
+    if STOP_SIGNS.contains(&text.trim()) {
+        return Some(Intent::Stop);
     }
     let kept = |c: char| c.is_alphanumeric() || c.is_whitespace();
     // Punctuation and emoji around the words say nothing; anything between them says more.
@@ -181,6 +200,8 @@ pub fn intent(text: &str) -> Option<Intent> {
         Some(Intent::Merge)
     } else if means(CLOSE) {
         Some(Intent::Close)
+    } else if means(STOP) {
+        Some(Intent::Stop)
     } else {
         None
     }
@@ -222,6 +243,10 @@ pub fn recipients(status: &ThreadStatus, said: &Said, first: Option<&str>) -> Ve
     if !said.mentioned.is_empty() {
         return said.mentioned.clone();
     }
+    // It ends what runs and wakes nobody.
+    if said.intent == Some(Intent::Stop) {
+        return Vec::new();
+    }
     let asker = match question(status, said) {
         Some((role, _)) => Some(role),
         None => first,
@@ -239,6 +264,7 @@ fn question<'a>(status: &'a ThreadStatus, said: &Said) -> Option<(&'a str, bool)
         Intent::Merge | Intent::Close => {
             closing.map(|closing| (closing.role.as_str(), closing.choice.is_none()))
         }
+        Intent::Stop => None,
     }
 }
 
@@ -261,6 +287,10 @@ pub fn take_message(
     let recipients = recipients(status, said, first);
     let decided = match (&said.intent, question(status, said)) {
         _ if !said.mentioned.is_empty() => None,
+        (Some(Intent::Stop), _) => {
+            stop(status, said)?;
+            None
+        }
         (Some(intent), Some((role, true))) => {
             let role = role.to_owned();
             decide_in_words(status, said, *intent, &role)?
@@ -287,11 +317,30 @@ fn decide_in_words(
         Intent::Approve => (Choice::Approve, status.plan.as_ref().map(|plan| plan.ts.clone())),
         Intent::Merge => (Choice::Merge, status.closing.as_ref().map(|c| c.ts.clone())),
         Intent::Close => (Choice::Discard, status.closing.as_ref().map(|c| c.ts.clone())),
+        Intent::Stop => return Ok(None),
     };
     let Some(asked) = asked else { return Ok(None) };
     let id = format!("text:{}", said.ts);
     record(status, &asked, choice, &said.user, role, id)?;
     Ok(Some(Decided { asked, choice }))
+}
+
+/// Every role that runs now is told; whoever has ended meanwhile takes it as done.
+fn stop(status: &mut ThreadStatus, said: &Said) -> Result<(), Refusal> {
+    let running = status.roles.iter().filter(|(_, role)| role.state == Some(RoleState::Running));
+    let running: Vec<String> = running.map(|(name, _)| name.clone()).collect();
+    for role in running {
+        let pending = Pending {
+            id: format!("stop:{}:{role}", said.ts),
+            role,
+            kind: "stop".to_owned(),
+            choice: "stop".to_owned(),
+            user: said.user.clone(),
+            message: said.ts.clone(),
+        };
+        threads::add_pending(status, &pending)?;
+    }
+    Ok(())
 }
 
 /// A user may end the thread at any time: the message itself is the question then.

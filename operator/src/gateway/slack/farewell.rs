@@ -110,6 +110,7 @@ async fn tell(
         role: None,
         kind: "notice",
         decision: None,
+        money: None,
         parts: split(&mrkdwn::from_markdown(&farewell(thread)), post::LIMIT),
     };
     let _turn = inner.posting.lock(&key).await;

@@ -21,7 +21,7 @@ use crate::gateway::threads::{Refusal, WriteError};
 
 /// How long a decision waits for a post that is under way: Slack wants its answer within three
 /// seconds.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why something was not taken in. It comes again.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +72,7 @@ impl Inner {
                 self.message(&channel, &root, &requested_by, &said).await
             }
             Action::Click { channel, root, clicked } => self.click(&channel, &root, &clicked).await,
+            Action::Money { channel, root, clicked } => self.money(&channel, &root, &clicked).await,
             Action::Ignore(Ignored::Channel(channel)) => {
                 if self.strangers.first_time(channel.clone()) {
                     tracing::info!(channel, "messages of a channel that no Repo names: ignored");
@@ -139,7 +140,7 @@ impl Inner {
     }
 
     /// The Thread of a conversation. `ours`: CodeButler began it.
-    async fn find(
+    pub(super) async fn find(
         &self,
         channel: &Channel,
         root: &SlackTs,
@@ -168,8 +169,10 @@ impl Inner {
         said: &Said,
     ) -> Result<Stored, WriteError> {
         let now = Time(jiff::Timestamp::now());
-        let take =
-            |status: &mut ThreadStatus| decision::take_message(status, said, channel.first(), &now);
+        let take = |status: &mut ThreadStatus| {
+            status.speaker = Some(said.user.clone());
+            decision::take_message(status, said, channel.first(), &now)
+        };
         match self.threads.try_update(key, take).await {
             Ok((thread, decided)) => Ok(Stored { thread, decided: decided.is_some(), full: false }),
             Err(WriteError::Refused(Refusal::Full)) => {

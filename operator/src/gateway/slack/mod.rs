@@ -22,6 +22,7 @@ mod history;
 mod inbox;
 mod ingest;
 pub mod metrics;
+pub mod money;
 mod mrkdwn;
 mod open;
 mod post;
@@ -185,6 +186,20 @@ impl Slack {
         Box::pin(inbox::wait(&self.inner, caller, after, wait)).await
     }
 
+    /// Asks the people of a thread about money and records the question; the same key asks once.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub async fn ask_money(
+        &self,
+        thread: &ThreadKey,
+        key: &str,
+        text: &str,
+        ask: &money::Question,
+    ) -> Result<(), ApiError> {
+        post::money(&self.inner, thread, key, text, ask).await
+    }
+
     /// Posts a line of CodeButler itself; the same key posts once.
     ///
     /// # Errors
@@ -260,7 +275,7 @@ fn own_metadata(metadata: Option<&Metadata>) -> Option<&serde_json::Value> {
 }
 
 /// A bounded memory of things seen: two generations, the older one dropped when the newer is full.
-struct Recent<T> {
+pub(super) struct Recent<T> {
     generations: Mutex<[HashSet<T>; 2]>,
 }
 
@@ -274,7 +289,7 @@ impl<T: Eq + Hash> Recent<T> {
     const SIZE: usize = 4096;
 
     /// Remembers it; answers whether it is new.
-    fn first_time(&self, item: T) -> bool {
+    pub fn first_time(&self, item: T) -> bool {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         if generations.iter().any(|g| g.contains(&item)) {
             return false;

@@ -259,6 +259,7 @@ impl Opening<'_> {
             role: None,
             kind: KIND,
             decision: None,
+            money: None,
             parts,
         };
         {

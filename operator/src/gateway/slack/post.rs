@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::account::{AccessError, Account};
+use super::money::{self, Money};
 use super::split::split;
 use super::web::CallError;
 use super::{EVENT_TYPE, Inner, address, blocks, history, mrkdwn, own_metadata, usage};
@@ -89,6 +90,8 @@ pub struct Outgoing<'a> {
     /// What kind of message, if it asks for no decision.
     pub kind: &'static str,
     pub decision: Option<Decision>,
+    /// The buttons of a question about money.
+    pub money: Option<&'a [Money]>,
     pub parts: Vec<String>,
 }
 
@@ -126,6 +129,11 @@ impl Outgoing<'_> {
             && index + 1 == self.parts.len()
         {
             body["blocks"] = blocks::asking(text, decision, self.key);
+        }
+        if let Some(answers) = self.money
+            && index + 1 == self.parts.len()
+        {
+            body["blocks"] = blocks::asking_money(text, answers, self.key);
         }
         body
     }
@@ -176,6 +184,7 @@ pub async fn of_role(
         role: Some(&caller.role),
         kind: "message",
         decision: message.decision,
+        money: None,
         parts: split(&text, LIMIT),
     };
     // Until what the message means is recorded: a quick click on it waits for that.
@@ -223,6 +232,7 @@ pub async fn told(
         role: None,
         kind: "notice",
         decision: None,
+        money: None,
         parts: split(&mrkdwn::from_markdown(text), LIMIT),
     };
     let key = &ThreadKey::from(thread);
@@ -233,6 +243,36 @@ pub async fn told(
         }
         Err(error) => Err(inner.failed(error, repo).await),
     }
+}
+
+/// Asks about money; a quick click waits until the question is recorded.
+pub async fn money(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+    question: &money::Question,
+) -> Result<(), ApiError> {
+    let (thread, repo) = inner.conversation(key)?;
+    let outgoing = Outgoing {
+        repo: &repo,
+        thread: &thread,
+        slack: conversation(&thread)?,
+        key: id,
+        role: None,
+        kind: "budget",
+        decision: None,
+        money: Some(Money::of(question.limit)),
+        parts: split(&mrkdwn::from_markdown(text), LIMIT),
+    };
+    let _turn = inner.posting.lock(key).await;
+    let sent = match once(inner, &outgoing).await {
+        Ok(sent) => sent,
+        Err(error) => return Err(inner.failed(error, &repo).await),
+    };
+    let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
+    let recorded = inner.threads.update(key, |status| question.record(status, asked)).await;
+    recorded.map(drop).map_err(|error| not_recorded(&error))
 }
 
 const EMPTY: &str = "the text is empty: say something";

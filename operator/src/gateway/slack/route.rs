@@ -5,6 +5,7 @@ use codebutler_crds::{SlackTs, names};
 use super::address;
 use super::decision::{self, Choice, Clicked, Said};
 use super::event::{Click, Incoming, Stored};
+use super::money::{self, Money};
 use crate::gateway::context::ThreadKey;
 
 /// A Repo as the router sees it.
@@ -56,6 +57,15 @@ pub enum Action {
         root: SlackTs,
         /// What it means.
         clicked: Clicked,
+    },
+    /// A person pressed a button of a question about money.
+    Money {
+        /// Where.
+        channel: Channel,
+        /// First message of the conversation.
+        root: SlackTs,
+        /// What it means.
+        clicked: money::Clicked,
     },
     /// Nothing.
     Ignore(Ignored),
@@ -111,6 +121,11 @@ pub fn click(click: &Click, channels: &[Channel]) -> Action {
     let Some(channel) = of(&click.channel, channels) else {
         return Action::Ignore(Ignored::Channel(click.channel.clone()));
     };
+    if let Some(answer) = Money::by_action_id(&click.action_id) {
+        let clicked =
+            money::Clicked { message: click.message.clone(), answer, user: click.user.clone() };
+        return Action::Money { channel: channel.clone(), root: click.root.clone(), clicked };
+    }
     let Some(choice) = Choice::by_action_id(&click.action_id) else {
         return Action::Ignore(Ignored::NotOurs);
     };

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::account::{AccessError, Account};
 use super::decision::Choice;
+use super::money::Money;
 use super::{Inner, blocks, history};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::done_settling;
@@ -34,9 +35,12 @@ pub async fn all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
 }
 
 fn told(settled: &Settled) -> String {
-    let choice = settled.choice.as_deref().and_then(Choice::by_action_id);
-    match (choice, &settled.user) {
-        (Some(choice), Some(user)) => format!("{} <@{user}>", choice.told()),
+    let told = settled.choice.as_deref().and_then(|id| {
+        let money = Money::by_action_id(id).map(Money::told);
+        Choice::by_action_id(id).map(Choice::told).or(money)
+    });
+    match (told, &settled.user) {
+        (Some(told), Some(user)) => format!("{told} <@{user}>"),
         _ => ":arrow_down: Replaced by a newer one below".to_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! How a Thread's status may change: pure, monotone, and the same when applied again.
 
 use codebutler_crds::thread::{
-    Closing, ClosingChoice, Pending, Plan, PullRequest, RoleState, Settled, Usage,
+    Closing, ClosingChoice, Pending, Plan, PullRequest, RoleState, Settled,
 };
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -23,22 +23,14 @@ pub enum Refusal {
     Full,
 }
 
-/// Adds to a role's usage and to the total.
-pub fn add_usage(status: &mut ThreadStatus, role: &str, delta: Usage) {
-    let usage = &mut status.roles.entry(role.to_owned()).or_default().usage;
-    usage.cost += delta.cost;
-    usage.prompt_tokens = usage.prompt_tokens.saturating_add(delta.prompt_tokens);
-    usage.completion_tokens = usage.completion_tokens.saturating_add(delta.completion_tokens);
-    usage.calls = usage.calls.saturating_add(delta.calls);
-    let total = status.cost.unwrap_or_default();
-    status.cost = Some(total + delta.cost);
-}
-
 /// Takes in a role's report.
 pub fn report(status: &mut ThreadStatus, role: &str, report: &RunReport, now: &Time) {
     let entry = status.roles.entry(role.to_owned()).or_default();
     entry.state = Some(report.state);
     entry.turns = report.turns;
+    if let Some(sandbox) = &report.sandbox {
+        entry.sandbox = Some(sandbox.chars().take(300).collect());
+    }
     if report.state != RoleState::Running {
         raise(&mut entry.done, report.done.as_ref());
         status.pending.retain(|p| p.role != role || !report.handled.contains(&p.id));
@@ -172,7 +164,6 @@ fn raise(mark: &mut Option<SlackTs>, to: Option<&SlackTs>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_crds::NanoUsd;
 
     fn ts(text: &str) -> SlackTs {
         text.parse().unwrap()
@@ -207,6 +198,8 @@ mod tests {
             handled: Vec::new(),
             turns: 3,
             reason: None,
+            terminal: None,
+            sandbox: None,
         };
         report(&mut status, "pm", &done("1000000000.000001"), &now());
         report(&mut status, "pm", &done("5.000000"), &now());
@@ -221,8 +214,15 @@ mod tests {
         }
         status.pending[2].role = "coder".to_owned();
         let handled = vec!["0".to_owned(), "2".to_owned()];
-        let done =
-            RunReport { state: RoleState::Waiting, done: None, handled, turns: 1, reason: None };
+        let done = RunReport {
+            state: RoleState::Waiting,
+            done: None,
+            handled,
+            turns: 1,
+            reason: None,
+            terminal: None,
+            sandbox: None,
+        };
         report(&mut status, "pm", &done, &now());
         let left: Vec<_> = status.pending.iter().map(|p| p.id.as_str()).collect();
         assert_eq!(left, ["1", "2"]);
@@ -238,18 +238,6 @@ mod tests {
         assert_eq!(status.pending.len(), PENDING);
         assert_eq!(add_pending(&mut status, &pending(99)), Err(Refusal::Full));
         assert_eq!(add_pending(&mut status, &pending(0)), Ok(()));
-    }
-
-    #[test]
-    fn sums_are_exact() {
-        let mut status = ThreadStatus::default();
-        let delta = Usage { cost: NanoUsd(1), prompt_tokens: 2, completion_tokens: 3, calls: 1 };
-        for role in ["pm", "coder", "pm"] {
-            add_usage(&mut status, role, delta);
-        }
-        assert_eq!(status.cost, Some(NanoUsd(3)));
-        assert_eq!(status.roles["pm"].usage.cost, NanoUsd(2));
-        assert_eq!(status.roles["pm"].usage.calls, 2);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use codebutler_crds::thread::RoleStatus;
 use codebutler_crds::{Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// The patch that turns the gateway's fields of `before` into those of `after`, valid only on the
@@ -52,6 +53,8 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
         "approvals": if status.approvals.is_empty() { Value::Null } else { json!(status.approvals) },
         "pending": if status.pending.is_empty() { Value::Null } else { json!(status.pending) },
         "cost": status.cost,
+        "budget": status.budget,
+        "speaker": status.speaker,
         "lastActivity": status.last_activity,
     }))
 }
@@ -64,6 +67,11 @@ fn role_fields(role: &RoleStatus) -> Map<String, Value> {
         "turns": role.turns,
         "usage": role.usage,
     }))
+}
+
+/// The merge patch between two values that are objects, or null.
+pub fn between(old: &impl Serialize, new: &impl Serialize) -> Value {
+    Value::Object(difference(&object(json!(old)), &object(json!(new))))
 }
 
 /// What to send so that a merge makes `new` of `old`: whole new values, nulls for what is gone, and

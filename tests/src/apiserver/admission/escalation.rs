@@ -55,9 +55,9 @@ pub fn review(
         return Ok(());
     }
     let why = format!(
-        "user \"{}\" (groups={:?}) is attempting to grant RBAC permissions not currently held:\n{}",
+        "user \"{}\" (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
         user.name,
-        user.groups,
+        quoted(user.groups.iter().map(String::as_str)),
         missing.join("\n")
     );
     Err(ApiError::forbidden(&kind.group, &kind.plural, object::name(value), &why))
@@ -100,18 +100,24 @@ fn actions(rule: &Value) -> Vec<Attributes> {
     actions
 }
 
+/// A list as Go's `%q` shows it.
+fn quoted<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    let items: Vec<String> = items.map(|item| format!("\"{item}\"")).collect();
+    format!("[{}]", items.join(" "))
+}
+
 fn show(rule: &Value) -> String {
     let fields = [
         ("APIGroups", "apiGroups"),
         ("Resources", "resources"),
-        ("ResourceNames", "resourceNames"),
         ("NonResourceURLs", "nonResourceURLs"),
+        ("ResourceNames", "resourceNames"),
         ("Verbs", "verbs"),
     ];
     let parts: Vec<String> = fields
         .iter()
         .filter(|(_, field)| rule.get(*field).is_some())
-        .map(|(label, field)| format!("{label}:{:?}", list(rule, field)))
+        .map(|(label, field)| format!("{label}:{}", quoted(list(rule, field).into_iter())))
         .collect();
     format!("{{{}}}", parts.join(", "))
 }

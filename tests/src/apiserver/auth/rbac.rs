@@ -61,6 +61,52 @@ pub fn authorize(store: &Store, user: &User, wanted: &Attributes) -> bool {
         || rules(store, user, &wanted.namespace).iter().any(|rule| allows(rule, wanted))
 }
 
+/// By which binding the user may do it, as reviews tell; nothing if he may not.
+pub fn reason(store: &Store, user: &User, wanted: &Attributes) -> Option<String> {
+    if user.groups.iter().any(|g| g == "system:masters") {
+        return Some(String::new());
+    }
+    let namespace = wanted.namespace.as_str();
+    let cluster_wide = store.list(&format!("clusterrolebindings.{GROUP}"), None).0;
+    let local = if namespace.is_empty() {
+        Vec::new()
+    } else {
+        store.list(&format!("rolebindings.{GROUP}"), Some(namespace)).0
+    };
+    let all = cluster_wide.iter().map(|b| (b, "")).chain(local.iter().map(|b| (b, namespace)));
+    all.into_iter().find_map(|(binding, namespace)| {
+        let value = &binding.value;
+        let subject = subject_of(value, user, namespace)?;
+        role_rules(store, value, namespace).iter().find(|rule| allows(rule, wanted))?;
+        let text = |pointer: &str| object::text(value, pointer).unwrap_or_default();
+        let (kind, name) = match namespace {
+            "" => ("ClusterRoleBinding", object::name(value).to_owned()),
+            namespace => ("RoleBinding", format!("{}/{namespace}", object::name(value))),
+        };
+        Some(format!(
+            "RBAC: allowed by {kind} \"{name}\" of {} \"{}\" to {subject}",
+            text("/roleRef/kind"),
+            text("/roleRef/name")
+        ))
+    })
+}
+
+/// The subject of a binding that is the user, as reviews show it.
+fn subject_of(binding: &Value, user: &User, namespace: &str) -> Option<String> {
+    let subjects = binding.get("subjects").and_then(Value::as_array)?;
+    let one = |subject: &&Value| {
+        let alone = serde_json::json!({"subjects": [subject]});
+        binds(&alone, user, namespace)
+    };
+    let subject = subjects.iter().find(one)?;
+    let text = |field: &str| subject.get(field).and_then(Value::as_str).unwrap_or_default();
+    let home = if text("namespace").is_empty() { namespace } else { text("namespace") };
+    Some(match text("kind") {
+        "ServiceAccount" => format!("ServiceAccount \"{}/{home}\"", text("name")),
+        kind => format!("{kind} \"{}\"", text("name")),
+    })
+}
+
 /// The rules that hold for a user in a namespace (empty: cluster-wide ones only).
 pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<Value> {
     let mut found = Vec::new();

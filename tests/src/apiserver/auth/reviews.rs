@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::rbac::{authorize, rules};
+use super::rbac::{reason, rules};
 use super::{API_AUDIENCE, Attributes, User};
 use crate::apiserver::Server;
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::object::{self, text};
-use crate::apiserver::status::ApiError;
+use crate::apiserver::status::{ApiError, Cause};
 
 /// Answers a review by filling in its status.
 pub fn answer(
@@ -18,6 +18,7 @@ pub fn answer(
     mut review: Value,
     caller: &User,
 ) -> Result<Value, ApiError> {
+    check(kind, &review)?;
     let status = match kind.plural.as_str() {
         "tokenreviews" => token(server, &review),
         "selfsubjectreviews" => json!({ "userInfo": caller.to_json() }),
@@ -31,6 +32,41 @@ pub fn answer(
     object::set_field(&mut review, "status", Some(status));
     object::set_meta(&mut review, "creationTimestamp", None);
     Ok(review)
+}
+
+/// What a review must say to be answered.
+fn check(kind: &Kind, review: &Value) -> Result<(), ApiError> {
+    let spec = review.get("spec").unwrap_or(&Value::Null);
+    let has = |field: &str| spec.get(field).is_some_and(|value| !value.is_null());
+    let mut causes = Vec::new();
+    match kind.plural.as_str() {
+        "tokenreviews" if text(spec, "/token").unwrap_or_default().is_empty() => {
+            let why = "token is required for TokenReview in authentication";
+            return Err(ApiError::bad_request(why));
+        }
+        "selfsubjectrulesreviews" if text(spec, "/namespace").unwrap_or_default().is_empty() => {
+            return Err(ApiError::bad_request("no namespace on request"));
+        }
+        "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => {
+            if has("resourceAttributes") == has("nonResourceAttributes") {
+                causes.push(Cause::invalid(
+                    "spec.resourceAttributes",
+                    &Value::Null,
+                    "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+                ));
+            }
+            let nobody = text(spec, "/user").unwrap_or_default().is_empty() && !has("groups");
+            if kind.plural != "selfsubjectaccessreviews" && nobody {
+                let why = "at least one of user or group must be specified";
+                causes.push(Cause::invalid("spec.user", &"".into(), why));
+            }
+        }
+        _ => {}
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(&kind.group, &kind.kind, object::name(review), &causes))
 }
 
 fn token(server: &Server, review: &Value) -> Value {
@@ -89,10 +125,10 @@ fn access(server: &Server, user: &User, spec: &Value) -> Value {
             ..Attributes::default()
         }
     };
-    let allowed = authorize(&server.store, user, &wanted);
-    let mut status = json!({ "allowed": allowed });
-    if allowed {
-        status["reason"] = "RBAC: allowed by a stored binding".into();
+    let reason = reason(&server.store, user, &wanted);
+    let mut status = json!({ "allowed": reason.is_some() });
+    if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
+        status["reason"] = reason.into();
     }
     status
 }

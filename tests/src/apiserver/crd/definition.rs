@@ -70,6 +70,18 @@ fn structural(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
             "must not be empty for specified object fields",
         ));
     }
+    let types = ["array", "boolean", "integer", "number", "object", "string"];
+    if let Some(other) = schema.get("type").filter(|t| !types.iter().any(|known| *t == known)) {
+        causes.push(Cause::unsupported(format!("{path}.type"), other, &types.map(str::to_owned)));
+    }
+    if let Some(default) = schema.get("default").filter(|_| causes.is_empty()) {
+        let found = super::wrong_default(schema, default);
+        causes.extend(
+            found
+                .into_iter()
+                .map(|cause| Cause { field: format!("{path}.default{}", cause.field), ..cause }),
+        );
+    }
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
         && let Err(error) = regex::Regex::new(pattern)
     {
@@ -82,8 +94,11 @@ fn structural(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     for (index, compiled) in
         kube_cel::compile_schema(&own_rules(schema)).validations.iter().enumerate()
     {
-        if let Err(error) = compiled {
-            let path = format!("{path}.x-kubernetes-validations[{index}].rule");
+        let path = format!("{path}.x-kubernetes-validations[{index}].rule");
+        let rule = schema.pointer(&format!("/x-kubernetes-validations/{index}/rule"));
+        if rule.and_then(Value::as_str).unwrap_or_default().trim().is_empty() {
+            causes.push(Cause::required(path, "rule is not specified"));
+        } else if let Err(error) = compiled {
             let rule = schema
                 .pointer(&format!("/x-kubernetes-validations/{index}/rule"))
                 .unwrap_or(&Value::Null);

@@ -97,6 +97,9 @@ impl CustomVersion {
     /// Everything that is wrong with an object.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = Checks { patterns: &self.patterns }.run(object, self.node());
+        if let Some(old) = old {
+            causes.retain(|cause| !is_unchanged(object, old, &cause.field));
+        }
         // Rules rely on types: upstream, too, runs them on well-formed objects only.
         if causes.is_empty()
             && let Err(errors) = self.validator.validate_compiled_with_context(
@@ -106,9 +109,38 @@ impl CustomVersion {
                 Some(&self.root),
             )
         {
-            causes.extend(errors.iter().map(|error| rule_cause(object, error)));
+            causes.extend(errors.iter().filter_map(|error| {
+                let about_change = error.rule.contains("oldSelf");
+                let same = |old| !about_change && is_unchanged(object, old, &error.field_path);
+                (!old.is_some_and(same)).then(|| self.rule_cause(error))
+            }));
         }
         causes
+    }
+}
+
+impl CustomVersion {
+    /// A broken rule as upstream tells it: with the type of what it is about instead of the value.
+    fn rule_cause(&self, error: &kube_cel::ValidationError) -> Cause {
+        let field = error.field_path.clone();
+        let mut node = self.node();
+        let mut found = Some(node);
+        for part in field.split(['.', '[']).filter(|part| !part.is_empty()) {
+            found = found.and_then(|n| if part.ends_with(']') { n.items() } else { n.field(part) });
+        }
+        if let Some(found) = found {
+            node = found;
+        }
+        let declared = node.keyword("x-kubernetes-validations").and_then(Value::as_array);
+        let own = declared.into_iter().flatten().any(|rule| rule["rule"] == error.rule.as_str());
+        // A rule of an object may point at one of its fields.
+        let shown = if own { node.kind().unwrap_or("object") } else { "object" };
+        match error.reason.as_deref() {
+            Some("FieldValueForbidden") => Cause::forbidden(field, &error.message),
+            Some("FieldValueRequired") => Cause::required(field, &error.message),
+            Some("FieldValueDuplicate") => Cause::duplicate(field, &shown.into()),
+            _ => Cause::invalid(field, &shown.into(), &error.message),
+        }
     }
 }
 
@@ -127,21 +159,24 @@ impl Column {
     }
 }
 
-fn rule_cause(object: &Value, error: &kube_cel::ValidationError) -> Cause {
-    let pointer = error.field_path.replace(['.', '['], "/").replace(']', "");
-    let value = object.pointer(&format!("/{pointer}")).unwrap_or(&Value::Null);
-    let field = error.field_path.clone();
-    match error.reason.as_deref() {
-        Some("FieldValueForbidden") => Cause::forbidden(field, &error.message),
-        Some("FieldValueRequired") => Cause::required(field, &error.message),
-        Some("FieldValueDuplicate") => Cause::duplicate(field, value),
-        _ => match value {
-            Value::Object(_) | Value::Array(_) | Value::Null => {
-                Cause::wrong_type(field, "object", &error.message)
-            }
-            scalar => Cause::invalid(field, scalar, &error.message),
-        },
+/// Whether what a path names, or what encloses it where it is absent, is as it was: an update is
+/// not refused for what it leaves alone.
+fn is_unchanged(object: &Value, old: &Value, path: &str) -> bool {
+    let mut pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+    while object.pointer(&pointer).is_none() {
+        match pointer.rfind('/') {
+            Some(at) => pointer.truncate(at),
+            None => break,
+        }
     }
+    object.pointer(&pointer) == old.pointer(&pointer)
+}
+
+/// What is wrong with the default of a schema.
+fn wrong_default(schema: &Value, default: &Value) -> Vec<Cause> {
+    let mut patterns = HashMap::new();
+    collect_patterns(schema, &mut patterns);
+    Checks { patterns: &patterns }.run(default, Node::new(schema, &DEFINITIONS))
 }
 
 fn collect_patterns(schema: &Value, patterns: &mut HashMap<String, Regex>) {

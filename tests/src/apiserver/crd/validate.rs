@@ -204,7 +204,8 @@ fn count(
         causes.push(Cause {
             field: path.to_owned(),
             reason: "FieldValueTooMany",
-            detail: format!("Too many: {length}: must have at most {max} {noun}"),
+            // Upstream calls properties items here.
+            detail: format!("Too many: {length}: must have at most {max} items"),
         });
     }
 }

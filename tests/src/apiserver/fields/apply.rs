@@ -45,7 +45,11 @@ pub fn apply(
 ) -> Result<Value, ApiError> {
     let empty = Value::Object(serde_json::Map::new());
     let live = live.unwrap_or(&empty);
-    let mut entries = managers::read(live).unwrap_or_default();
+    let mut entries = match managers::read(live) {
+        Some(entries) => entries,
+        // Nobody has been recorded: all that is there belongs to what came before.
+        None => before_first_apply(live, node, manager),
+    };
     let mut set = fields_of(config, node);
     set.subtract(&never_owned());
     let mine = manager.entry(true, set.clone());
@@ -78,13 +82,25 @@ pub fn apply(
     if !conflicts.is_empty() && !force {
         return Err(conflict(&conflicts));
     }
-    let time = match &last {
-        Some(last) if last.fields == set => last.time.clone(),
-        _ => manager.now.to_owned(),
-    };
-    entries.push(Entry { time, ..mine });
+    entries.push(mine);
     managers::write(&mut object, entries);
     Ok(object)
+}
+
+fn before_first_apply(live: &Value, node: Option<Node<'_>>, manager: &Manager<'_>) -> Vec<Entry> {
+    if object::uid(live).is_empty() {
+        return Vec::new();
+    }
+    let nothing = Value::Object(serde_json::Map::new());
+    let mut fields = compare(&nothing, &unmanaged(live), node).changed;
+    fields.subtract(&never_owned());
+    let before = Manager { name: "before-first-apply", subresource: "", ..manager.clone() };
+    vec![before.entry(false, fields)]
+}
+
+/// Whether two versions of an object differ at most in when their managers last wrote.
+pub fn is_same_but_times(a: &Value, b: &Value) -> bool {
+    a == b || (unmanaged(a) == unmanaged(b) && managers::is_same_but_times(a, b))
 }
 
 /// Records in `new` who owns what after a write that was no apply.
@@ -94,13 +110,20 @@ pub fn record_update(
     node: Option<Node<'_>>,
     manager: &Manager<'_>,
 ) {
-    if managers::is_reset(new) {
+    let empty = Value::Object(serde_json::Map::new());
+    let live = live.unwrap_or(&empty);
+    if managers::is_reset(new) && !object::uid(live).is_empty() {
         object::set_meta(new, "managedFields", None);
         return;
     }
-    let empty = Value::Object(serde_json::Map::new());
-    let live = live.unwrap_or(&empty);
-    let mut entries = managers::read(new).or_else(|| managers::read(live)).unwrap_or_default();
+    let given = managers::read(new).filter(|_| manager.subresource.is_empty());
+    let Some(mut entries) = given.or_else(|| managers::read(live)).or_else(|| {
+        // What is not tracked stays so until somebody applies.
+        object::uid(live).is_empty().then(Vec::new)
+    }) else {
+        object::set_meta(new, "managedFields", None);
+        return;
+    };
     let mut difference = compare(&unmanaged(live), &unmanaged(new), node);
     difference.changed.subtract(&never_owned());
     difference.removed.subtract(&never_owned());

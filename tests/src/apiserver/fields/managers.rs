@@ -58,6 +58,19 @@ pub fn is_reset(value: &Value) -> bool {
         .is_some_and(|list| list.len() == 1 && list[0] == json!({}))
 }
 
+/// Whether the entries of two versions of an object say the same but for their times.
+pub fn is_same_but_times(a: &Value, b: &Value) -> bool {
+    let timeless = |value: &Value| {
+        let mut entries = read(value).unwrap_or_default();
+        entries.iter_mut().for_each(|entry| entry.time.clear());
+        entries.sort_by(|a, b| {
+            (&a.manager, &a.subresource, a.applied).cmp(&(&b.manager, &b.subresource, b.applied))
+        });
+        entries
+    };
+    timeless(a) == timeless(b)
+}
+
 fn entry(value: &Value) -> Option<Entry> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     Some(Entry {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Context;
+use super::options::refuse;
 use crate::apiserver::Server;
 use crate::apiserver::convert;
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::object::{self, text};
 use crate::apiserver::render::{self, Response};
-use crate::apiserver::status::ApiError;
+use crate::apiserver::status::{ApiError, Cause};
 use crate::apiserver::store::Stored;
 use crate::apiserver::strategy;
 
@@ -18,6 +19,8 @@ const ATTEMPTS: u32 = 16;
 /// Finalizers of the garbage collector.
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
+/// Finalizer of a definition, until its objects are gone.
+pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// `DeleteOptions`.
 #[derive(Clone, Debug, Default)]
@@ -47,18 +50,31 @@ impl Context<'_> {
             None => body.get("gracePeriodSeconds").and_then(Value::as_i64),
         };
         let orphan = body.get("orphanDependents").and_then(Value::as_bool);
-        let propagation = query
+        let policy = query
             .get("propagationPolicy")
             .map(str::to_owned)
-            .or_else(|| string("/propagationPolicy"))
-            .or_else(|| orphan.map(|o| if o { "Orphan" } else { "Background" }.to_owned()));
-        if let Some(policy) = &propagation
-            && !matches!(policy.as_str(), "Orphan" | "Background" | "Foreground")
-        {
-            return Err(ApiError::bad_request(format!(
-                "DeleteOptions is invalid: propagationPolicy: Unsupported value: \"{policy}\""
-            )));
+            .or_else(|| string("/propagationPolicy"));
+        let mut causes = Vec::new();
+        if let (Some(policy), Some(_)) = (&policy, orphan) {
+            causes.push(Cause::invalid(
+                "propagationPolicy",
+                &policy.as_str().into(),
+                "orphanDependents and deletionPropagation cannot be both set",
+            ));
         }
+        let known = ["Foreground", "Background", "Orphan"];
+        if let Some(policy) = policy.as_deref().filter(|policy| !known.contains(policy)) {
+            let known = ["Foreground", "Background", "Orphan", "nil"].map(str::to_owned);
+            causes.push(Cause::unsupported("propagationPolicy", &policy.into(), &known));
+        }
+        let dry = query.get("dryRun").or_else(|| text(&body, "/dryRun/0")).unwrap_or("All");
+        if dry != "All" {
+            let found = Value::Array(vec![dry.into()]);
+            causes.push(Cause::unsupported("dryRun", &found, &["All".to_owned()]));
+        }
+        refuse("DeleteOptions", &causes)?;
+        let propagation =
+            policy.or_else(|| orphan.map(|o| if o { "Orphan" } else { "Background" }.to_owned()));
         let dry_run = query.get("dryRun") == Some("All")
             || body.pointer("/dryRun/0") == Some(&Value::String("All".to_owned()));
         Ok(Options {
@@ -73,6 +89,11 @@ impl Context<'_> {
     pub(super) fn delete(&self) -> Result<Response, ApiError> {
         let options = self.options()?;
         let stored = self.stored()?;
+        let immortal = ["default", "kube-public", "kube-system"];
+        if self.kind.is("", "namespaces") && immortal.contains(&self.target.name.as_str()) {
+            let why = "this namespace may not be deleted";
+            return Err(ApiError::forbidden("", "namespaces", &self.target.name, why));
+        }
         let outcome = self.server.delete(&self.kind, &stored, &options)?;
         Ok(match outcome {
             Outcome::Terminating(value) => self.answer(200, &value),
@@ -174,32 +195,28 @@ impl Server {
                 .pointer("/spec/finalizers")
                 .and_then(Value::as_array)
                 .is_some_and(|f| !f.is_empty());
-        // A definition goes when its objects are gone.
-        let held_definition = kind.is("apiextensions.k8s.io", "customresourcedefinitions")
-            && !self.store.list(object::name(value), None).0.is_empty();
         object::is_terminating(value)
             && object::finalizers(value).next().is_none()
             && grace.unwrap_or(0) == 0
             && !held_namespace
-            && !held_definition
     }
 }
 
 fn check_preconditions(kind: &Kind, live: &Value, options: &Options) -> Result<(), ApiError> {
     let pairs = [
-        ("UID", &options.uid, object::uid(live)),
-        ("ResourceVersion", &options.version, object::version(live)),
+        ("UID", &options.uid, object::uid(live), "deleted and then recreated"),
+        ("ResourceVersion", &options.version, object::version(live), "modified"),
     ];
-    for (what, wanted, found) in pairs {
+    for (what, wanted, found, perhaps) in pairs {
         if let Some(wanted) = wanted
             && wanted != found
         {
             return Err(ApiError::conflict_because(
                 &kind.group,
-                &kind.plural,
+                &kind.kind,
                 object::name(live),
                 &format!(
-                    "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+                    "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {perhaps}"
                 ),
             ));
         }
@@ -220,6 +237,14 @@ fn terminating(kind: &Kind, live: &Value, options: &Options) -> Value {
         }
         let list = (!finalizers.is_empty()).then(|| json!(finalizers));
         object::set_meta(&mut new, "finalizers", list);
+    }
+    if kind.is("apiextensions.k8s.io", "customresourcedefinitions") && !object::is_terminating(live)
+    {
+        let held = finalizers.iter().any(|f| f == CLEANUP);
+        if !held {
+            finalizers.push(CLEANUP.to_owned());
+        }
+        object::set_meta(&mut new, "finalizers", Some(json!(finalizers)));
     }
     let grace = strategy::grace_period(kind, live, options.grace);
     let before = object::meta(live, "deletionGracePeriodSeconds").and_then(Value::as_i64);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::delete::Options;
+use super::delete::{CLEANUP, Options};
 use crate::apiserver::Server;
 use crate::apiserver::crd;
 use crate::apiserver::kinds::Kind;
@@ -51,11 +51,19 @@ impl Server {
         else {
             return;
         };
-        if object::is_terminating(&stored.value)
-            && self.is_deletion_complete(&kind, &stored.value)
-            && self.store.remove(DEFINITIONS, stored.version, stored.value.clone()).is_ok()
-        {
-            self.after_definition(table);
+        if !object::is_terminating(&stored.value) || !self.store.list(table, None).0.is_empty() {
+            return;
+        }
+        let mut value = stored.value.clone();
+        let rest: Vec<&str> = object::finalizers(&stored.value).filter(|f| *f != CLEANUP).collect();
+        object::set_meta(&mut value, "finalizers", (!rest.is_empty()).then(|| rest.into()));
+        if self.is_deletion_complete(&kind, &value) {
+            if self.store.remove(DEFINITIONS, stored.version, value).is_ok() {
+                self.after_definition(table);
+            }
+        } else if value != stored.value {
+            // Somebody else's finalizer; a write that comes between tries again.
+            let _ = self.store.replace(DEFINITIONS, stored.version, value);
         }
     }
 

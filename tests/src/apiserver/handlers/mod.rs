@@ -2,6 +2,7 @@
 
 mod delete;
 mod hooks;
+mod options;
 mod patch;
 mod read;
 mod screen;
@@ -10,6 +11,7 @@ mod watch;
 mod write;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -49,10 +51,17 @@ pub struct Context<'a> {
     pub kind: Arc<Kind>,
     /// What the client accepts.
     pub accepted: Accepted,
+    /// How much a watch lags, and when it ends before its time.
+    pub bad_watch: Option<(Duration, Duration)>,
 }
 
 /// Answers a request about a resource.
-pub fn handle(server: &Arc<Server>, request: &Request) -> Result<Response, ApiError> {
+/// With `bad_watch` a watch lags and ends by these times.
+pub fn handle(
+    server: &Arc<Server>,
+    request: &Request,
+    bad_watch: Option<(Duration, Duration)>,
+) -> Result<Response, ApiError> {
     let Some(target) = &request.target else { return Err(ApiError::unknown_path()) };
     let kind = server
         .kinds
@@ -67,6 +76,7 @@ pub fn handle(server: &Arc<Server>, request: &Request) -> Result<Response, ApiEr
         target,
         kind,
         accepted: render::accepted(request.header("accept"))?,
+        bad_watch,
     };
     context.dispatch()
 }

@@ -8,11 +8,13 @@ use crate::apiserver::auth::{Attributes, authorize};
 use crate::apiserver::object;
 use crate::apiserver::patch;
 use crate::apiserver::render::{self, Response};
-use crate::apiserver::status::{ApiError, Cause};
+use crate::apiserver::status::ApiError;
 
 impl Context<'_> {
     pub(super) fn patch(&self) -> Result<Response, ApiError> {
         let request = self.request;
+        let apply = request.content_type() == "application/apply-patch+yaml";
+        self.check_write_options("PatchOptions", apply)?;
         let written = match request.content_type() {
             "application/json-patch+json" => {
                 self.change(&Change::Patch(&|live| patch::json(live, &request.body)))?
@@ -45,10 +47,6 @@ impl Context<'_> {
     }
 
     fn apply(&self) -> Result<Response, ApiError> {
-        if self.request.query.get("fieldManager").is_none() {
-            let cause = Cause::required("fieldManager", "is required for apply patch");
-            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[cause]));
-        }
         let mut config: Value = self.yaml()?;
         if object::name(&config).is_empty() && config.is_object() {
             object::set_meta(&mut config, "name", Some(self.target.name.clone().into()));

@@ -61,16 +61,12 @@ impl Context<'_> {
     }
 
     pub(super) fn list(&self) -> Result<Response, ApiError> {
+        self.check_list_options(false)?;
         let selector = self.selector()?;
         self.check_not_future()?;
         let query = &self.request.query;
         let exact = query.get("resourceVersionMatch") == Some("Exact");
         let asked = self.asked_version()?;
-        if query.get("resourceVersionMatch").is_some() && asked.is_none() {
-            return Err(ApiError::bad_request(
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            ));
-        }
         let after = query.get("continue").map(decode).transpose()?;
         let snapshot = match (&after, asked) {
             (Some(after), _) => Some(after.version),
@@ -137,7 +133,7 @@ impl Context<'_> {
                     if index > 0 {
                         body.push(b',');
                     }
-                    body.extend_from_slice(&shown_json(self, stored));
+                    body.extend_from_slice(&item_json(self, stored));
                 }
                 body.extend_from_slice(b"]}");
                 render::bytes(200, "application/json", body)
@@ -177,11 +173,18 @@ impl Context<'_> {
     }
 }
 
-/// An object's text in the version of the request.
-fn shown_json(context: &Context<'_>, stored: &Stored) -> bytes::Bytes {
-    match convert::outbound(&context.kind, &stored.value) {
-        std::borrow::Cow::Borrowed(_) => stored.json(),
-        std::borrow::Cow::Owned(value) => value.to_string().into(),
+/// An object's text in the version of the request. Items of built-in lists don't repeat what kind
+/// they are of.
+fn item_json(context: &Context<'_>, stored: &Stored) -> bytes::Bytes {
+    let kind = &context.kind;
+    match convert::outbound(kind, &stored.value) {
+        std::borrow::Cow::Borrowed(_) if kind.custom().is_some() => stored.json(),
+        std::borrow::Cow::Borrowed(_) => stored.item_json(),
+        std::borrow::Cow::Owned(mut value) => {
+            object::set_field(&mut value, "kind", None);
+            object::set_field(&mut value, "apiVersion", None);
+            value.to_string().into()
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::Context;
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::object::{self, text};
+use crate::apiserver::scalars;
 use crate::apiserver::schema::{self, Node};
 use crate::apiserver::status::{ApiError, Cause};
 
@@ -68,26 +69,28 @@ impl Context<'_> {
             unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
         if !warnings.is_empty() && self.request.query.get("fieldValidation") == Some("Strict") {
             let why = format!("strict decoding error: {}", warnings.join(", "));
-            return Err(if patch {
-                let cause = Cause::invalid("patch", &Value::Null, &why);
-                let name = object::name(value).to_owned();
-                ApiError::invalid(&self.kind.group, &self.kind.kind, &name, &[cause])
-            } else {
-                self.unreadable(&why)
-            });
+            return Err(self.unreadable(value, patch, &why));
         }
         tidy_meta(value);
         if self.kind.custom().is_none() {
             drop_nulls(value);
-            if let Some(why) = wrong_type(value, node, "") {
-                return Err(self.unreadable(&why));
+            if let Some(why) = wrong_type(value, node, node, "") {
+                return Err(self.unreadable(value, patch, &why));
             }
+            let before = value.clone();
+            scalars::normalize(value, node, "")
+                .map_err(|why| self.unreadable(&before, patch, &why))?;
         }
         let quiet = self.request.query.get("fieldValidation") == Some("Ignore");
         Ok(if quiet { Vec::new() } else { warnings })
     }
 
-    fn unreadable(&self, why: &str) -> ApiError {
+    fn unreadable(&self, value: &Value, patch: bool, why: &str) -> ApiError {
+        if patch {
+            // The patch can be read; what came of it can't.
+            let cause = Cause::invalid("patch", &value.to_string().into(), why);
+            return ApiError::invalid("", "", "", &[cause]);
+        }
         ApiError::bad_request(format!(
             "{0} in version \"{1}\" cannot be handled as a {0}: {why}",
             self.kind.kind, self.kind.version
@@ -125,7 +128,8 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-fn wrong_type(value: &Value, node: Node<'_>, path: &str) -> Option<String> {
+/// As Go says it: the field by the structure it is in and the path to it.
+fn wrong_type(value: &Value, node: Node<'_>, owner: Node<'_>, path: &str) -> Option<String> {
     // A schema inside a schema.
     if node.keeps_unknown() {
         return None;
@@ -135,22 +139,28 @@ fn wrong_type(value: &Value, node: Node<'_>, path: &str) -> Option<String> {
         Value::Array(_) => ("array", matches!(node.kind(), Some("array") | None)),
         Value::String(_) => ("string", matches!(node.kind(), Some("string") | None)),
         Value::Bool(_) => ("bool", matches!(node.kind(), Some("boolean") | None)),
-        Value::Number(_) => ("number", matches!(node.kind(), Some("integer" | "number") | None)),
+        Value::Number(_) => {
+            let ok = matches!(node.kind(), Some("integer" | "number") | None);
+            ("number", ok || node.is(scalars::QUANTITY))
+        }
         Value::Null => ("null", true),
     };
     if !ok && !(node.is_int_or_string() && (value.is_string() || value.is_number())) {
         let wanted = node.kind().unwrap_or("object");
+        let structure = owner.name().unwrap_or_default();
         return Some(format!(
-            "json: cannot unmarshal {found} into Go struct field .{path} of type {wanted}"
+            "json: cannot unmarshal {found} into Go struct field {structure}.{path} of type {wanted}"
         ));
     }
     match value {
-        Value::Object(map) => map.iter().find_map(|(name, child)| {
-            wrong_type(child, node.field(name)?, &schema::join(path, name))
+        Value::Object(map) => map.iter().find_map(|(name, child)| match node.property(name) {
+            Some(schema) => wrong_type(child, schema, node, &schema::join(path, name)),
+            // The keys of a map are not part of the path.
+            None => wrong_type(child, node.field(name)?, owner, path),
         }),
         Value::Array(items) => {
             let schema = node.items()?;
-            items.iter().find_map(|item| wrong_type(item, schema, path))
+            items.iter().find_map(|item| wrong_type(item, schema, owner, path))
         }
         _ => None,
     }

@@ -54,8 +54,7 @@ impl Context<'_> {
                 &seconds.into(),
                 "may not specify a duration less than 10 minutes",
             );
-            let name = &self.target.name;
-            return Err(ApiError::invalid("authentication.k8s.io", "TokenRequest", name, &[cause]));
+            return Err(ApiError::invalid("authentication.k8s.io", "TokenRequest", "", &[cause]));
         }
         let mut audiences: Vec<String> = spec
             .get("audiences")
@@ -91,9 +90,10 @@ impl Context<'_> {
             ("v1" | "", "Pod") => "pods",
             ("v1" | "", "Secret") => "secrets",
             (version, kind) => {
+                // In Go's form of a kind, in which the core group is empty.
+                let (group, version) = version.split_once('/').unwrap_or(("", version));
                 return Err(ApiError::bad_request(format!(
-                    "cannot bind token for serviceaccount \"{}\" to object of type {version}, Kind={kind}",
-                    self.target.name
+                    "cannot bind token to object of type {group}/{version}, Kind={kind}"
                 )));
             }
         };
@@ -109,7 +109,7 @@ impl Context<'_> {
                 "the UID in the bound object reference ({}) does not match the UID in record. The object might have been deleted and then recreated",
                 field("uid")
             );
-            return Err(ApiError::conflict_because("", table, name, &why));
+            return Err(ApiError::conflict_because("", field("kind"), name, &why));
         }
         let account = text(&stored.value, "/spec/serviceAccountName").unwrap_or_default();
         if table == "pods" && account != self.target.name {
@@ -147,6 +147,16 @@ impl Context<'_> {
             }
             let mut pod = live.clone();
             object::map_at(&mut pod, "spec").insert("nodeName".to_owned(), node.clone().into());
+            let scheduled = json!({
+                "type": "PodScheduled", "status": "True", "lastProbeTime": null,
+                "lastTransitionTime": object::now(),
+            });
+            let conditions =
+                object::map_at(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
+            if let Some(list) = conditions.as_array_mut() {
+                list.retain(|condition| condition["type"] != "PodScheduled");
+                list.push(scheduled);
+            }
             Ok(pod)
         }))?;
         Ok(self.success(201))

@@ -20,7 +20,7 @@ use crate::apiserver::kinds::Kind;
 use crate::apiserver::object;
 use crate::apiserver::render::{self, Accepted, Form, Response};
 use crate::apiserver::selectors::Selector;
-use crate::apiserver::status::{ApiError, Cause};
+use crate::apiserver::status::ApiError;
 use crate::apiserver::store::{Event, Stored};
 use crate::apiserver::table;
 
@@ -45,26 +45,22 @@ struct Watch {
     stop: CancellationToken,
     header_sent: bool,
     ended: bool,
+    lag: Duration,
 }
 
 impl Context<'_> {
     pub(super) fn watch(&self) -> Result<Response, ApiError> {
+        self.check_list_options(true)?;
         let mut selector = self.selector()?;
         if !self.target.name.is_empty() {
             selector =
                 Selector::parse(&self.kind, "", &format!("metadata.name={}", self.target.name))?;
         }
         let query = &self.request.query;
-        if query.get("sendInitialEvents").is_some() {
-            let cause = Cause::forbidden(
-                "sendInitialEvents",
-                "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
-            );
-            return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[cause]));
-        }
+        let initial = query.flag("sendInitialEvents");
         let asked = self.asked_version()?;
         let current = self.server.store.version();
-        if let Some(asked) = asked.filter(|asked| *asked > current) {
+        if let Some(asked) = asked.filter(|asked| initial && *asked > current) {
             return Err(ApiError::too_large_version(asked, current));
         }
         let changed = self.server.store.subscribe(&self.kind.table);
@@ -86,11 +82,21 @@ impl Context<'_> {
             stop: self.server.stop.clone(),
             header_sent: false,
             ended: false,
+            lag: Duration::ZERO,
         };
+        if let Some((lag, ends)) = self.bad_watch {
+            watch.lag = lag;
+            watch.deadline = now + ends;
+        }
         match asked {
-            Some(version) if version > 0 => watch.version = version,
+            Some(version) if version > 0 && !initial => watch.version = version,
+            // Without a word of the initial events a client that asks for the newest gets them, too.
+            None if query.get("sendInitialEvents").is_some() && !initial => watch.version = current,
             // Any version will do: the present state first, as if all of it had just been added.
             _ => watch.start_with_present_state(),
+        }
+        if initial && watch.bookmarks {
+            watch.bookmark(true);
         }
         let stream = futures::stream::unfold(watch, |mut watch| async move {
             let line = watch.next().await?;
@@ -131,7 +137,14 @@ impl Watch {
                 if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
             tokio::select! {
                 () = self.stop.cancelled() => return None,
-                changed = self.changed.changed() => if changed.is_err() { return None },
+                changed = self.changed.changed() => {
+                    if changed.is_err() {
+                        return None;
+                    }
+                    if !self.lag.is_zero() {
+                        tokio::time::sleep(self.lag).await;
+                    }
+                }
                 () = tokio::time::sleep_until(until) => self.tick(),
             }
         }
@@ -142,7 +155,7 @@ impl Watch {
         let now = Instant::now();
         self.read_log();
         if self.bookmarks && self.pending.is_empty() {
-            self.bookmark();
+            self.bookmark(false);
             self.next_bookmark = now + BOOKMARK_EVERY;
         }
         self.ended = self.ended || now >= self.deadline;
@@ -154,7 +167,8 @@ impl Watch {
                 for event in events {
                     self.see(&event);
                 }
-                self.version = version;
+                // A version that is still to come is waited for.
+                self.version = self.version.max(version);
                 // Its definition is gone, and nothing more will come.
                 let kind = &self.kind;
                 let known = self.server.kinds.find(&kind.group, &kind.version, &kind.plural);
@@ -226,9 +240,10 @@ impl Watch {
         self.line(change, &text.into());
     }
 
-    fn bookmark(&mut self) {
+    /// Tells the version; `initial` says that the state at that version is complete.
+    fn bookmark(&mut self, initial: bool) {
         let version = self.version.to_string();
-        let object = match self.accepted.form {
+        let mut object = match self.accepted.form {
             Form::Table => table::table(&self.kind, &[], &self.include, &version, false),
             Form::Partial => json!({
                 "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
@@ -239,6 +254,10 @@ impl Watch {
                 "metadata": {"resourceVersion": version, "creationTimestamp": null},
             }),
         };
+        if initial {
+            let mark = json!({"k8s.io/initial-events-end": "true"});
+            object::set_meta(&mut object, "annotations", Some(mark));
+        }
         self.line("BOOKMARK", &object.to_string().into());
     }
 

@@ -40,6 +40,7 @@ pub(super) struct Written {
 
 impl Context<'_> {
     pub(super) fn create(&self) -> Result<Response, ApiError> {
+        self.check_write_options("CreateOptions", false)?;
         let mut value = self.body()?;
         self.check_identity(&mut value)?;
         let warnings = self.screen(&mut value, false)?;
@@ -51,8 +52,16 @@ impl Context<'_> {
     }
 
     pub(super) fn update(&self) -> Result<Response, ApiError> {
+        self.check_write_options("UpdateOptions", false)?;
         let mut value = self.body()?;
         self.check_identity(&mut value)?;
+        if self.stored().is_err() && strategy::allows_create_on_update(&self.kind) {
+            let warnings = self.screen(&mut value, false)?;
+            let written = self.create_object(value, false)?;
+            let mut response = self.answer(201, &written.value);
+            render::warn(&mut response, &warnings);
+            return Ok(response);
+        }
         let written = self.change(&Change::Replace(value))?;
         let mut response = self.answer(200, &written.value);
         render::warn(&mut response, &written.warnings);
@@ -187,7 +196,7 @@ impl Context<'_> {
     }
 
     fn validate(&self, value: &Value, live: Option<&Value>) -> Result<(), ApiError> {
-        let causes = strategy::validate(&self.kind, value, live);
+        let causes = strategy::validate(&self.kind, &self.target.subresource, value, live);
         if causes.is_empty() {
             return Ok(());
         }
@@ -236,7 +245,7 @@ impl Context<'_> {
         if !matches!(change, Change::Apply(..)) {
             fields::record_update(Some(&live), &mut new, kind.node(), &manager);
         }
-        if new == live {
+        if fields::is_same_but_times(&new, &live) {
             return Ok(Some(Written { value: Arc::new(live), warnings }));
         }
         admission::review(&server.store, &self.request.user, kind, &new, Some(&live))?;
@@ -294,7 +303,9 @@ impl Context<'_> {
                     &0.into(),
                     "must be specified for an update",
                 );
-                return Err(self.invalid(&self.target.name, &[cause]));
+                // By its resource, not by its kind: so upstream.
+                let (group, plural) = (&self.kind.group, &self.kind.plural);
+                return Err(ApiError::invalid(group, plural, &self.target.name, &[cause]));
             }
             return Ok(false);
         }
@@ -312,15 +323,13 @@ impl Context<'_> {
             return Err(ApiError::bad_request("metadata.managedFields must be nil"));
         }
         if let Some(path) = undeclared(kind, config) {
-            let mut error = ApiError::internal("");
-            error.message = format!(
+            return Err(ApiError::untyped(format!(
                 "failed to create typed patch object ({}/{}; {}, Kind={}): .{path}: field not declared in schema",
                 self.target.namespace,
                 self.target.name,
                 kind.api_version(),
                 kind.kind
-            );
-            return Err(error);
+            )));
         }
         if let Some(meta) = config.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.retain(|_, field| !field.is_null());

@@ -1,19 +1,23 @@
 //! Checks of the built-in kinds that controllers and their authors meet.
 
-use std::collections::HashSet;
-
 use serde_json::Value;
 
-use super::names;
+use super::containers::pod_spec;
 use crate::apiserver::crd;
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::object::text;
+use crate::apiserver::scalars::Quantity;
 use crate::apiserver::status::Cause;
+
+/// All values of a ConfigMap or Secret together, in bytes.
+const MAX_DATA: usize = 1024 * 1024;
 
 /// What is wrong with an object.
 pub fn run(kind: &Kind, value: &Value) -> Vec<Cause> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pod_spec(&value["spec"], "spec"),
+        ("", "events") => core_event(value),
+        ("events.k8s.io", "events") => event(value),
         ("apps", "deployments" | "replicasets") => workload(value),
         ("", "persistentvolumeclaims") => claim(value),
         ("", "services") => service(value),
@@ -26,119 +30,26 @@ pub fn run(kind: &Kind, value: &Value) -> Vec<Cause> {
     }
 }
 
-fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+pub(super) fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn field<'a>(value: &'a Value, name: &str) -> &'a str {
+pub(super) fn field<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn one_of(value: &Value, name: &str, path: &str, allowed: &[&str], causes: &mut Vec<Cause>) {
+pub(super) fn one_of(
+    value: &Value,
+    name: &str,
+    path: &str,
+    allowed: &[&str],
+    causes: &mut Vec<Cause>,
+) {
     if let Some(found) = value.get(name)
         && !allowed.iter().any(|a| found == a)
     {
         let allowed: Vec<String> = allowed.iter().map(|&a| a.to_owned()).collect();
         causes.push(Cause::unsupported(format!("{path}.{name}"), found, &allowed));
-    }
-}
-
-fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let mut volumes = HashSet::new();
-    for (index, volume) in list(spec, "volumes").iter().enumerate() {
-        let path = format!("{path}.volumes[{index}].name");
-        let name = field(volume, "name");
-        name_of(name, &path, &mut volumes, &mut causes);
-    }
-    let mut names = HashSet::new();
-    for group in ["initContainers", "containers"] {
-        for (index, container) in list(spec, group).iter().enumerate() {
-            let path = format!("{path}.{group}[{index}]");
-            name_of(field(container, "name"), &format!("{path}.name"), &mut names, &mut causes);
-            if field(container, "image").is_empty() {
-                causes.push(Cause::required(format!("{path}.image"), ""));
-            }
-            one_of(
-                container,
-                "imagePullPolicy",
-                &path,
-                &["Always", "IfNotPresent", "Never"],
-                &mut causes,
-            );
-            if group == "initContainers" {
-                one_of(container, "restartPolicy", &path, &["Always"], &mut causes);
-            }
-            mounts(container, &path, &volumes, &mut causes);
-        }
-    }
-    if list(spec, "containers").is_empty() {
-        causes.push(Cause::required(format!("{path}.containers"), ""));
-    }
-    one_of(spec, "restartPolicy", path, &["Always", "OnFailure", "Never"], &mut causes);
-    one_of(
-        spec,
-        "dnsPolicy",
-        path,
-        &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
-        &mut causes,
-    );
-    let servers = spec.pointer("/dnsConfig/nameservers").and_then(Value::as_array);
-    if field(spec, "dnsPolicy") == "None" && servers.is_none_or(Vec::is_empty) {
-        causes.push(Cause::required(
-            format!("{path}.dnsConfig.nameservers"),
-            "must provide at least one DNS nameserver when `dnsPolicy` is None",
-        ));
-    }
-    causes
-}
-
-fn name_of(name: &str, path: &str, seen: &mut HashSet<String>, causes: &mut Vec<Cause>) {
-    if name.is_empty() {
-        causes.push(Cause::required(path, ""));
-    } else if let Some(why) = names::label(name) {
-        causes.push(Cause::invalid(path, &name.into(), &why));
-    } else if !seen.insert(name.to_owned()) {
-        causes.push(Cause::duplicate(path, &name.into()));
-    }
-}
-
-fn mounts(container: &Value, path: &str, volumes: &HashSet<String>, causes: &mut Vec<Cause>) {
-    let mut paths = HashSet::new();
-    for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
-        let path = format!("{path}.volumeMounts[{index}]");
-        let name = field(mount, "name");
-        if !volumes.contains(name) {
-            causes.push(Cause {
-                field: format!("{path}.name"),
-                reason: "FieldValueNotFound",
-                detail: format!("Not found: \"{name}\""),
-            });
-        }
-        let target = field(mount, "mountPath");
-        if target.is_empty() {
-            causes.push(Cause::required(format!("{path}.mountPath"), ""));
-        } else if !paths.insert(target.to_owned()) {
-            causes.push(Cause::invalid(
-                format!("{path}.mountPath"),
-                &target.into(),
-                "must be unique",
-            ));
-        }
-        let sub = field(mount, "subPath");
-        if sub.starts_with('/') {
-            causes.push(Cause::invalid(
-                format!("{path}.subPath"),
-                &sub.into(),
-                "must be a relative path",
-            ));
-        } else if sub.split('/').any(|part| part == "..") {
-            causes.push(Cause::invalid(
-                format!("{path}.subPath"),
-                &sub.into(),
-                "must not contain '..'",
-            ));
-        }
     }
 }
 
@@ -176,8 +87,13 @@ fn claim(value: &Value) -> Vec<Cause> {
             causes.push(Cause::unsupported(format!("spec.accessModes[{index}]"), mode, &allowed));
         }
     }
-    if spec.pointer("/resources/requests/storage").is_none() {
-        causes.push(Cause::required("spec.resources[storage]", ""));
+    match spec.pointer("/resources/requests/storage").and_then(Value::as_str) {
+        None => causes.push(Cause::required("spec.resources[storage]", "")),
+        Some(size) if !Quantity::parse(size).is_some_and(Quantity::is_positive) => {
+            let why = "must be greater than zero";
+            causes.push(Cause::invalid("spec.resources[storage]", &size.into(), why));
+        }
+        Some(_) => {}
     }
     causes
 }
@@ -215,8 +131,16 @@ fn keys(value: &Value, maps: &[&str]) -> Vec<Cause> {
             && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
     };
     let mut causes = Vec::new();
+    let mut total = 0;
     for map in maps {
         let entries = value.get(*map).and_then(Value::as_object);
+        let sizes = entries.into_iter().flatten().map(|(_, v)| v.as_str().map_or(0, str::len));
+        // Bytes are stored as text that is a third longer.
+        total += if *map == "data" && maps.len() > 1 {
+            sizes.sum()
+        } else {
+            sizes.sum::<usize>() / 4 * 3
+        };
         for key in entries.into_iter().flatten().map(|(key, _)| key).filter(|key| !good(key)) {
             causes.push(Cause::invalid(
                 format!("{map}[{key}]"),
@@ -225,7 +149,54 @@ fn keys(value: &Value, maps: &[&str]) -> Vec<Cause> {
             ));
         }
     }
+    if let (Some(Value::Object(data)), Some(Value::Object(binary))) =
+        (value.get("data"), value.get("binaryData"))
+    {
+        for key in data.keys().filter(|key| binary.contains_key(*key)) {
+            let why = "duplicate of key present in binaryData";
+            causes.push(Cause::invalid(format!("data[{key}]"), &key.as_str().into(), why));
+        }
+    }
+    if total > MAX_DATA {
+        let field = if maps.len() > 1 { "[]" } else { "data" };
+        causes.push(Cause::too_long(field, MAX_DATA));
+    }
     causes
+}
+
+/// Events of either API belong to the namespace of what they are about.
+fn core_event(value: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    place(value, "involvedObject", &mut causes);
+    causes
+}
+
+fn event(value: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    place(value, "regarding", &mut causes);
+    for name in ["eventTime", "reportingController", "reportingInstance", "action", "reason"] {
+        if field(value, name).is_empty() {
+            causes.push(Cause::required(name, ""));
+        }
+    }
+    let kind = field(value, "type");
+    if !matches!(kind, "Normal" | "Warning") {
+        causes.push(Cause::invalid("type", &"".into(), &format!("has invalid value: {kind}")));
+    }
+    causes
+}
+
+fn place(value: &Value, about: &str, causes: &mut Vec<Cause>) {
+    let wanted = text(value, &format!("/{about}/namespace")).unwrap_or_default();
+    let own = crate::apiserver::object::namespace(value);
+    // What has no namespace is told of in `default`.
+    if wanted != own && !(wanted.is_empty() && own == "default") {
+        causes.push(Cause::invalid(
+            "involvedObject.namespace",
+            &wanted.into(),
+            "does not match event.namespace",
+        ));
+    }
 }
 
 fn secret(value: &Value) -> Vec<Cause> {

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::object::{self, text};
+use crate::apiserver::scalars::Quantity;
 use crate::apiserver::status::Cause;
 
 const UNCHANGEABLE: &str = "field is immutable";
@@ -78,14 +79,7 @@ fn sealed(new: &Value, live: &Value, maps: &[&str]) -> Vec<Cause> {
 }
 
 fn pod(new: &Value, live: &Value) -> Vec<Cause> {
-    let (mut a, mut b) = (mutable_removed(new), mutable_removed(live));
-    // A node may be set once (by a scheduler that is no scheduler), gates may only go.
-    if text(live, "/spec/nodeName").unwrap_or_default().is_empty() {
-        for spec in [&mut a, &mut b] {
-            object::set_field(spec, "nodeName", None);
-        }
-    }
-    if a == b {
+    if mutable_removed(new) == mutable_removed(live) {
         return Vec::new();
     }
     vec![Cause::forbidden(
@@ -111,7 +105,9 @@ fn mutable_removed(pod: &Value) -> Value {
 fn claim(new: &Value, live: &Value) -> Vec<Cause> {
     let rest = |claim: &Value| {
         let mut spec = claim.get("spec").cloned().unwrap_or_default();
-        if let Some(requests) = spec.pointer_mut("/resources/requests") {
+        if text(live, "/status/phase") != Some("Bound") {
+            // Only what is bound can grow.
+        } else if let Some(requests) = spec.pointer_mut("/resources/requests") {
             object::set_field(requests, "storage", None);
         }
         // Set by the binder, once.
@@ -131,31 +127,19 @@ fn claim(new: &Value, live: &Value) -> Vec<Cause> {
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         )];
     }
-    let size = |claim: &Value| text(claim, "/spec/resources/requests/storage").and_then(bytes);
+    let size =
+        |claim: &Value| text(claim, "/spec/resources/requests/storage").and_then(Quantity::parse);
+    let capacity = text(live, "/status/capacity/storage").and_then(Quantity::parse);
     match (size(live), size(new)) {
-        (Some(before), Some(after)) if after < before => vec![Cause::forbidden(
-            "spec.resources.requests.storage",
-            "field can not be less than status.capacity",
-        )],
+        // Back to what was asked for before a growth that failed, but not below what there is.
+        (Some(before), Some(after))
+            if after.cmp(before).is_lt() && capacity.is_some_and(|c| after.cmp(c).is_le()) =>
+        {
+            vec![Cause::forbidden(
+                "spec.resources.requests.storage",
+                "field can not be less than status.capacity",
+            )]
+        }
         _ => Vec::new(),
     }
-}
-
-/// A quantity of bytes, as far as it can be compared.
-fn bytes(text: &str) -> Option<f64> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number: f64 = text[..end].parse().ok()?;
-    let factor = match &text[end..] {
-        "" => 1.0,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        "Ki" => 1024.0,
-        "Mi" => 1_048_576.0,
-        "Gi" => 1_073_741_824.0,
-        "Ti" => 1_099_511_627_776.0,
-        _ => return None,
-    };
-    Some(number * factor)
 }

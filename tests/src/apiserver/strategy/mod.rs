@@ -2,6 +2,7 @@
 //! and status, immutable fields, checks.
 
 mod checks;
+mod containers;
 mod immutable;
 mod names;
 mod pods;
@@ -130,8 +131,18 @@ pub fn before_create(kind: &Kind, value: &mut Value) {
         ("", "pods") => {
             value["status"] = json!({ "phase": "Pending", "qosClass": pods::qos(value) });
         }
-        ("", "persistentvolumeclaims" | "persistentvolumes") => {
+        ("", plural @ ("persistentvolumeclaims" | "persistentvolumes")) => {
             value["status"] = json!({ "phase": "Pending" });
+            // Held as long as it is in use; the controller manager says when it no longer is.
+            let claim = plural == "persistentvolumeclaims";
+            let own =
+                if claim { "kubernetes.io/pvc-protection" } else { "kubernetes.io/pv-protection" };
+            let mut finalizers: Vec<String> =
+                object::finalizers(value).map(str::to_owned).collect();
+            if !finalizers.iter().any(|finalizer| finalizer == own) {
+                finalizers.push(own.to_owned());
+            }
+            object::set_meta(value, "finalizers", Some(json!(finalizers)));
         }
         ("", "namespaces") => {
             value["status"] = json!({ "phase": "Active" });
@@ -172,6 +183,7 @@ pub fn before_update(kind: &Kind, subresource: &str, live: &Value, new: &mut Val
             *new = live.clone();
             object::set_field(map_value(new, "spec"), "finalizers", finalizers);
         }
+        "binding" => {}
         _ if kind.status => copy_field(live, new, "status"),
         _ => {}
     }
@@ -223,13 +235,13 @@ fn spec_of<'a>(kind: &Kind, value: &'a Value) -> Map<String, Value> {
 }
 
 /// Everything that is wrong with an object that is about to be stored.
-pub fn validate(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+pub fn validate(kind: &Kind, subresource: &str, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = check_meta(kind, value, live);
     if let Some(custom) = kind.custom() {
         causes.extend(custom.validate(value, live));
     } else {
         causes.extend(checks::run(kind, value));
-        if let Some(live) = live {
+        if let Some(live) = live.filter(|_| subresource != "binding") {
             causes.extend(immutable::run(kind, value, live));
         }
     }
@@ -243,6 +255,16 @@ pub fn allows_unconditional_update(kind: &Kind) -> bool {
             (kind.group.as_str(), kind.plural.as_str()),
             ("coordination.k8s.io" | "apiextensions.k8s.io", _)
         )
+}
+
+/// Whether an update of what is not there makes it.
+pub fn allows_create_on_update(kind: &Kind) -> bool {
+    matches!(
+        (kind.group.as_str(), kind.plural.as_str()),
+        ("coordination.k8s.io", "leases")
+            | ("", "endpoints" | "events" | "limitranges" | "services")
+            | ("rbac.authorization.k8s.io", _)
+    )
 }
 
 /// Whether a finished deletion is answered with the object, not with a Status.

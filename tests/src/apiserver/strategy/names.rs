@@ -55,11 +55,23 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
             detail: format!("Too long: may not be more than {MAX_ANNOTATIONS} bytes"),
         });
     }
-    for finalizer in object::finalizers(value) {
+    for (index, finalizer) in object::finalizers(value).enumerate() {
         causes.extend(
             qualified(finalizer)
                 .map(|why| Cause::invalid("metadata.finalizers", &finalizer.into(), &why)),
         );
+        let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer);
+        if kind.custom().is_none()
+            && !standard
+            && !finalizer.contains('/')
+            && kind.group != "apiextensions.k8s.io"
+        {
+            causes.push(Cause::invalid(
+                format!("metadata.finalizers[{index}]"),
+                &finalizer.into(),
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
+        }
     }
     causes.extend(owners(value));
     if let Some(live) = live.filter(|live| object::is_terminating(live)) {
@@ -80,26 +92,33 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
 fn owners(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let owners = object::meta(value, "ownerReferences").and_then(Value::as_array);
-    let mut controllers = 0;
-    for (index, owner) in owners.into_iter().flatten().enumerate() {
+    let mut controller = None;
+    for owner in owners.into_iter().flatten() {
+        let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
         for field in ["apiVersion", "kind", "name", "uid"] {
-            if owner.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
-                let path = format!("metadata.ownerReferences[{index}].{field}");
+            if text(field).is_empty() {
+                let what = if field == "apiVersion" { "version" } else { field };
                 causes.push(Cause::invalid(
-                    path,
+                    // Without an index, as upstream.
+                    format!("metadata.ownerReferences.{field}"),
                     &"".into(),
-                    &format!("{field} must not be empty"),
+                    &format!("{what} must not be empty"),
                 ));
             }
         }
-        controllers += i32::from(owner.get("controller") == Some(&Value::Bool(true)));
-    }
-    if controllers > 1 {
-        causes.push(Cause::invalid(
-            "metadata.ownerReferences",
-            object::meta(value, "ownerReferences").unwrap_or(&Value::Null),
-            "Only one reference can have Controller set to true",
-        ));
+        if owner.get("controller") != Some(&Value::Bool(true)) {
+            continue;
+        }
+        if let Some(first) = controller {
+            let why = format!(
+                "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}",
+                text("name")
+            );
+            let all = object::meta(value, "ownerReferences").unwrap_or(&Value::Null);
+            causes.push(Cause::invalid("metadata.ownerReferences", all, &why));
+        } else {
+            controller = Some(text("name"));
+        }
     }
     causes
 }

@@ -70,6 +70,13 @@ fn container(value: &mut Value) {
     let image = text(value, "/image").unwrap_or_default();
     let name = image.rsplit('/').next().unwrap_or_default();
     let latest = !name.contains([':', '@']) || name.ends_with(":latest");
+    if let Some(limits) = value.pointer("/resources/limits").and_then(Value::as_object).cloned() {
+        let resources = map_value(value, "resources");
+        let requests = map_value(resources, "requests");
+        for (name, limit) in limits {
+            default_to(object::fields(requests), &name, limit);
+        }
+    }
     let fields = object::fields(value);
     default_to(fields, "resources", json!({}));
     default_to(fields, "terminationMessagePath", "/dev/termination-log");

@@ -36,7 +36,7 @@ pub fn allocate(store: &Store, service: &mut Value) -> Result<(), ApiError> {
         services.iter().filter_map(|s| text(&s.value, "/spec/clusterIP")).collect();
     let asked = text(service, "/spec/clusterIP").unwrap_or_default().to_owned();
     let address = match asked.as_str() {
-        "" => free(&taken).ok_or_else(|| ApiError::internal("range is full"))?,
+        "" => free(&taken).ok_or_else(|| ApiError::untyped("range is full"))?,
         "None" => "None".to_owned(),
         asked if taken.contains(asked) => {
             let cause = crate::apiserver::status::Cause::invalid(

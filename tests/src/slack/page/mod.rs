@@ -53,6 +53,8 @@ pub(super) fn router(inner: Arc<Inner>) -> Router {
         })
         .route_layer(from_fn_with_state(Arc::clone(&inner), from_here))
         .route_layer(from_fn(with_headers))
+        // Browsers ask for it unasked.
+        .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
         .with_state(inner)
 }
 

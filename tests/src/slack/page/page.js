@@ -9,7 +9,9 @@ const token = new URLSearchParams(location.search).get('token') ?? '';
 const address = (path) => `${path}?token=${encodeURIComponent(token)}`;
 const key = (message) => `${message.channel}/${message.ts}`;
 
-const world = { team: '', app: {}, users: [], channels: [], messages: new Map(), statuses: new Map() };
+const world = {
+  team: '', app: {}, users: [], channels: [], messages: new Map(), statuses: new Map(), suggestions: [],
+};
 /** Ids of people and channels to their names. */
 const names = new Map();
 /** Clicks under way or failed, by action_ts. */
@@ -52,7 +54,8 @@ async function load() {
   if (!answer.ok) return problem(await answer.text());
   const state = await answer.json();
   if (number !== loads) return; // a later one is under way
-  Object.assign(world, { team: state.team, app: state.app, users: state.users, channels: state.channels });
+  const { team, app, users, channels, suggestions } = state;
+  Object.assign(world, { team, app, users, channels, suggestions });
   world.messages = new Map(state.messages.map((message) => [key(message), message]));
   world.statuses = new Map(state.statuses.map((s) => [`${s.channel}/${s.thread_ts}`, s.status]));
   names.clear();
@@ -120,8 +123,10 @@ function choose() {
   view.me = (people().find((user) => user.id === remembered) ?? people()[0])?.id ?? '';
   const open = world.channels.filter(mine);
   if (!open.some((channel) => channel.id === view.channel)) {
-    view.channel = open[0]?.id ?? '';
-    view.thread = null;
+    const [channel, thread] = location.hash.slice(1).split('/');
+    const linked = open.find((one) => one.id === channel);
+    view.channel = (linked ?? open[0])?.id ?? '';
+    view.thread = linked && thread && world.messages.has(`${channel}/${thread}`) ? thread : null;
   }
 }
 
@@ -206,11 +211,18 @@ function element(message, inPanel) {
   if (only) content.append(el('p', { className: 'note' }, '👁 Only visible to you'));
   content.append(body(message, names), ...files(message), buttons(message), reactions(message, top));
   if (!inPanel) content.append(...repliesLink(message));
-  const node = el('article', { className: `message${notice}${only}`, tabIndex: 0 }, icon(message.sender), content);
+  // One of a list's messages is reached with Tab, the others from there with the arrow keys.
+  const node = el('article', { className: `message${notice}${only}`, tabIndex: -1 }, icon(message.sender), content);
+  node.setAttribute('aria-label', `${message.sender.name}, ${new Date(Number(message.ts) * 1000).toLocaleTimeString()}`);
   node.dataset.ts = message.ts;
+  node.onfocus = () => reachable(node);
   node.onkeydown = (event) => {
     if (event.target !== node) return;
-    const next = { ArrowDown: node.nextElementSibling, ArrowUp: node.previousElementSibling }[event.key];
+    const list = node.parentElement;
+    const next = {
+      ArrowDown: node.nextElementSibling, ArrowUp: node.previousElementSibling,
+      Home: list.firstElementChild, End: list.lastElementChild,
+    }[event.key];
     if (next) {
       event.preventDefault();
       next.focus();
@@ -221,8 +233,21 @@ function element(message, inPanel) {
   return node;
 }
 
+function reachable(node) {
+  for (const other of node.parentElement.children) other.tabIndex = other === node ? 0 : -1;
+}
+
 /** Whether the reader is at the end, and so wants to stay there. */
 const atEnd = (list) => list.scrollHeight - list.scrollTop - list.clientHeight < 80;
+
+/** Lists whose reader was at the end when they last stood still. */
+const ended = new WeakSet();
+
+/** Keeps the newest message in sight when a list shrinks, as it does above a phone's keyboard. */
+function keepEnd(list) {
+  list.addEventListener('scroll', () => { if (atEnd(list)) ended.add(list); else ended.delete(list); });
+  new ResizeObserver(() => { if (ended.has(list)) list.scrollTop = list.scrollHeight; }).observe(list);
+}
 
 /** Puts a message into a list, in place of its former self or in order. */
 function place(list, message) {
@@ -239,7 +264,36 @@ function place(list, message) {
   } else {
     list.insertBefore(node, all.find((child) => child.dataset.ts > message.ts) ?? null);
   }
+  if (!list.contains(document.activeElement)) reachable(list.lastElementChild);
+  else if (old) node.tabIndex = old.tabIndex;
   if (end) list.scrollTop = list.scrollHeight;
+}
+
+/** A row of texts that one press puts into the composer, where they can still be changed. */
+function offer(row, text, offers) {
+  const nodes = offers.map(({ title, said }) => {
+    const use = () => {
+      text.value = said;
+      text.dispatchEvent(new Event('input'));
+      text.focus();
+    };
+    const parts = title ? [el('strong', {}, title), ' '] : [];
+    return el('button', { type: 'button', onclick: use, title: said }, ...parts, el('span', {}, said));
+  });
+  row.replaceChildren(...nodes);
+  row.hidden = nodes.length === 0;
+}
+
+/** Offers what has not been said yet. */
+function showOffers() {
+  const plain = (message) => (message.shown ?? message.text).trim();
+  const roots = here((m) => !m.thread_ts).map(plain);
+  const fresh = world.suggestions.filter((one) => !roots.includes(one.text.trim()));
+  offer($('offers'), $('channel-text'), fresh.map((one) => ({ title: one.title, said: one.text })));
+  const thread = view.thread ? inThread(view.thread).map(plain) : [];
+  const begun = world.suggestions.find((one) => one.text.trim() === thread[0]);
+  const replies = (begun?.replies ?? []).filter((reply) => !thread.includes(reply.trim()));
+  offer($('thread-offers'), $('thread-text'), replies.map((said) => ({ said })));
 }
 
 function show(message) {
@@ -248,6 +302,7 @@ function show(message) {
   if (!root) place($('messages'), message);
   else refreshRoot(root);
   if (view.thread && (root ?? message.ts) === view.thread) place($('replies'), message);
+  if (message.sender.kind === 'user') showOffers();
 }
 
 /** The count of replies at a root. */
@@ -269,7 +324,9 @@ function showStatus() {
 function fill(list, messages, empty) {
   const nodes = messages.map((message) => element(message, list === $('replies')));
   list.replaceChildren(...(nodes.length ? nodes : [el('p', { className: 'empty' }, empty)]));
+  if (nodes.length) reachable(nodes.at(-1));
   list.scrollTop = list.scrollHeight;
+  ended.add(list);
 }
 
 function render() {
@@ -287,10 +344,12 @@ function render() {
     if (one.id === view.channel) button.setAttribute('aria-current', 'true');
     return el('li', {}, button);
   }));
-  fill($('messages'), here((m) => !m.thread_ts), 'Nothing here yet. Write what you need done.');
+  fill($('messages'), here((m) => !m.thread_ts), 'Nothing here yet. Write what you need done, as you would to a colleague.');
   $('thread').hidden = !view.thread;
   if (view.thread) fill($('replies'), inThread(view.thread), '');
   showStatus();
+  showOffers();
+  history.replaceState(null, '', `#${view.channel}${view.thread ? `/${view.thread}` : ''}`);
 }
 
 // ---- what the user does
@@ -306,6 +365,7 @@ function closeThread() {
   if (!root) return;
   view.thread = null;
   $('thread').hidden = true;
+  history.replaceState(null, '', `#${view.channel}`);
   ([...$('messages').children].find((node) => node.dataset.ts === root) ?? $('channel-text')).focus();
 }
 
@@ -346,8 +406,17 @@ $('me').onchange = (event) => {
   render();
 };
 document.addEventListener('keydown', (event) => {
-  if (event.key === 'Escape' && !event.isComposing) closeThread();
+  if (event.isComposing) return;
+  if (event.key === 'Escape') closeThread();
+  const typing = ['TEXTAREA', 'SELECT', 'INPUT'].includes(document.activeElement?.tagName);
+  if (event.key === '/' && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    (view.thread ? $('thread-text') : $('channel-text')).focus();
+  }
 });
 
-$('channel-text').focus();
+keepEnd($('messages'));
+keepEnd($('replies'));
+// On a phone that would open the keyboard before there is anything to read.
+if (!matchMedia('(pointer: coarse)').matches) $('channel-text').focus();
 listen();

@@ -39,7 +39,11 @@ async fn preconditions_name_the_object_that_is_meant() {
     };
     let refused = refusal(maps.delete("m", &with_uid("other")).await);
     assert_eq!(refused.code, 409);
-    assert!(refused.message.contains("Precondition failed: UID in precondition: other"));
+    assert!(
+        refused
+            .message
+            .contains("the UID in the precondition (other) does not match the UID in record")
+    );
     let done = maps.delete("m", &with_uid(&made.uid().unwrap())).await.unwrap();
     assert_eq!(done.right().unwrap().status, Some(kube::core::response::StatusSummary::Success));
     fixture.done().await;

@@ -1,6 +1,8 @@
 //! The controller under its own account and rights, against an API server.
 
-mod world;
+mod availability;
+mod slots;
+pub mod world;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ServiceAccount};

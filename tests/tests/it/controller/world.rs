@@ -4,11 +4,13 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
-use codebutler_operator::args::ControllerArgs;
+use codebutler_operator::args::{ControllerArgs, LeaseArgs};
 use codebutler_operator::controller;
+use codebutler_testbed::apiserver::{Faults, Options};
 use codebutler_testbed::cluster::Cluster;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::events::v1::Event;
@@ -30,10 +32,13 @@ pub const THREAD: &str = "shop-1767268700-000100";
 pub const MAIL: [&str; 3] = ["1767268700.000100", "1767268800.000100", "1767268900.000100"];
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// A running controller: what stops it, and how it ended.
+pub type Replica = (CancellationToken, JoinHandle<anyhow::Result<()>>);
+
 pub struct World {
     pub admin: Client,
     own: Config,
-    running: Option<(CancellationToken, JoinHandle<anyhow::Result<()>>)>,
+    running: Option<Replica>,
     cluster: Cluster,
     _dir: TempDir,
 }
@@ -47,6 +52,10 @@ impl World {
         world
     }
 
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// Installs CRDs and AgentRoles.
     pub async fn define(&self) {
         self.cluster.install_crds().await.unwrap();
@@ -55,11 +64,26 @@ impl World {
 
     /// The same without CRDs, and so without AgentRoles and a running controller.
     pub async fn without_definitions() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::start(dir.path()).await.unwrap();
+        Self::on(cluster, dir).await
+    }
+
+    /// Everything on an embedded API server that fails on purpose, and the controller running.
+    pub async fn troubled(faults: Arc<Faults>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { faults: Some(faults), ..Options::default() };
+        let cluster = Cluster::embedded(dir.path(), options).await.unwrap();
+        let mut world = Self::on(cluster, dir).await;
+        world.define().await;
+        world.start_controller();
+        world
+    }
+
+    async fn on(cluster: Cluster, dir: TempDir) -> Self {
         let filter = tracing_subscriber::EnvFilter::from_default_env();
         let log = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer();
         let _ = log.try_init();
-        let dir = tempfile::tempdir().unwrap();
-        let cluster = Cluster::start(dir.path()).await.unwrap();
         for namespace in [SYSTEM, TEAM] {
             let yaml =
                 format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n");
@@ -101,19 +125,26 @@ impl World {
         }
     }
 
+    /// Starts the replica that a killed one is restarted as.
     pub fn start_controller(&mut self) {
+        self.running = Some(self.replica("controller-0"));
+    }
+
+    /// Starts a replica.
+    pub fn replica(&self, identity: &str) -> Replica {
         let args = ControllerArgs {
             namespace: SYSTEM.to_owned(),
             gateway_service: "codebutler-gateway".to_owned(),
             gateway_port: 8443,
             agent_image: "codebutler-agent:test".to_owned(),
             workspace_image: "debian:12".to_owned(),
+            lease: LeaseArgs { identity: Some(identity.to_owned()), lease_seconds: 4 },
             metrics_address: ([127, 0, 0, 1], 0).into(),
         };
         let client = Client::try_from(self.own.clone()).unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(controller::serve(args, client, stop.clone()));
-        self.running = Some((stop, task));
+        (stop, task)
     }
 
     /// Stops the controller the hard way: nothing that it has begun is ended.

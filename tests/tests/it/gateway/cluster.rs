@@ -55,6 +55,12 @@ impl Cluster {
         this
     }
 
+    /// A kubeconfig with the gateway's own rights, for a process of its own.
+    pub async fn kubeconfig(&self) -> String {
+        let hour = Duration::from_hours(1);
+        self.cluster.kubeconfig_for(SYSTEM, "codebutler-gateway", hour).await.unwrap()
+    }
+
     pub fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,

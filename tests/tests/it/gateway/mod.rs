@@ -1,8 +1,10 @@
 //! The gateway's API as an agent pod meets it: on the API server with the gateway's own rights, with
 //! a Git host, a model server and a Slack behind it.
 
+mod budget;
 mod close;
 mod cluster;
+mod crash;
 mod git;
 mod identity;
 mod models;
@@ -15,10 +17,12 @@ use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use codebutler_operator::gateway::api::{self, Gateway};
+use codebutler_operator::gateway::budget::{Ledger, pause};
 use codebutler_operator::gateway::caches;
 use codebutler_operator::gateway::conditions::Conditions;
 use codebutler_operator::gateway::identity::{Identity, PodIndex};
 use codebutler_operator::gateway::metrics::Metrics;
+use codebutler_operator::gateway::models::Models;
 use codebutler_operator::gateway::slack::{self, Slack};
 use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::metrics::{Ready, Server, registry};
@@ -58,6 +62,11 @@ struct World {
 
 impl World {
     async fn start(steps: Vec<Step>) -> Self {
+        Self::play(Script::of("coder", steps), &json!({}), &json!({})).await
+    }
+
+    /// With these fields in the Repo's `spec`, and in the coder's `spec.model`.
+    async fn play(script: Script, spec: &Value, model: &Value) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         let host = dir.path().join("host");
@@ -65,8 +74,7 @@ impl World {
         let files = BTreeMap::from([("README.md".to_owned(), "# Shop\n".to_owned())]);
         let first = FirstCommit::Files(files);
         let remote = github.create_repo("acme", "shop", first, "main").await.unwrap();
-        let models =
-            ModelServer::start(Script::of("coder", steps), ModelOptions::default()).await.unwrap();
+        let models = ModelServer::start(script, ModelOptions::default()).await.unwrap();
         let slack = SlackServer::start(Options::default()).await.unwrap();
         let user = slack.create_user("ana", "Ana");
         let channel = slack.create_channel("shop", &[&user]);
@@ -78,7 +86,7 @@ impl World {
         cluster.secret("model", &models.url(), &json!({"apiKey": models.api_key()})).await;
         let tokens = json!({"botToken": slack.bot_token(), "appToken": slack.app_token()});
         cluster.secret("slack", &slack.api_url(), &tokens).await;
-        install(&cluster, remote.url(), &models.url(), &channel).await;
+        install(&cluster, remote.url(), &models.url(), &channel, (spec, model)).await;
         let tokens = thread(&cluster, &name, &channel, &root).await;
 
         let stop = CancellationToken::new();
@@ -177,6 +185,8 @@ async fn gateway(
     let api_url = slack.api_url().parse().unwrap();
     let counted = slack::Metrics::new(&mut registry());
     let gateway = Gateway {
+        ledger: Ledger::new(context.clone(), threads.clone()),
+        models: Models::default(),
         identity: Identity::new(context.clone(), index, metrics.clone()),
         slack: Slack::new(context.clone(), threads.clone(), &api_url, counted).unwrap(),
         conditions: Conditions::new(client),
@@ -187,10 +197,19 @@ async fn gateway(
         calls: TaskTracker::new(),
         shutdown: stop.clone(),
     };
-    api::router(gateway.into())
+    let gateway = api::Shared::from(gateway);
+    let waking = gateway.clone();
+    tokio::spawn(async move { pause::wake(&waking).await });
+    api::router(gateway)
 }
 
-async fn install(cluster: &Cluster, git: &str, models: &str, channel: &str) {
+async fn install(
+    cluster: &Cluster,
+    git: &str,
+    models: &str,
+    channel: &str,
+    (spec, model): (&Value, &Value),
+) {
     for (name, tools, push) in [
         ("pm", json!(["Read", "SendMessage"]), None),
         ("coder", json!(["Read", "GHCreatePR", "SendMessage"]), Some(json!({}))),
@@ -208,21 +227,22 @@ async fn install(cluster: &Cluster, git: &str, models: &str, channel: &str) {
         });
         if let Some(push) = push {
             role["spec"]["push"] = push;
+            json_patch::merge(&mut role["spec"]["model"], model);
         }
         cluster.apply(&role).await;
     }
-    cluster
-        .apply(&json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"namespace": TEAM, "name": "shop"},
-            "spec": {
-                "git": {"url": git, "credentials": {"name": "git"}},
-                "slack": {"channel": channel, "credentials": {"name": "slack"}},
-                "model": {"baseURL": models, "credentials": {"name": "model"}},
-                "roles": ["pm", "coder", "lead"],
-            },
-        }))
-        .await;
+    let mut repo = json!({
+        "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+        "metadata": {"namespace": TEAM, "name": "shop"},
+        "spec": {
+            "git": {"url": git, "credentials": {"name": "git"}},
+            "slack": {"channel": channel, "credentials": {"name": "slack"}},
+            "model": {"baseURL": models, "credentials": {"name": "model"}},
+            "roles": ["pm", "coder", "lead"],
+        },
+    });
+    json_patch::merge(&mut repo["spec"], spec);
+    cluster.apply(&repo).await;
 }
 
 /// The Thread with a pod for each role; returns their tokens.
@@ -236,7 +256,9 @@ async fn thread(
         .apply(&json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"namespace": TEAM, "name": name},
-            "spec": {"repo": "shop", "slack": {"channel": channel, "ts": root}},
+            "spec": {
+                "repo": "shop", "slack": {"channel": channel, "ts": root}, "requestedBy": "U1",
+            },
         }))
         .await;
     let (mut roles, mut tokens) = (json!({}), BTreeMap::new());

@@ -1,7 +1,7 @@
 //! Model calls and what they cost.
 
 use codebutler_crds::NanoUsd;
-use codebutler_testbed::models::{FaultKind, Step};
+use codebutler_testbed::models::{FaultKind, Script, Step};
 use serde_json::{Value, json};
 
 use super::{World, eventually};
@@ -12,6 +12,12 @@ fn ask(text: &str) -> Value {
     json!({"model": "scripted/coder", "messages": [{"role": "user", "content": text}]})
 }
 
+fn streamed(text: &str) -> Value {
+    let mut body = ask(text);
+    body["stream"] = true.into();
+    body
+}
+
 #[tokio::test]
 async fn what_the_provider_bills_is_on_the_thread_to_the_nano_dollar() {
     let world = World::start(vec![Step::say("one").costing(1200, 80, "0.0123456789")]).await;
@@ -19,10 +25,13 @@ async fn what_the_provider_bills_is_on_the_thread_to_the_nano_dollar() {
         let (status, body) = world.post("coder", CHAT, &ask("x")).await;
         assert_eq!(status, 200, "{body}");
         assert_eq!(body["choices"][0]["message"]["content"], "one");
-        let status = world.thread().await.status.unwrap();
-        assert_eq!(status.cost, Some(NanoUsd(expected)));
-        assert_eq!(status.roles["coder"].usage.cost, NanoUsd(expected));
-        assert!(status.roles["coder"].pod_uid.is_some(), "the controller's field stays");
+        eventually("the call is metered", || async {
+            let status = world.thread().await.status.unwrap();
+            assert!(status.roles["coder"].pod_uid.is_some(), "the controller's field stays");
+            status.roles["coder"].usage.cost == status.cost.unwrap_or_default()
+                && status.cost == Some(NanoUsd(expected))
+        })
+        .await;
     }
     assert_eq!(world.models.billed().total(), world.thread().await.status.unwrap().cost.unwrap());
     let usage = world.thread().await.status.unwrap().roles["coder"].usage;
@@ -42,7 +51,7 @@ async fn only_the_roles_own_model_is_asked() {
     let mut other = ask("x");
     other["model"] = "scripted/pm".into();
     let mut streamed = ask("x");
-    streamed["stream"] = true.into();
+    streamed["stream"] = "yes".into();
     for body in [other, streamed, json!([]), json!({})] {
         let (status, answer) = world.post("coder", CHAT, &body).await;
         assert_eq!((status, answer["error"]["code"].as_str()), (400, Some("invalid_request")));
@@ -99,4 +108,102 @@ async fn a_call_is_metered_even_if_the_caller_is_gone() {
         world.thread().await.status.unwrap().cost == Some(NanoUsd(500_000_000))
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_stream_passes_through_and_is_metered_at_its_end() {
+    let world = World::start(vec![Step::say("one two").costing(12, 8, "0.25")]).await;
+    let (status, text) = world.post("coder", CHAT, &streamed("x")).await;
+    let text = text.as_str().unwrap();
+    assert_eq!(status, 200);
+    assert!(text.contains("one ") && text.contains("\"cost\":0.25"), "{text}");
+    assert!(text.trim_end().ends_with("[DONE]"), "{text}");
+    let asked = &world.models.requests()[0].body;
+    assert_eq!(asked["stream_options"]["include_usage"], true, "{asked}");
+    eventually("the stream is metered", || async {
+        let usage = world.thread().await.status.unwrap().roles["coder"].usage;
+        (usage.cost, usage.prompt_tokens) == (NanoUsd(250_000_000), 12)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cut_stream_says_so_and_counts_as_spent() {
+    let step = Step::say("one two three").costing(1, 1, "1").failing(FaultKind::Cut, 9);
+    let world = World::start(vec![step]).await;
+    let (status, text) = world.post("coder", CHAT, &streamed("x")).await;
+    let text = text.as_str().unwrap();
+    assert_eq!(status, 200, "the headers were sent before it broke");
+    assert!(text.contains("one ") && text.contains(r#""code":"upstream""#), "{text}");
+    eventually("the call is flagged", || async {
+        let status = world.thread().await.status.unwrap();
+        let flagged = status.budget.is_some_and(|budget| budget.flagged > NanoUsd::ZERO);
+        flagged && status.cost.is_none_or(|cost| cost == NanoUsd::ZERO)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_model_that_fails_three_times_is_stood_in_for_and_the_thread_is_told_once() {
+    let down = FaultKind::Status { status: 503, retry_after: Some(0) };
+    let coder = vec![Step::say("one").failing(down, 99)];
+    let script =
+        Script::of("coder", coder).and("spare", vec![Step::say("two").costing(1, 1, "0.5")]);
+    let world = World::play(script, &json!({}), &json!({"pool": ["scripted/spare"]})).await;
+    for _ in 0..2 {
+        let (status, body) = world.post("coder", CHAT, &ask("x")).await;
+        assert_eq!(status, 200, "{body}");
+        assert_eq!(body["choices"][0]["message"]["content"], "two");
+    }
+    let of = |model: &str| {
+        world.models.requests().iter().filter(|request| request.body["model"] == model).count()
+    };
+    assert_eq!((of("scripted/coder"), of("scripted/spare")), (3, 2));
+    let told = || {
+        let messages = world.slack.messages(&world.channel, Some(&world.root));
+        messages.iter().filter(|message| message.text.contains("`scripted/spare` answers")).count()
+    };
+    eventually("the thread is told", || async { told() == 1 }).await;
+    let metrics = world.metrics().await;
+    assert!(metrics.contains(r#"model="scripted/spare",outcome="ok"} 2"#), "{metrics}");
+}
+
+#[tokio::test]
+async fn images_and_minutes_are_metered_and_only_for_roles_that_have_them() {
+    let price = json!({"model": {"prices": {"scripted/ear": {"audioMinute": "0.006"}}}});
+    let own = json!({"image": "scripted/brush", "audio": "scripted/ear"});
+    let world = World::play(Script::of("coder", vec![]), &price, &own).await;
+    let draw = json!({"model": "scripted/brush", "prompt": "a cart", "n": 2});
+    let (status, body) = world.post("coder", "/v1/images/generations", &draw).await;
+    assert_eq!((status, body["data"].as_array().map(Vec::len)), (200, Some(2)), "{body}");
+    let (status, _) = world.post("pm", "/v1/images/generations", &draw).await;
+    assert_eq!(status, 400, "the pm draws nothing");
+
+    let form = |model: &str| {
+        let sound = "s".repeat(90_000);
+        let form = format!(
+            "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\n{model}\r\n--b\r\n\
+             content-disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\n{sound}\r\n--b--\r\n"
+        );
+        let request = world.http.post(format!("{}/v1/audio/transcriptions", world.url));
+        let request = request.header("content-type", "multipart/form-data; boundary=b").body(form);
+        request.bearer_auth(world.token("coder")).send()
+    };
+    let heard: Value = form("scripted/ear").await.unwrap().json().await.unwrap();
+    assert_eq!(heard["text"], "fix the total", "{heard}");
+    assert_eq!(form("whisper-9").await.unwrap().status(), 400);
+    // Two images at 0.04, and 90 seconds at 0.006 a minute.
+    let expected = NanoUsd(80_000_000 + 9_000_000);
+    assert_eq!(world.models.billed().total(), expected);
+    eventually("both are metered", || async {
+        world.thread().await.status.unwrap().cost == Some(expected)
+    })
+    .await;
+    let metrics = world.metrics().await;
+    for line in [
+        r#"codebutler_images_total{repo="shop",role="coder",model="scripted/brush"} 2"#,
+        r#"codebutler_audio_seconds_total{repo="shop",role="coder",model="scripted/ear"} 90"#,
+    ] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
 }

@@ -20,6 +20,9 @@ fn args() -> GatewayArgs {
         service: "codebutler-gateway".to_owned(),
         listen: any,
         metrics_address: any,
+        pod: None,
+        lease_seconds: 3,
+        die_at_step: None,
         slack_api: String::new(),
     }
 }

@@ -1,0 +1,122 @@
+//! `.codebutler/policy.json` of the base branch: what a repository thinks of its own commands.
+//!
+//! ```json
+//! {"tool_overrides": {
+//!   "bash": {
+//!     "destructive": ["./scripts/migrate.sh"],
+//!     "safe": [{"command": "npm ci", "matches": ["npm ci --offline"], "spares": ["npm install"]}]},
+//!   "tools": {"GitPush": "Destructive"}}}
+//! ```
+
+use std::collections::BTreeMap;
+
+use codebutler_crds::policy::RiskTier;
+use serde::Deserialize;
+
+use super::Verdict;
+use super::shell::{self, Simple};
+use crate::text::clip;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    destructive: Vec<Vec<String>>,
+    safe: Vec<Vec<String>>,
+    tools: BTreeMap<String, RiskTier>,
+}
+
+#[derive(Default, Deserialize)]
+struct File {
+    #[serde(default, alias = "toolOverrides")]
+    tool_overrides: Overrides,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Overrides {
+    #[serde(default, alias = "Bash")]
+    bash: Bash,
+    #[serde(default)]
+    tools: BTreeMap<String, RiskTier>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bash {
+    #[serde(default)]
+    destructive: Vec<Rule>,
+    #[serde(default)]
+    safe: Vec<Rule>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Rule {
+    Plain(String),
+    Checked {
+        command: String,
+        #[serde(default)]
+        matches: Vec<String>,
+        #[serde(default)]
+        spares: Vec<String>,
+    },
+}
+
+impl Rules {
+    /// Reads the file. A rule that contradicts its own examples makes all of it unusable: what it
+    /// means is not known then.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: File = serde_json::from_str(text).map_err(|e| clip(&e.to_string(), 200))?;
+        let Overrides { bash, tools } = file.tool_overrides;
+        let all = |rules: Vec<Rule>| rules.into_iter().map(checked).collect::<Result<Vec<_>, _>>();
+        Ok(Self { destructive: all(bash.destructive)?, safe: all(bash.safe)?, tools })
+    }
+
+    /// What it says of a tool.
+    pub fn tool(&self, name: &str) -> Option<RiskTier> {
+        self.tools.get(name).copied()
+    }
+
+    /// What it says of a command; the stricter rule wins.
+    pub fn command(&self, simple: &Simple) -> Option<Verdict> {
+        let find = |rules: &[Vec<String>], tier, word: &str| {
+            rules.iter().find(|rule| applies(rule, simple)).map(|rule| Verdict {
+                tier,
+                why: format!("policy.json calls `{}` {word}", rule.join(" ")),
+            })
+        };
+        find(&self.destructive, RiskTier::Destructive, "destructive")
+            .or_else(|| find(&self.safe, RiskTier::WriteLocal, "safe"))
+    }
+}
+
+/// Whether the command begins with the rule's words.
+fn applies(rule: &[String], simple: &Simple) -> bool {
+    simple.words.len() >= rule.len()
+        && rule.iter().zip(&simple.words).all(|(rule, word)| word.as_deref() == Some(rule))
+}
+
+fn checked(rule: Rule) -> Result<Vec<String>, String> {
+    let (command, matches, spares) = match rule {
+        Rule::Plain(command) => (command, vec![], vec![]),
+        Rule::Checked { command, matches, spares } => (command, matches, spares),
+    };
+    let words = match shell::commands(&command).as_deref() {
+        Ok([simple]) if !simple.words.is_empty() => {
+            simple.words.iter().cloned().collect::<Option<Vec<_>>>()
+        }
+        _ => None,
+    };
+    let words = words.ok_or_else(|| format!("`{command}` is not one plain command"))?;
+    for (examples, expected) in [(matches, true), (spares, false)] {
+        for example in examples {
+            let found =
+                shell::commands(&example).map_err(|_| format!("`{example}` is no command"))?;
+            if found.iter().any(|simple| applies(&words, simple)) != expected {
+                let what = if expected { "does not match" } else { "matches" };
+                return Err(format!("the rule `{command}` {what} its own example `{example}`"));
+            }
+        }
+    }
+    Ok(words)
+}

@@ -1,0 +1,78 @@
+//! `/<role> NAME`: a user gives the role another model, with the whole conversation.
+
+use codebutler_crds::SlackTs;
+use codebutler_crds::wire::{Author, PostMessage};
+
+use super::mail::Mail;
+use super::{Agent, RunError};
+use crate::decisions::Kind;
+use crate::text::clip;
+use crate::transcript::{Outcome, Record};
+
+/// What a user wants.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Wanted {
+    ts: SlackTs,
+    /// A part of the model's name; nothing to see the list.
+    name: String,
+    /// Whether nothing else was said.
+    alone: bool,
+}
+
+/// The newest such message of a user.
+pub fn wanted(mail: &Mail, role: &str) -> Option<Wanted> {
+    let command = |text: &str| {
+        let rest = text.trim().strip_prefix('/')?.strip_prefix(role)?;
+        let name = rest.trim();
+        let whole = rest.is_empty() || rest.starts_with(char::is_whitespace);
+        (whole && !name.contains(char::is_whitespace)).then(|| name.to_owned())
+    };
+    let said = || mail.messages.iter().filter(|m| matches!(m.author, Author::User { .. }));
+    let (ts, name) = said().rev().find_map(|m| Some((m.ts.clone(), command(&m.text)?)))?;
+    let others = said().any(|m| m.addressed && command(&m.text).is_none());
+    Some(Wanted { ts, name, alone: !others && mail.pending.is_empty() })
+}
+
+impl Agent {
+    /// Switches, or says what there is; the run ends here if nothing else was wanted.
+    pub(super) async fn switch(&mut self, wanted: Wanted) -> Result<(), RunError> {
+        let Wanted { ts, name, alone } = wanted;
+        let fits = |model: &&String| model.to_lowercase().contains(&name.to_lowercase());
+        let exact = self.session.models.iter().find(|model| **model == name);
+        let fitting: Vec<&String> = self.session.models.iter().filter(fits).collect();
+        let chosen = match (exact, &fitting[..]) {
+            (Some(one), _) => Some(one.clone()),
+            (None, [one]) if !name.is_empty() => Some((*one).clone()),
+            _ => None,
+        };
+        let current = self.transcript.state().model().unwrap_or(&self.session.model).to_owned();
+        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
+        let text = match &chosen {
+            Some(model) => format!("From now on I think with `{model}`."),
+            None => {
+                let list: Vec<_> =
+                    self.session.models.iter().map(|model| format!("- `{model}`")).collect();
+                let unknown = match name.as_str() {
+                    "" => String::new(),
+                    name => {
+                        format!("`{}` is not one of my models, or fits several. ", clip(name, 60))
+                    }
+                };
+                let role = &self.session.role;
+                let list = list.join("\n");
+                format!("{unknown}I think with `{current}`. `/{role} NAME` switches:\n{list}")
+            }
+        };
+        if let Some(model) = chosen {
+            self.log.note(&run, Kind::Model, &model, &[&current], "a user asked for it");
+            self.transcript.append(&Record::Model { model })?;
+        }
+        let key = format!("{run}.model.{ts}");
+        self.tools.gateway.post(&PostMessage { key, text, decision: None }).await?;
+        if alone {
+            self.transcript.append(&Record::RunEnded { outcome: Outcome::Idle, reason: None })?;
+            self.report_end().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! seccomp: system calls that reach into other processes, the kernel or new namespaces fail.
+//! Builds and tests need none of them.
+
+use std::collections::BTreeMap;
+
+use nix::libc;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
+
+use super::{SandboxError, broken};
+
+/// Fail with EPERM, whatever the arguments.
+const FORBIDDEN: [i64; 38] = [
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // Namespaces and mounts.
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    // Files by handle, past every path rule.
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    // The kernel.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_kexec_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_syslog,
+    // The user's keys outlive the process.
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+];
+
+/// As if the kernel did not know them: programs fall back to what can be looked at.
+const UNKNOWN: [i64; 4] = [
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+
+const NAMESPACES: [i32; 7] = [
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+];
+const SOCKETS: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+/// Typing into somebody's terminal.
+const TERMINAL: [u64; 2] = [0x5412, 0x541c];
+
+/// Restricts this thread.
+pub fn restrict() -> Result<(), SandboxError> {
+    let eperm = libc::EPERM.unsigned_abs();
+    let enosys = libc::ENOSYS.unsigned_abs();
+    let mut forbidden: BTreeMap<i64, Vec<SeccompRule>> =
+        FORBIDDEN.iter().map(|call| (*call, vec![])).collect();
+    let flags = NAMESPACES.iter().map(|flag| {
+        let bits = u64::from(flag.unsigned_abs());
+        rule(&[(0, SeccompCmpOp::MaskedEq(bits), bits)])
+    });
+    forbidden.insert(libc::SYS_clone, flags.collect::<Result<_, _>>()?);
+    let other: Vec<_> =
+        SOCKETS.iter().map(|kind| (0, SeccompCmpOp::Ne, u64::from(kind.unsigned_abs()))).collect();
+    forbidden.insert(libc::SYS_socket, vec![rule(&other)?]);
+    let typing = TERMINAL.iter().map(|call| rule(&[(1, SeccompCmpOp::Eq, *call)]));
+    forbidden.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
+    apply(forbidden, eperm)?;
+    apply(UNKNOWN.iter().map(|call| (*call, vec![])).collect(), enosys)
+}
+
+fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, SandboxError> {
+    let conditions = conditions.iter().map(|(argument, how, value)| {
+        SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, how.clone(), *value)
+    });
+    let conditions = conditions.collect::<Result<Vec<_>, _>>().map_err(broken)?;
+    SeccompRule::new(conditions).map_err(broken)
+}
+
+fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: u32) -> Result<(), SandboxError> {
+    let arch = std::env::consts::ARCH.try_into().map_err(broken)?;
+    let mut rules = rules;
+    #[cfg(target_arch = "x86_64")]
+    {
+        // The same calls by their x32 numbers.
+        let twins: Vec<_> =
+            rules.iter().map(|(call, how)| (call | 0x4000_0000, how.clone())).collect();
+        rules.extend(twins);
+    }
+    let (allow, refuse) = (SeccompAction::Allow, SeccompAction::Errno(errno));
+    let filter = SeccompFilter::new(rules, allow, refuse, arch).map_err(broken)?;
+    let program: BpfProgram = filter.try_into().map_err(broken)?;
+    apply_filter(&program).map_err(broken)
+}

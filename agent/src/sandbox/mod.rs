@@ -1,0 +1,120 @@
+//! What confines a command inside the toolbox's container: Landlock for files, signals and abstract
+//! sockets, seccomp for system calls that no build needs, resource limits, no new privileges.
+//!
+//! The container, which holds no secret, is the first wall; this is the second. [`enter`] confines
+//! the calling thread and what it starts; nothing in here starts or watches processes.
+
+mod calls;
+mod files;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::thread;
+
+use clap::ValueEnum;
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+
+/// What a command may do with files. Everything else that the container shows can be read.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Folders in which it may do anything. They have to exist.
+    pub write: Vec<PathBuf>,
+    /// Files and folders that it may not even read, but for what `write` names in them.
+    pub hide: Vec<PathBuf>,
+}
+
+/// Who confines commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// This module, in full or not at all.
+    #[default]
+    Landlock,
+    /// The pod's runtime (gVisor, Kata); Landlock is left out.
+    Runtime,
+}
+
+/// What is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Landlock of this version, as far as CodeButler uses it.
+    Landlock(u8),
+    /// See [`Mode::Runtime`].
+    Runtime,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Landlock(version) => write!(f, "landlock-{version}"),
+            Self::Runtime => f.write_str("runtime"),
+        }
+    }
+}
+
+/// Why a command can't be confined. It is not run then.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The kernel.
+    #[error(
+        "this node's kernel has no Landlock of version 2 or later (Linux 5.19), so that commands can't be \
+         confined: use a newer node, or a runtime class such as gVisor with `workspace.sandbox: runtime`"
+    )]
+    Unsupported,
+    /// The rules could not be set.
+    #[error("the sandbox can't be set up: {0}")]
+    Rules(String),
+}
+
+fn broken(error: impl fmt::Display) -> SandboxError {
+    SandboxError::Rules(error.to_string())
+}
+
+const NO_CAPABILITIES: CapabilitySets = CapabilitySets {
+    effective: CapabilitySet::empty(),
+    permitted: CapabilitySet::empty(),
+    inheritable: CapabilitySet::empty(),
+};
+/// Largest file that a command may write, in bytes.
+const MAX_FILE: u64 = 8 << 30;
+/// Processes and threads of this container's user, where the kernel counts them; the supervisor looks
+/// for far fewer. Pods of a node may share the user.
+const MAX_TASKS: u64 = 16_384;
+
+/// What [`enter`] will enforce here.
+pub fn probe(mode: Mode) -> Result<Level, SandboxError> {
+    match mode {
+        Mode::Runtime => Ok(Level::Runtime),
+        // Tried on a thread that ends: Landlock can't be asked, and can't be left.
+        Mode::Landlock => thread::spawn(|| files::restrict(&Plan::default()))
+            .join()
+            .map_err(|_| broken("it panicked"))?
+            .map(Level::Landlock),
+    }
+}
+
+/// Confines this thread for good, and whatever it starts.
+pub fn enter(mode: Mode, plan: &Plan) -> Result<(), SandboxError> {
+    prctl::set_no_new_privs().map_err(broken)?;
+    // A pod has none; where something else gave some, they would reach past Landlock.
+    set_capabilities(None, NO_CAPABILITIES).map_err(broken)?;
+    if mode == Mode::Landlock {
+        files::restrict(plan)?;
+    }
+    calls::restrict()
+}
+
+/// Limits this process and what it starts. Memory is the container's matter: address space says
+/// nothing about it, and runtimes with garbage collectors reserve far more than they use.
+pub fn limit() {
+    lower(Resource::RLIMIT_CORE, 0);
+    lower(Resource::RLIMIT_FSIZE, MAX_FILE);
+    lower(Resource::RLIMIT_NPROC, MAX_TASKS);
+}
+
+fn lower(resource: Resource, to: u64) {
+    if let Ok((soft, hard)) = getrlimit(resource) {
+        let _ = setrlimit(resource, soft.min(to), hard.min(to));
+    }
+}

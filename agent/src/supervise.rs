@@ -1,0 +1,162 @@
+//! `exec`: one command in its sandbox, and the end of everything it started.
+//!
+//! The toolbox starts one of these for each command. It is the subreaper of what the command starts:
+//! whatever leaves its process group and session still ends up here, so that commands can be told
+//! apart, and ends with the command. The command can't signal it where Landlock knows signals (ABI
+//! 6); elsewhere the toolbox looks for what a killed supervisor left.
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::prctl;
+use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{Pid, getppid, setsid};
+
+use crate::args::ExecArgs;
+use crate::sandbox::{self, Plan};
+use crate::toolbox::processes;
+
+/// The command could not be confined.
+pub const NOT_CONFINED: u8 = 125;
+/// The program does not exist.
+pub const NOT_FOUND: u8 = 127;
+/// The command started more processes than this.
+pub const TOO_MANY: u8 = 124;
+/// Whether the command was stopped for having too many processes.
+static BOMB: AtomicBool = AtomicBool::new(false);
+const MAX_PROCESSES: usize = 1000;
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Runs the command and passes its exit code or signal on.
+pub fn run(args: &ExecArgs) -> ExitCode {
+    let parent = getppid();
+    // Both fail only where they hold already.
+    let _ = setsid();
+    let _ = prctl::set_child_subreaper(true);
+    sandbox::limit();
+    // Where memory gets short, the command goes before the toolbox does.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "500");
+    let (child, killer) = match start(args) {
+        Ok(started) => started,
+        Err(Failed::Confine(why)) => return complain(&why, NOT_CONFINED),
+        Err(Failed::Start(e)) if e.kind() == io::ErrorKind::NotFound => {
+            return ExitCode::from(NOT_FOUND);
+        }
+        Err(Failed::Start(e)) => {
+            return complain(&format!("the command can't be started: {e}"), NOT_CONFINED);
+        }
+    };
+    let watcher = killer.clone();
+    thread::spawn(move || watch(parent, &watcher));
+    let ended = wait(child);
+    killer.kill();
+    processes::end_all();
+    match ended {
+        _ if BOMB.load(Ordering::SeqCst) => ExitCode::from(TOO_MANY),
+        Some(WaitStatus::Exited(_, code)) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        Some(WaitStatus::Signaled(_, signal, _)) => {
+            let _ = raise(signal);
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::FAILURE,
+    }
+}
+
+enum Failed {
+    Confine(String),
+    Start(io::Error),
+}
+
+/// A thread that lives in the command's own sandbox. Where Landlock confines signals, a signal to
+/// everybody from there reaches the command's processes and nobody else, all at once: a fork bomb
+/// can't outrun it.
+#[derive(Clone)]
+struct Killer(Option<mpsc::Sender<mpsc::Sender<()>>>);
+
+impl Killer {
+    fn kill(&self) {
+        let Some(orders) = &self.0 else { return };
+        let (done, wait) = mpsc::channel();
+        if orders.send(done).is_ok() {
+            let _ = wait.recv_timeout(LOOK);
+        }
+    }
+}
+
+/// On a thread of its own: what confines it must not confine the supervisor.
+fn start(args: &ExecArgs) -> Result<(Pid, Killer), Failed> {
+    let plan = Plan { write: args.write.clone(), hide: args.hide.clone() };
+    let (mode, words) = (args.sandbox, args.command.clone());
+    let (started, starting) = mpsc::channel();
+    let (orders, ordered) = mpsc::channel::<mpsc::Sender<()>>();
+    thread::spawn(move || {
+        let entered = sandbox::enter(mode, &plan);
+        let child = entered.map_err(|error| Failed::Confine(error.to_string())).and_then(|()| {
+            let mut words = words.iter();
+            let Some(program) = words.next() else {
+                return Err(Failed::Start(io::ErrorKind::NotFound.into()));
+            };
+            Command::new(program).args(words).process_group(0).spawn().map_err(Failed::Start)
+        });
+        let failed = child.is_err();
+        // The toolbox is outside: if it can be reached, then so can everybody else.
+        let scoped = !failed && kill(getppid(), None) == Err(Errno::EPERM);
+        let _ = started.send(child.map(|child| (child.id(), scoped)));
+        while let Some(done) = ordered.recv().ok().filter(|_| scoped) {
+            let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+            let _ = done.send(());
+        }
+    });
+    match starting.recv() {
+        Ok(Ok((child, scoped))) => {
+            let child = Pid::from_raw(i32::try_from(child).unwrap_or(i32::MAX));
+            Ok((child, Killer(scoped.then_some(orders))))
+        }
+        Ok(Err(failed)) => Err(failed),
+        Err(_) => Err(Failed::Confine("the sandbox broke".to_owned())),
+    }
+}
+
+/// Until the command itself has ended; orphans that come to be children are reaped on the way.
+fn wait(child: Pid) -> Option<WaitStatus> {
+    loop {
+        match waitpid(None, None) {
+            Ok(status) if status.pid() == Some(child) => return Some(status),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Ends everything if the toolbox dies or the processes multiply.
+fn watch(parent: Pid, killer: &Killer) {
+    loop {
+        thread::sleep(LOOK);
+        let many = processes::count() > MAX_PROCESSES;
+        if many {
+            // First: when the command is gone, so is this process.
+            BOMB.store(true, Ordering::SeqCst);
+            let why = format!("killed: it had started more than {MAX_PROCESSES} processes");
+            let _ = complain(&why, TOO_MANY);
+        }
+        if many || getppid() != parent {
+            killer.kill();
+            processes::end_all();
+            std::process::exit(TOO_MANY.into());
+        }
+    }
+}
+
+fn complain(why: &str, code: u8) -> ExitCode {
+    use io::Write as _;
+    // One write: other threads may end the process at any time.
+    let _ = io::stderr().write_all(format!("[CodeButler] {why}\n").as_bytes());
+    ExitCode::from(code)
+}

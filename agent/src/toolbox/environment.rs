@@ -1,0 +1,135 @@
+//! The environment of commands: what the container was given, without what the platform adds, and with
+//! caches and build folders that stay out of the worktree.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::protocol::Author;
+
+/// Where tools put what they build and download, under the thread's `build/`.
+const BUILD_FOLDERS: [(&str, &str); 6] = [
+    ("CARGO_TARGET_DIR", "target"),
+    ("XDG_CACHE_HOME", "cache"),
+    ("GOCACHE", "cache/go-build"),
+    ("GRADLE_USER_HOME", "gradle"),
+    ("npm_config_cache", "cache/npm"),
+    ("PYTHONPYCACHEPREFIX", "cache/python"),
+];
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    variables: Vec<(OsString, OsString)>,
+    home: PathBuf,
+    tmp: PathBuf,
+    build: PathBuf,
+}
+
+impl Environment {
+    /// From this process' own environment, which the pod's author configured and which holds no
+    /// secret.
+    pub fn inherit(work: &Path) -> Self {
+        Self::from(std::env::vars_os(), work)
+    }
+
+    fn from(given: impl Iterator<Item = (OsString, OsString)>, work: &Path) -> Self {
+        let platform = |name: &str| {
+            name.starts_with("KUBERNETES_")
+                || name.starts_with("CODEBUTLER_")
+                || name == "RUST_LOG"
+                || name.starts_with("LD_")
+        };
+        let mut variables: Vec<_> =
+            given.filter(|(name, _)| !platform(&name.to_string_lossy())).collect();
+        let mut or = |name: &str, value: OsString| -> PathBuf {
+            if let Some((_, given)) = variables.iter().find(|(known, _)| known == name) {
+                return given.into();
+            }
+            variables.push((name.into(), value.clone()));
+            value.into()
+        };
+        let home = or("HOME", work.join("home").into());
+        let tmp = or("TMPDIR", "/tmp".into());
+        or("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into());
+        or("LANG", "C.UTF-8".into());
+        // Build outputs stay out of the worktree, and roles of one thread share them.
+        let build = work.join("build");
+        for (name, folder) in BUILD_FOLDERS {
+            or(name, build.join(folder).into());
+        }
+        variables.retain(|(name, _)| name != "TERM");
+        variables.push(("TERM".into(), "dumb".into()));
+        Self { variables, home, tmp, build }
+    }
+
+    /// With an identity for `git` on the command line, which must not ask for anything either.
+    pub fn with_author(&self, author: &Author) -> Self {
+        let mut with = self.clone();
+        for (name, value) in [
+            ("GIT_AUTHOR_NAME", author.name.as_str()),
+            ("GIT_AUTHOR_EMAIL", &author.email),
+            ("GIT_COMMITTER_NAME", &author.name),
+            ("GIT_COMMITTER_EMAIL", &author.email),
+            ("GIT_EDITOR", "true"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+        ] {
+            with.variables.retain(|(known, _)| known != name);
+            with.variables.push((name.into(), value.into()));
+        }
+        with
+    }
+
+    /// Folders that commands expect to exist, and may write to.
+    pub fn folders(&self) -> [PathBuf; 3] {
+        [self.home.clone(), self.tmp.clone(), self.build.clone()]
+    }
+
+    /// All variables.
+    pub fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+        self.variables.iter().map(|(name, value)| (name, value))
+    }
+
+    /// Where a program is, by PATH.
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        let (_, path) = self.variables.iter().find(|(known, _)| known == "PATH")?;
+        std::env::split_paths(path).map(|folder| folder.join(name)).find(|path| path.is_file())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_is_the_containers_without_the_platforms() {
+        let given = [
+            ("PATH", "/opt/go/bin"),
+            ("GOFLAGS", "-mod=mod"),
+            ("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
+            ("CODEBUTLER_LOG", "debug"),
+            ("TERM", "xterm"),
+        ];
+        let given = given.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let env = Environment::from(given, Path::new("/work"));
+        let mut shown: Vec<String> = env
+            .variables
+            .iter()
+            .map(|(name, value)| format!("{}={}", name.display(), value.display()))
+            .collect();
+        shown.sort();
+        insta::assert_snapshot!(shown.join("\n"), @r"
+        CARGO_TARGET_DIR=/work/build/target
+        GOCACHE=/work/build/cache/go-build
+        GOFLAGS=-mod=mod
+        GRADLE_USER_HOME=/work/build/gradle
+        HOME=/work/home
+        LANG=C.UTF-8
+        PATH=/opt/go/bin
+        PYTHONPYCACHEPREFIX=/work/build/cache/python
+        TERM=dumb
+        TMPDIR=/tmp
+        XDG_CACHE_HOME=/work/build/cache
+        npm_config_cache=/work/build/cache/npm
+        ");
+    }
+}

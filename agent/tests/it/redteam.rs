@@ -1,0 +1,220 @@
+//! What a hostile command tries: every way out that is known, in the real sandbox.
+
+use std::fs;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::time::{Duration, Instant};
+
+use codebutler_agent::toolbox::client::Toolbox;
+use codebutler_agent::toolbox::protocol::{Reply, Request};
+use codebutler_agent::tools::args;
+
+use crate::toolbox::{alive, bash, start, text};
+use crate::world::until;
+
+/// Runs `command` and returns what it printed with its verdict.
+async fn run(toolbox: &Toolbox, command: &str) -> String {
+    text(toolbox, bash(command, Some(60))).await
+}
+
+fn python(code: &str) -> String {
+    format!("python3 - <<'PYTHON'\n{code}\nPYTHON")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_writes_to_its_own_folders_and_reads_no_hidden_one() {
+    let t = start().await;
+    let outside = t.world.path("outside");
+    fs::write(&outside, "mine\n").unwrap();
+    fs::write(t.world.path("work/.scratch/seen-coder.json"), "{}").unwrap();
+    let root = t.world.dir.path().canonicalize().unwrap();
+    let root = root.display();
+    for (try_it, works) in [
+        ("echo x > inside && mv inside moved && mkdir d && ln -s ../.. d/up".to_owned(), true),
+        ("echo x > $TMPDIR/a && ln $TMPDIR/a $TMPDIR/b && mv $TMPDIR/a .".to_owned(), true),
+        ("echo x > $CARGO_TARGET_DIR.x".to_owned(), true),
+        ("echo x > $HOME/.profile".to_owned(), true),
+        ("echo x > /dev/null; head -c1 /dev/urandom > /dev/null; ls /usr/bin > /dev/null".to_owned(), true),
+        // Symlinks and `..` lead nowhere else than names do.
+        (format!("echo x > {root}/outside"), false),
+        ("echo x > d/up/outside".to_owned(), false),
+        (format!("ln -s {root}/outside link; echo x >> link"), false),
+        (format!("truncate -s 0 {root}/outside"), false),
+        (format!("rm -f {root}/outside"), false),
+        // A hard link into a writable folder would make it writable.
+        (format!("ln {root}/outside hard && echo x >> hard"), false),
+        (format!("mv {root}/outside here"), false),
+        // What the toolbox keeps for itself.
+        ("cat ../.scratch/seen-coder.json".to_owned(), false),
+        ("ls ..".to_owned(), false),
+        ("echo x > ../.git.lock".to_owned(), false),
+        ("echo x > /etc/cron.d/x || echo x > /etc/passwd".to_owned(), false),
+        // Through /proc.
+        (format!("echo x > /proc/self/root{root}/outside"), false),
+        ("echo x > /proc/sys/kernel/core_pattern".to_owned(), false),
+        ("cat /proc/$(awk '/PPid/ {print $2}' /proc/$PPID/status)/environ | tr '\\0' '\\n' | grep .".to_owned(), false),
+        ("ls /proc/$PPID/fd/ && cat /proc/$PPID/environ > /dev/null".to_owned(), false),
+        // Devices and the disk below.
+        ("mknod disk b 8 0".to_owned(), false),
+        // Privileges: none to be had.
+        ("grep -q '^NoNewPrivs:.*1' /proc/self/status && grep -q '^Seccomp:.*2' /proc/self/status".to_owned(), true),
+        ("unshare -Ur true".to_owned(), false),
+        ("mount -t tmpfs x .".to_owned(), false),
+        ("chroot . true".to_owned(), false),
+        ("kill -9 $PPID".to_owned(), false),
+    ] {
+        let out = run(&t.toolbox, &try_it).await;
+        assert_eq!(out.contains("[exit code 0,"), works, "{try_it}: {out}");
+    }
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "mine\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn system_calls_that_reach_out_fail() {
+    let t = start().await;
+    let abstract_name = format!("codebutler-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
+    let _listener = UnixListener::bind_addr(&address).unwrap();
+    let code = format!(
+        r#"
+import ctypes, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *args):
+    result = libc.syscall(*args)
+    print(name, "open" if result >= 0 else os.strerror(ctypes.get_errno()))
+parent = os.getppid()
+libc.ptrace.restype = ctypes.c_long
+print("ptrace", "open" if libc.ptrace(16, parent, 0, 0) == 0 else os.strerror(ctypes.get_errno()))
+call("io_uring", 425, 1, 0)
+call("bpf", 321, 0, 0, 0)
+call("userfaultfd", 323, 0)
+call("keyctl", 250, 0, -3, 0)
+call("perf", 298, 0, 0, -1, -1, 0)
+call("handle", 304, -100, 0, 0)
+for kind, name in [(38, "alg"), (17, "packet"), (40, "vsock")]:
+    try:
+        socket.socket(kind, socket.SOCK_SEQPACKET if kind == 38 else socket.SOCK_DGRAM); print(name, "open")
+    except OSError as e: print(name, e.strerror)
+try:
+    s = socket.socket(socket.AF_UNIX); s.connect("\0{abstract_name}"); print("abstract", "open")
+except OSError as e: print("abstract", e.strerror)
+a, b = socket.socketpair(); a.send(b"x"); print("socketpair", b.recv(1).decode())
+s = socket.socket(); s.bind(("127.0.0.1", 0)); print("tcp", "bound")
+import threading; th = threading.Thread(target=lambda: print("thread ran")); th.start(); th.join()
+print("fork", os.waitpid(os.fork() or os._exit(0), 0)[1])
+"#
+    );
+    let out = run(&t.toolbox, &python(&code)).await;
+    let refused = "Operation not permitted";
+    for line in [
+        format!("ptrace {refused}"),
+        "io_uring Function not implemented".to_owned(),
+        format!("bpf {refused}"),
+        format!("userfaultfd {refused}"),
+        format!("keyctl {refused}"),
+        format!("perf {refused}"),
+        format!("handle {refused}"),
+        format!("alg {refused}"),
+        format!("packet {refused}"),
+        format!("vsock {refused}"),
+        format!("abstract {refused}"),
+        "socketpair x".to_owned(),
+        "tcp bound".to_owned(),
+        "thread ran".to_owned(),
+        "fork 0".to_owned(),
+    ] {
+        assert!(out.lines().any(|said| said == line), "{line}: {out}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bombs_floods_and_daemons_end_with_their_command() {
+    let t = start().await;
+    // NEVER an endless bomb here: root is exempt from RLIMIT_NPROC, and one took the machine down.
+    // A bounded one: more processes than allowed, which end by themselves.
+    let bomb = run(&t.toolbox, "for i in $(seq 1500); do sleep 20 & done; wait").await;
+    assert!(bomb.contains("processes") || bomb.contains("fork"), "{bomb}");
+    let flood = run(&t.toolbox, "yes flood | head -c 300000000; echo the end").await;
+    assert!(flood.len() < 32_000 && flood.contains("the end\n[exit code 0"), "{}", flood.len());
+    let huge = run(&t.toolbox, "truncate -s 9G sparse").await;
+    assert!(!huge.contains("[exit code 0"), "{huge}");
+    let daemon = "setsid sh -c 'setsid sh -c \"echo \\$\\$ > $TMPDIR/daemon; exec sleep 300\" &' & \
+                  while [ ! -s $TMPDIR/daemon ]; do :; done; echo left";
+    let out = run(&t.toolbox, daemon).await;
+    assert!(out.starts_with("left\n[exit code 0"), "{out}");
+    until("the daemon is gone", || !alive(&t.world.path("tmp/daemon"))).await;
+    let tricks =
+        run(&t.toolbox, r"printf '\033]0;owned\007\033[2Jclean\r\033[31mshown\033[0m\n'").await;
+    assert!(tricks.starts_with("shown\n"), "{tricks:?}");
+    // Nothing that is no file is waited for.
+    run(&t.toolbox, "mkfifo pipe .codebutler-fifo; mkdir .codebutler; mkfifo .codebutler/pm.md")
+        .await;
+    let started = Instant::now();
+    let read = args::Read { path: "pipe".into(), ..args::Read::default() };
+    assert!(matches!(t.toolbox.ask(Request::Read(read)).await.unwrap(), Reply::Refused(_)));
+    let guide = Request::Guide { file: "pm.md".into() };
+    assert!(!matches!(t.toolbox.ask(guide).await.unwrap(), Reply::Guide(Some(_))));
+    let grep = args::Grep { pattern: "hello".into(), path: None, glob: None };
+    assert!(text(&t.toolbox, Request::Grep(grep)).await.contains("README:1:hello"));
+    assert!(started.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hostile_repository_configuration_runs_nothing() {
+    let t = start().await;
+    let hostile = "touch $TMPDIR/ran; printf '#!/bin/sh\\ntouch %s/ran2\\n' $TMPDIR > .git/hooks/pre-commit; \
+        chmod +x .git/hooks/pre-commit; cp .git/hooks/pre-commit .git/hooks/pre-push; rm $TMPDIR/ran; \
+        printf '[core]\\n fsmonitor = touch %s/ran3\\n editor = false\\n sshCommand = touch %s/ran4\\n\
+        [filter \"x\"]\\n clean = touch %s/ran5\\n[url \"file:///\"]\\n insteadOf = \"\"\\n' \
+        $TMPDIR $TMPDIR $TMPDIR >> .git/config; echo '* filter=x' > .gitattributes; echo new > new";
+    run(&t.toolbox, hostile).await;
+    let parent = text(&t.toolbox, Request::Head).await;
+    let commit = args::GitCommit { message: "Add new".into(), paths: None };
+    text(&t.toolbox, Request::GitCommit { commit, parent }).await;
+    text(&t.toolbox, Request::GitDiff(args::GitDiff { base: None, path: None })).await;
+    text(&t.toolbox, Request::GitPush).await;
+    for name in ["ran", "ran2", "ran3", "ran4", "ran5"] {
+        assert!(!t.world.path("tmp").join(name).exists(), "{name}");
+    }
+    assert!(t.world.git(&["log", "--format=%s", "codebutler/t"]).starts_with("Add new"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn background_jobs_go_on_and_show_their_output() {
+    let t = start().await;
+    let begin = |command: &str| {
+        let command = Some(command.to_owned());
+        Request::Bash(args::Bash { command, background: Some(true), ..args::Bash::default() })
+    };
+    let look = |job: u32, kill: bool| {
+        Request::Bash(args::Bash { job: Some(job), kill: Some(kill), ..args::Bash::default() })
+    };
+    let said = text(&t.toolbox, begin("echo up; echo $$ > $TMPDIR/job; while [ ! -e go ]; do sleep 0.01; done; echo went; exit 3")).await;
+    assert!(said.contains("background job 1"), "{said}");
+    until("the job runs", || t.world.path("tmp/job").exists()).await;
+    // Another command comes and goes; the job stays.
+    assert!(run(&t.toolbox, "echo other").await.starts_with("other\n"));
+    let mut seen = String::new();
+    while !seen.contains("up\n") {
+        seen = text(&t.toolbox, look(1, false)).await;
+    }
+    assert!(seen.contains("[running for"), "{seen}");
+    run(&t.toolbox, "touch go").await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut rest = String::new();
+    while !rest.contains("[exit code 3") {
+        assert!(Instant::now() < deadline, "{rest}");
+        rest += &text(&t.toolbox, look(1, false)).await;
+    }
+    assert!(rest.contains("went\n") && !rest.contains("up\n"), "{rest}");
+    text(&t.toolbox, begin("echo $$ > $TMPDIR/two; sleep 300")).await;
+    until("the second job runs", || {
+        fs::read_to_string(t.world.path("tmp/two")).is_ok_and(|text| text.ends_with('\n'))
+    })
+    .await;
+    assert!(text(&t.toolbox, look(2, true)).await.contains("[killed on request"));
+    until("it is gone", || !alive(&t.world.path("tmp/two"))).await;
+    assert!(
+        matches!(t.toolbox.ask(look(9, false)).await.unwrap(), Reply::Refused(why) if why.contains("known: 1, 2"))
+    );
+}

@@ -1,0 +1,159 @@
+//! How people steer a run: stop it, allow what is hard to undo, switch the model, and get asked when
+//! it goes in circles.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::thread::{Pending, RoleState};
+use codebutler_crds::wire::{ApprovalState, Terminal};
+use serde_json::{Value, json};
+
+use crate::toolbox::alive;
+use crate::world::{World, calls, in_order, results, says, until};
+
+fn pending(kind: &str, id: &str, choice: &str) -> Pending {
+    Pending {
+        id: id.into(),
+        role: "pm".into(),
+        kind: kind.into(),
+        choice: choice.into(),
+        user: "U1".into(),
+        message: "1001.000000".parse().unwrap(),
+    }
+}
+
+fn decisions(world: &World) -> Vec<Value> {
+    let text = fs::read_to_string(world.path("agent/pm/decisions.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_ends_the_run_and_everything_that_it_started() {
+    let command = "setsid sleep 300 & echo $! > $TMPDIR/pid; sleep 300";
+    let mut world =
+        World::new(in_order(vec![calls(&[("Bash", json!({"command": command}))]), says("again")]))
+            .await;
+    world.gateway.lock().say("begin", true);
+    let pod = world.pod(None);
+    let pid = world.path("tmp/pid");
+    until("the command runs", || fs::read_to_string(&pid).is_ok_and(|t| t.ends_with('\n'))).await;
+    let gateway = world.gateway.clone();
+    let said = Instant::now();
+    gateway.lock().pending.push(pending("stop", "stop:1:pm", "stop"));
+    until("it has stopped", || gateway.lock().last_report().state != RoleState::Running).await;
+    let took = said.elapsed();
+    until("the process is gone", || !alive(&pid)).await;
+    pod.ended().await;
+    {
+        let mut inner = world.gateway.lock();
+        let last = inner.last_report();
+        assert_eq!(
+            (last.state, last.terminal),
+            (RoleState::Waiting, Some(Terminal::NeedsInformation))
+        );
+        assert_eq!(last.handled, ["stop:1:pm"]);
+        assert!(inner.post_texts()[0].starts_with("Stopped; the last step was Bash"), "{took:?}");
+        // Generous: other tests run beside this one.
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        inner.say("go on", true);
+    }
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    assert!(results(&inner.asked[1])[0].contains("a user stopped the run"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_that_comes_late_wakes_nobody() {
+    let mut world = World::new(in_order(vec![says("done")])).await;
+    world.gateway.lock().say("hello", true);
+    world.one_pod().await;
+    world.gateway.lock().pending.push(pending("stop", "stop:2:pm", "stop"));
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    assert_eq!((inner.asked.len(), inner.pending.len()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_hard_to_undo_waits_for_a_yes_to_exactly_this() {
+    let call = || calls(&[("Bash", json!({"command": "rm -rf docs; echo gone > $TMPDIR/gone"}))]);
+    let mut world =
+        World::new(in_order(vec![call(), call(), call(), call(), says("I leave it.")])).await;
+    world.gateway.lock().say("clean up", true);
+    world.one_pod().await;
+    let key = {
+        let mut inner = world.gateway.lock();
+        assert_eq!(inner.last_report().state, RoleState::Waiting);
+        assert!(!world.path("tmp/gone").exists());
+        let asked = inner.asked_for.last().unwrap().clone();
+        assert_eq!(asked.detail.as_deref(), Some("rm -rf docs; echo gone > $TMPDIR/gone"));
+        assert_eq!(asked.hash.len(), 64);
+        inner.approvals.insert(asked.key.clone(), ApprovalState::Approved);
+        inner.pending.push(pending("approval", "approval:1", "approved"));
+        asked.key
+    };
+    // The yes is for one use: the third call asks anew, and gets a no.
+    world.one_pod().await;
+    {
+        let mut inner = world.gateway.lock();
+        assert!(world.path("tmp/gone").exists());
+        let asked = inner.asked_for.last().unwrap().clone();
+        assert_ne!(asked.key, key);
+        inner.approvals.insert(asked.key, ApprovalState::Denied);
+        inner.pending.push(pending("approval", "approval:2", "denied"));
+    }
+    world.one_pod().await;
+    let kinds: Vec<_> = decisions(&world).iter().map(|d| d["chosen"].clone()).collect();
+    assert_eq!(kinds, ["Pending", "Approved", "Pending", "Denied"]);
+    let inner = world.gateway.lock();
+    assert_eq!(inner.last_report().terminal, Some(Terminal::Completed));
+    assert!(results(&inner.asked[4])[3].contains("a user said no"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_in_circles_gets_a_nudge_then_a_stronger_model_then_asks() {
+    let mut world =
+        World::new(in_order(vec![calls(&[("Bash", json!({"command": "echo same"}))]); 20])).await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
+        inner.session.stronger = Some("scripted/strong".into());
+        inner.say("go", true);
+    }
+    world.one_pod().await;
+    let chosen: Vec<_> = decisions(&world).iter().map(|d| d["chosen"].clone()).collect();
+    assert_eq!(chosen, ["a nudge", "the stronger model", "a question"]);
+    let inner = world.gateway.lock();
+    let models: Vec<_> =
+        inner.requests.iter().map(|body| body["model"].as_str().unwrap()).collect();
+    assert_eq!((models.len(), models[7], models[8]), (12, "scripted/pm", "scripted/strong"));
+    assert!(
+        inner.post_texts()[0].starts_with("I am stuck: the same call"),
+        "{:?}",
+        inner.post_texts()
+    );
+    assert_eq!(inner.last_report().terminal, Some(Terminal::NeedsInformation));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_switches_the_model_with_the_whole_conversation() {
+    let mut world = World::new(in_order(vec![says("one"), says("two")])).await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
+        inner.say("hello", true);
+    }
+    world.one_pod().await;
+    for text in ["/pm", "/pm strong"] {
+        world.gateway.lock().say(text, true);
+        world.one_pod().await;
+    }
+    world.gateway.lock().say("and now?", true);
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    let texts = inner.post_texts();
+    assert!(texts[1].contains("- `scripted/strong`"), "{texts:?}");
+    assert_eq!(texts[2..], ["From now on I think with `scripted/strong`.", "two"]);
+    let models: Vec<_> =
+        inner.requests.iter().map(|body| body["model"].as_str().unwrap()).collect();
+    assert_eq!(models, ["scripted/pm", "scripted/strong"]);
+}

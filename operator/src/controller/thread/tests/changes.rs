@@ -1,0 +1,204 @@
+//! Slots, changes of what a pod is made from, and what clusters, people and time do to a Thread.
+
+use super::*;
+
+#[test]
+fn without_a_slot_a_role_waits_and_its_place_is_told() {
+    let mut world = Observed { admission: only(&[], Some(2)), ..world() };
+    let waiting = plan(&with_mail(), &world);
+    assert_eq!((started(&waiting), ready(&waiting).0), (vec![], "Queued"));
+    assert!(waiting.create_volume.is_none());
+    assert_eq!(waiting.status.queue_position, Some(2));
+    assert!(condition::is_true(&waiting.status.conditions, condition::QUEUED));
+    assert_eq!(waiting.notices[0].reason, "Queued");
+
+    let thread = after(&with_mail(), &waiting);
+    world.admission = only(&[], Some(1));
+    let closer = plan(&thread, &world);
+    assert_eq!((closer.notices.len(), closer.status.queue_position), (0, Some(1)));
+
+    world.admission = only(&["pm"], None);
+    let admitted = plan(&after(&thread, &closer), &world);
+    assert_eq!((started(&admitted), admitted.status.queue_position), (vec!["pm"], None));
+    assert!(!condition::is_true(&admitted.status.conditions, condition::QUEUED));
+    assert_eq!(admitted.notices[0].reason, "Admitted");
+}
+
+#[test]
+fn a_change_of_its_role_replaces_an_idle_pod_and_never_cuts_a_run() {
+    let mut world = world();
+    let at = |state: &str, done: &str| {
+        testing::thread(&json!({"roles": {
+            "pm": {"inbox": LATER, "done": done, "podUID": "a", "state": state}}}))
+    };
+    world.volume = Some(claim(&at("Idle", LATER), "Bound"));
+    world.pods = vec![pod(&at("Idle", LATER), "pm", "a", json!({"phase": "Running"}))];
+    let mut role = testing::role("pm");
+    role.spec.prompt = Some("Be brief.".to_owned());
+    role.metadata.generation = Some(2);
+    world.roles[0] = Arc::new(role);
+    assert!(deleted(&plan(&at("Running", MAIL), &world)).is_empty(), "in a run");
+    assert!(deleted(&plan(&at("Idle", MAIL), &world)).is_empty(), "about to run");
+    let idle = plan(&at("Idle", LATER), &world);
+    assert_eq!((deleted(&idle), idle.notices[0].reason), (vec!["a"], "Rolled"));
+
+    // What no pod is made of rolls none.
+    let mut world = Observed { roles: super::world().roles, ..world };
+    let mut repo = testing::repo();
+    repo.spec.limits.concurrent_runs = 2;
+    repo.metadata.generation = Some(7);
+    world.repo = Some(Arc::new(repo));
+    assert!(deleted(&plan(&at("Idle", LATER), &world)).is_empty());
+}
+
+#[test]
+fn suspending_a_repo_lets_a_run_end_and_then_takes_its_pod() {
+    let mut repo = testing::repo();
+    repo.spec.suspend = true;
+    let mut world = Observed { repo: Some(Arc::new(repo)), ..world() };
+    let at = |state: &str| {
+        testing::thread(&json!({"roles": {
+            "pm": {"inbox": MAIL, "done": MAIL, "podUID": "a", "state": state}}}))
+    };
+    world.pods = vec![pod(&at("Idle"), "pm", "a", json!({"phase": "Running"}))];
+    assert!(deleted(&plan(&at("Running"), &world)).is_empty());
+    assert_eq!(deleted(&plan(&at("Idle"), &world)), ["a"]);
+}
+
+#[test]
+fn an_eviction_is_no_failure() {
+    let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
+    let mut world = world();
+    let evicted = json!({"phase": "Failed", "reason": "Evicted", "containerStatuses": [{
+        "name": "agent", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"terminated": {"exitCode": 137, "finishedAt": "2026-01-01T11:59:57Z"}}}]});
+    world.pods = vec![pod(&thread, "pm", "a", evicted)];
+    let told = plan(&thread, &world);
+    assert_eq!((pod_uid(&told, "pm"), told.status.roles["pm"].failures), (None, 0));
+    assert_eq!((ready(&told).0, told.notices[0].reason), ("PodEvicted", "Evicted"));
+    assert_eq!((deleted(&told), told.again), (vec![], Some(Duration::from_secs(2))));
+    let later = testing::now().saturating_add(SignedDuration::from_secs(3)).unwrap();
+    assert_eq!(deleted(&plan_at(&after(&thread, &told), &world, later)), ["a"]);
+}
+
+#[test]
+fn running_out_of_memory_is_told_with_what_to_do() {
+    let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
+    let mut status = crash();
+    status["containerStatuses"][0]["state"]["terminated"]["reason"] = json!("OOMKilled");
+    let pods = vec![pod(&thread, "pm", "a", status)];
+    let told = plan(&thread, &Observed { pods, ..world() });
+    assert!(ready(&told).1.contains("workspace.resources"), "{}", ready(&told).1);
+}
+
+#[test]
+fn a_lost_volume_is_made_again() {
+    let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
+    let mut world = world();
+    world.volume = Some(claim(&thread, "Lost"));
+    world.pods = vec![pod(&thread, "pm", "a", json!({"phase": "Running"}))];
+    let pods = plan(&thread, &world);
+    assert_eq!((deleted(&pods), pods.delete_volume), (vec!["a"], false));
+    assert_eq!((ready(&pods).0, pods.notices[0].reason), ("VolumeLost", "VolumeLost"));
+    world.pods.clear();
+    let volume = plan(&after(&thread, &pods), &world);
+    assert_eq!((started(&volume), volume.delete_volume), (vec![], true));
+    world.volume = None;
+    let again = plan(&after(&thread, &volume), &world);
+    assert_eq!((started(&again), again.create_volume.is_some()), (vec!["pm"], true));
+}
+
+#[test]
+fn on_a_full_node_siblings_that_sleep_go_first() {
+    let thread = testing::thread(&json!({"roles": {
+        "pm": {"inbox": MAIL, "done": MAIL, "podUID": "a", "state": "Waiting"},
+        "coder": {"inbox": MAIL, "podUID": "b"}}}));
+    let mut world = world();
+    world.volume = Some(claim(&thread, "Bound"));
+    let full = json!({"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/3 nodes are available: 1 Insufficient memory, 2 didn't match affinity."}]});
+    world.pods = vec![
+        pod(&thread, "pm", "a", json!({"phase": "Running"})),
+        pod(&thread, "coder", "b", full),
+    ];
+    assert_eq!(deleted(&plan(&thread, &world)), ["a"]);
+    let mut busy = thread;
+    busy.status.as_mut().unwrap().roles.get_mut("pm").unwrap().inbox = Some(LATER.parse().unwrap());
+    assert!(deleted(&plan(&busy, &world)).is_empty(), "one that has something to do stays");
+}
+
+#[test]
+fn a_volume_grows_with_its_repo_and_never_shrinks() {
+    let thread = with_mail();
+    let sized = |size: &str| {
+        let mut repo = testing::repo();
+        size.clone_into(&mut repo.spec.worktree.size);
+        let volume = Some(claim(&thread, "Bound"));
+        plan(&thread, &Observed { repo: Some(Arc::new(repo)), volume, ..world() }).expand_volume
+    };
+    assert_eq!(sized("3Gi").as_deref(), Some("3Gi"));
+    assert_eq!(
+        (sized("2Gi"), sized("2048Mi"), sized("1T"), sized("1G")),
+        (None, None, Some("1T".to_owned()), None)
+    );
+    let unexpanded = Some("the volume keeps its size: no".to_owned());
+    let told =
+        plan(&thread, &Observed { unexpanded, volume: Some(claim(&thread, "Bound")), ..world() });
+    let worktree = told.status.conditions.iter().find(|c| c.type_ == condition::WORKTREE_READY);
+    let worktree = worktree.unwrap();
+    assert_eq!((worktree.status.as_str(), worktree.reason.as_str()), ("True", "NotExpanded"));
+}
+
+#[test]
+fn a_claim_that_is_being_deleted_is_let_go_by_pods_that_sleep() {
+    let thread = testing::thread(&json!({"roles": {
+        "pm": {"inbox": MAIL, "done": MAIL, "podUID": "a", "state": "Idle"},
+        "coder": {"inbox": MAIL}}}));
+    let mut ending = PersistentVolumeClaim::clone(&claim(&thread, "Bound"));
+    ending.metadata.deletion_timestamp =
+        serde_json::from_value(json!("2026-01-01T11:59:50Z")).unwrap();
+    let mut world = Observed { volume: Some(Arc::new(ending)), ..world() };
+    world.pods = vec![pod(&thread, "pm", "a", json!({"phase": "Running"}))];
+    let plan = plan(&thread, &world);
+    assert_eq!((started(&plan), deleted(&plan)), (vec![], vec!["a"]));
+}
+
+#[test]
+fn a_thread_that_nobody_needs_is_warned_of_and_then_due() {
+    let mut thread = testing::thread(&json!({"lastActivity": "2025-12-30T11:00:00Z", "roles": {
+        "pm": {"inbox": MAIL, "done": MAIL, "state": "Waiting"}}}));
+    let collecting = |plan: &Plan| {
+        let found = plan.status.conditions.iter().find(|c| c.type_ == condition::COLLECTING);
+        found.map(|c| c.reason.clone())
+    };
+    let warned = plan(&thread, &world());
+    assert_eq!(collecting(&warned).as_deref(), Some("Warned"));
+    assert_eq!(warned.again, Some(Duration::from_hours(24)));
+    assert_eq!(warned.notices[0].reason, "Collecting");
+    let later = |hours| testing::now().saturating_add(SignedDuration::from_hours(hours)).unwrap();
+    let warned_thread = after(&thread, &warned);
+    let soon = plan_at(&warned_thread, &world(), later(23));
+    assert_eq!((collecting(&soon).as_deref(), soon.notices.len()), (Some("Warned"), 0));
+    let due = plan_at(&warned_thread, &world(), later(24));
+    assert_eq!(collecting(&due).as_deref(), Some("Due"));
+
+    // Somebody writes.
+    let mut kept = warned_thread;
+    kept.status.as_mut().unwrap().last_activity =
+        serde_json::from_value(json!("2026-01-01T11:59:00Z")).unwrap();
+    assert_eq!(collecting(&plan(&kept, &world())), None);
+    // An open pull request, or the role that writes code at work.
+    let status = thread.status.as_mut().unwrap();
+    status.pull_request =
+        serde_json::from_value(json!({"number": 1, "url": "https://git.example/1"})).unwrap();
+    assert_eq!(collecting(&plan(&thread, &world())), None);
+    let status = thread.status.as_mut().unwrap();
+    status.pull_request = None;
+    status.active_role = Some("coder".to_owned());
+    let mut world = world();
+    let mut coder = testing::role("coder");
+    coder.spec.push = Some(serde_json::from_value(json!({})).unwrap());
+    world.roles[1] = Arc::new(coder);
+    assert_eq!(collecting(&plan(&thread, &world)), None);
+}

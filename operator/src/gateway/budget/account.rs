@@ -1,0 +1,223 @@
+//! One pot of money with a cap: a Thread's, or a Repo's for a day. Pure.
+//!
+//! A call reserves its estimate before it is forwarded and settles what was billed afterwards. What
+//! is reserved has to be covered by a written grant before the money is spent, so that a successor
+//! knows of it whatever happens to this process.
+
+use codebutler_crds::NanoUsd;
+
+/// What the API server is known to have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Billed.
+    pub settled: NanoUsd,
+    /// Counted as spent, not known.
+    pub flagged: NanoUsd,
+    /// Ours to spend.
+    pub granted: NanoUsd,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    settled: NanoUsd,
+    flagged: NanoUsd,
+    reserved: NanoUsd,
+    written: Written,
+    /// Granted beyond what is reserved, so that not every call of a busy pot has to wait.
+    chunk: NanoUsd,
+}
+
+impl Account {
+    /// A pot as it was found. A grant in it is another holder's: what it was spent on is unknown.
+    pub fn found(settled: NanoUsd, flagged: NanoUsd, granted_to_another: NanoUsd) -> Self {
+        let flagged = flagged + granted_to_another;
+        let written = Written { settled, flagged, granted: NanoUsd::ZERO };
+        Self { settled, flagged, written, ..Self::default() }
+    }
+
+    /// Billed, and counted as if it were.
+    pub fn used(&self) -> NanoUsd {
+        self.settled + self.flagged
+    }
+
+    /// Billed.
+    pub const fn settled(&self) -> NanoUsd {
+        self.settled
+    }
+
+    /// Counted as spent, not known.
+    pub const fn flagged(&self) -> NanoUsd {
+        self.flagged
+    }
+
+    /// Whether a call may be let through. A pot that is used up lets nothing through, not even what
+    /// costs nothing as far as is known.
+    pub fn allows(&self, estimate: NanoUsd, cap: Option<NanoUsd>) -> bool {
+        let committed = self.used() + self.reserved;
+        cap.is_none_or(|cap| committed < cap && committed + estimate <= cap)
+    }
+
+    /// Takes a call in.
+    pub fn reserve(&mut self, estimate: NanoUsd) {
+        self.reserved += estimate;
+    }
+
+    /// The call was not made.
+    pub fn release(&mut self, estimate: NanoUsd) {
+        self.reserved = self.reserved.less(estimate);
+    }
+
+    /// The call was billed.
+    pub fn settle(&mut self, estimate: NanoUsd, billed: NanoUsd) {
+        self.release(estimate);
+        self.settled += billed;
+    }
+
+    /// The call was made, and nobody knows what was billed.
+    pub fn flag(&mut self, estimate: NanoUsd) {
+        self.release(estimate);
+        self.flagged += estimate;
+    }
+
+    /// Something came to light that is written as flagged already.
+    pub fn flag_more(&mut self, amount: NanoUsd) {
+        self.flagged += amount;
+        self.written.flagged += amount;
+    }
+
+    /// What was flagged is known after all.
+    pub fn reconcile(&mut self, estimate: NanoUsd, billed: NanoUsd) {
+        self.flagged = self.flagged.less(estimate);
+        self.settled += billed;
+    }
+
+    /// Whether everything that may be spent now is written.
+    pub fn is_covered(&self) -> bool {
+        let Written { settled, flagged, granted } = self.written;
+        self.used() + self.reserved <= settled + flagged + granted
+    }
+
+    /// Whether calls are under way.
+    pub fn is_idle(&self) -> bool {
+        self.reserved == NanoUsd::ZERO
+    }
+
+    /// A call had to wait for a grant although there was one a moment ago: grant more at a time.
+    pub fn grow(&mut self, estimate: NanoUsd) {
+        let least = estimate + estimate + estimate + estimate;
+        self.chunk = (self.chunk + self.chunk).max(least);
+    }
+
+    /// Nothing happened for a while.
+    pub fn calm(&mut self) {
+        self.chunk = NanoUsd::ZERO;
+    }
+
+    /// What is to be written now. A chunk never reaches beyond the cap.
+    pub fn wanted(&self, cap: Option<NanoUsd>) -> Written {
+        let free = cap.map(|cap| cap.less(self.used() + self.reserved));
+        let chunk = free.map_or(self.chunk, |free| self.chunk.min(free));
+        let granted = self.reserved + chunk;
+        Written { settled: self.settled, flagged: self.flagged, granted }
+    }
+
+    /// What was written.
+    pub const fn wrote(&mut self, written: Written) {
+        self.written = written;
+    }
+
+    /// What is known to be written.
+    pub const fn written(&self) -> Written {
+        self.written
+    }
+
+    /// A new day: nothing is spent yet, and what is under way is settled today.
+    pub fn begin_day(&mut self) {
+        (self.settled, self.flagged) = (NanoUsd::ZERO, NanoUsd::ZERO);
+        self.written = Written::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn usd(cents: u64) -> NanoUsd {
+        NanoUsd(cents * 10_000_000)
+    }
+
+    #[test]
+    fn parallel_calls_cannot_pass_a_cap_together() {
+        let mut pot = Account::found(usd(40), NanoUsd::ZERO, NanoUsd::ZERO);
+        let cap = Some(usd(100));
+        let mut taken = 0;
+        while pot.allows(usd(25), cap) {
+            pot.reserve(usd(25));
+            taken += 1;
+        }
+        assert_eq!(taken, 2);
+        pot.settle(usd(25), usd(5));
+        assert!(pot.allows(usd(25), cap));
+        pot.settle(usd(25), usd(70));
+        assert_eq!(pot.used(), usd(115));
+        assert!(!pot.allows(NanoUsd::ZERO, cap), "used up");
+        assert!(pot.allows(usd(900), None));
+    }
+
+    #[test]
+    fn nothing_is_spent_that_is_not_written() {
+        let mut pot = Account::default();
+        assert!(pot.is_covered());
+        pot.reserve(usd(10));
+        assert!(!pot.is_covered());
+        pot.wrote(pot.wanted(None));
+        assert!(pot.is_covered());
+        pot.settle(usd(10), usd(4));
+        pot.reserve(usd(6));
+        assert!(pot.is_covered(), "the rest of a grant is used up first");
+        pot.reserve(usd(1));
+        assert!(!pot.is_covered());
+        assert_eq!(pot.written(), Written { granted: usd(10), ..Written::default() });
+        assert_eq!(
+            pot.wanted(None),
+            Written { settled: usd(4), flagged: NanoUsd::ZERO, granted: usd(7) }
+        );
+    }
+
+    #[test]
+    fn a_busy_pot_is_granted_more_at_a_time_and_never_beyond_its_cap() {
+        let mut pot = Account::default();
+        pot.reserve(usd(1));
+        pot.grow(usd(1));
+        assert_eq!(pot.wanted(None).granted, usd(5));
+        pot.grow(usd(1));
+        assert_eq!(pot.wanted(None).granted, usd(9));
+        assert_eq!(pot.wanted(Some(usd(3))).granted, usd(3));
+        pot.calm();
+        assert_eq!(pot.wanted(None).granted, usd(1));
+    }
+
+    #[test]
+    fn what_another_holder_was_granted_counts_as_spent_until_it_is_known() {
+        let mut pot = Account::found(usd(10), usd(5), usd(20));
+        assert_eq!((pot.settled(), pot.flagged(), pot.used()), (usd(10), usd(25), usd(35)));
+        assert!(pot.is_covered() && pot.is_idle());
+        pot.reserve(usd(10));
+        pot.flag(usd(10));
+        assert_eq!(pot.flagged(), usd(35));
+        pot.reconcile(usd(10), usd(2));
+        assert_eq!((pot.settled(), pot.flagged()), (usd(12), usd(25)));
+    }
+
+    #[test]
+    fn a_new_day_begins_with_what_is_under_way() {
+        let mut pot = Account::found(usd(90), NanoUsd::ZERO, NanoUsd::ZERO);
+        pot.reserve(usd(10));
+        pot.begin_day();
+        assert_eq!(pot.used(), NanoUsd::ZERO);
+        assert!(!pot.allows(usd(95), Some(usd(100))));
+        pot.settle(usd(10), usd(3));
+        assert_eq!(pot.used(), usd(3));
+    }
+}

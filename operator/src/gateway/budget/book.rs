@@ -1,0 +1,373 @@
+//! What the holder knows of a Thread and of a Repo, and what it writes of that. Pure.
+
+use std::collections::BTreeMap;
+
+use codebutler_crds::repo::RepoStatus;
+use codebutler_crds::spend::{HourCalls, RepoSpend, ThreadBudget};
+use codebutler_crds::thread::Usage;
+use codebutler_crds::{NanoUsd, ThreadStatus};
+use tokio::time::Instant;
+
+use super::account::{Account, Written};
+use super::calendar::Moment;
+
+/// What books of both kinds have.
+#[derive(Debug, Default)]
+pub struct Book {
+    /// The money.
+    pub account: Account,
+    /// The cap that its calls are held to.
+    pub cap: Option<NanoUsd>,
+    /// The cap at which people were told that it is near.
+    pub warned: Option<NanoUsd>,
+    /// Another holder's grant, as it was found: part of what is flagged, and still written as its.
+    pub inherited: NanoUsd,
+    /// When it was written last.
+    pub wrote_at: Option<Instant>,
+    /// When a call had to wait for a grant last.
+    pub granted_at: Option<Instant>,
+    /// When a call began last.
+    pub called_at: Option<Instant>,
+    /// Whether somebody is going to write it.
+    pub scheduled: bool,
+}
+
+/// A Thread's book.
+#[derive(Debug, Default)]
+pub struct ThreadBook {
+    /// Money.
+    pub book: Book,
+    /// Usage by role as it is written.
+    pub base: BTreeMap<String, Usage>,
+    /// Usage by role.
+    pub usage: BTreeMap<String, Usage>,
+}
+
+/// A Repo's book.
+#[derive(Debug, Default)]
+pub struct RepoBook {
+    /// Money of `day`.
+    pub book: Book,
+    /// The day.
+    pub day: String,
+    /// Calls of the hour.
+    pub hour: HourCalls,
+}
+
+/// What is written of a Thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadEntry {
+    holder: String,
+    inherited: NanoUsd,
+    /// The money to be on record.
+    pub money: Written,
+    base: BTreeMap<String, Usage>,
+    /// Usage by role to be on record.
+    pub usage: BTreeMap<String, Usage>,
+}
+
+/// What is written of a Repo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepoEntry {
+    holder: String,
+    inherited: NanoUsd,
+    before: Written,
+    /// The money to be on record.
+    pub money: Written,
+    day: String,
+    hour: HourCalls,
+}
+
+impl ThreadBook {
+    /// A Thread as it was found by `holder`.
+    pub fn found(status: Option<&ThreadStatus>, holder: &str) -> Self {
+        let Some(status) = status else { return Self::default() };
+        let usage: BTreeMap<_, _> =
+            status.roles.iter().map(|(role, own)| (role.clone(), own.usage)).collect();
+        let budget = status.budget.clone().unwrap_or_default();
+        let inherited = foreign(budget.holder.as_deref(), budget.granted, holder);
+        let account = Account::found(status.cost.unwrap_or_default(), budget.flagged, inherited);
+        let book = Book { account, inherited, ..Book::default() };
+        Self { book, base: usage.clone(), usage }
+    }
+
+    /// Adds a call.
+    pub fn add(&mut self, role: &str, delta: Usage) {
+        let usage = self.usage.entry(role.to_owned()).or_default();
+        *usage = sum(*usage, delta);
+    }
+
+    /// What is to be written, if anything.
+    pub fn entry(&self, holder: &str) -> Option<ThreadEntry> {
+        let money = self.book.account.wanted(self.book.cap);
+        let clean = money == self.book.account.written()
+            && self.base == self.usage
+            && self.book.inherited == NanoUsd::ZERO;
+        (!clean).then(|| ThreadEntry {
+            holder: holder.to_owned(),
+            inherited: self.book.inherited,
+            money,
+            base: self.base.clone(),
+            usage: self.usage.clone(),
+        })
+    }
+
+    /// Takes note of what was written, and of a grant that nobody expected.
+    pub fn wrote(&mut self, entry: ThreadEntry, surprise: NanoUsd, now: Instant) {
+        self.base = entry.usage;
+        self.book.wrote(entry.money, surprise, now);
+    }
+}
+
+impl RepoBook {
+    /// A Repo as it was found by `holder`.
+    pub fn found(status: Option<&RepoStatus>, holder: &str) -> Self {
+        let Some(spend) = status.and_then(|status| status.spend.clone()) else {
+            return Self::default();
+        };
+        let inherited = foreign(spend.holder.as_deref(), spend.granted, holder);
+        let account = Account::found(spend.settled, spend.flagged, inherited);
+        let book = Book { account, inherited, ..Book::default() };
+        Self { book, day: spend.day, hour: spend.hour.unwrap_or_default() }
+    }
+
+    /// Begins a day and an hour if it is time.
+    pub fn begin(&mut self, moment: &Moment) {
+        if self.day != moment.day {
+            self.day.clone_from(&moment.day);
+            self.book.account.begin_day();
+            self.book.warned = None;
+        }
+        if self.hour.hour != moment.hour {
+            self.hour = HourCalls { hour: moment.hour.clone(), ..HourCalls::default() };
+        }
+    }
+
+    /// Counts a call of the hour.
+    pub fn count(&mut self, user: &str) {
+        self.hour.calls = self.hour.calls.saturating_add(1);
+        if !user.is_empty() {
+            let calls = self.hour.users.entry(user.to_owned()).or_default();
+            *calls = calls.saturating_add(1);
+        }
+    }
+
+    /// Takes a call back that was not made.
+    pub fn uncount(&mut self, user: &str) {
+        self.hour.calls = self.hour.calls.saturating_sub(1);
+        if let Some(calls) = self.hour.users.get_mut(user) {
+            *calls = calls.saturating_sub(1);
+        }
+    }
+
+    /// What is to be written, if anything.
+    pub fn entry(&self, holder: &str) -> Option<RepoEntry> {
+        let before = self.book.account.written();
+        let money = self.book.account.wanted(self.book.cap);
+        let clean = money == before && self.book.inherited == NanoUsd::ZERO;
+        (!clean).then(|| RepoEntry {
+            holder: holder.to_owned(),
+            inherited: self.book.inherited,
+            before,
+            money,
+            day: self.day.clone(),
+            hour: self.hour.clone(),
+        })
+    }
+
+    /// Takes note of what was written, and of a grant that nobody expected.
+    pub fn wrote(&mut self, entry: &RepoEntry, surprise: NanoUsd, now: Instant) {
+        // Written on the last day: today nothing is.
+        let money = if entry.day == self.day { entry.money } else { Written::default() };
+        self.book.wrote(money, surprise, now);
+    }
+}
+
+impl Book {
+    fn wrote(&mut self, money: Written, surprise: NanoUsd, now: Instant) {
+        self.inherited = NanoUsd::ZERO;
+        self.account.wrote(money);
+        if surprise != NanoUsd::ZERO {
+            self.account.flag_more(surprise);
+        }
+        self.wrote_at = Some(now);
+    }
+}
+
+impl ThreadEntry {
+    /// Writes it into the newest status, once or again. Answers a grant of another holder that has
+    /// appeared since: it is flagged.
+    pub fn apply(&self, status: &mut ThreadStatus) -> NanoUsd {
+        for (role, new) in &self.usage {
+            let base = self.base.get(role).copied().unwrap_or_default();
+            if *new == base {
+                continue;
+            }
+            let own = &mut status.roles.entry(role.clone()).or_default().usage;
+            let merged = merge(*own, base, *new);
+            let total = status.cost.unwrap_or_default();
+            status.cost = Some(total + merged.cost.less(own.cost));
+            *own = merged;
+        }
+        let mut budget = status.budget.take().unwrap_or_default();
+        let found = foreign(budget.holder.as_deref(), budget.granted, &self.holder);
+        let surprise = found.less(self.inherited);
+        budget.flagged = self.money.flagged + surprise;
+        budget.granted = self.money.granted;
+        budget.holder = holder(self.money.granted, &self.holder);
+        status.budget = (budget != ThreadBudget::default()).then_some(budget);
+        surprise
+    }
+}
+
+impl RepoEntry {
+    /// Writes it into the newest state, once or again. Answers as [`ThreadEntry::apply`] does.
+    pub fn apply(&self, spend: &mut RepoSpend) -> NanoUsd {
+        let found = foreign(spend.holder.as_deref(), spend.granted, &self.holder);
+        let surprise = found.less(self.inherited);
+        if spend.day == self.day {
+            spend.settled = merge_money(spend.settled, self.before.settled, self.money.settled);
+        } else {
+            spend.settled = self.money.settled;
+        }
+        spend.day.clone_from(&self.day);
+        spend.flagged = self.money.flagged + surprise;
+        spend.granted = self.money.granted;
+        spend.holder = holder(self.money.granted, &self.holder);
+        spend.hour = (self.hour.calls > 0).then(|| self.hour.clone());
+        surprise
+    }
+}
+
+fn holder(granted: NanoUsd, me: &str) -> Option<String> {
+    (granted != NanoUsd::ZERO).then(|| me.to_owned())
+}
+
+/// A grant that is not ours.
+fn foreign(of: Option<&str>, granted: NanoUsd, me: &str) -> NanoUsd {
+    if of == Some(me) { NanoUsd::ZERO } else { granted }
+}
+
+/// `now` with what leads from `base` to `new` in it. If `now` is `new`, an earlier attempt got
+/// through and only its answer was lost.
+fn merge(now: Usage, base: Usage, new: Usage) -> Usage {
+    if now == base || now == new {
+        return new;
+    }
+    let delta = Usage {
+        cost: new.cost.less(base.cost),
+        prompt_tokens: new.prompt_tokens.saturating_sub(base.prompt_tokens),
+        completion_tokens: new.completion_tokens.saturating_sub(base.completion_tokens),
+        calls: new.calls.saturating_sub(base.calls),
+    };
+    sum(now, delta)
+}
+
+fn merge_money(now: NanoUsd, base: NanoUsd, new: NanoUsd) -> NanoUsd {
+    if now == base || now == new { new } else { now + new.less(base) }
+}
+
+fn sum(usage: Usage, delta: Usage) -> Usage {
+    Usage {
+        cost: usage.cost + delta.cost,
+        prompt_tokens: usage.prompt_tokens.saturating_add(delta.prompt_tokens),
+        completion_tokens: usage.completion_tokens.saturating_add(delta.completion_tokens),
+        calls: usage.calls.saturating_add(delta.calls),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(cost: u64, calls: u64) -> Usage {
+        Usage { cost: NanoUsd(cost), prompt_tokens: calls, completion_tokens: 0, calls }
+    }
+
+    #[test]
+    fn a_call_is_on_the_thread_once_however_often_it_is_written() {
+        let mut status = ThreadStatus::default();
+        let mut book = ThreadBook::found(Some(&status), "a");
+        assert_eq!(book.entry("a"), None);
+        book.book.account.reserve(NanoUsd(10));
+        let entry = book.entry("a").unwrap();
+        assert_eq!(entry.apply(&mut status), NanoUsd::ZERO);
+        let budget = status.budget.clone().unwrap();
+        assert_eq!((budget.granted, budget.holder.as_deref()), (NanoUsd(10), Some("a")));
+        book.wrote(entry, NanoUsd::ZERO, Instant::now());
+        book.book.account.settle(NanoUsd(10), NanoUsd(7));
+        book.add("pm", usage(7, 1));
+        let entry = book.entry("a").unwrap();
+        entry.apply(&mut status);
+        entry.apply(&mut status);
+        assert_eq!((status.cost, status.roles["pm"].usage), (Some(NanoUsd(7)), usage(7, 1)));
+        assert_eq!(status.budget, None, "an idle Thread stays small");
+        book.wrote(entry, NanoUsd::ZERO, Instant::now());
+        assert_eq!(book.entry("a"), None);
+        // Somebody else's sums are kept.
+        status.roles.entry("pm".into()).or_default().usage = usage(100, 9);
+        status.cost = Some(NanoUsd(100));
+        book.book.account.settle(NanoUsd::ZERO, NanoUsd(1));
+        book.add("pm", usage(1, 1));
+        book.entry("a").unwrap().apply(&mut status);
+        assert_eq!((status.cost, status.roles["pm"].usage), (Some(NanoUsd(101)), usage(101, 10)));
+    }
+
+    #[test]
+    fn a_successor_flags_what_it_finds_granted_and_once() {
+        let budget = ThreadBudget {
+            granted: NanoUsd(30),
+            holder: Some("a".into()),
+            flagged: NanoUsd(5),
+            ..ThreadBudget::default()
+        };
+        let mut status = ThreadStatus { budget: Some(budget), ..ThreadStatus::default() };
+        let mut book = ThreadBook::found(Some(&status), "b");
+        assert_eq!(book.book.account.used(), NanoUsd(35));
+        let entry = book.entry("b").unwrap();
+        assert_eq!(entry.apply(&mut status), NanoUsd::ZERO);
+        assert_eq!(entry.apply(&mut status), NanoUsd::ZERO);
+        let found = status.budget.clone().unwrap();
+        assert_eq!(
+            (found.flagged, found.granted, found.holder),
+            (NanoUsd(35), NanoUsd::ZERO, None)
+        );
+        book.wrote(entry, NanoUsd::ZERO, Instant::now());
+        assert_eq!(book.entry("b"), None);
+        // One that wakes up late is flagged as well.
+        let late = status.budget.as_mut().unwrap();
+        (late.granted, late.holder) = (NanoUsd(2), Some("a".into()));
+        book.book.account.reserve(NanoUsd(1));
+        let entry = book.entry("b").unwrap();
+        let surprise = entry.apply(&mut status);
+        assert_eq!((surprise, status.budget.as_ref().unwrap().flagged), (NanoUsd(2), NanoUsd(37)));
+        book.wrote(entry, surprise, Instant::now());
+        assert_eq!(book.book.account.flagged(), NanoUsd(37));
+        assert_eq!(book.book.account.written().flagged, NanoUsd(37));
+    }
+
+    #[test]
+    fn a_repo_begins_each_day_with_nothing() {
+        let moment = |day: &str, hour: &str| Moment {
+            day: day.into(),
+            day_ends: jiff::Timestamp::UNIX_EPOCH,
+            hour: format!("{day}T{hour}"),
+            hour_ends: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let mut spend = RepoSpend::default();
+        let mut book = RepoBook::found(None, "a");
+        book.begin(&moment("2026-11-22", "10"));
+        book.count("U1");
+        book.book.account.settle(NanoUsd::ZERO, NanoUsd(9));
+        let entry = book.entry("a").unwrap();
+        entry.apply(&mut spend);
+        entry.apply(&mut spend);
+        book.wrote(&entry, NanoUsd::ZERO, Instant::now());
+        assert_eq!((spend.settled, spend.hour.as_ref().unwrap().users["U1"]), (NanoUsd(9), 1));
+        book.begin(&moment("2026-11-23", "00"));
+        assert_eq!((book.book.account.used(), book.hour.calls), (NanoUsd::ZERO, 0));
+        book.book.account.settle(NanoUsd::ZERO, NanoUsd(2));
+        book.entry("a").unwrap().apply(&mut spend);
+        assert_eq!((spend.day.as_str(), spend.settled), ("2026-11-23", NanoUsd(2)));
+    }
+}

@@ -1,0 +1,99 @@
+//! What a call may cost at most, before it is made. Pure, and cheap: the request is not parsed for
+//! it. The provider's own figure replaces the estimate afterwards.
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::limits::Price;
+use memchr::memmem;
+
+/// A million: prices are for so many tokens.
+const MILLION: u64 = 1_000_000;
+/// Bytes of a request for one token: more tokens than any usual text has.
+const BYTES_PER_TOKEN: u64 = 3;
+/// Tokens that providers count for a picture.
+const PICTURE: u64 = 2_000;
+/// Tokens of an answer whose length nobody limits.
+const ANSWER: u64 = 4_096;
+/// Bytes of a minute of speech, at the rate of the leanest recordings.
+const BYTES_PER_MINUTE: u64 = 60 * 1_000;
+
+/// Prices where `spec.model.prices` does not name the model: those of a large one.
+pub const UNKNOWN: Price = Price {
+    prompt: NanoUsd(3_000_000_000),
+    completion: NanoUsd(15_000_000_000),
+    image: NanoUsd(100_000_000),
+    audio_minute: NanoUsd(10_000_000),
+};
+
+/// A chat completion of `body`, whose answer may have `max_tokens`.
+pub fn chat(body: &[u8], max_tokens: Option<u64>, answers: u64, price: &Price) -> NanoUsd {
+    price.prompt.times(prompt_tokens(body), MILLION)
+        + price.completion.times(max_tokens.unwrap_or(ANSWER).saturating_mul(answers), MILLION)
+}
+
+/// What the tokens of an answer cost.
+pub fn tokens(prompt: u64, completion: u64, price: &Price) -> NanoUsd {
+    price.prompt.times(prompt, MILLION) + price.completion.times(completion, MILLION)
+}
+
+/// `count` images.
+pub fn images(count: u64, price: &Price) -> NanoUsd {
+    price.image.times(count, 1)
+}
+
+/// A recording of `bytes`.
+pub fn recording(bytes: u64, price: &Price) -> NanoUsd {
+    price.audio_minute.times(bytes, BYTES_PER_MINUTE)
+}
+
+/// Longest sound that so many bytes may be.
+pub fn seconds(bytes: u64) -> u64 {
+    bytes.div_ceil(BYTES_PER_MINUTE / 60)
+}
+
+/// `seconds` of sound.
+pub fn sound(seconds: u64, price: &Price) -> NanoUsd {
+    price.audio_minute.times(seconds, 60)
+}
+
+/// Pictures in a request are long, and cheap for their length.
+fn prompt_tokens(body: &[u8]) -> u64 {
+    let (mut text, mut pictures, mut rest) = (0, 0, body);
+    while let Some(at) = memmem::find(rest, b"\"data:image/") {
+        text += at;
+        rest = &rest[at + 1..];
+        let end = memchr::memchr(b'"', rest).unwrap_or(rest.len());
+        rest = &rest[end..];
+        pictures += 1;
+    }
+    let bytes = u64::try_from(text + rest.len()).unwrap_or(u64::MAX);
+    bytes.div_ceil(BYTES_PER_TOKEN) + pictures * PICTURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_counts_by_its_length_and_pictures_by_their_number() {
+        assert_eq!(prompt_tokens(&[b'x'; 3000]), 1000);
+        let picture = format!(r#"{{"url":"data:image/png;base64,{}"}}"#, "A".repeat(1_000_000));
+        let tokens = prompt_tokens(picture.as_bytes());
+        assert!((2_000..2_020).contains(&tokens), "{tokens}");
+        assert_eq!(prompt_tokens(b"\"data:image/"), 2_000);
+    }
+
+    #[test]
+    fn an_estimate_is_prompt_and_longest_answer() {
+        let price = Price {
+            prompt: NanoUsd(3_000_000_000),
+            completion: NanoUsd(15_000_000_000),
+            ..Price::default()
+        };
+        let cost = chat(&[b'x'; 3000], Some(100), 1, &price);
+        assert_eq!(cost, NanoUsd(1000 * 3_000 + 100 * 15_000));
+        assert_eq!(chat(&[], None, 2, &price), NanoUsd(2 * 4096 * 15_000));
+        assert_eq!(tokens(10, 1, &price), NanoUsd(45_000));
+        let price = Price { audio_minute: NanoUsd(6_000_000), ..Price::default() };
+        assert_eq!(sound(90, &price), NanoUsd(9_000_000));
+    }
+}

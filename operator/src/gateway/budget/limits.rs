@@ -1,0 +1,157 @@
+//! Whether a call may be made: every limit of a Repo in one place. Pure.
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::limits::LimitsSpec;
+use codebutler_crds::spend::{DayAmount, HourCalls, Limit, ThreadBudget};
+use jiff::Timestamp;
+
+use super::account::Account;
+use super::calendar::Moment;
+
+/// The caps that hold for one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// The Thread's.
+    pub thread: Option<NanoUsd>,
+    /// The Repo's, today.
+    pub day: Option<NanoUsd>,
+}
+
+impl Caps {
+    /// With what people have added.
+    pub fn of(limits: &LimitsSpec, budget: Option<&ThreadBudget>, today: &str) -> Self {
+        let raised = budget.map_or(NanoUsd::ZERO, |budget| budget.raised);
+        let today = budget
+            .and_then(|budget| budget.raised_today.as_ref())
+            .filter(|raised| raised.day == today)
+            .map_or(NanoUsd::ZERO, |DayAmount { amount, .. }| *amount);
+        Self {
+            thread: limits.budget.per_thread.map(|cap| cap + raised),
+            day: limits.budget.per_day.map(|cap| cap + today),
+        }
+    }
+}
+
+/// A limit in the way.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the limit {} of the Repo is reached", .limit.name())]
+pub struct Exceeded {
+    /// Which one.
+    pub limit: Limit,
+    /// The cap in USD; absent for a number of calls.
+    pub cap: Option<NanoUsd>,
+    /// What is settled, or the number of calls as so many nanos.
+    pub used: NanoUsd,
+    /// What of `used` is only counted as spent.
+    pub flagged: NanoUsd,
+    /// When it gives way by itself.
+    pub until: Option<Timestamp>,
+}
+
+/// What a call meets.
+pub struct Pots<'a> {
+    /// The Thread's.
+    pub thread: &'a Account,
+    /// The Repo's, of today.
+    pub day: &'a Account,
+    /// The Repo's calls of this hour.
+    pub calls: &'a HourCalls,
+}
+
+/// Decides about a call of `user` that may cost `estimate`.
+///
+/// # Errors
+/// The first limit in the way.
+pub fn check(
+    limits: &LimitsSpec,
+    caps: Caps,
+    pots: &Pots<'_>,
+    user: &str,
+    estimate: NanoUsd,
+    moment: &Moment,
+) -> Result<(), Exceeded> {
+    let money = |limit, pot: &Account, cap: Option<NanoUsd>, until| {
+        if pot.allows(estimate, cap) {
+            return Ok(());
+        }
+        Err(Exceeded { limit, cap, used: pot.used(), flagged: pot.flagged(), until })
+    };
+    let calls = |limit, made: u32, most: Option<u32>| {
+        if most.is_none_or(|most| made < most) {
+            return Ok(());
+        }
+        let (used, until) = (NanoUsd(made.into()), Some(moment.hour_ends));
+        Err(Exceeded { limit, cap: None, used, flagged: NanoUsd::ZERO, until })
+    };
+    money(Limit::PerThread, pots.thread, caps.thread, None)?;
+    money(Limit::PerDay, pots.day, caps.day, Some(moment.day_ends))?;
+    calls(Limit::CallsPerHour, pots.calls.calls, Some(limits.calls_per_hour))?;
+    let made = pots.calls.users.get(user).copied().unwrap_or(0);
+    calls(Limit::CallsPerUserPerHour, made, limits.calls_per_user_per_hour)
+}
+
+/// The cap that a pot has just come close to: the one at which the thread is told.
+pub fn near(limits: &LimitsSpec, cap: Option<NanoUsd>, pot: &Account) -> Option<NanoUsd> {
+    let cap = cap?;
+    (pot.used() >= cap.times(limits.budget.warn_at.into(), 100)).then_some(cap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::calendar;
+    use super::*;
+
+    const fn usd(cents: u64) -> NanoUsd {
+        NanoUsd(cents * 10_000_000)
+    }
+
+    fn checked(limits: &LimitsSpec, spent: [u64; 2], calls: u32, user: &str) -> Option<Limit> {
+        let moment = calendar::moment("2026-11-22T10:00:00Z".parse().unwrap(), "UTC");
+        let [thread, day] =
+            spent.map(|cents| Account::found(usd(cents), NanoUsd::ZERO, NanoUsd::ZERO));
+        let users = [("U1".to_owned(), calls)].into();
+        let calls = HourCalls { hour: moment.hour.clone(), calls, users };
+        let pots = Pots { thread: &thread, day: &day, calls: &calls };
+        let caps = Caps::of(limits, None, &moment.day);
+        check(limits, caps, &pots, user, usd(10), &moment).err().map(|exceeded| exceeded.limit)
+    }
+
+    #[test]
+    fn each_limit_is_in_the_way_of_the_first_call_beyond_it() {
+        let mut limits = LimitsSpec::default();
+        assert_eq!(checked(&limits, [9_999, 9_999], 999, "U1"), None);
+        assert_eq!(checked(&limits, [0, 0], 1000, "U1"), Some(Limit::CallsPerHour));
+        limits.calls_per_user_per_hour = Some(5);
+        assert_eq!(checked(&limits, [0, 0], 5, "U1"), Some(Limit::CallsPerUserPerHour));
+        assert_eq!(checked(&limits, [0, 0], 5, "U2"), None);
+        limits.budget.per_thread = Some(usd(100));
+        limits.budget.per_day = Some(usd(500));
+        assert_eq!(checked(&limits, [90, 90], 0, "U1"), None);
+        assert_eq!(checked(&limits, [91, 91], 0, "U1"), Some(Limit::PerThread));
+        assert_eq!(checked(&limits, [0, 491], 0, "U1"), Some(Limit::PerDay));
+    }
+
+    #[test]
+    fn what_people_added_counts_and_todays_only_today() {
+        let mut limits = LimitsSpec::default();
+        limits.budget.per_thread = Some(usd(100));
+        limits.budget.per_day = Some(usd(500));
+        let budget = ThreadBudget {
+            raised: usd(100),
+            raised_today: Some(DayAmount { day: "2026-11-22".into(), amount: usd(500) }),
+            ..ThreadBudget::default()
+        };
+        let caps = |day| Caps::of(&limits, Some(&budget), day);
+        assert_eq!(caps("2026-11-22"), Caps { thread: Some(usd(200)), day: Some(usd(1000)) });
+        assert_eq!(caps("2026-11-23").day, Some(usd(500)));
+    }
+
+    #[test]
+    fn near_is_a_share_of_the_cap() {
+        let limits = LimitsSpec::default();
+        let pot = |cents| Account::found(usd(cents), NanoUsd::ZERO, NanoUsd::ZERO);
+        assert_eq!(near(&limits, Some(usd(100)), &pot(79)), None);
+        assert_eq!(near(&limits, Some(usd(100)), &pot(80)), Some(usd(100)));
+        assert_eq!(near(&limits, None, &pot(80)), None);
+    }
+}

@@ -1,0 +1,287 @@
+//! The ledger: every dollar is granted before it is spent, and settled as the provider billed it.
+//!
+//! The books are kept in memory by the one process that serves agents. A call is let through when
+//! what is settled, flagged and reserved leaves room below every cap; before it is forwarded, what it
+//! may cost is covered by a grant on the Thread and on the Repo. Settlements follow at most once a
+//! second per object. Who takes over flags the grants that it finds.
+//!
+//! Pure: [`account`], [`book`], [`calendar`], [`estimate`], [`limits`]. [`repos`] and
+//! [`super::threads`] write, [`pause`] talks to people.
+
+pub mod account;
+pub mod book;
+pub mod calendar;
+pub mod estimate;
+pub mod limits;
+pub mod pause;
+mod pot;
+pub mod repos;
+mod writing;
+
+use std::sync::{Arc, PoisonError};
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::spend::Limit;
+use codebutler_crds::thread::Usage;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use self::limits::{Caps, Exceeded, Pots};
+use self::pot::{Books, Pot};
+use self::repos::{RepoKey, Repos};
+use self::writing::Inner;
+use super::context::{Caller, Context, ThreadKey};
+use super::threads::{Threads, WriteError};
+use crate::step;
+
+pub use self::pot::LoadError;
+
+/// The books. Cheap to clone.
+#[derive(Clone)]
+pub struct Ledger {
+    inner: Arc<Inner>,
+}
+
+/// Why a call is not let through.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A limit.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
+    /// What it may cost could not be granted.
+    #[error("the call could not be put on record")]
+    Load(#[from] LoadError),
+    /// What it may cost could not be granted.
+    #[error("the call could not be put on record")]
+    Write(#[from] WriteError),
+}
+
+/// A cap that a call has brought near.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Near {
+    /// Which one.
+    pub limit: Limit,
+    /// USD.
+    pub cap: NanoUsd,
+    /// USD.
+    pub used: NanoUsd,
+    /// For the Repo's: of which day.
+    pub day: String,
+}
+
+/// Where a Repo stands, for gauges.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// USD today, flagged included.
+    pub day: NanoUsd,
+    /// The day's cap, without what people added for single Threads.
+    pub day_cap: Option<NanoUsd>,
+    /// Calls this hour.
+    pub calls: u32,
+    /// The hour's limit.
+    pub calls_cap: u32,
+}
+
+impl Ledger {
+    /// Empty books of a new holder.
+    pub fn new(context: Context, threads: Threads) -> Self {
+        let repos = Repos::new(context.client.clone());
+        let holder = format!("{:012x}", rand::random::<u64>() >> 16);
+        Self { inner: Arc::new(Inner::new(context, threads, repos, holder)) }
+    }
+
+    /// Lets a call through that may cost `estimate`: reserved here, granted on Thread and Repo.
+    ///
+    /// # Errors
+    /// The limit in the way, or why nothing can be put on record now.
+    pub async fn open(&self, caller: &Caller, estimate: NanoUsd) -> Result<Call, OpenError> {
+        let (thread, repo) = (caller.key(), RepoKey::from(&*caller.repo));
+        let user = charged(caller).to_owned();
+        let call = loop {
+            self.inner.load(&thread, &repo).await?;
+            let mut books = self.inner.books();
+            // Forgotten by another call in between: look again.
+            let Some((one, all)) = books.both(&thread, &repo) else { continue };
+            let limits = &caller.repo.spec.limits;
+            let moment = calendar::moment(Timestamp::now(), &limits.time_zone);
+            all.begin(&moment);
+            let fresh = self.inner.freshest(caller);
+            let budget = fresh.status.as_ref().and_then(|status| status.budget.as_ref());
+            let caps = Caps::of(limits, budget, &moment.day);
+            let pots = Pots { thread: &one.book.account, day: &all.book.account, calls: &all.hour };
+            limits::check(limits, caps, &pots, &user, estimate, &moment)?;
+            all.count(&user);
+            let now = Instant::now();
+            for (book, cap) in [(&mut one.book, caps.thread), (&mut all.book, caps.day)] {
+                book.cap = cap;
+                book.called_at = Some(now);
+                book.account.reserve(estimate);
+            }
+            let covered = one.book.account.is_covered() && all.book.account.is_covered();
+            drop(books);
+            let role = caller.role_name().to_owned();
+            let ledger = self.clone();
+            break Call { ledger, thread, repo, role, user, estimate, stage: Stage::Open, covered };
+        };
+        if !call.covered {
+            step::point("before grant");
+            self.inner.cover(&call.thread, &call.repo, estimate).await?;
+            step::point("after grant");
+        }
+        Ok(call)
+    }
+
+    /// Puts on record what is settled of a Thread.
+    pub async fn flush(&self, thread: &ThreadKey) {
+        let pot = Pot::Thread(thread.clone());
+        if let Err(error) = self.inner.write(&pot).await {
+            tracing::warn!(thread = thread.name, %error, "a cost is not on its Thread yet");
+        }
+    }
+
+    /// Flags what an earlier holder was granted.
+    pub async fn inherit(&self) {
+        self.inner.inherit().await;
+    }
+
+    /// Puts everything on record and gives all grants back. To be called when no call is under way.
+    pub async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    /// Where a Repo stands now.
+    pub fn standing(&self, caller: &Caller) -> Standing {
+        let limits = &caller.repo.spec.limits;
+        let mut books = self.inner.books();
+        let found = books.repo(&RepoKey::from(&*caller.repo));
+        let (day, calls) =
+            found.map_or((NanoUsd::ZERO, 0), |book| (book.book.account.used(), book.hour.calls));
+        Standing { day, day_cap: limits.budget.per_day, calls, calls_cap: limits.calls_per_hour }
+    }
+
+    /// What was flagged for a call is known after all.
+    pub fn reconcile(&self, known: &Flagged, usage: Usage) {
+        let mut books = self.inner.books();
+        if let Some(book) = books.thread(&known.thread) {
+            book.book.account.reconcile(known.estimate, usage.cost);
+            book.add(&known.role, usage);
+        }
+        if let Some(book) = books.repo(&known.repo) {
+            book.book.account.reconcile(known.estimate, usage.cost);
+        }
+        drop(books);
+        self.inner.schedule_both(&known.thread, &known.repo);
+    }
+}
+
+/// Who pays for a call: who last spoke in the Thread, or started it. Empty if nobody is known.
+pub fn charged(caller: &Caller) -> &str {
+    let status = caller.thread.status.as_ref();
+    let speaker = status.and_then(|status| status.speaker.as_deref());
+    speaker.or(caller.thread.spec.requested_by.as_deref()).unwrap_or_default()
+}
+
+/// A call that was let through. Dropped without a word it is taken back, or, once it was sent,
+/// flagged.
+pub struct Call {
+    ledger: Ledger,
+    thread: ThreadKey,
+    repo: RepoKey,
+    role: String,
+    user: String,
+    estimate: NanoUsd,
+    stage: Stage,
+    covered: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Open,
+    Sent,
+    Done,
+}
+
+/// A call whose cost is not known: it counts as its estimate.
+#[derive(Clone, Debug)]
+pub struct Flagged {
+    thread: ThreadKey,
+    repo: RepoKey,
+    role: String,
+    estimate: NanoUsd,
+}
+
+impl Call {
+    /// From now on it may be billed.
+    pub fn sent(&mut self) {
+        self.stage = Stage::Sent;
+    }
+
+    /// It was not served, so it is not billed. It may be sent again.
+    pub fn refused(&mut self) {
+        self.stage = Stage::Open;
+    }
+
+    /// It was billed. Answers the caps that it brought near, each once.
+    pub fn settle(mut self, caller: &Caller, usage: Usage) -> Vec<Near> {
+        self.stage = Stage::Done;
+        let mut near = Vec::new();
+        let limits = &caller.repo.spec.limits;
+        let mut books = self.ledger.inner.books();
+        if let Some(book) = books.thread(&self.thread) {
+            book.book.account.settle(self.estimate, usage.cost);
+            book.add(&self.role, usage);
+            near.extend(book.book.comes_near(limits, Limit::PerThread, ""));
+        }
+        if let Some(book) = books.repo(&self.repo) {
+            book.book.account.settle(self.estimate, usage.cost);
+            let day = book.day.clone();
+            near.extend(book.book.comes_near(limits, Limit::PerDay, &day));
+        }
+        drop(books);
+        self.ledger.inner.schedule_both(&self.thread, &self.repo);
+        near
+    }
+
+    /// It was sent, and nobody knows whether it was billed.
+    pub fn flag(mut self) -> Flagged {
+        self.end(true);
+        Flagged {
+            thread: self.thread.clone(),
+            repo: self.repo.clone(),
+            role: self.role.clone(),
+            estimate: self.estimate,
+        }
+    }
+
+    fn end(&mut self, sent: bool) {
+        self.stage = Stage::Done;
+        let mut books = self.ledger.inner.books();
+        let one = books.thread(&self.thread).map(|book| &mut book.book);
+        if let Some(book) = one {
+            book.end(self.estimate, sent);
+        }
+        if let Some(book) = books.repo(&self.repo) {
+            book.book.end(self.estimate, sent);
+            if !sent {
+                book.uncount(&self.user);
+            }
+        }
+        drop(books);
+        self.ledger.inner.schedule_both(&self.thread, &self.repo);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        match self.stage {
+            Stage::Done => {}
+            stage => self.end(stage == Stage::Sent),
+        }
+    }
+}
+
+impl Inner {
+    fn books(&self) -> std::sync::MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,246 @@
+//! What people hear of money: that a cap is near, that a role waits for them, and that another model
+//! stands in. The words are pure; what they need to be told once has a key.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use codebutler_crds::spend::{BudgetAsk, Limit};
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::{NanoUsd, Repo, Thread};
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use super::limits::{Caps, Exceeded};
+use super::{Near, calendar};
+use crate::gateway::api::{Shared, unwritten};
+use crate::gateway::context::{ApiError, Caller, ThreadKey};
+use crate::gateway::slack::{money, usage};
+
+/// Time between two looks for limits that have given way.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// Asks the thread, once, and remembers who waits for the answer. Answers the sentence for the role.
+///
+/// # Errors
+/// When the question could not be asked: nobody would wake the role.
+pub async fn ask(
+    gateway: &Shared,
+    caller: &Caller,
+    exceeded: &Exceeded,
+) -> Result<String, ApiError> {
+    let key = caller.key();
+    gateway.ledger.flush(&key).await;
+    // One question at a time, however many roles run into the limit at once.
+    let _turn = gateway.ledger.inner.asking.lock(&key).await;
+    let thread = gateway.threads.read(&key).await.map_err(|error| unwritten(&error))?;
+    let status = thread.status.clone().unwrap_or_default();
+    let budget = status.budget.clone().unwrap_or_default();
+    let role = caller.role_name().to_owned();
+    let open = budget.ask.as_ref().filter(|ask| ask.limit == exceeded.limit);
+    let number = if open.is_some() { budget.asked } else { budget.asked + 1 };
+    let question = money::Question {
+        limit: exceeded.limit,
+        cap: exceeded.cap,
+        until: exceeded.until,
+        role,
+        number,
+    };
+    let sentence = sentence(exceeded, &caller.repo.name_any());
+    let table = match exceeded.limit {
+        Limit::PerThread | Limit::PerDay => usage::table(&status),
+        Limit::CallsPerHour | Limit::CallsPerUserPerHour => String::new(),
+    };
+    let name = &caller.role.spec.display.name;
+    let text = format!("{name} waits: {sentence}\n{table}");
+    let id = format!("budget-{number}");
+    gateway.slack.ask_money(&key, &id, text.trim(), &question).await?;
+    Ok(format!("{sentence} The people of the thread were asked; wait for the decision `budget`."))
+}
+
+/// What was reached, and what happens next.
+fn sentence(exceeded: &Exceeded, repo: &str) -> String {
+    let Exceeded { limit, cap, used, flagged, until } = exceeded;
+    let money = |what: &str| {
+        let cap = cap.unwrap_or_default();
+        let unknown = if *flagged == NanoUsd::ZERO {
+            String::new()
+        } else {
+            format!(" (${flagged} of that counts as spent because nobody knows whether it was)")
+        };
+        format!(
+            "{what} ${used} of ${cap} is used{unknown}, and the next call may cost more than what \
+             is left."
+        )
+    };
+    let when = until.map_or_else(String::new, |until| {
+        format!(" It goes on by itself at {} UTC.", until.strftime("%H:%M"))
+    });
+    let calls = used.0;
+    match limit {
+        Limit::PerThread => money("of this thread's budget,"),
+        Limit::PerDay => format!("{}{when}", money(&format!("of today's budget of `{repo}`,"))),
+        Limit::CallsPerHour => {
+            format!("{calls} model calls in an hour are the limit of `{repo}`.{when}")
+        }
+        Limit::CallsPerUserPerHour => {
+            format!("{calls} model calls in an hour are the limit of one person in `{repo}`.{when}")
+        }
+    }
+}
+
+/// Tells the thread that a cap is near.
+pub fn tell_near(gateway: &Shared, caller: &Caller, near: Near) {
+    let Near { limit, cap, used, day } = near;
+    let (what, id) = match limit {
+        Limit::PerDay => (
+            format!("today's budget of `{}`", caller.repo.name_any()),
+            format!("budget-near-{day}-{}", cap.0),
+        ),
+        _ => ("this thread's budget".to_owned(), format!("budget-near-{}", cap.0)),
+    };
+    tell(gateway, caller, id, format!("${used} of ${cap} of {what} is used."));
+}
+
+/// Tells the thread, once for each time that a model's circuit breaks, that another one answers.
+pub fn tell_fallback(
+    gateway: &Shared,
+    caller: &Caller,
+    asked: &str,
+    instead: &str,
+    since: Instant,
+) {
+    let first = gateway.ledger.inner.told.first_time((caller.key(), asked.to_owned(), since));
+    if !first {
+        return;
+    }
+    let broke = SystemTime::now()
+        .checked_sub(since.elapsed())
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok().map(|at| at.as_secs()));
+    let hash = hex::encode(&Sha256::digest(asked)[..4]);
+    let id = format!("model-{hash}-{}", broke.unwrap_or_default());
+    let text = format!("The model `{asked}` fails: `{instead}` answers for the next minutes.");
+    tell(gateway, caller, id, text);
+}
+
+fn tell(gateway: &Shared, caller: &Caller, id: String, text: String) {
+    let (gateway, key) = (gateway.clone(), caller.key());
+    gateway.calls.clone().spawn(async move {
+        if let Err(error) = gateway.slack.notice(&key, &id, &text).await {
+            tracing::warn!(thread = key.name, %error, "the thread was not told about money");
+        }
+    });
+}
+
+/// Wakes the roles whose limits have given way: by time, or because somebody changed the Repo.
+pub async fn wake(gateway: &Shared) {
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while gateway.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
+        let now = Timestamp::now();
+        for thread in gateway.context.threads.state() {
+            let namespace = thread.namespace().unwrap_or_default();
+            let Some(repo) = gateway.context.repo(&namespace, &thread.spec.repo) else { continue };
+            if !has_given_way(&thread, &repo, now) {
+                continue;
+            }
+            let key = ThreadKey::from(&*thread);
+            let woken =
+                gateway.threads.try_update(&key, |status| money::go_on(status, "continue", ""));
+            if let Err(error) = woken.await {
+                tracing::warn!(thread = key.name, %error, "a waiting role is not woken yet");
+            }
+        }
+    }
+}
+
+fn has_given_way(thread: &Thread, repo: &Repo, now: Timestamp) -> bool {
+    let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
+    let Some(BudgetAsk { limit, cap, until, .. }) = budget.and_then(|b| b.ask.as_ref()) else {
+        return false;
+    };
+    if thread.spec.state == ThreadState::Closed {
+        return false;
+    }
+    let limits = &repo.spec.limits;
+    let caps = Caps::of(limits, budget, &calendar::moment(now, &limits.time_zone).day);
+    let more = |now: Option<NanoUsd>| match (now, cap) {
+        (Some(now), Some(then)) => now > *then,
+        (None, Some(_)) => true,
+        (_, None) => false,
+    };
+    until.as_ref().is_some_and(|until| until.0 <= now)
+        || match limit {
+            Limit::PerThread => more(caps.thread),
+            Limit::PerDay => more(caps.day),
+            Limit::CallsPerHour | Limit::CallsPerUserPerHour => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn repo(per_thread: &str) -> Repo {
+        serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo", "metadata": {"name": "shop"},
+            "spec": {
+                "git": {"url": "https://git.example.org/o/n", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0123", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
+                "limits": {"budget": {"perThread": per_thread}},
+            },
+        }))
+        .unwrap()
+    }
+
+    fn thread(ask: &serde_json::Value) -> Thread {
+        serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {"name": "shop-1", "namespace": "team"},
+            "spec": {"repo": "shop", "slack": {"channel": "C01", "ts": "1.000000"}},
+            "status": {"budget": {"ask": ask}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_limit_gives_way_in_time_or_when_it_is_raised() {
+        let now: Timestamp = "2026-11-22T10:00:00Z".parse().unwrap();
+        let money = thread(
+            &json!({"ts": "5.000000", "limit": "perThread", "roles": ["pm"], "cap": "1.00"}),
+        );
+        assert!(!has_given_way(&money, &repo("1.00"), now));
+        assert!(has_given_way(&money, &repo("1.50"), now));
+        let calls = |until: &str| {
+            thread(
+                &json!({"ts": "5.000000", "limit": "callsPerHour", "roles": ["pm"], "until": until}),
+            )
+        };
+        assert!(!has_given_way(&calls("2026-11-22T11:00:00Z"), &repo("1.00"), now));
+        assert!(has_given_way(&calls("2026-11-22T10:00:00Z"), &repo("1.00"), now));
+    }
+
+    #[test]
+    fn what_is_said_names_figures_and_what_happens_next() {
+        let exceeded = |limit, used, flagged| Exceeded {
+            limit,
+            cap: Some(NanoUsd(1_000_000_000)),
+            used: NanoUsd(used),
+            flagged: NanoUsd(flagged),
+            until: Some("2026-11-23T00:00:00Z".parse().unwrap()),
+        };
+        let said = [
+            exceeded(Limit::PerThread, 950_000_000, 0),
+            exceeded(Limit::PerDay, 950_000_000, 50_000_000),
+            exceeded(Limit::CallsPerUserPerHour, 30, 0),
+        ];
+        let said = said.map(|exceeded| sentence(&exceeded, "shop")).join("\n");
+        insta::assert_snapshot!(said, @r"
+        of this thread's budget, $0.95 of $1.00 is used, and the next call may cost more than what is left.
+        of today's budget of `shop`, $0.95 of $1.00 is used ($0.05 of that counts as spent because nobody knows whether it was), and the next call may cost more than what is left. It goes on by itself at 00:00 UTC.
+        30 model calls in an hour are the limit of one person in `shop`. It goes on by itself at 00:00 UTC.
+        ");
+    }
+}

@@ -1,0 +1,125 @@
+//! All books of a holder, by what they are about.
+
+use std::collections::HashMap;
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::limits::LimitsSpec;
+use codebutler_crds::spend::Limit;
+
+use super::Near;
+use super::book::{Book, RepoBook, ThreadBook};
+use super::limits;
+use super::repos::RepoKey;
+use crate::gateway::context::ThreadKey;
+use crate::gateway::threads::WriteError;
+
+/// Books that are kept; more are forgotten when nothing happens in them.
+const KEPT: usize = 4096;
+
+/// What a book is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Pot {
+    /// A Thread.
+    Thread(ThreadKey),
+    /// A Repo.
+    Repo(RepoKey),
+}
+
+/// Why a book can't be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A Thread can't be read.
+    #[error(transparent)]
+    Thread(#[from] WriteError),
+    /// A Repo can't be read or written.
+    #[error("the Repo can't be read or written")]
+    Repo(#[from] kube::Error),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Books {
+    threads: HashMap<ThreadKey, ThreadBook>,
+    repos: HashMap<RepoKey, RepoBook>,
+}
+
+impl Books {
+    /// A Thread's.
+    pub fn thread(&mut self, key: &ThreadKey) -> Option<&mut ThreadBook> {
+        self.threads.get_mut(key)
+    }
+
+    /// A Repo's.
+    pub fn repo(&mut self, key: &RepoKey) -> Option<&mut RepoBook> {
+        self.repos.get_mut(key)
+    }
+
+    /// Both books of a call.
+    pub fn both(
+        &mut self,
+        thread: &ThreadKey,
+        repo: &RepoKey,
+    ) -> Option<(&mut ThreadBook, &mut RepoBook)> {
+        self.threads.get_mut(thread).zip(self.repos.get_mut(repo))
+    }
+
+    /// Money and times of a pot.
+    pub fn book(&mut self, pot: &Pot) -> Option<&mut Book> {
+        match pot {
+            Pot::Thread(key) => self.threads.get_mut(key).map(|book| &mut book.book),
+            Pot::Repo(key) => self.repos.get_mut(key).map(|book| &mut book.book),
+        }
+    }
+
+    /// Opens a Thread's book unless it is open.
+    pub fn open_thread(&mut self, key: &ThreadKey, book: ThreadBook) {
+        if self.threads.len() >= KEPT {
+            self.threads.retain(|_, book| book.book.is_in_use());
+        }
+        self.threads.entry(key.clone()).or_insert(book);
+    }
+
+    /// Opens a Repo's book unless it is open.
+    pub fn open_repo(&mut self, key: &RepoKey, book: RepoBook) {
+        self.repos.entry(key.clone()).or_insert(book);
+    }
+
+    /// What a book is about is gone.
+    pub fn forget(&mut self, pot: &Pot) {
+        match pot {
+            Pot::Thread(key) => drop(self.threads.remove(key)),
+            Pot::Repo(key) => drop(self.repos.remove(key)),
+        }
+    }
+
+    /// All that there are.
+    pub fn pots(&self) -> Vec<Pot> {
+        let threads = self.threads.keys().cloned().map(Pot::Thread);
+        threads.chain(self.repos.keys().cloned().map(Pot::Repo)).collect()
+    }
+}
+
+impl Book {
+    /// Ends a call without a bill.
+    pub fn end(&mut self, estimate: NanoUsd, sent: bool) {
+        if sent {
+            self.account.flag(estimate);
+        } else {
+            self.account.release(estimate);
+        }
+    }
+
+    /// The cap that was brought near, the first time.
+    pub fn comes_near(&mut self, limits: &LimitsSpec, limit: Limit, day: &str) -> Option<Near> {
+        let cap = limits::near(limits, self.cap, &self.account)?;
+        if self.warned == Some(cap) {
+            return None;
+        }
+        self.warned = Some(cap);
+        Some(Near { limit, cap, used: self.account.used(), day: day.to_owned() })
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.scheduled || !self.account.is_idle()
+    }
+}

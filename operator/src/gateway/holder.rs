@@ -1,0 +1,137 @@
+//! The agents' port, served by one replica at a time: the one that holds the lease. Its pod carries
+//! a label that the Service selects; who loses the lease stops at once.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use axum::Router;
+use codebutler_crds::names;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
+use rustls::ServerConfig;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::api::Shared;
+use super::budget::pause;
+use super::serve;
+use crate::args::GatewayArgs;
+use crate::lease::{self, Settings};
+
+/// Name of the Lease, in the operator's namespace.
+pub const LEASE: &str = "codebutler-gateway";
+/// How long paid or half-done work may take once the agents' port is closed.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// Campaigns, and serves agents while the lease is held; returns when told to stop.
+///
+/// # Errors
+/// When the lease was lost: another replica may serve already, so the process has to end.
+pub async fn run(
+    gateway: &Shared,
+    args: &GatewayArgs,
+    tls: ServerConfig,
+    app: Router,
+) -> anyhow::Result<()> {
+    let client = gateway.context.client.clone();
+    let mark = Mark::new(client.clone(), args);
+    // A container that is started again in a pod that was the holder's.
+    mark.remove().await;
+    let identity =
+        args.pod.clone().unwrap_or_else(|| format!("gateway-{:08x}", rand::random::<u32>()));
+    let settings = Settings {
+        namespace: args.namespace.clone(),
+        name: LEASE.to_owned(),
+        identity,
+        duration: Duration::from_secs(args.lease_seconds.max(3)),
+    };
+    let lease = lease::start(client, settings);
+    if gateway.shutdown.run_until_cancelled(lease.held()).await.is_some() {
+        tokio::select! {
+            served = serve_agents(gateway, args.listen, tls, app, &mark) => served?,
+            () = lease.lost() => {
+                gateway.shutdown.cancel();
+                bail!("the lease is lost: another gateway may serve agents already");
+            }
+        }
+        mark.remove().await;
+    }
+    lease.release().await;
+    Ok(())
+}
+
+async fn serve_agents(
+    gateway: &Shared,
+    address: SocketAddr,
+    tls: ServerConfig,
+    app: Router,
+    mark: &Mark,
+) -> anyhow::Result<()> {
+    gateway.ledger.inherit().await;
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("agents can't be served on {address}: choose another --listen"))?;
+    mark.take().await;
+    tracing::info!(address = %listener.local_addr()?, "serving agents");
+    let serving = serve::serve(listener, tls, app, gateway.shutdown.clone());
+    let ((), ()) = tokio::join!(serving, pause::wake(gateway));
+    gateway.calls.close();
+    if tokio::time::timeout(GRACE, gateway.calls.wait()).await.is_err() {
+        tracing::warn!(open = gateway.calls.len(), "work was cut off");
+    }
+    gateway.ledger.close().await;
+    Ok(())
+}
+
+/// The label by which the Service finds the holder's pod.
+struct Mark {
+    pods: Api<Pod>,
+    /// Our own; nothing outside a cluster.
+    pod: Option<String>,
+}
+
+impl Mark {
+    fn new(client: Client, args: &GatewayArgs) -> Self {
+        Self { pods: Api::namespaced(client, &args.namespace), pod: args.pod.clone() }
+    }
+
+    /// Marks our pod, and no other.
+    async fn take(&self) {
+        let Some(own) = &self.pod else { return };
+        let marked = ListParams::default().labels(&format!("{}=true", names::LABEL_HOLDER));
+        match self.pods.list(&marked).await {
+            Ok(pods) => {
+                for pod in pods.iter().map(|pod| pod.name_any()).filter(|pod| pod != own) {
+                    self.set(&pod, false).await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "who else is marked as the holder is unknown"),
+        }
+        self.set(own, true).await;
+    }
+
+    async fn remove(&self) {
+        if let Some(own) = &self.pod {
+            self.set(own, false).await;
+        }
+    }
+
+    async fn set(&self, pod: &str, holds: bool) {
+        let value = holds.then_some("true");
+        let patch = json!({"metadata": {"labels": {names::LABEL_HOLDER: value}}});
+        for attempt in 0..5 {
+            match self.pods.patch(pod, &PatchParams::default(), &Patch::Merge(&patch)).await {
+                Ok(_) => return,
+                // Not in a cluster, or gone.
+                Err(kube::Error::Api(status)) if status.is_not_found() => {
+                    tracing::info!(pod, "there is no such pod to mark as the holder's");
+                    return;
+                }
+                Err(error) => tracing::warn!(pod, %error, attempt, "the pod is not marked"),
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}

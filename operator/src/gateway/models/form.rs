@@ -1,0 +1,171 @@
+//! A recording that is to be written down: OpenAI's multipart form, taken apart and put together
+//! anew, so that the provider reads the same fields that were checked here.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use codebutler_crds::role::RoleModel;
+use http::{HeaderMap, HeaderValue, header};
+
+use super::request::{RequestError, check_model};
+
+/// Fields that are passed on.
+const FIELDS: [&str; 4] = ["language", "prompt", "response_format", "temperature"];
+/// Longest text field.
+const LONGEST: usize = 8 * 1024;
+
+/// Why a form is not forwarded.
+#[derive(Debug, thiserror::Error)]
+pub enum FormError {
+    /// No form.
+    #[error("the request is not a multipart form with `file` and `model`")]
+    NotAForm(#[source] Option<multer::Error>),
+    /// A field that is not known, or given twice.
+    #[error("the field `{0}` is not allowed here, or is given twice: leave it out")]
+    Field(String),
+    /// Answers without figures.
+    #[error("`response_format` has to be json or verbose_json")]
+    Format,
+    /// The model.
+    #[error(transparent)]
+    Model(#[from] RequestError),
+}
+
+/// A recording.
+#[derive(Debug)]
+pub struct Recording {
+    /// The model that it is for.
+    pub model: String,
+    /// The sound.
+    pub sound: Bytes,
+    file_name: String,
+    content_type: String,
+    fields: Vec<(String, String)>,
+}
+
+impl Recording {
+    /// Reads and checks a form.
+    ///
+    /// # Errors
+    /// A sentence for whoever wrote the request.
+    pub async fn read(
+        headers: &HeaderMap,
+        body: Bytes,
+        models: &RoleModel,
+    ) -> Result<Self, FormError> {
+        let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let boundary = multer::parse_boundary(content_type.unwrap_or_default())
+            .map_err(|error| FormError::NotAForm(Some(error)))?;
+        let body = futures::stream::once(async move { Ok::<_, std::convert::Infallible>(body) });
+        let mut form = multer::Multipart::new(body, boundary);
+        let (mut model, mut sound, mut fields) = (None, None, Vec::<(String, String)>::new());
+        let broken = |error| FormError::NotAForm(Some(error));
+        while let Some(field) = form.next_field().await.map_err(broken)? {
+            let name = field.name().unwrap_or_default().to_owned();
+            match name.as_str() {
+                "file" if sound.is_none() => {
+                    let file_name = plain(field.file_name().unwrap_or("recording"));
+                    let kind = field
+                        .content_type()
+                        .map_or("application/octet-stream", |m| m.essence_str());
+                    let kind = kind.to_owned();
+                    sound = Some((file_name, kind, field.bytes().await.map_err(broken)?));
+                }
+                "model" if model.is_none() => model = Some(field.text().await.map_err(broken)?),
+                known if FIELDS.contains(&known) && fields.iter().all(|(had, _)| *had != name) => {
+                    let text = field.text().await.map_err(broken)?;
+                    if text.len() > LONGEST {
+                        return Err(FormError::Field(name));
+                    }
+                    fields.push((name, text));
+                }
+                _ => return Err(FormError::Field(plain(&name))),
+            }
+        }
+        let model = check_model(model.as_deref(), models)?;
+        let (file_name, content_type, sound) = sound.ok_or(FormError::NotAForm(None))?;
+        let format = fields.iter().find(|(name, _)| name == "response_format");
+        if format.is_some_and(|(_, format)| !matches!(format.as_str(), "json" | "verbose_json")) {
+            return Err(FormError::Format);
+        }
+        Ok(Self { model, sound, file_name, content_type, fields })
+    }
+
+    /// The form to forward, and its type.
+    pub fn body(&self) -> (HeaderValue, Bytes) {
+        let boundary = format!("codebutler{:032x}", rand::random::<u128>());
+        let mut body = BytesMut::with_capacity(self.sound.len() + 1024);
+        let model = ("model".to_owned(), self.model.clone());
+        for (name, value) in std::iter::once(&model).chain(&self.fields) {
+            let head = format!(
+                "--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+            );
+            body.put_slice(head.as_bytes());
+        }
+        let Self { file_name, content_type, .. } = self;
+        let head = format!(
+            "--{boundary}\r\ncontent-disposition: form-data; name=\"file\"; \
+             filename=\"{file_name}\"\r\ncontent-type: {content_type}\r\n\r\n"
+        );
+        body.put_slice(head.as_bytes());
+        body.put_slice(&self.sound);
+        body.put_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+        let kind = HeaderValue::try_from(format!("multipart/form-data; boundary={boundary}"));
+        (kind.unwrap_or(HeaderValue::from_static("multipart/form-data")), body.freeze())
+    }
+}
+
+/// Characters that end nothing.
+fn plain(name: &str) -> String {
+    let kept = |c: &char| c.is_ascii_alphanumeric() || "._- ".contains(*c);
+    name.chars().filter(kept).take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn models() -> RoleModel {
+        let model = serde_json::json!({"default": "m/x", "audio": "whisper-1"});
+        serde_json::from_value(model).unwrap()
+    }
+
+    async fn read(parts: &[(&str, &str)]) -> Result<Recording, FormError> {
+        let mut body = String::new();
+        for (name, value) in parts {
+            let file = if *name == "file" { "; filename=\"a\\\".wav\"" } else { "" };
+            body += &format!(
+                "--b\r\nContent-Disposition: form-data; name=\"{name}\"{file}\r\n\r\n{value}\r\n"
+            );
+        }
+        body += "--b--\r\n";
+        let kind = HeaderValue::from_static("multipart/form-data; boundary=b");
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
+        Recording::read(&headers, body.into(), &models()).await
+    }
+
+    #[tokio::test]
+    async fn a_form_is_put_together_from_what_was_checked() {
+        let given = [("file", "RIFF"), ("model", "whisper-1"), ("language", "es")];
+        let recording = read(&given).await.unwrap();
+        let (kind, body) = recording.body();
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
+        let again = Recording::read(&headers, body, &models()).await.unwrap();
+        assert_eq!((again.model.as_str(), &again.sound[..]), ("whisper-1", &b"RIFF"[..]));
+        assert_eq!(again.fields, [("language".to_owned(), "es".to_owned())]);
+        assert!(!again.file_name.contains('"'));
+    }
+
+    #[tokio::test]
+    async fn a_second_model_or_an_unknown_field_is_refused() {
+        for parts in [
+            &[("file", "x"), ("model", "whisper-1"), ("model", "whisper-9")][..],
+            &[("file", "x"), ("model", "whisper-9")],
+            &[("file", "x")],
+            &[("model", "whisper-1")],
+            &[("file", "x"), ("model", "whisper-1"), ("stream", "true")],
+            &[("file", "x"), ("model", "whisper-1"), ("response_format", "srt")],
+        ] {
+            assert!(read(parts).await.is_err(), "{parts:?}");
+        }
+        assert!(Recording::read(&HeaderMap::new(), Bytes::new(), &models()).await.is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! The three kinds of call, as far as they differ: where they go, what they may cost, and what is
+//! sent.
+
+use bytes::Bytes;
+use codebutler_crds::NanoUsd;
+use codebutler_crds::limits::Price;
+use http::HeaderValue;
+
+use super::form::Recording;
+use super::request::{Request, RequestError};
+use crate::gateway::budget::estimate;
+
+/// A call that may be made.
+#[derive(Debug)]
+pub enum Job {
+    /// A chat completion.
+    Chat(Request),
+    /// Images.
+    Images(Request),
+    /// The text of a recording.
+    Speech(Recording),
+}
+
+impl Job {
+    /// Below the provider's base URL.
+    pub const fn path(&self) -> &'static [&'static str] {
+        match self {
+            Self::Chat(_) => &["chat", "completions"],
+            Self::Images(_) => &["images", "generations"],
+            Self::Speech(_) => &["audio", "transcriptions"],
+        }
+    }
+
+    /// The model that was asked for.
+    pub fn model(&self) -> &str {
+        match self {
+            Self::Chat(request) | Self::Images(request) => &request.model,
+            Self::Speech(recording) => &recording.model,
+        }
+    }
+
+    /// Whether the answer is to come as it is made.
+    pub const fn streams(&self) -> bool {
+        matches!(self, Self::Chat(Request { stream: true, .. }))
+    }
+
+    /// Whether another model may stand in.
+    pub const fn may_fall_back(&self) -> bool {
+        matches!(self, Self::Chat(_))
+    }
+
+    /// What it may cost. `body` is what is sent.
+    pub fn estimate(&self, body: &[u8], price: &Price) -> NanoUsd {
+        match self {
+            Self::Chat(request) => {
+                let images = if request.draws { request.answers } else { 0 };
+                estimate::chat(body, request.max_tokens, request.answers, price)
+                    + estimate::images(images, price)
+            }
+            Self::Images(request) => {
+                estimate::images(request.answers, price) + estimate::chat(body, Some(0), 1, price)
+            }
+            Self::Speech(recording) => {
+                let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
+                estimate::recording(bytes, price)
+            }
+        }
+    }
+
+    /// What is sent, for `model`.
+    ///
+    /// # Errors
+    /// Never, as far as is known.
+    pub fn body(&self, model: &str, accounted: bool) -> Result<(HeaderValue, Bytes), RequestError> {
+        let json = HeaderValue::from_static("application/json");
+        match self {
+            Self::Chat(request) => Ok((json, request.body(model, accounted)?.into())),
+            // Only chats know how to be asked for their cost.
+            Self::Images(request) => Ok((json, request.body(model, false)?.into())),
+            Self::Speech(recording) => Ok(recording.body()),
+        }
+    }
+}

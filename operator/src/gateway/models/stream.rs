@@ -1,0 +1,59 @@
+//! Hands an answer on as it comes, and reads it to its end whether or not anybody still listens:
+//! what it cost is in its last event.
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::sse::Tap;
+use super::upstream::{self, ModelError};
+
+/// Pieces that wait for a slow reader.
+pub const BUFFER: usize = 32;
+
+/// What a stream came to.
+pub struct Ended {
+    /// What was seen of it.
+    pub tap: Tap,
+    /// Whether it came to its end.
+    pub outcome: Result<(), ModelError>,
+}
+
+/// See the module.
+pub async fn pump(
+    mut response: reqwest::Response,
+    mut reader: Option<mpsc::Sender<Result<Bytes, std::convert::Infallible>>>,
+) -> Ended {
+    let mut tap = Tap::default();
+    let outcome = loop {
+        match upstream::next(&mut response).await {
+            Ok(Some(piece)) => {
+                tap.pass(&piece);
+                if let Some(to) = &reader
+                    && !matches!(timeout(upstream::IDLE, to.send(Ok(piece))).await, Ok(Ok(())))
+                {
+                    tracing::debug!("nobody listens to a model's answer any more");
+                    reader = None;
+                }
+            }
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    // A stream that ends without a word of its end was cut somewhere further away.
+    let outcome = match outcome {
+        Ok(()) if !tap.done && tap.bill.is_none() => Err(ModelError::Lost),
+        outcome => outcome,
+    };
+    if let (Err(error), Some(to)) = (&outcome, &reader) {
+        let _ = to.send(Ok(told(error))).await;
+    }
+    Ended { tap, outcome }
+}
+
+/// The headers are gone: the error is an event, in the form that OpenAI's clients know.
+fn told(error: &ModelError) -> Bytes {
+    let body = crate::gateway::context::ApiError::new(error.code(), error.to_string()).body();
+    let body = serde_json::to_string(&body).unwrap_or_default();
+    Bytes::from(format!("\n\ndata: {body}\n\n"))
+}

@@ -1,0 +1,170 @@
+//! What the controller says of a Thread, told in the thread itself: that it waits for its turn, or
+//! what keeps a role from working. Each of them once; the key is found again in Slack.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::{Thread, condition};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use tokio_util::sync::CancellationToken;
+
+use super::collect::{collect, is_due};
+use super::context::{Context, ThreadKey};
+use super::slack::Slack;
+use super::threads::Threads;
+
+/// How often conditions are looked at. People read this, no machine waits for it.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// How soon a Thread that could not be collected is tried again.
+const RETRY: Duration = Duration::from_mins(5);
+/// What lasts less long is not worth a message.
+const BRIEF: SignedDuration = SignedDuration::from_secs(5);
+
+/// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
+const TROUBLES: [&str; 13] = [
+    "ContainerCrashes",
+    "ContainerNotCreated",
+    "GatewayNotFound",
+    "ImageNotPulled",
+    "NameTaken",
+    "PodFailing",
+    "PodNotEnding",
+    "PodNotStarted",
+    "PodUnschedulable",
+    "Rejected",
+    "RepoSuspended",
+    "RoleNotFound",
+    "VolumeLost",
+];
+
+/// Tells until `stop`.
+pub async fn run(context: Context, slack: Slack, threads: Threads, stop: CancellationToken) {
+    let mut said = HashSet::new();
+    let mut tried = HashMap::<ThreadKey, Instant>::new();
+    let mut due = tokio::time::interval(EVERY);
+    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while stop.run_until_cancelled(due.tick()).await.is_some() {
+        let mut now = HashSet::new();
+        for thread in context.threads.state() {
+            let key = ThreadKey::from(&*thread);
+            let active = thread.spec.state == ThreadState::Active;
+            if active
+                && is_due(&thread)
+                && tried.get(&key).is_none_or(|at| at.elapsed() > RETRY)
+                && let Some(repo) = context.repo(&key.namespace, &thread.spec.repo)
+            {
+                tried.insert(key.clone(), Instant::now());
+                if let Err(error) = collect(&context, &slack, &threads, &thread, &repo).await {
+                    tracing::warn!(thread = key.name, %error, "a thread was not collected");
+                }
+            }
+            for Word { id, text } in words(&thread, Timestamp::now()) {
+                let word = (key.clone(), id);
+                if !said.contains(&word)
+                    && let Err(error) = slack.notice(&key, &word.1, &text).await
+                {
+                    tracing::warn!(thread = key.name, %error, "a thread was not told");
+                    continue;
+                }
+                now.insert(word);
+            }
+        }
+        said = now;
+        tried.retain(|_, at| at.elapsed() < RETRY);
+    }
+}
+
+/// Something to tell, with the key under which it is told once.
+#[derive(Debug, PartialEq, Eq)]
+struct Word {
+    id: String,
+    text: String,
+}
+
+fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
+    let Some(status) = thread.status.as_ref().filter(|_| thread.spec.state == ThreadState::Active)
+    else {
+        return Vec::new();
+    };
+    let lasts = |c: &Condition| now.duration_since(c.last_transition_time.0) > BRIEF;
+    let find = |type_: &str| status.conditions.iter().find(|c| c.type_ == type_ && lasts(c));
+    let since = |c: &Condition| c.last_transition_time.0.as_second();
+    let queued = find(condition::QUEUED).filter(|c| c.status == "True").zip(status.queue_position);
+    let queued = queued.map(|(c, position)| Word {
+        id: format!("queued-{}", since(c)),
+        text: format!(
+            "All places are taken: this thread is number {position} in the queue and starts by \
+             itself when it is its turn."
+        ),
+    });
+    let trouble = find(condition::READY)
+        .filter(|c| c.status == "False" && TROUBLES.contains(&c.reason.as_str()));
+    let trouble = trouble.map(|c| Word {
+        id: format!("trouble-{}-{}", c.reason, since(c)),
+        text: format!("I can't go on: {}.", c.message.trim_end_matches('.')),
+    });
+    let collecting = find(condition::COLLECTING).filter(|c| c.reason == "Warned");
+    let collecting = collecting.map(|c| Word {
+        id: format!("collecting-{}", since(c)),
+        text:
+            "Nobody has written here for two days. In a day I remove worktree and branch and close \
+               this thread; write “keep”, or anything else, to stop that."
+                .to_owned(),
+    });
+    queued.into_iter().chain(trouble).chain(collecting).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn thread(state: &str, status: &serde_json::Value) -> Thread {
+        serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {"name": "shop-1", "namespace": "team"},
+            "spec": {"repo": "shop", "state": state,
+                     "slack": {"channel": "C0TEAM", "ts": "1767268700.000100"}},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn condition(type_: &str, status: &str, reason: &str, message: &str) -> serde_json::Value {
+        json!({"type": type_, "status": status, "reason": reason, "message": message,
+               "lastTransitionTime": "2026-01-01T12:00:00Z"})
+    }
+
+    fn words(thread: &Thread) -> Vec<Word> {
+        super::words(thread, "2026-01-01T12:00:30Z".parse().unwrap())
+    }
+
+    #[test]
+    fn waiting_and_trouble_are_told_under_keys_that_last_as_long_as_they_do() {
+        let mut status = json!({"queuePosition": 2, "conditions": [
+            condition("Queued", "True", "NoFreeSlot", "waits"),
+            condition("Ready", "False", "Queued", "all slots are in use")]});
+        let first = words(&thread("Active", &status));
+        assert_eq!(first.len(), 1);
+        assert!(first[0].text.contains("number 2"), "{first:?}");
+        status["queuePosition"] = json!(1);
+        assert_eq!(words(&thread("Active", &status))[0].id, first[0].id, "told once");
+
+        let stuck = json!({"conditions": [condition(
+            "Ready", "False", "ImageNotPulled", "image `debain:12` can't be pulled: correct it")]});
+        let told = words(&thread("Active", &stuck));
+        assert!(told[0].id.starts_with("trouble-ImageNotPulled-"), "{told:?}");
+        assert!(told[0].text.contains("debain:12"), "{told:?}");
+        assert!(words(&thread("Closed", &stuck)).is_empty());
+
+        let moving =
+            json!({"conditions": [condition("Ready", "False", "PodStarting", "starting")]});
+        assert!(words(&thread("Active", &moving)).is_empty());
+
+        let at_once = "2026-01-01T12:00:02Z".parse().unwrap();
+        assert!(super::words(&thread("Active", &stuck), at_once).is_empty(), "may pass");
+    }
+}

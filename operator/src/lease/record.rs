@@ -1,0 +1,71 @@
+//! What a Lease says, and whether it is free. Pure.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+/// What a Lease says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Whose it is; empty when it was given up.
+    pub holder: String,
+    /// How long others wait for the holder.
+    pub duration: Duration,
+    /// Since when the holder has it.
+    pub acquired: Timestamp,
+    /// When the holder was last heard of. For people: nobody here compares it with a clock.
+    pub renewed: Timestamp,
+    /// How often the holder changed.
+    pub transitions: i32,
+}
+
+impl Record {
+    /// What `identity` writes at `now` to take the lease, or to go on holding it.
+    pub fn held_by(&self, identity: &str, duration: Duration, now: Timestamp) -> Self {
+        let same = self.holder == identity;
+        Self {
+            holder: identity.to_owned(),
+            duration,
+            acquired: if same { self.acquired } else { now },
+            renewed: now,
+            transitions: self.transitions.saturating_add(i32::from(!same)),
+        }
+    }
+
+    /// What its holder writes to give it up.
+    pub fn given_up(&self, now: Timestamp) -> Self {
+        let duration = Duration::from_secs(1);
+        Self { holder: String::new(), duration, renewed: now, ..self.clone() }
+    }
+}
+
+/// What a candidate remembers of the lease: when it last changed, by its own clock.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    holder: String,
+    version: String,
+    duration: Duration,
+    since: Instant,
+}
+
+impl Seen {
+    /// Takes in what was read at `now`; `before` is what was known.
+    pub fn next(before: Option<Self>, record: &Record, version: &str, now: Instant) -> Self {
+        match before {
+            Some(before) if before.version == version => before,
+            _ => Self {
+                holder: record.holder.clone(),
+                version: version.to_owned(),
+                duration: record.duration,
+                since: now,
+            },
+        }
+    }
+
+    /// Whether `identity` may take it at `now`.
+    pub fn is_free_for(&self, identity: &str, now: Instant) -> bool {
+        self.holder.is_empty()
+            || self.holder == identity
+            || now.duration_since(self.since) > self.duration
+    }
+}

@@ -1,0 +1,116 @@
+//! Where a Lease is kept: the only part that talks to Kubernetes.
+
+use std::future::Future;
+use std::time::Duration;
+
+use codebutler_crds::names;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use super::Settings;
+use super::record::Record;
+
+/// Why something was not written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Somebody else wrote, created or deleted it meanwhile.
+    #[error("the Lease has changed meanwhile")]
+    Changed,
+    /// The answer is unknown: it may have been written.
+    #[error(transparent)]
+    Unknown(#[from] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// A record with the version by which a change of it is noticed.
+pub type Versioned = (Record, String);
+
+/// A place that swaps a record only if its version is the expected one.
+pub trait Store: Send + Sync + 'static {
+    /// What there is.
+    fn get(&self) -> impl Future<Output = Result<Option<Versioned>, StoreError>> + Send;
+
+    /// Writes `record` in place of `version` (nothing: it must not exist yet) and returns the new
+    /// version.
+    fn put(
+        &self,
+        record: &Record,
+        version: Option<&str>,
+    ) -> impl Future<Output = Result<String, StoreError>> + Send;
+}
+
+/// A `coordination.k8s.io` Lease.
+#[derive(Clone)]
+pub struct Kubernetes {
+    api: Api<Lease>,
+    name: String,
+}
+
+impl Kubernetes {
+    /// The Lease that the settings name.
+    pub fn new(client: Client, settings: &Settings) -> Self {
+        Self { api: Api::namespaced(client, &settings.namespace), name: settings.name.clone() }
+    }
+
+    fn object(&self, record: &Record, version: Option<&str>) -> Lease {
+        let labels =
+            [("app.kubernetes.io/part-of", "codebutler"), (names::LABEL_MANAGED_BY, &*self.name)]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Lease {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                labels: Some(labels.into()),
+                resource_version: version.map(str::to_owned),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: (!record.holder.is_empty()).then(|| record.holder.clone()),
+                lease_duration_seconds: i32::try_from(record.duration.as_secs()).ok(),
+                acquire_time: Some(MicroTime(record.acquired)),
+                renew_time: Some(MicroTime(record.renewed)),
+                lease_transitions: Some(record.transitions),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+}
+
+impl Store for Kubernetes {
+    async fn get(&self) -> Result<Option<Versioned>, StoreError> {
+        let found = self.api.get_opt(&self.name).await.map_err(classify)?;
+        Ok(found.map(|lease| {
+            let version = lease.metadata.resource_version.unwrap_or_default();
+            (read(lease.spec.unwrap_or_default()), version)
+        }))
+    }
+
+    async fn put(&self, record: &Record, version: Option<&str>) -> Result<String, StoreError> {
+        let (object, params) = (self.object(record, version), PostParams::default());
+        let written = match version {
+            None => self.api.create(&params, &object).await,
+            Some(_) => self.api.replace(&self.name, &params, &object).await,
+        };
+        Ok(written.map_err(classify)?.metadata.resource_version.unwrap_or_default())
+    }
+}
+
+/// Whatever people wrote into it: a holder is waited for at least a second.
+fn read(spec: LeaseSpec) -> Record {
+    let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0);
+    Record {
+        holder: spec.holder_identity.unwrap_or_default(),
+        duration: Duration::from_secs(seconds.max(1)),
+        acquired: spec.acquire_time.map(|time| time.0).unwrap_or_default(),
+        renewed: spec.renew_time.map(|time| time.0).unwrap_or_default(),
+        transitions: spec.lease_transitions.unwrap_or_default(),
+    }
+}
+
+fn classify(error: kube::Error) -> StoreError {
+    match &error {
+        // 404: it was to be replaced and is gone.
+        kube::Error::Api(status) if matches!(status.code, 404 | 409) => StoreError::Changed,
+        _ => StoreError::Unknown(Box::new(error)),
+    }
+}

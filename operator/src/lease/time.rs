@@ -1,0 +1,46 @@
+//! Time that passes, given rather than taken: tests let hours pass in no time.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+/// A monotonic clock.
+pub trait Time: Send + Sync + 'static {
+    /// Now.
+    fn now(&self) -> Instant;
+
+    /// Returns after `duration`.
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
+
+    /// The outcome of `future`, unless it takes longer than `duration`.
+    fn within<F>(
+        &self,
+        duration: Duration,
+        future: F,
+    ) -> impl Future<Output = Option<F::Output>> + Send
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        async move {
+            tokio::select! {
+                biased;
+                outcome = future => Some(outcome),
+                () = self.sleep(duration) => None,
+            }
+        }
+    }
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct System;
+
+impl Time for System {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}

@@ -1,0 +1,57 @@
+//! Who asked for what: every different request, once, and whether it was allowed.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::auth::{Attributes, User};
+
+/// One kind of request.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Record {
+    /// User name.
+    pub user: String,
+    /// Verb.
+    pub verb: String,
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Resource or `resource/subresource`; empty for a bare path.
+    pub resource: String,
+    /// Namespace, or empty.
+    pub namespace: String,
+    /// Name, or empty.
+    pub name: String,
+    /// Path, for what is no resource.
+    pub path: String,
+}
+
+/// The requests so far.
+#[derive(Debug, Default)]
+pub struct Audit(Mutex<BTreeMap<Record, bool>>);
+
+impl Audit {
+    /// Notes a request.
+    pub fn note(&self, user: &User, wanted: &Attributes, allowed: bool) {
+        let record = Record {
+            user: user.name.clone(),
+            verb: wanted.verb.clone(),
+            group: wanted.group.clone(),
+            resource: wanted.full_resource(),
+            namespace: wanted.namespace.clone(),
+            name: wanted.name.clone(),
+            path: if wanted.resource.is_empty() { wanted.path.clone() } else { String::new() },
+        };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = all.entry(record).or_insert(allowed);
+        // One refusal is worth knowing, whatever came later.
+        *seen = *seen && allowed;
+    }
+
+    /// What a user asked for, and whether it was always allowed.
+    pub fn of(&self, user: &str) -> Vec<(Record, bool)> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter()
+            .filter(|(r, _)| r.user == user)
+            .map(|(r, allowed)| (r.clone(), *allowed))
+            .collect()
+    }
+}

@@ -1,0 +1,92 @@
+//! Failures on purpose, drawn from a seed: requests that are refused, whose answer is lost or late,
+//! and watches that lag and end. One user meets them, all others are served as ever.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::auth::{Attributes, User};
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is refused with this code and nothing is done.
+    Refused(u16),
+    /// It is done, and the answer is a 500.
+    Lost,
+    /// It is done late.
+    Late(Duration),
+    /// The watch tells everything this much later, and ends after a while.
+    Watch {
+        /// How much later.
+        lag: Duration,
+        /// When it ends.
+        ends: Duration,
+    },
+}
+
+/// A source of failures.
+#[derive(Debug)]
+pub struct Faults {
+    user: String,
+    rate: f64,
+    dice: Mutex<StdRng>,
+    on: AtomicBool,
+    met: AtomicU64,
+}
+
+impl Faults {
+    /// Failures for a user; `rate` is the part of his requests that meets one.
+    pub fn new(seed: u64, user: &str, rate: f64) -> Self {
+        Self {
+            user: user.to_owned(),
+            rate,
+            dice: Mutex::new(StdRng::seed_from_u64(seed)),
+            on: AtomicBool::new(true),
+            met: AtomicU64::new(0),
+        }
+    }
+
+    /// From now on everything works.
+    pub fn stop(&self) {
+        self.on.store(false, Ordering::SeqCst);
+    }
+
+    /// How many requests met a failure.
+    pub fn met(&self) -> u64 {
+        self.met.load(Ordering::SeqCst)
+    }
+
+    /// What happens to a request, if anything.
+    pub(super) fn draw(&self, user: &User, wanted: &Attributes) -> Option<Fault> {
+        if !self.on.load(Ordering::SeqCst) || user.name != self.user {
+            return None;
+        }
+        let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
+        let fault = match wanted.verb.as_str() {
+            // Each one, so that none lasts.
+            "watch" => Fault::Watch {
+                lag: Duration::from_millis(dice.random_range(0..150)),
+                ends: Duration::from_millis(dice.random_range(100..3000)),
+            },
+            _ if !dice.random_bool(self.rate) => return None,
+            "create" | "patch" | "update" | "delete" => match dice.random_range(0..5) {
+                0 => Fault::Refused(409),
+                1 => Fault::Refused(429),
+                2 => Fault::Refused(500),
+                3 => Fault::Lost,
+                _ => Fault::Late(Duration::from_millis(dice.random_range(1..200))),
+            },
+            _ => match dice.random_range(0..3) {
+                0 => Fault::Refused(429),
+                1 => Fault::Refused(500),
+                _ => Fault::Late(Duration::from_millis(dice.random_range(1..200))),
+            },
+        };
+        self.met.fetch_add(1, Ordering::SeqCst);
+        Some(fault)
+    }
+}

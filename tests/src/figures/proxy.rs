@@ -1,0 +1,143 @@
+//! The model proxy beside a direct connection to the same provider, in the same run: one call at a
+//! time, many streams at once, and as many calls as it takes.
+
+mod bed;
+mod provider;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use futures::future::join_all;
+use serde_json::json;
+
+use self::bed::Bed;
+use self::provider::{Provider, arrivals};
+use super::{Figure, percentile};
+
+/// Calls before anything is measured.
+const WARM: usize = 200;
+/// Calls that are measured one at a time, on each side.
+const SINGLE: usize = 1000;
+/// Streams at once.
+const STREAMS: usize = 200;
+/// Calls at once.
+const BUSY: usize = 50;
+/// How long as many calls as possible are made.
+const RUSH: Duration = Duration::from_secs(5);
+
+/// Where calls go.
+struct Line {
+    client: reqwest::Client,
+    url: String,
+    token: String,
+}
+
+impl Line {
+    async fn ask(&self, stream: bool) -> anyhow::Result<reqwest::Response> {
+        let body = json!({
+            "model": bed::MODEL, "max_tokens": 100, "stream": stream,
+            "messages": [{"role": "user", "content": "What does this repository do?"}],
+        });
+        let request = self.client.post(&self.url).bearer_auth(&self.token).json(&body);
+        let response = request.send().await?;
+        ensure!(response.status().is_success(), "{}", response.text().await?);
+        Ok(response)
+    }
+
+    /// One call; milliseconds.
+    async fn timed(&self) -> anyhow::Result<f64> {
+        let begun = Instant::now();
+        self.ask(false).await?.bytes().await?;
+        Ok(begun.elapsed().as_secs_f64() * 1000.0)
+    }
+
+    /// Milliseconds from writing to reading of each piece of a stream.
+    async fn streamed(&self, provider: &Provider) -> anyhow::Result<Vec<f64>> {
+        let mut response = self.ask(true).await?;
+        let mut late = Vec::new();
+        while let Some(piece) = response.chunk().await? {
+            let now = provider.clock();
+            late.extend(arrivals(&piece).map(|sent| now - sent));
+        }
+        Ok(late)
+    }
+
+    /// Calls in a second, of many at once.
+    async fn rush(self: &Arc<Self>) -> anyhow::Result<f64> {
+        let begun = Instant::now();
+        let callers = (0..BUSY).map(|_| {
+            let line = Arc::clone(self);
+            tokio::spawn(async move {
+                let mut calls = 0_u32;
+                while begun.elapsed() < RUSH {
+                    line.ask(false).await?.bytes().await?;
+                    calls += 1;
+                }
+                anyhow::Ok(calls)
+            })
+        });
+        let mut calls = 0.0;
+        for caller in join_all(callers).await {
+            calls += f64::from(caller??);
+        }
+        Ok(calls / begun.elapsed().as_secs_f64())
+    }
+}
+
+/// Measures.
+///
+/// # Errors
+/// When the parts don't start, or a call fails.
+pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+    let provider = Provider::start().await?;
+    let bed = Bed::start(&provider).await.context("starting the gateway")?;
+    let direct = Arc::new(Line {
+        client: reqwest::Client::new(),
+        url: format!("{}/chat/completions", provider.url()),
+        token: provider::KEY.to_owned(),
+    });
+    let proxied = Arc::new(Line {
+        client: bed.client()?,
+        url: format!("{}/v1/chat/completions", bed.url()),
+        token: bed.token().to_owned(),
+    });
+    for _ in 0..WARM {
+        direct.timed().await?;
+        proxied.timed().await?;
+    }
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    for _ in 0..SINGLE {
+        without.push(direct.timed().await?);
+        with.push(proxied.timed().await?);
+    }
+    let (without, with) = (percentile(&mut without, 50), percentile(&mut with, 50));
+    let mut figures = vec![Figure::at_most("proxy.added_p50", with - without, "ms", 1.0)];
+
+    let (without, with) = (streams(&direct, &provider).await?, streams(&proxied, &provider).await?);
+    figures.push(Figure::at_most("proxy.streams_added_p99", with - without, "ms", 5.0));
+
+    let (without, with) = (direct.rush().await?, proxied.rush().await?);
+    figures.push(Figure::at_least("proxy.throughput", with, "1/s", 3000.0).beside(without));
+    figures.push(Figure::at_most("proxy.memory", bed.peak_memory()?, "MiB", 40.0));
+    bed.stop().await?;
+    Ok(figures)
+}
+
+/// The 99th percentile over all pieces of many streams at once; milliseconds.
+async fn streams(line: &Arc<Line>, provider: &Arc<Provider>) -> anyhow::Result<f64> {
+    let all = (0..STREAMS).map(|n| {
+        let (line, provider) = (Arc::clone(line), Arc::clone(provider));
+        tokio::spawn(async move {
+            // Not in step.
+            let share = u32::try_from(n).unwrap_or(0) * 7 % 20;
+            tokio::time::sleep(Duration::from_millis(share.into())).await;
+            line.streamed(&provider).await
+        })
+    });
+    let mut late = Vec::new();
+    for stream in join_all(all).await {
+        late.extend(stream??);
+    }
+    Ok(percentile(&mut late, 99))
+}

@@ -1,0 +1,117 @@
+//! One change among few Threads and among many: how soon the controller's answer is on the Thread,
+//! how often it looked, and what an idle Thread costs it.
+
+use std::time::{Duration, Instant};
+
+use codebutler_crds::Thread;
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use serde_json::json;
+
+use super::operator::{Operator, thread};
+use super::{Figure, percentile};
+
+/// Threads of the small and of the large measurement. Unoptimized code is tried on fewer.
+const SIZES: [usize; 2] = if cfg!(debug_assertions) { [100, 1000] } else { [1_000, 20_000] };
+/// Changes that are timed, one after another.
+const CHANGES: usize = 200;
+/// Requests under way while Threads are made.
+const AT_ONCE: usize = 32;
+const PATIENCE: Duration = Duration::from_mins(2);
+
+struct Measured {
+    p50: f64,
+    looks: f64,
+    resident: f64,
+}
+
+/// See the module.
+pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+    let operator = Operator::start().await?;
+    let few = at(&operator, 0, SIZES[0]).await?;
+    let many = at(&operator, SIZES[0], SIZES[1]).await?;
+    operator.stop().await?;
+    let added = f64::from(u32::try_from(SIZES[1] - SIZES[0])?);
+    Ok(vec![
+        Figure::at_most("reconcile.p50_few", few.p50, "ms", 4.0),
+        Figure::at_most("reconcile.p50_many", many.p50, "ms", 4.0),
+        Figure::ratio("reconcile.flat", many.p50, few.p50, 1.3),
+        Figure::at_most("reconcile.looks_per_change", many.looks, "count", 2.0),
+        Figure::at_most(
+            "reconcile.idle_thread",
+            (many.resident - few.resident) / added,
+            "KiB",
+            4.0,
+        ),
+    ])
+}
+
+/// Grows to `total` idle Threads, then times changes.
+async fn at(operator: &Operator, have: usize, total: usize) -> anyhow::Result<Measured> {
+    let threads = operator.api::<Thread>();
+    futures::stream::iter(have..total)
+        .map(|index| {
+            let threads = threads.clone();
+            async move {
+                let new = thread(&format!("t{index:06}"))?;
+                threads.create(&PostParams::default(), &new).await?;
+                anyhow::Ok(())
+            }
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_for_each(|()| std::future::ready(Ok(())))
+        .await?;
+    quiet(operator).await?;
+    let resident = operator.resident()?;
+    let before = operator.reconciles().await?;
+    let mut samples = Vec::with_capacity(CHANGES);
+    let step = (total - have) / CHANGES;
+    for change in 0..CHANGES.min(total - have) {
+        let name = format!("t{:06}", have + change * step.max(1));
+        samples.push(one(operator, &name).await?);
+    }
+    quiet(operator).await?;
+    let count = f64::from(u32::try_from(samples.len())?);
+    let looks = (operator.reconciles().await? - before) / count;
+    Ok(Measured { p50: percentile(&mut samples, 50), looks, resident })
+}
+
+/// From the answer to a change of a Thread's spec until the controller's status for it is seen (ms).
+async fn one(operator: &Operator, name: &str) -> anyhow::Result<f64> {
+    let threads = operator.api::<Thread>();
+    let version = threads.get(name).await?.resource_version().unwrap_or_default();
+    let params = WatchParams::default().fields(&format!("metadata.name={name}"));
+    let mut events = threads.watch(&params, &version).await?.boxed();
+    let close = Patch::Merge(json!({"spec": {"state": "Closed"}}));
+    let changed = threads.patch(name, &PatchParams::default(), &close).await?;
+    let start = Instant::now();
+    let wanted = changed.metadata.generation;
+    let seen = async {
+        while let Some(event) = events.try_next().await? {
+            let (WatchEvent::Added(thread) | WatchEvent::Modified(thread)) = event else {
+                continue;
+            };
+            if thread.status.and_then(|status| status.observed_generation) == wanted {
+                return Ok(start.elapsed().as_secs_f64() * 1000.0);
+            }
+        }
+        anyhow::bail!("the watch of {name} ended")
+    };
+    tokio::time::timeout(PATIENCE, seen).await?
+}
+
+/// Waits until the controller has nothing left to look at.
+async fn quiet(operator: &Operator) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut last = operator.reconciles().await?;
+    let mut same = 0;
+    while same < 4 {
+        anyhow::ensure!(Instant::now() < deadline, "the controller does not come to rest");
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        let now = operator.reconciles().await?;
+        same = if (now - last).abs() < f64::EPSILON { same + 1 } else { 0 };
+        last = now;
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! A Repo's slots, through the API alone.
+
+use codebutler_crds::{Repo, Thread, names};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::world::{TEAM, World, create, eventually};
+
+const TS: [&str; 3] = ["1767268700.000100", "1767268701.000100", "1767268702.000100"];
+
+impl World {
+    async fn conversation(&self, ts: &str) -> String {
+        let name = names::thread("shop", &ts.parse().unwrap());
+        let thread = json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": name},
+            "spec": {"repo": "shop", "slack": {"channel": "C0TEAM", "ts": ts}}});
+        create::<Thread>(&self.admin, TEAM, thread).await;
+        self.pm_of(&name, json!({"inbox": ts})).await;
+        name
+    }
+
+    async fn pm_of(&self, thread: &str, fields: Value) {
+        let patch = Patch::Merge(json!({"status": {"roles": {"pm": fields}}}));
+        let params = PatchParams::default();
+        self.api::<Thread>().patch_status(thread, &params, &patch).await.unwrap();
+    }
+
+    async fn position(&self, thread: &str, wanted: Option<u32>) {
+        let api: Api<Thread> = self.api();
+        eventually(&format!("{thread} is at {wanted:?}"), || async {
+            let status = api.get(thread).await.unwrap().status?;
+            let pod = status.roles.get("pm").is_some_and(|pm| pm.pod_uid.is_some());
+            (status.queue_position == wanted && pod == wanted.is_none()).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn threads_wait_their_turn_and_say_where_they_stand() {
+    let world = World::start().await;
+    world.create_repo().await;
+    let one = Patch::Merge(json!({"spec": {"limits": {"concurrentThreads": 1}}}));
+    world.api::<Repo>().patch("shop", &PatchParams::default(), &one).await.unwrap();
+    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    let first = world.conversation(TS[0]).await;
+    world.position(&first, None).await;
+    let second = world.conversation(TS[1]).await;
+    world.position(&second, Some(1)).await;
+    let third = world.conversation(TS[2]).await;
+    world.position(&third, Some(2)).await;
+    world.condition::<Thread>(&third, "Queued", "True", "NoFreeSlot").await;
+    world.condition::<Thread>(&third, "Reconciling", "True", "Queued").await;
+    world.event(&second, "Queued").await;
+
+    // The first one asks a person something: waiting holds no slot, though its pod lives on.
+    let pod = world.api::<Pod>().get(&names::pod_name(&first, "pm")).await.unwrap();
+    world.pod_is(&pod, "Running").await;
+    world.pm_of(&first, json!({"done": TS[0], "state": "Waiting"})).await;
+    world.position(&second, None).await;
+    world.event(&second, "Admitted").await;
+    world.position(&third, Some(1)).await;
+
+    // The second one is deleted while it runs.
+    world.api::<Thread>().delete(&second, &kube::api::DeleteParams::default()).await.unwrap();
+    world.position(&third, None).await;
+}

@@ -1,0 +1,163 @@
+//! The gateway as a process of its own, killed at every step of a model call: whatever happens, what
+//! it put on record is what the provider billed, and what it could not know is flagged.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use codebutler_crds::NanoUsd;
+use codebutler_testbed::models::{Script, Step};
+use k8s_openapi::api::core::v1::ConfigMap;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reqwest::Certificate;
+use serde_json::json;
+use tokio::process::{Child, Command};
+
+use super::cluster::SYSTEM;
+use super::{World, eventually};
+
+const HOST: &str = "codebutler-gateway.codebutler-system.svc";
+const CALL: NanoUsd = NanoUsd(300_000_000);
+/// More than a call passes: a walk that goes on for longer never ends.
+const MOST: u64 = 40;
+
+struct Holder {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Holder {
+    async fn start(world: &World, die_at: Option<u64>) -> Self {
+        let dir = world.dir.path();
+        let program = dir.join("codebutler-operator");
+        if !program.exists() {
+            symlink(env!("CARGO_BIN_EXE_demo"), &program).unwrap();
+            std::fs::write(dir.join("kubeconfig"), world.cluster.kubeconfig().await).unwrap();
+        }
+        // All of 127.0.0.0/8 is local: no port has to be guessed free.
+        let [a, b, c, _] = rand::random::<u32>().to_be_bytes();
+        let ip = Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254));
+        let address = SocketAddr::from((ip, 8443));
+        let mut command = Command::new(&program);
+        command
+            .arg("gateway")
+            .arg(format!("--listen={address}"))
+            .arg("--pod=codebutler-gateway-0")
+            .arg(format!("--metrics-address={ip}:8080"))
+            .arg(format!("--slack-api={}", world.slack.api_url()))
+            .env_clear()
+            .env("KUBECONFIG", dir.join("kubeconfig"))
+            .env("CODEBUTLER_LOG", "info")
+            .stdin(Stdio::null())
+            .stdout(log(dir))
+            .stderr(log(dir))
+            .kill_on_drop(true);
+        if let Some(step) = die_at {
+            command.env("CODEBUTLER_DIE_AT_STEP", step.to_string());
+        }
+        let mut holder = Self { child: command.spawn().unwrap(), address };
+        let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
+        while tokio::net::TcpStream::connect(address).await.is_err() {
+            if holder.child.try_wait().unwrap().is_some() {
+                break;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "the gateway does not serve");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        holder
+    }
+
+    /// A call; nothing if there was no answer.
+    async fn ask(&self, world: &World) -> Option<u16> {
+        let maps = world.cluster.api::<ConfigMap>(SYSTEM);
+        let map = maps.get_opt("codebutler-gateway-ca").await.unwrap()?;
+        let ca = Certificate::from_pem(map.data.unwrap()["ca.crt"].as_bytes()).unwrap();
+        let client = reqwest::Client::builder().tls_certs_only([ca]).no_proxy();
+        let client = client.resolve(HOST, self.address).build().unwrap();
+        let body = json!({
+            "model": "scripted/coder", "max_tokens": 1000,
+            "messages": [{"role": "user", "content": "x"}],
+        });
+        let request = client.post(format!("https://{HOST}:8443/v1/chat/completions")).json(&body);
+        let answer = request.bearer_auth(world.token("coder")).send().await.ok()?;
+        let status = answer.status().as_u16();
+        answer.bytes().await.ok().map(|_| status)
+    }
+
+    /// Tells it to stop; answers whether it lived until then, and ended well.
+    async fn stop(mut self) -> bool {
+        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        let ended = tokio::time::timeout(Duration::from_mins(1), self.child.wait()).await;
+        ended.expect("the gateway does not stop").unwrap().success()
+    }
+}
+
+fn log(dir: &Path) -> std::fs::File {
+    std::fs::File::options().create(true).append(true).open(dir.join("gateway.log")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_holder_dies_at_every_step_of_a_call_and_every_dollar_is_accounted_for() {
+    let script = Script::of("coder", vec![Step::say("one").costing(10, 10, "0.3")]);
+    let prices = json!({"scripted/coder": {"completion": "300"}});
+    let spec = json!({"model": {"prices": prices}});
+    let world = World::play(script, &spec, &json!({})).await;
+    let (mut kills, mut step) = (0, 0);
+    loop {
+        step += 1;
+        assert!(step < MOST, "it never lives: {}", world.log());
+        let holder = Holder::start(&world, Some(step)).await;
+        let before = world.models.billed().total();
+        let answered = holder.ask(&world).await;
+        let lived = holder.stop().await;
+        kills += u64::from(!lived);
+        let billed = world.models.billed().total();
+        assert!(billed.less(before) <= CALL, "at most the call in flight");
+        let status = world.thread().await.status.unwrap();
+        let (cost, budget) = (status.cost.unwrap_or_default(), status.budget.unwrap_or_default());
+        // Whatever is not settled is granted or flagged: nothing was spent that is not on record.
+        let spend = world.repo().await.status.and_then(|status| status.spend).unwrap_or_default();
+        for (settled, open) in [
+            (cost, budget.granted + budget.flagged),
+            (spend.settled, spend.granted + spend.flagged),
+        ] {
+            assert!(settled <= billed && billed <= settled + open, "{step}: {}", world.log());
+        }
+        if lived && answered == Some(200) {
+            break;
+        }
+    }
+    assert!(kills >= 6, "{kills} steps of a call");
+
+    // A last one finds what is left, flags it, and goes on.
+    let holder = Holder::start(&world, None).await;
+    eventually("grants of the dead are flagged", || async {
+        let status = world.thread().await.status.unwrap();
+        status.budget.is_none_or(|budget| budget.granted == NanoUsd::ZERO)
+    })
+    .await;
+    assert_eq!(holder.ask(&world).await, Some(200));
+    assert!(holder.stop().await, "{}", world.log());
+    let (status, billed) = (world.thread().await.status.unwrap(), world.models.billed());
+    let settled = status.cost.unwrap_or_default();
+    let budget = status.budget.unwrap_or_default();
+    let calls = status.roles["coder"].usage.calls;
+    assert_eq!(settled, NanoUsd(calls * CALL.0), "what is settled is what was billed");
+    assert_eq!((budget.granted, budget.holder), (NanoUsd::ZERO, None));
+    let unsettled = billed.total().less(settled);
+    assert!(unsettled <= budget.flagged, "calls in flight are flagged");
+    assert!(budget.flagged <= NanoUsd(kills * CALL.0), "and nothing but those");
+}
+
+impl World {
+    fn log(&self) -> String {
+        let text = std::fs::read_to_string(self.dir.path().join("gateway.log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+}
