@@ -75,10 +75,13 @@ refused(lambda: custom.replace_namespaced_custom_object(*where, "a", stale), 409
 
 # Server-side apply, and a second manager that disagrees.
 def apply(body, manager, force=None):
-    return custom.patch_namespaced_custom_object(
-        *where, body["metadata"]["name"], body, field_manager=manager, force=force,
+    name = body["metadata"]["name"]
+    custom.patch_namespaced_custom_object(
+        *where, name, body, field_manager=manager, force=force,
         _content_type="application/apply-patch+yaml",
     )
+    # The client drops the body of a 201.
+    return custom.get_namespaced_custom_object(*where, name)
 
 
 applied = apply(thread("c", prompt="please", requestedBy="ann"), "one")

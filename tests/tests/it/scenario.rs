@@ -112,7 +112,7 @@ fn the_schema_is_up_to_date() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_schema_fits_the_files() {
     let folder = folder().display().to_string();
-    let packages = &["jsonschema==4.26.0", "ruamel.yaml"];
+    let packages = &["jsonschema==4.26.0", "ruamel.yaml==0.19.1"];
     crate::python::run("scenario_schema.py", packages, &[("FOLDER", folder)]).await;
 }
 

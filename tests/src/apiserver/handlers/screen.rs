@@ -16,6 +16,12 @@ impl Context<'_> {
         if !value.is_object() {
             return Err(ApiError::bad_request("the body of the request must be an object"));
         }
+        // Typed clients leave out what the path says; only unstructured bodies have to say it.
+        let says = |field| text(value, field).is_some_and(|text| !text.is_empty());
+        if kind.custom().is_none() && !says("/kind") && !says("/apiVersion") {
+            value["apiVersion"] = kind.api_version().into();
+            value["kind"] = kind.kind.clone().into();
+        }
         let found = text(value, "/kind").unwrap_or_default();
         if found.is_empty() {
             return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{value}'")));
