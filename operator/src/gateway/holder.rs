@@ -9,7 +9,7 @@ use axum::Router;
 use codebutler_crds::names;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
 use rustls::ServerConfig;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -103,7 +103,7 @@ impl Mark {
         let marked = ListParams::default().labels(&format!("{}=true", names::LABEL_HOLDER));
         match self.pods.list(&marked).await {
             Ok(pods) => {
-                for pod in pods.iter().map(|pod| pod.name_any()).filter(|pod| pod != own) {
+                for pod in pods.iter().map(kube::ResourceExt::name_any).filter(|pod| pod != own) {
                     self.set(&pod, false).await;
                 }
             }

@@ -80,8 +80,8 @@ pub fn check(
         if most.is_none_or(|most| made < most) {
             return Ok(());
         }
-        let (used, until) = (NanoUsd(made.into()), Some(moment.hour_ends));
-        Err(Exceeded { limit, cap: None, used, flagged: NanoUsd::ZERO, until })
+        let (count, until) = (NanoUsd(made.into()), Some(moment.hour_ends));
+        Err(Exceeded { limit, cap: None, used: count, flagged: NanoUsd::ZERO, until })
     };
     money(Limit::PerThread, pots.thread, caps.thread, None)?;
     money(Limit::PerDay, pots.day, caps.day, Some(moment.day_ends))?;

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use codebutler_crds::{NanoUsd, Thread};
-use kube::ResourceExt as _;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -211,34 +210,47 @@ impl Inner {
         }
     }
 
-    /// Flags what an earlier holder was granted.
+    /// Flags what an earlier holder was granted, before anything else is let through.
     pub async fn inherit(self: &Arc<Self>) {
         let stale = |holder: &Option<String>| holder.as_ref().is_some_and(|h| *h != self.holder);
         for thread in self.context.threads.state() {
             let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
-            let Some(repo) = budget.filter(|budget| stale(&budget.holder)).and_then(|_| {
-                self.context.repo(&thread.namespace().unwrap_or_default(), &thread.spec.repo)
-            }) else {
+            if !budget.is_some_and(|budget| stale(&budget.holder)) {
                 continue;
-            };
-            let (thread, repo) = (ThreadKey::from(&*thread), RepoKey::from(&*repo));
-            tracing::warn!(thread = thread.name, "calls of an earlier gateway are unaccounted for");
-            if let Err(error) = self.load(&thread, &repo).await {
-                tracing::warn!(thread = thread.name, %error, "a grant is not flagged yet");
             }
-            self.schedule_both(&thread, &repo);
+            let key = ThreadKey::from(&*thread);
+            tracing::warn!(thread = key.name, "calls of an earlier gateway are unaccounted for");
+            match self.threads.read(&key).await {
+                Ok(found) => {
+                    let book = ThreadBook::found(found.status.as_ref(), &self.holder);
+                    self.books().open_thread(&key, book);
+                }
+                // Its first call finds the grant.
+                Err(error) => tracing::warn!(thread = key.name, %error, "a grant stays unflagged"),
+            }
+            self.flag_now(Pot::Thread(key)).await;
         }
         for repo in self.context.repos.state() {
             let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
-            if spend.is_some_and(|spend| stale(&spend.holder)) {
-                let key = RepoKey::from(&*repo);
-                let found = self.repos.read(&key).await;
-                if let Ok(found) = found {
+            if !spend.is_some_and(|spend| stale(&spend.holder)) {
+                continue;
+            }
+            let key = RepoKey::from(&*repo);
+            match self.repos.read(&key).await {
+                Ok(found) => {
                     let book = RepoBook::found(found.status.as_ref(), &self.holder);
                     self.books().open_repo(&key, book);
-                    self.schedule(Pot::Repo(key));
                 }
+                Err(error) => tracing::warn!(repo = key.name, %error, "a grant stays unflagged"),
             }
+            self.flag_now(Pot::Repo(key)).await;
+        }
+    }
+
+    async fn flag_now(self: &Arc<Self>, pot: Pot) {
+        if let Err(error) = self.write(&pot).await {
+            tracing::warn!(?pot, %error, "a grant is flagged later");
+            self.schedule(pot);
         }
     }
 

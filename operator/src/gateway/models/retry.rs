@@ -49,12 +49,11 @@ pub fn verdict(status: StatusCode) -> Verdict {
 /// `Retry-After`, in seconds or as a date.
 pub fn asked_wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let wait = match text.parse() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => {
-            let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-            Duration::try_from(date.duration_since(now)).unwrap_or_default()
-        }
+    let wait = if let Ok(seconds) = text.parse() {
+        Duration::from_secs(seconds)
+    } else {
+        let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+        Duration::try_from(date.duration_since(now)).unwrap_or_default()
     };
     Some(wait.min(LONGEST_ASKED))
 }

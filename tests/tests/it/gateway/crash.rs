@@ -87,6 +87,21 @@ impl Holder {
         answer.bytes().await.ok().map(|_| status)
     }
 
+    /// Waits until everything is on record, or it is dead.
+    async fn rests(&mut self, world: &World) {
+        let granted = || async {
+            let thread = world.thread().await.status.and_then(|status| status.budget);
+            let repo = world.repo().await.status.and_then(|status| status.spend);
+            let zero = NanoUsd::ZERO;
+            thread.map_or(zero, |b| b.granted) + repo.map_or(zero, |s| s.granted) != zero
+        };
+        let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
+        while self.child.try_wait().unwrap().is_none() && granted().await {
+            assert!(tokio::time::Instant::now() < deadline, "grants stay: {}", world.log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Tells it to stop; answers whether it lived until then, and ended well.
     async fn stop(mut self) -> bool {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
@@ -111,9 +126,10 @@ async fn the_holder_dies_at_every_step_of_a_call_and_every_dollar_is_accounted_f
     loop {
         step += 1;
         assert!(step < MOST, "it never lives: {}", world.log());
-        let holder = Holder::start(&world, Some(step)).await;
+        let mut holder = Holder::start(&world, Some(step)).await;
         let before = world.models.billed().total();
         let answered = holder.ask(&world).await;
+        holder.rests(&world).await;
         let lived = holder.stop().await;
         kills += u64::from(!lived);
         let billed = world.models.billed().total();
