@@ -142,7 +142,7 @@ pub struct WorktreeSpec {
     /// Whether a Thread's pods have to share a node.
     #[serde(default)]
     #[schemars(extend(
-        "enum" = ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"],
+        "enum" = ["ReadWriteOncePod"],
         "x-kubernetes-validations" = [{
             "rule": "self != 'ReadWriteOncePod'",
             "message": "ReadWriteOncePod lets one pod use the volume, but the roles of a Thread share it: choose ReadWriteOnce or ReadWriteMany"
