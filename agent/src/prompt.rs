@@ -155,7 +155,7 @@ mod tests {
             usage: vec![],
             models: vec![],
             stronger: None,
-            tool_overrides: Default::default(),
+            tool_overrides: std::collections::BTreeMap::default(),
             test: None,
         }
     }

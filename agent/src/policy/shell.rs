@@ -112,10 +112,9 @@ impl Walk {
         match compound {
             CompoundCommand::Arithmetic(arithmetic) => self.text(&arithmetic.expr.value),
             CompoundCommand::ArithmeticForClause(clause) => {
-                for part in [&clause.initializer, &clause.condition, &clause.updater] {
-                    if let Some(part) = part {
-                        self.text(&part.value)?;
-                    }
+                let parts = [&clause.initializer, &clause.condition, &clause.updater];
+                for part in parts.into_iter().flatten() {
+                    self.text(&part.value)?;
                 }
                 self.list(&clause.body.list)
             }

@@ -47,9 +47,8 @@ impl Agent {
         };
         let current = self.transcript.state().model().unwrap_or(&self.session.model).to_owned();
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
-        let text = match &chosen {
-            Some(model) => format!("From now on I think with `{model}`."),
-            None => {
+        let text = chosen.as_ref().map_or_else(
+            || {
                 let list: Vec<_> =
                     self.session.models.iter().map(|model| format!("- `{model}`")).collect();
                 let unknown = match name.as_str() {
@@ -61,8 +60,9 @@ impl Agent {
                 let role = &self.session.role;
                 let list = list.join("\n");
                 format!("{unknown}I think with `{current}`. `/{role} NAME` switches:\n{list}")
-            }
-        };
+            },
+            |model| format!("From now on I think with `{model}`."),
+        );
         if let Some(model) = chosen {
             self.log.note(&run, Kind::Model, &model, &[&current], "a user asked for it");
             self.transcript.append(&Record::Model { model })?;

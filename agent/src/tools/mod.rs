@@ -272,9 +272,7 @@ mod tests {
             .map(|tool| tool.name().to_owned())
             .collect();
         // What an AgentRole may allow is what there is.
-        for name in &names {
-            assert!(codebutler_crds::role::TOOLS.contains(&name.as_str()), "{name}");
-        }
+        assert_eq!(names, codebutler_crds::role::TOOLS);
         for spec in Tools::new(&names).specs() {
             let function = &spec["function"];
             assert!(function["description"].as_str().is_some_and(|d| d.len() > 20), "{spec}");

@@ -148,7 +148,7 @@ impl Inner {
                 usage: vec![],
                 models: vec![],
                 stronger: None,
-                tool_overrides: Default::default(),
+                tool_overrides: std::collections::BTreeMap::default(),
                 test: None,
             },
             messages: vec![],
