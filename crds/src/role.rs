@@ -9,13 +9,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 14] = [
+pub const TOOLS: [&str; 16] = [
     "Read",
     "Write",
     "Edit",
     "Bash",
     "Grep",
     "Glob",
+    "WebFetch",
+    "WebSearch",
     "GitLog",
     "GitDiff",
     "GitCommit",
