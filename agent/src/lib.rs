@@ -8,6 +8,7 @@
 //! - [`install`] copies this binary to where the toolbox's image finds it.
 
 pub mod args;
+pub mod egress;
 pub mod gateway;
 pub mod install;
 pub mod model;

@@ -8,16 +8,18 @@ mod act;
 mod mail;
 mod turns;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codebutler_crds::SlackTs;
 use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{ErrorCode, RunReport, Session};
+use codebutler_crds::wire::{EgressReport, ErrorCode, RunReport, Session};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
 use crate::args::RunArgs;
+use crate::egress;
 use crate::gateway::{Gateway, GatewayError};
 use crate::relay::Relay;
 use crate::step;
@@ -109,9 +111,17 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
     let gateway =
         Gateway::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?;
     let relay = Relay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
-    let (toolbox, session) = tokio::try_join!(
+    let forbidden = args.forbidden_host.map(|host| SocketAddr::new(host, args.forbidden_port));
+    let admitted = async {
+        // A platform that tells no address leaves nothing to try.
+        let Some(forbidden) = forbidden else { return Ok(()) };
+        let reached = egress::reached(forbidden).await;
+        gateway.egress(EgressReport { reached }).await.map_err(RunError::from)
+    };
+    let (toolbox, session, ()) = tokio::try_join!(
         async { Toolbox::connect(&args.socket).await.map_err(RunError::from) },
         async { gateway.session().await.map_err(RunError::from) },
+        admitted,
     )?;
     let hello = hello(&session, &relay);
     toolbox.ask(Request::Hello(hello)).await?;
@@ -128,6 +138,7 @@ fn hello(session: &Session, relay: &Relay) -> Hello {
     let name: String = name.chars().filter(|c| !c.is_control() && !"<>".contains(*c)).collect();
     Hello {
         relay_url: relay.url(),
+        proxy: relay.proxy(),
         branch: session.branch.clone(),
         base_branch: session.base_branch.clone(),
         author: Author {

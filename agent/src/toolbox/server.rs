@@ -119,7 +119,9 @@ impl Toolbox {
             Request::Bash(args) => {
                 let tree = self.tree()?;
                 let _turn = Turn(Some(self.command.clone().lock_owned().await));
-                let environment = self.environment.with_author(&self.place()?.hello.author);
+                let hello = self.place()?.hello;
+                let environment = self.environment.with_author(&hello.author);
+                let environment = environment.with_proxy(&hello.proxy);
                 command::bash(tree.root(), &environment, &args).await.map(Reply::Text)
             }
             Request::Cancel { .. } => Ok(Reply::Text(String::new())),

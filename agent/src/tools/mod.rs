@@ -4,6 +4,7 @@
 pub mod args;
 mod schema;
 mod thread;
+mod web;
 mod workspace;
 
 use async_trait::async_trait;
@@ -195,7 +196,7 @@ pub struct Tools(Vec<Box<dyn Tool>>);
 impl Tools {
     /// Those of all tools that `names` names.
     pub fn new(names: &[String]) -> Self {
-        let all = workspace::all().into_iter().chain(thread::all());
+        let all = workspace::all().into_iter().chain(web::all()).chain(thread::all());
         let tools: Vec<_> =
             all.filter(|tool| names.iter().any(|name| name == tool.name())).collect();
         for name in
@@ -241,12 +242,13 @@ mod tests {
     fn every_tool_has_a_usable_spec() {
         let names: Vec<String> = workspace::all()
             .into_iter()
+            .chain(web::all())
             .chain(thread::all())
             .map(|tool| tool.name().to_owned())
             .collect();
         assert_eq!(
             names.join(" "),
-            "Read Write Edit Bash Grep Glob GitLog GitDiff GitCommit GitPush GHCreatePR GHStatus SendMessage CloseThread"
+            "Read Write Edit Bash Grep Glob GitLog GitDiff GitCommit GitPush WebFetch WebSearch GHCreatePR GHStatus SendMessage CloseThread"
         );
         for spec in Tools::new(&names).specs() {
             let function = &spec["function"];
