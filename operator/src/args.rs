@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 
 use clap::{Parser, Subcommand};
 
+use crate::gateway::egress::Network;
+use crate::gateway::web::SearchOptions;
+
 /// `codebutler-operator`
 #[derive(Debug, Parser)]
 #[command(name = "codebutler-operator", version)]
@@ -78,4 +81,11 @@ pub struct GatewayArgs {
     /// Base URL of Slack's Web API.
     #[arg(long, env = "CODEBUTLER_SLACK_API", default_value = "https://slack.com/api")]
     pub slack_api: String,
+    /// Internal networks (`10.20.0.0/16`) that Repos may list hosts of in `spec.egress.hosts`. None
+    /// unless said here; metadata services never.
+    #[arg(long, env = "CODEBUTLER_EGRESS_ALLOW", value_delimiter = ',')]
+    pub egress_allow: Vec<Network>,
+    /// Web search.
+    #[command(flatten)]
+    pub search: SearchOptions,
 }

@@ -23,6 +23,7 @@ pub struct Metrics {
     duration: Family<ModelLabels, Histogram>,
     git: Family<GitLabels, Counter>,
     refused: Family<RefusedLabels, Counter>,
+    egress: Family<RefusedLabels, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -77,6 +78,7 @@ impl Metrics {
             duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
             git: Family::default(),
             refused: Family::default(),
+            egress: Family::default(),
         };
         registry.register("cost_usd", "US dollars that the providers billed", metrics.cost.clone());
         registry.register("tokens", "Tokens that the providers counted", metrics.tokens.clone());
@@ -91,6 +93,11 @@ impl Metrics {
             "identity_refused",
             "Calls refused because the caller proved no role of an active Thread",
             metrics.refused.clone(),
+        );
+        registry.register(
+            "egress_refused",
+            "Connections and pages refused to workspaces and web tools, by reason",
+            metrics.egress.clone(),
         );
         metrics
     }
@@ -119,6 +126,11 @@ impl Metrics {
     /// Counts a request of Git's protocol.
     pub fn git_request(&self, repo: &str, service: &'static str, outcome: &'static str) {
         self.git.get_or_create(&GitLabels { repo: repo.to_owned(), service, outcome }).inc();
+    }
+
+    /// Counts a connection or page that was refused.
+    pub fn egress_refused(&self, reason: &'static str) {
+        self.egress.get_or_create(&RefusedLabels { reason }).inc();
     }
 
     /// Counts a call whose caller was refused.

@@ -9,6 +9,9 @@ pub mod caches;
 pub mod close;
 pub mod conditions;
 pub mod context;
+pub mod egress;
+#[cfg(test)]
+mod fuzz;
 pub mod git;
 pub mod github;
 pub mod identity;
@@ -20,6 +23,7 @@ mod serve;
 pub mod slack;
 pub mod threads;
 pub mod tls;
+pub mod web;
 
 use std::time::Duration;
 
@@ -75,6 +79,8 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         threads,
         slack: slack.clone(),
         http: http_client()?,
+        egress: egress::Egress::new(args.egress_allow.clone()),
+        search: args.search.clone().into(),
         metrics,
         calls: calls.clone(),
         shutdown: shutdown.clone(),

@@ -24,11 +24,12 @@ use tokio_util::task::TaskTracker;
 use super::close;
 use super::conditions::Conditions;
 use super::context::{ApiError, Caller, Context};
+use super::egress::{self, Egress};
 use super::identity::{self, Identity};
 use super::metrics::Metrics;
 use super::slack::Slack;
 use super::threads::{Threads, WriteError};
-use super::{git, models};
+use super::{git, models, web};
 
 /// Largest request body but for Git's: a model call with a full context and pictures.
 const MAX_BODY: usize = 32 * 1024 * 1024;
@@ -47,6 +48,10 @@ pub struct Gateway {
     pub conditions: Conditions,
     /// For model providers and Git hosts: follows no redirect.
     pub http: reqwest::Client,
+    /// Connections of workspaces and web tools to the outside.
+    pub egress: Egress,
+    /// Web search.
+    pub search: web::Search,
     /// What is counted.
     pub metrics: Metrics,
     /// Work that has to end well even if its caller is gone.
@@ -83,6 +88,10 @@ pub fn router(gateway: Shared) -> Router {
         .route(path::PULL_REQUEST, get(pull_request::state).post(pull_request::open))
         .route(path::CLOSE, post(close::close))
         .route(path::CHAT, post(models::complete))
+        .route(path::CONNECT, get(egress::connect))
+        .route(path::EGRESS_CHECK, post(egress::check::report))
+        .route(path::WEB_FETCH, post(web::page))
+        .route(path::WEB_SEARCH, post(web::results))
         .route(&git("info/refs"), get(git::info_refs))
         .route(&git("git-upload-pack"), post(git::upload_pack))
         .route(&git("git-receive-pack"), post(git::receive_pack))

@@ -147,6 +147,9 @@ pub async fn of_role(
     closing_head: Option<String>,
 ) -> Result<Posted, ApiError> {
     check(message)?;
+    // What people see and approve is what is recorded and hashed.
+    let text = inner.context.redactors.of(&caller.repo).mask(&message.text).into_owned();
+    let message = &PostMessage { text, ..message.clone() };
     let key = caller.key();
     let thread = inner.thread(&key).unwrap_or_else(|| Arc::clone(&caller.thread));
     if thread.spec.state == ThreadState::Closed {
@@ -189,7 +192,8 @@ pub async fn notice(
     text: &str,
 ) -> Result<SlackTs, ApiError> {
     let (thread, repo) = inner.conversation(key)?;
-    let parts = split(&mrkdwn::from_markdown(text), LIMIT);
+    let text = inner.context.redactors.of(&repo).mask(text);
+    let parts = split(&mrkdwn::from_markdown(&text), LIMIT);
     let outgoing =
         Outgoing { repo: &repo, thread: &thread, key: id, role: None, decision: None, parts };
     let _turn = inner.posting.lock(key).await;
