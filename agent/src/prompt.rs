@@ -187,8 +187,13 @@ mod tests {
         let ts = session.root.clone();
         let approved_by = Some("U1".into());
         session.plan = Some(Plan { ts, hash, role: "pm".into(), approved_by, declined_by: None });
-        session.pull_request =
-            Some(PullRequest { number: 7, url: "https://x/7".into(), merge_commit: None });
+        session.pull_request = Some(PullRequest {
+            number: 7,
+            url: "https://x/7".into(),
+            merge_commit: None,
+            state: None,
+            seen: None,
+        });
         let later = system(&guides, &session);
         assert!(later.contains(
             "- Plan: proposed by pm and approved by user U1.\n- Pull request: #7, https://x/7."

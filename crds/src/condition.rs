@@ -12,6 +12,8 @@ pub const STALLED: &str = "Stalled";
 pub const WORKTREE_READY: &str = "WorktreeReady";
 /// A Thread waits for a person's answer or click.
 pub const AWAITING_USER: &str = "AwaitingUser";
+/// A Thread with a prompt has its Slack conversation. Written by the gateway.
+pub const OPENED: &str = "Opened";
 /// A Repo's Slack channel could be reached with its credentials.
 pub const SLACK_REACHABLE: &str = "SlackReachable";
 /// A Repo's Git remote could be reached with its credentials.

@@ -12,6 +12,7 @@ pub mod policy;
 pub mod repo;
 pub mod role;
 pub mod slack_ts;
+pub mod spend;
 pub mod thread;
 pub mod wire;
 

@@ -31,6 +31,19 @@ impl NanoUsd {
         self.0 as f64 / NANOS as f64
     }
 
+    /// What is left after taking `other` away; nothing if that is more.
+    #[must_use]
+    pub const fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// `count` of what costs this much for every `per`, rounded up.
+    #[must_use]
+    pub fn times(self, count: u64, per: u64) -> Self {
+        let nanos = (u128::from(self.0) * u128::from(count)).div_ceil(u128::from(per.max(1)));
+        Self(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
     /// Reads a provider's figure from its JSON text (`0.00125`, `1.25e-3`), rounding up what is
     /// finer than a nano-dollar, so that nothing billed is lost.
     ///
@@ -145,6 +158,15 @@ mod tests {
         for text in ["", "-1", "1,5", "NaN", "1e99", ".", "0x1", "99999999999999999999"] {
             assert!(NanoUsd::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn parts_are_rounded_up_and_never_overflow() {
+        assert_eq!(NanoUsd(3_000_000_000).times(1, 1_000_000), NanoUsd(3000));
+        assert_eq!(NanoUsd(1).times(1, 1_000_000), NanoUsd(1));
+        assert_eq!(NanoUsd(1).times(0, 0), NanoUsd::ZERO);
+        assert_eq!(NanoUsd(u64::MAX).times(u64::MAX, 1), NanoUsd(u64::MAX));
+        assert_eq!(NanoUsd(1).less(NanoUsd(2)), NanoUsd::ZERO);
     }
 
     #[test]

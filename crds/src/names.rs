@@ -16,6 +16,8 @@ pub const CONTROLLER: &str = "codebutler-controller";
 pub const GATEWAY: &str = "codebutler-gateway";
 /// Annotation on a Secret: comma-separated hosts (`host` or `host:port`) that it may be sent to.
 pub const ANNOTATION_HOSTS: &str = "codebutler.dev/hosts";
+/// Finalizer of a Thread whose Slack conversation has to be told before it goes.
+pub const FINALIZER: &str = "codebutler.dev/cleanup";
 /// Audience of the token by which an agent pod proves who it is.
 pub const TOKEN_AUDIENCE: &str = "codebutler-gateway";
 /// ConfigMap with the gateway's CA certificate, in the gateway's namespace (written by it) and in
@@ -32,6 +34,12 @@ pub mod secret_key {
     pub const SLACK_APP_TOKEN: &str = "appToken";
     /// Git and GitHub token.
     pub const GIT_TOKEN: &str = "token";
+    /// Id (or client id) of a GitHub App, in place of a token.
+    pub const GIT_APP_ID: &str = "appId";
+    /// Id of the App's installation; found by the repository if absent.
+    pub const GIT_INSTALLATION_ID: &str = "installationId";
+    /// The App's private key, as PEM.
+    pub const GIT_PRIVATE_KEY: &str = "privateKey";
     /// API key of the model provider.
     pub const MODEL_API_KEY: &str = "apiKey";
 }

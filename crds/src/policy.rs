@@ -60,6 +60,18 @@ pub struct PolicySpec {
     #[serde(default = "protected")]
     #[schemars(length(max = 128), inner(length(min = 1, max = 256)))]
     pub protected_paths: Vec<String>,
+    /// Seconds that people have to answer a question about one action.
+    #[serde(default = "approval_seconds")]
+    #[schemars(range(min = 1, max = 604_800))]
+    pub approval_seconds: u32,
+    /// Largest file that a role may push, in MiB.
+    #[serde(default = "file_mib")]
+    #[schemars(range(min = 1, max = 100))]
+    pub max_file_mib: u32,
+    /// Largest push, packed, in MiB.
+    #[serde(default = "push_mib")]
+    #[schemars(range(min = 1, max = 2048))]
+    pub max_push_mib: u32,
 }
 
 impl Default for PolicySpec {
@@ -69,6 +81,9 @@ impl Default for PolicySpec {
             require_approval: Vec::new(),
             redaction: Vec::new(),
             protected_paths: protected(),
+            approval_seconds: approval_seconds(),
+            max_file_mib: file_mib(),
+            max_push_mib: push_mib(),
         }
     }
 }
@@ -111,6 +126,15 @@ pub struct RedactionRule {
 
 const fn yes() -> bool {
     true
+}
+const fn approval_seconds() -> u32 {
+    86_400
+}
+const fn file_mib() -> u32 {
+    10
+}
+const fn push_mib() -> u32 {
+    100
 }
 fn protected() -> Vec<String> {
     vec![".github/workflows/**".to_owned()]

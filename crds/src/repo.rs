@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::SlackTs;
 use crate::limits::{LimitsSpec, Price};
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
+use crate::spend::RepoSpend;
 
 /// A Git repository, its Slack channel, and the models and roles that work on it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +27,7 @@ use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
     printcolumn = r#"{"name":"Channel","type":"string","jsonPath":".spec.slack.channel"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"Threads","type":"integer","jsonPath":".status.threads.open"}"#,
+    printcolumn = r#"{"name":"Today","type":"string","jsonPath":".status.spend.settled"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name":"URL","type":"string","jsonPath":".spec.git.url","priority":1}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
@@ -79,7 +81,8 @@ pub struct GitSpec {
     #[serde(default = "main_branch")]
     #[schemars(length(min = 1, max = 128))]
     pub branch: String,
-    /// Secret with the key `token`.
+    /// Secret with the key `token`, or with those of a GitHub App: `appId`, `privateKey` and
+    /// optionally `installationId`.
     pub credentials: SecretRef,
 }
 
@@ -191,6 +194,9 @@ pub struct RepoStatus {
     /// Counts of Threads. Written by the controller.
     #[serde(default)]
     pub threads: ThreadCounts,
+    /// What a day has cost. Written by the gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spend: Option<RepoSpend>,
     /// Slack's side. Written by the gateway.
     #[serde(default)]
     pub slack: RepoSlackStatus,
@@ -212,6 +218,21 @@ pub struct RepoSlackStatus {
     /// Newest message that was taken in: reading resumes a little before it after downtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<SlackTs>,
+    /// Conversations whose Threads were deleted, the newest last: what was said there before does not
+    /// begin them anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub ended: Vec<Ended>,
+}
+
+/// The end of a conversation's Thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ended {
+    /// `ts` of the conversation's first message.
+    pub root: SlackTs,
+    /// Where it ended: the message that told so, or the moment.
+    pub at: SlackTs,
 }
 
 fn main_branch() -> String {

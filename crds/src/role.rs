@@ -128,13 +128,17 @@ pub struct RoleModel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     pub image: Option<String>,
+    /// The model that writes down what is said; the role hears nothing if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 200))]
+    pub audio: Option<String>,
 }
 
 impl RoleModel {
     /// Every model the role may ask for, the default first.
     pub fn allowed(&self) -> impl Iterator<Item = &str> {
         let tiers = self.tiers.iter().flat_map(|t| [&t.simple, &t.medium, &t.complex]).flatten();
-        let others = self.pool.iter().chain(tiers).chain(&self.image);
+        let others = self.pool.iter().chain(tiers).chain(&self.image).chain(&self.audio);
         std::iter::once(&self.default).chain(others).map(String::as_str)
     }
 }
@@ -185,6 +189,9 @@ pub struct PushRights {
     /// Refuse pushes and pull requests until a user has approved the thread's plan.
     #[serde(default = "yes")]
     pub needs_approved_plan: bool,
+    /// Whether it may rewrite what is on its thread's branch already (`git push --force`).
+    #[serde(default)]
+    pub rewrite: bool,
 }
 
 /// Limits of one run: from waking up to waiting or being done.

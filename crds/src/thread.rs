@@ -11,10 +11,13 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
 
 /// One conversation of a team with its roles.
-#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
 #[kube(
     group = "codebutler.dev",
     version = "v1alpha1",
@@ -34,7 +37,13 @@ use crate::{NanoUsd, SlackTs};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status","priority":1}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
-    selectable = ".spec.repo"
+    selectable = ".spec.repo",
+    validation = Rule::new("has(self.spec.slack) != has(self.spec.prompt)")
+        .message("exactly one of spec.slack and spec.prompt: a Thread begins in Slack or with a prompt"),
+    validation = Rule::new("has(self.spec.slack) == has(oldSelf.spec.slack)")
+        .message("a Thread stays with its Slack conversation or its prompt"),
+    validation = Rule::new("self.metadata.name.matches('^[a-z0-9-]{1,50}$')")
+        .message("a Thread's name has at most 50 characters of a-z, 0-9 and -, so that names derived from it stay valid"),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSpec {
@@ -42,10 +51,31 @@ pub struct ThreadSpec {
     #[schemars(length(min = 1, max = 32))]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread stays with its Repo"}]))]
     pub repo: String,
-    /// The Slack conversation.
+    /// The Slack conversation, of a Thread that began there. `status.slack` of all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread stays with its Slack conversation"}]))]
-    pub slack: SlackThread,
-    /// Slack user id of who started it.
+    #[schemars(with = "SlackThread")]
+    pub slack: Option<SlackThread>,
+    /// What is wanted, in Markdown, of a Thread that did not begin in Slack: the gateway opens a
+    /// conversation in the Repo's channel with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 12000))]
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a prompt is said once: say more in the Slack thread"}]))]
+    #[schemars(with = "String")]
+    pub prompt: Option<String>,
+    /// The Thread, in the same namespace, that this one is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 50))]
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread keeps its parent"}]))]
+    #[schemars(with = "String")]
+    pub parent: Option<String>,
+    /// The item of the parent's roadmap that this one is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread keeps its item"}]))]
+    #[schemars(with = "String")]
+    pub item: Option<String>,
+    /// Who started it: a Slack user id, or how they are to be named where they have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub requested_by: Option<String>,
@@ -88,6 +118,12 @@ pub struct ThreadStatus {
     /// The role that runs or ran last. (Controller.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_role: Option<String>,
+    /// The Slack conversation that was opened for `spec.prompt`. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slack: Option<SlackThread>,
+    /// Which replica says something of its own here: two would say it twice. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
     /// The branch, once it exists on the remote. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -100,6 +136,14 @@ pub struct ThreadStatus {
     /// The open or answered question how to end the thread. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<Closing>,
+    /// Questions that nobody can answer any more and that still show buttons, oldest first. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub settled: Vec<Settled>,
+    /// Actions that people were asked about, oldest first. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub approvals: Vec<Approval>,
     /// Marks, pod and usage by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, RoleStatus>,
@@ -110,13 +154,49 @@ pub struct ThreadStatus {
     /// USD spent by all roles. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<NanoUsd>,
+    /// Money that is granted, flagged, raised or asked for. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<ThreadBudget>,
+    /// Slack user id of who last spoke to a role: model calls are charged to them, before that to
+    /// `spec.requestedBy`. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub speaker: Option<String>,
     /// When anything last happened in the conversation. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_activity: Option<Time>,
-    /// `Ready`, `Reconciling`, `Stalled`, `WorktreeReady`, `AwaitingUser`. (Controller.)
+    /// `Ready`, `Reconciling`, `Stalled`, `WorktreeReady`, `AwaitingUser` (controller); `Opened` of a
+    /// Thread with a prompt (gateway).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// A replica's claim to open a conversation, or to tell it that the Thread goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    /// The process that claims.
+    #[schemars(length(max = 64))]
+    pub by: String,
+    /// When it did. A claim that is not fulfilled soon is nobody's.
+    pub since: Time,
+}
+
+/// A question whose message does not show yet that it is settled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Settled {
+    /// The message with the buttons.
+    pub ts: SlackTs,
+    /// What was chosen; a newer question replaced it if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub choice: Option<String>,
+    /// Slack user id of who chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub user: Option<String>,
 }
 
 /// A pull request on the remote.
@@ -130,6 +210,67 @@ pub struct PullRequest {
     /// The squash commit on the base branch, once merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_commit: Option<String>,
+    /// How it stood when it was last looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PullState>,
+    /// Newest remark of a person that the thread was told of: when it was written, in RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 40))]
+    pub seen: Option<String>,
+}
+
+/// Whether a pull request can still change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PullState {
+    /// Open.
+    Open,
+    /// Closed without merging.
+    Closed,
+    /// Merged.
+    Merged,
+}
+
+/// One action that people were asked about: a yes is for exactly what the hash stands for, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    /// Identity: role and the request's own key.
+    #[schemars(length(min = 1, max = 88))]
+    pub id: String,
+    /// The role that wants it.
+    pub role: String,
+    /// The tool, or `Push` or `PullRequest`.
+    #[schemars(length(max = 64))]
+    pub tool: String,
+    /// SHA-256 of the exact action, in hex.
+    #[schemars(length(max = 64))]
+    pub hash: String,
+    /// The message that asks.
+    pub ts: SlackTs,
+    /// After this nobody's yes counts any more.
+    pub expires: Time,
+    /// The answer, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<ApprovalAnswer>,
+    /// Slack user id of who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The action has happened: a second one needs a new yes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub used: bool,
+}
+
+/// How a question ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ApprovalAnswer {
+    /// Yes.
+    Approved,
+    /// No.
+    Denied,
+    /// Nobody answered in time: neither.
+    Expired,
 }
 
 /// A plan as it was posted.
@@ -205,6 +346,21 @@ pub struct RoleStatus {
     /// What it used so far. (Gateway.)
     #[serde(default)]
     pub usage: Usage,
+}
+
+impl Thread {
+    /// Where the conversation is: begun there, or opened for a prompt. None if nobody opened it yet.
+    #[must_use]
+    pub fn conversation(&self) -> Option<&SlackThread> {
+        let opened = || self.status.as_ref().and_then(|status| status.slack.as_ref());
+        self.spec.slack.as_ref().or_else(opened)
+    }
+
+    /// Whether the object is being deleted.
+    #[must_use]
+    pub fn is_going(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
 }
 
 impl RoleStatus {

@@ -22,9 +22,20 @@ pub mod path {
     pub const RUNS: &str = "/v1/runs";
     /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.
     pub const PULL_REQUEST: &str = "/v1/pull-request";
+    /// `POST` [`super::PostComment`] → [`super::Commented`]: on the thread's own pull request.
+    pub const COMMENTS: &str = "/v1/pull-request/comments";
+    /// `POST` [`super::PostReview`] → [`super::Commented`]: of the thread's own pull request.
+    pub const REVIEWS: &str = "/v1/pull-request/reviews";
+    /// `GET ?number=<n>` → [`super::Issue`]; `GET ?label=<l>` (or nothing) → a list of the newest
+    /// open ones, without their comments.
+    pub const ISSUES: &str = "/v1/issues";
+    /// `POST ?wait=<seconds>` [`super::ApprovalRequest`] → [`super::ApprovalReply`]. The same `key`
+    /// is the same request: it is shown once, and every repetition tells how it stands. With `wait`
+    /// an open one is answered once it is decided, or after that time at the latest.
+    pub const APPROVALS: &str = "/v1/approvals";
     /// `POST` [`super::CloseThread`] → [`super::ThreadClosed`].
     pub const CLOSE: &str = "/v1/close";
-    /// OpenAI-compatible model calls.
+    /// OpenAI-compatible model calls, streamed or not.
     pub const CHAT: &str = "/v1/chat/completions";
     /// `GET ?to=<host>:<port>` with `Upgrade: codebutler-tunnel` → 101 and the connection's bytes.
     pub const CONNECT: &str = "/v1/connect";
@@ -34,6 +45,10 @@ pub mod path {
     pub const WEB_FETCH: &str = "/v1/web/fetch";
     /// `POST` [`super::WebSearch`] → [`super::WebResults`].
     pub const WEB_SEARCH: &str = "/v1/web/search";
+    /// OpenAI-compatible: makes images with the role's `model.image`.
+    pub const IMAGES: &str = "/v1/images/generations";
+    /// OpenAI-compatible, a multipart form: text of a recording, by the role's `model.audio`.
+    pub const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";
     /// Git's smart HTTP protocol: `/v1/git/info/refs`, `/v1/git/git-upload-pack`,
     /// `/v1/git/git-receive-pack`. The relay serves it inside the pod as `/git/…`.
     pub const GIT: &str = "/v1/git";
@@ -199,6 +214,15 @@ pub enum Author {
         /// Short name.
         role: String,
     },
+    /// Whoever made the Thread in the cluster: the text is its `spec.prompt`, and as much of an
+    /// instruction as a person's message.
+    Prompt {
+        /// The Thread.
+        thread: String,
+        /// Slack user id or name of who asked, if it was said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requested_by: Option<String>,
+    },
     /// CodeButler itself (reports, notices), or another bot.
     System,
 }
@@ -295,6 +319,199 @@ pub struct PullRequestState {
     /// Whether this call created it.
     #[serde(default)]
     pub created: bool,
+    /// Why it can't be merged yet, in the remote's word: `clean`, `blocked`, `behind`, `dirty`,
+    /// `unstable`, `draft`, … (Only asked for with `GET`, as all that follows.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge_state: Option<String>,
+    /// Checks and commit statuses of the head commit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+    /// Each reviewer's last word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reviews: Vec<ReviewState>,
+    /// What people wrote on it, oldest first; the newest 50.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<Remark>,
+}
+
+/// Asks the people of the thread whether exactly one action may happen. Whoever the Repo permits
+/// answers with a button, 👍 or a plain “yes” or “no”; the answer also comes as a pending item of
+/// kind `approval` (`choice`: `approved`, `denied` or `expired`; `id`: `approval:` and the reply's
+/// `id`) so that a role that ended its run waiting is woken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRequest {
+    /// Identity of the request, such as the tool call's id: an answer counts for this one call. At
+    /// most 64 characters of `[A-Za-z0-9_.:-]`.
+    pub key: String,
+    /// The tool.
+    pub tool: String,
+    /// What is to happen, in one line.
+    pub summary: String,
+    /// SHA-256 over tool and arguments, in hex: a request with this `key` and another hash is
+    /// refused.
+    pub hash: String,
+    /// The exact action, such as the command line; shown as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// How a request stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalReply {
+    /// Identity in the Thread's status.
+    pub id: String,
+    /// What was answered.
+    pub state: ApprovalState,
+}
+
+/// What people answered. Only `approved` is a yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ApprovalState {
+    /// Nothing yet.
+    Pending,
+    /// Yes, to exactly this.
+    Approved,
+    /// No.
+    Denied,
+    /// Nobody answered in time: neither a yes nor a no.
+    Expired,
+}
+
+/// A comment on the thread's pull request, or on a line of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PostComment {
+    /// Identity of the effect, as in [`PostMessage`].
+    pub key: String,
+    /// Markdown.
+    pub body: String,
+    /// File and line that it is about; the whole pull request if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<LineRef>,
+}
+
+/// A review of the thread's pull request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PostReview {
+    /// Identity of the effect, as in [`PostMessage`].
+    pub key: String,
+    /// Markdown.
+    pub body: String,
+    /// What the reviewer concludes. It is never an approval that lets anything be merged: that is
+    /// a person's.
+    #[serde(default)]
+    pub verdict: Verdict,
+    /// Remarks on lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comments: Vec<LineComment>,
+}
+
+/// What a review concludes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// Remarks only.
+    #[default]
+    Comment,
+    /// Something has to change.
+    RequestChanges,
+}
+
+/// A line of the new version of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LineRef {
+    /// Path in the repository.
+    pub path: String,
+    /// Counted from 1.
+    pub line: u64,
+}
+
+/// A remark on a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LineComment {
+    /// Where.
+    #[serde(flatten)]
+    pub at: LineRef,
+    /// Markdown.
+    pub body: String,
+}
+
+/// A comment or review that is on the remote now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Commented {
+    /// Its page.
+    pub url: String,
+    /// Whether this call made it.
+    #[serde(default)]
+    pub created: bool,
+}
+
+/// An issue of the repository. Its texts are untrusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Issue {
+    /// Its number.
+    pub number: u64,
+    /// Its page.
+    pub url: String,
+    /// One line.
+    pub title: String,
+    /// `open` or `closed`.
+    pub state: String,
+    /// Login of who opened it.
+    pub author: String,
+    /// Names.
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Markdown, cut to 16,000 characters.
+    #[serde(default)]
+    pub body: String,
+    /// The oldest ones first; only for a single issue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comments: Vec<Remark>,
+}
+
+/// Something a person or bot wrote on the remote. Untrusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Remark {
+    /// Login.
+    pub author: String,
+    /// Markdown, cut to 4,000 characters.
+    pub body: String,
+    /// File and line, for remarks on code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<LineRef>,
+}
+
+/// A check of the pull request's head commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Check {
+    /// Its name.
+    pub name: String,
+    /// `pending`, `success`, `failure`, `neutral`, `cancelled`, `skipped`, … as the remote says.
+    pub state: String,
+    /// What it says of itself, cut to 1,000 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
+/// A reviewer's last word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReviewState {
+    /// Login.
+    pub author: String,
+    /// `approved`, `changes_requested`, `commented` or `dismissed`.
+    pub state: String,
 }
 
 /// Ends the conversation the way a user decided (recorded by the gateway, not claimed here).
@@ -346,6 +563,9 @@ pub enum ErrorCode {
     Forbidden,
     /// 403: a user has to approve the plan (or the merge) first.
     NeedsApproval,
+    /// 402: a limit of the Repo is reached. The thread was asked: wait for the pending decision
+    /// `budget`, then go on.
+    BudgetExceeded,
     /// 409: the Thread is closed.
     ThreadClosed,
     /// 400: the request itself is wrong.

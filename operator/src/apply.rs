@@ -204,6 +204,25 @@ impl Apply {
         }
     }
 
+    /// Takes a finalizer off an object, provided that the object is still as it was seen.
+    ///
+    /// # Errors
+    /// [`ApplyError::Stale`] when it has changed meanwhile or is gone.
+    pub async fn release<K: Object>(&self, seen: &K, finalizer: &str) -> Result<(), ApplyError> {
+        let (api, name) = (self.api::<K>(seen), seen.name_any());
+        let kept: Vec<&String> = seen.finalizers().iter().filter(|f| *f != finalizer).collect();
+        let patch = serde_json::json!({
+            "metadata": {"resourceVersion": seen.resource_version(), "finalizers": kept},
+        });
+        match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                Err(stale::<K>(&name))
+            }
+            Err(error) => Err(refused::<K>("patch", &name, error)),
+        }
+    }
+
     /// Tells of something that happened. An event that can't be written is logged, not retried.
     pub async fn tell(
         &self,

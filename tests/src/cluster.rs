@@ -98,6 +98,11 @@ pub struct Cluster {
 impl Cluster {
     /// Starts or finds a cluster. Files (the kubeconfig, a real server's data) go below `dir`.
     pub async fn start(dir: &Path) -> Result<Self> {
+        Self::start_with(dir, Options::default()).await
+    }
+
+    /// The same, with options for the embedded server, if it is that one.
+    pub async fn start_with(dir: &Path, options: Options) -> Result<Self> {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         if set("KUBECONFIG").is_some() {
             let config = Kubeconfig::read()?;
@@ -108,7 +113,7 @@ impl Cluster {
             let config = Kubeconfig::from_yaml(&assets.kubeconfig)?;
             return Self::with(Source::Assets(Box::new(assets)), config, dir).await;
         }
-        Self::embedded(dir, Options::default()).await
+        Self::embedded(dir, options).await
     }
 
     /// Starts the embedded server, whatever the environment says.
@@ -150,6 +155,14 @@ impl Cluster {
     /// The API server's URL.
     pub fn url(&self) -> &str {
         cluster_of(&self.config).and_then(|c| c.server.as_deref()).unwrap_or_default()
+    }
+
+    /// The embedded server, if it is that one.
+    pub fn server(&self) -> Option<&ApiServer> {
+        match &self.source {
+            Source::Embedded(server) => Some(server),
+            Source::Assets(_) | Source::Given => None,
+        }
     }
 
     /// Whether this is the embedded server.

@@ -26,9 +26,23 @@ impl Serving {
     /// # Errors
     /// When no port can be had.
     pub async fn start(router: Router) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        Self::start_at(None, router).await
+    }
+
+    /// Serves `router` on `127.0.0.1`, on `port` if that is free.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start_at(port: Option<u16>, router: Router) -> std::io::Result<Self> {
+        let listener = listen(port).await?;
         let address = listener.local_addr()?;
         Ok(Self { address, task: tokio::spawn(accept(listener, router)) })
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// `http://127.0.0.1:<port>`.
@@ -36,6 +50,19 @@ impl Serving {
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
+}
+
+/// Listens on loopback, at `port` if that is free.
+///
+/// # Errors
+/// When no port can be had.
+pub async fn listen(port: Option<u16>) -> std::io::Result<TcpListener> {
+    if let Some(port) = port
+        && let Ok(listener) = TcpListener::bind(("127.0.0.1", port)).await
+    {
+        return Ok(listener);
+    }
+    TcpListener::bind(("127.0.0.1", 0)).await
 }
 
 impl Drop for Serving {

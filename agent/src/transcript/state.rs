@@ -264,6 +264,10 @@ fn show_message(message: &Message) -> String {
     let from = match &message.author {
         Author::User { id } => format!("user {id}"),
         Author::Role { role } => format!("@codebutler.{role}"),
+        Author::Prompt { thread, requested_by } => {
+            let by = requested_by.as_deref().unwrap_or("a user of the cluster");
+            format!("{by}, as the prompt of Thread {thread}")
+        }
         Author::System => "CodeButler".to_owned(),
     };
     let to = if message.addressed { ", to you" } else { "" };

@@ -316,6 +316,10 @@ fn state(title: &str, created: bool) -> Json<PullRequestState> {
         head: "abc".into(),
         mergeable: Some(true),
         created,
+        merge_state: None,
+        checks: Vec::new(),
+        reviews: Vec::new(),
+        remarks: Vec::new(),
     })
 }
 

@@ -2,7 +2,7 @@
 //! interrupted call has done, so that a repetition goes on where that one stopped.
 
 use axum::extract::State;
-use codebutler_crds::thread::{Closing, ClosingChoice, PullRequest, ThreadState};
+use codebutler_crds::thread::{Closing, ClosingChoice, PullRequest, PullState, ThreadState};
 use codebutler_crds::wire::{CloseThread, ErrorCode, ThreadClosed};
 use codebutler_crds::{Thread, ThreadStatus, names};
 use kube::ResourceExt as _;
@@ -57,8 +57,13 @@ async fn run(gateway: Shared, caller: Caller, summary: String) -> Result<ThreadC
             })?;
             let number = pull.number;
             let commit = merge(&github, &thread, closing, pull.clone(), &summary).await?;
-            let now =
-                PullRequest { number, url: pull.html_url, merge_commit: Some(commit.clone()) };
+            let now = PullRequest {
+                number,
+                url: pull.html_url,
+                merge_commit: Some(commit.clone()),
+                state: Some(PullState::Merged),
+                seen: None,
+            };
             let key = caller.key();
             let written = gateway.threads.set_pull_request(&key, &now).await;
             written.map_err(|error| unwritten(&error))?;

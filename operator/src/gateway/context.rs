@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use codebutler_crds::repo::SecretRef;
+use codebutler_crds::thread::SlackThread;
 use codebutler_crds::wire::{ErrorBody, ErrorCode, ErrorDetail};
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::Secret;
@@ -25,6 +26,15 @@ impl From<&Thread> for ThreadKey {
     fn from(thread: &Thread) -> Self {
         Self { namespace: thread.namespace().unwrap_or_default(), name: thread.name_any() }
     }
+}
+
+/// Where a Thread's conversation is.
+///
+/// # Errors
+/// When it was not opened yet.
+pub fn conversation(thread: &Thread) -> Result<&SlackThread, ApiError> {
+    let message = "the conversation in Slack is not opened yet: try again";
+    thread.conversation().ok_or_else(|| ApiError::new(ErrorCode::Unavailable, message))
 }
 
 /// Clients and watch caches. Cheap to clone.

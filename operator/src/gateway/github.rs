@@ -5,6 +5,7 @@ mod client;
 mod error;
 
 use codebutler_crds::Repo;
+use codebutler_crds::thread::PullState;
 use codebutler_crds::wire::PullRequestState;
 use http::StatusCode;
 use serde::Deserialize;
@@ -61,12 +62,21 @@ impl Pull {
         &self.head.sha
     }
 
+    /// Open, closed or merged.
+    pub fn standing(&self) -> PullState {
+        match () {
+            () if self.is_merged() => PullState::Merged,
+            () if self.is_open() => PullState::Open,
+            () => PullState::Closed,
+        }
+    }
+
     /// For the agent.
     pub fn into_state(self, created: bool) -> PullRequestState {
-        let state = match () {
-            () if self.is_merged() => "merged",
-            () if self.is_open() => "open",
-            () => "closed",
+        let state = match self.standing() {
+            PullState::Merged => "merged",
+            PullState::Open => "open",
+            PullState::Closed => "closed",
         };
         PullRequestState {
             state: state.to_owned(),
@@ -76,6 +86,10 @@ impl Pull {
             head: self.head.sha,
             mergeable: self.mergeable,
             created,
+            merge_state: None,
+            checks: Vec::new(),
+            reviews: Vec::new(),
+            remarks: Vec::new(),
         }
     }
 }

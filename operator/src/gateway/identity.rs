@@ -130,9 +130,9 @@ impl Identity {
     }
 }
 
-/// Whether the caller's Thread is closed.
+/// Whether the caller's Thread is closed, or being deleted.
 pub fn is_closed(caller: &Caller) -> bool {
-    caller.thread.spec.state == ThreadState::Closed
+    caller.thread.spec.state == ThreadState::Closed || caller.thread.is_going()
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

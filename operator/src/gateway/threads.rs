@@ -30,7 +30,8 @@ use super::context::ThreadKey;
 
 pub use change::Refusal;
 pub(super) use change::{
-    add_pending, approve_plan, decide_closing, decline_plan, raise_inbox, set_closing, set_plan,
+    add_pending, approve_plan, decide_closing, decline_plan, done_settling, raise_inbox,
+    set_closing, set_plan, settle,
 };
 
 /// Attempts per write; with the jitter between them about three seconds under steady conflict.
@@ -232,6 +233,43 @@ impl Threads {
                 Err(error) if is_transient(&error) && attempt + 1 < ATTEMPTS => {
                     pause(attempt).await;
                 }
+                Err(error) => return Err(self.failed(key, error)),
+            }
+        }
+        Err(WriteError::Contended(key.name.clone()))
+    }
+
+    /// Has the Thread wait with going until it was told, or no longer.
+    pub async fn hold(&self, key: &ThreadKey, wanted: bool) -> Result<(), WriteError> {
+        let _guard = self.writing.lock(key).await;
+        let ours = |finalizer: &String| finalizer == names::FINALIZER;
+        for attempt in 0..ATTEMPTS {
+            let thread = match self.api(key).get(&key.name).await {
+                Ok(thread) => thread,
+                Err(error) if is_transient(&error) => {
+                    pause(attempt).await;
+                    continue;
+                }
+                Err(error) => return Err(self.failed(key, error)),
+            };
+            let mut finalizers = thread.finalizers().to_vec();
+            // Nothing can be added to what is going.
+            if finalizers.iter().any(ours) == wanted || (wanted && thread.is_going()) {
+                return Ok(());
+            }
+            finalizers.retain(|finalizer| !ours(finalizer));
+            finalizers.extend(wanted.then(|| names::FINALIZER.to_owned()));
+            let version = thread.resource_version();
+            let metadata = serde_json::json!({
+                "resourceVersion": version, "finalizers": finalizers,
+            });
+            let patch = Patch::Merge(serde_json::json!({"metadata": metadata}));
+            match self.api(key).patch(&key.name, &PatchParams::default(), &patch).await {
+                Ok(thread) => {
+                    self.remember(key, Arc::new(thread));
+                    return Ok(());
+                }
+                Err(error) if is_conflict(&error) || is_transient(&error) => pause(attempt).await,
                 Err(error) => return Err(self.failed(key, error)),
             }
         }

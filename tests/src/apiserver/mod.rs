@@ -25,6 +25,7 @@ mod render;
 mod request;
 mod schema;
 mod selectors;
+mod snapshot;
 mod status;
 mod store;
 mod strategy;
@@ -39,7 +40,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use kube::config::Kubeconfig;
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -47,7 +47,10 @@ use auth::{Tokens, User};
 use kinds::Registry;
 use store::Store;
 
+use crate::serving::listen;
+
 pub use auth::API_AUDIENCE;
+pub use snapshot::Snapshot;
 
 /// The version that the server says it is.
 pub const VERSION: &str = "v1.36.0";
@@ -71,11 +74,15 @@ pub struct Options {
     /// Further bearer tokens, for parts of a cluster that have no ServiceAccount: `(token, user
     /// name, groups)`.
     pub tokens: Vec<(String, String, Vec<String>)>,
+    /// Port to listen at if it is free.
+    pub port: Option<u16>,
+    /// Objects of an earlier life of the server.
+    pub snapshot: Option<Snapshot>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { log_length: 20_000, tokens: Vec::new() }
+        Self { log_length: 20_000, tokens: Vec::new(), port: None, snapshot: None }
     }
 }
 
@@ -101,6 +108,7 @@ impl Server {
 
 /// A running API server. It stops when it is dropped.
 pub struct ApiServer {
+    server: Arc<Server>,
     address: SocketAddr,
     ca: String,
     admin_token: String,
@@ -111,7 +119,7 @@ pub struct ApiServer {
 impl ApiServer {
     /// Starts a server on a free loopback port, with a CA of its own.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = listen(options.port).await?;
         let address = listener.local_addr()?;
         let identity = tls::Identity::new()?;
         let admin_token = random_token();
@@ -132,9 +140,27 @@ impl ApiServer {
             addresses: Mutex::new(()),
             stop: stop.clone(),
         });
+        if let Some(snapshot) = options.snapshot {
+            server.restore(snapshot);
+        }
         server.seed(address);
-        let task = tokio::spawn(http::serve(server, listener, identity.acceptor));
-        Ok(Self { address, ca: identity.ca, admin_token, stop, task: Some(task) })
+        let task = tokio::spawn(http::serve(Arc::clone(&server), listener, identity.acceptor));
+        Ok(Self { server, address, ca: identity.ca, admin_token, stop, task: Some(task) })
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Version of the newest write.
+    pub fn version(&self) -> u64 {
+        self.server.store.version()
+    }
+
+    /// What another life of this server needs to go on.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::of(&self.server.store)
     }
 
     /// `https://127.0.0.1:PORT`.

@@ -125,6 +125,30 @@ impl Store {
         self.read().version
     }
 
+    /// Every object by table, and the version at which this was the state.
+    pub fn everything(&self) -> (BTreeMap<String, Vec<Arc<Stored>>>, u64) {
+        let inner = self.read();
+        let tables =
+            inner.tables.iter().map(|(name, table)| (name.clone(), within(&table.objects, None)));
+        (tables.collect(), inner.version)
+    }
+
+    /// Puts back what a store of another life held at `version`. No watch can go back behind that.
+    pub fn restore(&self, tables: BTreeMap<String, Vec<Value>>, version: u64) {
+        let mut inner = self.write();
+        inner.version = inner.version.max(version);
+        for (name, objects) in tables {
+            let table = inner.tables.entry(name).or_default();
+            table.forgotten = version;
+            for value in objects {
+                let of = object::meta(&value, "resourceVersion").and_then(Value::as_str);
+                let of = of.and_then(|text| text.parse().ok()).unwrap_or(version);
+                let stored = Stored::new(of, value);
+                table.objects.insert(stored.key(), stored);
+            }
+        }
+    }
+
     /// One object.
     pub fn get(&self, table: &str, namespace: &str, name: &str) -> Option<Arc<Stored>> {
         let key = (namespace.to_owned(), name.to_owned());

@@ -4,64 +4,218 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
-use super::{Args, Print, interrupted, options};
-use crate::scenario::{Action, Scenario};
-use crate::stack::Stack;
+use super::repository::{Cloned, Source};
+use super::samples::{self, Samples};
+use super::{Args, Print, files_of, interrupted, provider, spent};
+use crate::models::Script;
+use crate::scenario::Scenario;
+use crate::stack::kept::Kept;
+use crate::stack::outside::{Models, RepositoryContent, Surroundings, repository_dir};
+use crate::stack::{Stack, StackOptions, manifests};
 
-/// The scenario whose repository and script the chat page begins with.
-const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/bugfix.yaml");
-/// People to be on the chat page besides those of the scenario.
+/// What a kept folder says about the sample repository.
+const SAMPLE: &str = "the sample repository";
+/// People on the chat page.
 const PEOPLE: [&str; 2] = ["ana", "ben"];
-/// How often the script's failures are looked at.
+/// How often failures are looked for and the state is saved.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// What the chat is about.
+struct Topic {
+    options: StackOptions,
+    surroundings: Surroundings,
+    /// For the reader: whose repository it is.
+    about: String,
+    model: String,
+    notices: Vec<String>,
+}
 
 /// Starts everything and runs until Ctrl-C.
 pub async fn run(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Result<()> {
-    let mut scenario = Scenario::load(Path::new(SAMPLE))?;
-    for name in PEOPLE {
-        if !scenario.users.iter().any(|user| user == name) {
-            scenario.users.push(name.to_owned());
+    let temporary = tempfile::Builder::new().prefix("codebutler-demo-").tempdir()?;
+    let source = args.source();
+    let mut kept = keep(args, source.as_ref())?;
+    let dir = kept.as_ref().map_or_else(|| temporary.path().join("stack"), |k| k.dir().to_owned());
+    let life = kept.as_mut().and_then(Kept::take);
+    let again = life.is_some();
+    // A kept demo knows what it is about.
+    let source = source.or_else(|| {
+        let from = kept.as_ref()?.source();
+        (from != SAMPLE).then(|| Source { from: from.to_owned(), ..args.any_source() })
+    });
+    let mut topic = match &source {
+        None => sample(args, program, temporary.path(), &dir)?,
+        Some(source) => {
+            own(args, program, source, &dir, life.as_ref().map(|l| l.branch.clone()), &mut *say)
+                .await?
         }
-    }
-    let dir = tempfile::Builder::new().prefix("codebutler-demo-").tempdir()?;
+    };
+    topic.surroundings.life = life;
+
     say("starting the embedded cluster, Slack, model API and GitHub …");
-    let stack = Stack::start(options(&scenario, args, program, dir.path())?).await?;
-    say(&welcome(&stack, &scenario));
-    tokio::select! {
-        () = interrupted() => {}
-        () = tell_failures(&stack, &mut *say) => {}
-    }
+    let real = matches!(topic.surroundings.models, Models::Real(_));
+    let (about, model, notices) = (topic.about, topic.model, topic.notices);
+    let stack = Stack::start_in(topic.options, topic.surroundings).await?;
+    say(&welcome(&stack, &about, &model, &notices, kept.as_ref(), again));
+    let ended = tokio::select! {
+        () = interrupted() => Ok(()),
+        () = tell_failures(&stack, &mut *say) => Ok(()),
+        failed = save(&stack, kept.as_mut()) => failed,
+    };
     say("\nending everything …");
-    stack.stop().await?;
-    dir.close().context("removing the demo's folder")
+    if real {
+        let table = spent::table(&stack).await.context("reading what was spent")?;
+        say(table.as_deref().unwrap_or("spent: nothing, no model was called"));
+    }
+    stack.stop_and_keep(kept.as_mut()).await?;
+    if let Some(kept) = kept {
+        say(&format!("kept in {}: start with the same --state to go on", kept.dir().display()));
+    }
+    temporary.close().context("removing the demo's folder")?;
+    ended
 }
 
-fn welcome(stack: &Stack, scenario: &Scenario) -> String {
+fn keep(args: &Args, source: Option<&Source>) -> anyhow::Result<Option<Kept>> {
+    let Some(dir) = &args.state else { return Ok(None) };
+    for name in ["KUBECONFIG", "KUBEBUILDER_ASSETS"] {
+        if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
+            bail!("--state keeps the embedded API server's objects: unset {name} to use it");
+        }
+    }
+    let wanted = source.map(Source::identity);
+    Ok(Some(Kept::open(dir, wanted.as_deref(), SAMPLE)?))
+}
+
+/// The sample repository and the scripted model.
+fn sample(args: &Args, program: &Path, dir: &Path, stack: &Path) -> anyhow::Result<Topic> {
+    let (mut scenario, Samples { script, suggestions, otherwise }) = samples::load()?;
+    let people = PEOPLE.map(str::to_owned).into_iter().filter(|p| !scenario.users.contains(p));
+    scenario.users.extend(people.collect::<Vec<_>>());
+    let mut options = options(args, program, &scenario, stack);
+    options.files = files_of(&scenario, dir)?;
+    options.script = script;
+    let unused = provider::given(args)?.map(|_| "; a key is set, --repo would use it");
+    let model = format!(
+        "scripted: it plays the {} sample tasks that the page offers{}",
+        suggestions.len(),
+        unused.unwrap_or_default()
+    );
+    let models = Models::Honest(otherwise);
+    let surroundings = Surroundings { models, suggestions, ..Surroundings::default() };
+    Ok(Topic { options, surroundings, about: "a sample".to_owned(), model, notices: Vec::new() })
+}
+
+/// A repository of the user's own, with real models if there is a key.
+async fn own(
+    args: &Args,
+    program: &Path,
+    source: &Source,
+    dir: &Path,
+    kept_branch: Option<String>,
+    say: Print<'_>,
+) -> anyhow::Result<Topic> {
+    let name = source.name();
+    let provider = provider::given(args)?;
+    if let Some(asked) = &provider {
+        asked.check(&manifests::roles(|_| None)?).await?;
+    }
+    let cloned = match kept_branch {
+        Some(branch) => Cloned { branch, notices: Vec::new() },
+        None => {
+            say(&format!("cloning {} …", source.identity()));
+            let place = repository_dir(dir, &name);
+            // Left by a start that got no further.
+            if place.exists() {
+                std::fs::remove_dir_all(&place)?;
+            }
+            source.clone_into(&place).await?
+        }
+    };
+    let Samples { script, suggestions, otherwise } = samples::unknown_repository(&name);
+    let (models, model, script, suggestions) = match provider {
+        Some(asked) => {
+            let whose = asked.provider.model.clone();
+            let model = format!(
+                "real: {} at {}; what it costs is said in each thread and at the end",
+                whose.unwrap_or_else(|| "each role's own model".to_owned()),
+                asked.host
+            );
+            (Models::Real(asked.provider), model, Script::default(), Vec::new())
+        }
+        None => (
+            Models::Honest(otherwise),
+            "scripted: it can look around and no more; set OPENROUTER_API_KEY (or \
+             CODEBUTLER_MODEL_URL) for real ones"
+                .to_owned(),
+            script,
+            suggestions,
+        ),
+    };
+    let (mut scenario, _) = samples::load()?;
+    scenario.users = PEOPLE.map(str::to_owned).to_vec();
+    if matches!(models, Models::Real(_)) {
+        let all = manifests::roles(|_| None)?.into_iter().map(|role| role.spec.role);
+        scenario.roles = first("pm", all.collect());
+    }
+    let mut options = options(args, program, &scenario, dir);
+    options.name = name;
+    options.branch = cloned.branch;
+    options.script = script;
+    let content = RepositoryContent::InPlace;
+    let surroundings = Surroundings { models, content, suggestions, ..Surroundings::default() };
+    let about = format!("a clone of {}, which is never written to", source.identity());
+    Ok(Topic { options, surroundings, about, model, notices: cloned.notices })
+}
+
+/// The same names with one of them in front.
+fn first(name: &str, mut names: Vec<String>) -> Vec<String> {
+    names.sort_by_key(|other| other != name);
+    names
+}
+
+fn options(args: &Args, program: &Path, scenario: &Scenario, dir: &Path) -> StackOptions {
+    let mut options = super::options(scenario, args, program, dir);
+    // A person's burst of messages is one request.
+    options.debounce_seconds = options.debounce_seconds.max(1);
+    options
+}
+
+fn welcome(
+    stack: &Stack,
+    about: &str,
+    model: &str,
+    notices: &[String],
+    kept: Option<&Kept>,
+    again: bool,
+) -> String {
     let page = stack.slack.page_url();
     let kubeconfig = stack.cluster.kubeconfig().display();
-    let repository = stack.remote.url();
+    let repository = stack.remote.git().dir().display();
+    let branch = &stack.branch;
     let mut text = format!(
         "\nchat page:   {page}\n\
          cluster:     export KUBECONFIG={kubeconfig}\n             kubectl get threads -A -w\n\
-         repository:  {repository}\n\
-         model:       scripted; it knows one conversation and can't answer anything else\n"
+         repository:  {repository}\n             {about}; branch {branch}\n\
+         model:       {model}\n"
     );
-    if let Some((user, message)) = beginning(scenario) {
-        let message = message.replace('\n', "\n    ");
-        let _ = writeln!(text, "\nThat conversation begins when {user} writes:\n\n    {message}");
+    if !stack.cluster.is_embedded() {
+        text.push_str("             the cluster is a real one, named by your environment\n");
     }
-    text.push_str("\nCtrl-C ends everything.");
+    for notice in notices {
+        let _ = writeln!(text, "notice:      {notice}");
+    }
+    if let Some(kept) = kept {
+        let how = if again { "went on from" } else { "keeps everything in" };
+        let _ = writeln!(text, "state:       {how} {}", kept.dir().display());
+    }
+    text.push_str("\nOpen the chat page and pick a suggestion, or write what you need.\n");
+    text.push_str(match kept {
+        Some(_) => "Ctrl-C ends everything and keeps it for the next start.",
+        None => "Ctrl-C ends everything and leaves nothing.",
+    });
     text
-}
-
-/// What is said first, and by whom.
-fn beginning(scenario: &Scenario) -> Option<(&str, &str)> {
-    scenario.conversation.iter().find_map(|action| match action {
-        Action::Says { user, text, .. } => Some((user.as_str(), text.as_str())),
-        _ => None,
-    })
 }
 
 /// Says when a conversation has left the script, for nobody else would. Never ends.
@@ -73,6 +227,15 @@ async fn tell_failures(stack: &Stack, say: Print<'_>) {
             say(&format!("the script does not know how to go on: {failure}"));
         }
         told = told.max(failures.len());
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Saves now and then, so that even a crash loses little. Ends only if that fails.
+async fn save(stack: &Stack, kept: Option<&mut Kept>) -> anyhow::Result<()> {
+    let Some(kept) = kept else { return std::future::pending().await };
+    loop {
+        kept.save(stack).await?;
         tokio::time::sleep(LOOK).await;
     }
 }

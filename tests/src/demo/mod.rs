@@ -1,6 +1,10 @@
 //! `cargo demo`: a [`Stack`] to talk to on its chat page, or to play a scenario on.
 
 mod chat;
+mod provider;
+mod repository;
+mod samples;
+mod spent;
 mod summary;
 mod transcript;
 mod world;
@@ -12,20 +16,40 @@ use std::time::Instant;
 use anyhow::Context as _;
 use clap::Parser;
 
+use self::repository::Source;
 pub use self::summary::Summary;
 use self::transcript::Transcript;
 use self::world::StackWorld;
 use crate::scenario::{Content, Scenario, play};
+use crate::stack::outside::{OWNER, RepositoryContent, Surroundings, repository_dir};
 use crate::stack::{Stack, StackOptions, manifests};
 
 /// The whole product on one machine: embedded Kubernetes, Slack, model API and GitHub.
 #[derive(Debug, Parser)]
-#[command(name = "cargo demo --", version)]
+#[command(
+    name = "cargo demo --",
+    version,
+    after_help = "OPENROUTER_API_KEY holds the key for OpenRouter, CODEBUTLER_MODEL_KEY the one for \
+                  CODEBUTLER_MODEL_URL\n(where that server wants one)."
+)]
 pub struct Args {
     /// The conversation to play; exits 0 only if every expectation in it held. Without it, the chat
     /// page is yours until Ctrl-C.
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
+    /// A repository of yours instead of the sample: a folder or a URL. It is cloned and never
+    /// written to. With a key (see below) real models work on it.
+    #[arg(long, value_name = "URL_OR_PATH")]
+    pub repo: Option<String>,
+    /// The branch of that repository that pull requests are for; the one checked out if absent.
+    #[arg(long, requires = "repo")]
+    pub branch: Option<String>,
+    /// Largest repository that is cloned, in MB.
+    #[arg(long, value_name = "MB", default_value_t = 2000)]
+    pub repo_limit: u64,
+    /// Keep everything in this folder for the next start: messages, threads, commits, volumes.
+    #[arg(long, value_name = "DIR", conflicts_with = "scenario")]
+    pub state: Option<PathBuf>,
     /// Print nothing but one JSON object: the summary.
     #[arg(long, requires = "scenario")]
     pub json: bool,
@@ -35,6 +59,52 @@ pub struct Args {
     /// Log filter of controller and gateway; their logs are shown when the scenario fails.
     #[arg(long, default_value = "info")]
     pub log: String,
+    /// Where real models are asked.
+    #[command(flatten)]
+    pub models: ModelArgs,
+}
+
+/// What the environment says about real models. Keys are no flags: others could see those.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Real models, with --repo")]
+pub struct ModelArgs {
+    /// Any OpenAI-compatible server instead of OpenRouter, such as `http://localhost:11434/v1`.
+    #[arg(long = "model-url", env = "CODEBUTLER_MODEL_URL", value_name = "URL")]
+    pub url: Option<String>,
+    /// One model for all roles instead of each role's own.
+    #[arg(long = "model", env = "CODEBUTLER_MODEL", value_name = "NAME")]
+    pub model: Option<String>,
+    /// From `OPENROUTER_API_KEY`.
+    #[arg(skip = environment("OPENROUTER_API_KEY"))]
+    pub openrouter: Secret,
+    /// From `CODEBUTLER_MODEL_KEY`.
+    #[arg(skip = environment("CODEBUTLER_MODEL_KEY"))]
+    pub key: Secret,
+}
+
+/// A key. Shown to nobody.
+#[derive(Clone, Default)]
+pub struct Secret(Option<String>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "set" } else { "unset" })
+    }
+}
+
+fn environment(name: &str) -> Secret {
+    Secret(std::env::var(name).ok())
+}
+
+impl Args {
+    fn source(&self) -> Option<Source> {
+        let from = self.repo.clone()?;
+        Some(Source { from, ..self.any_source() })
+    }
+
+    fn any_source(&self) -> Source {
+        Source { from: String::new(), branch: self.branch.clone(), limit: self.repo_limit }
+    }
 }
 
 /// Where text for people goes.
@@ -70,7 +140,7 @@ async fn play_file(
     program: &Path,
     print: Print<'_>,
 ) -> anyhow::Result<Option<Summary>> {
-    let scenario = Scenario::load(file)?;
+    let mut scenario = Scenario::load(file)?;
     let dir = tempfile::Builder::new().prefix("codebutler-demo-").tempdir()?;
     let mut say = |text: &str| {
         if !args.json {
@@ -78,8 +148,22 @@ async fn play_file(
         }
     };
     say(&format!("{}: {}", scenario.name, scenario.description.trim()));
+    let place = dir.path().join("stack");
+    let mut surroundings = Surroundings::default();
+    let mut files = PathBuf::new();
+    if let Some(source) = args.source() {
+        say(&format!("cloning {} …", source.identity()));
+        let cloned = source.clone_into(&repository_dir(&place, &source.name())).await?;
+        cloned.notices.iter().for_each(|notice| say(&format!("notice: {notice}")));
+        scenario.repository.branch = cloned.branch;
+        scenario.repository.name = format!("{OWNER}/{}", source.name());
+        surroundings.content = RepositoryContent::InPlace;
+    } else {
+        files = files_of(&scenario, dir.path())?;
+    }
     say("starting the embedded cluster, Slack, model API and GitHub …");
-    let stack = Stack::start(options(&scenario, args, program, dir.path())?).await?;
+    let options = StackOptions { files, ..options(&scenario, args, program, &place) };
+    let stack = Stack::start_in(options, surroundings).await?;
     say(&format!("export KUBECONFIG={}", stack.cluster.kubeconfig().display()));
     say(&format!("repository: {}\n", stack.remote.url()));
 
@@ -122,14 +206,10 @@ async fn play_on(
     Ok(Summary::of(&scenario.name, &report, begun.elapsed().as_secs_f64()))
 }
 
-fn options(
-    scenario: &Scenario,
-    args: &Args,
-    program: &Path,
-    dir: &Path,
-) -> anyhow::Result<StackOptions> {
-    let files = match &scenario.repository.content {
-        Content::Folder(folder) => folder.clone(),
+/// A folder with the files of the scenario's first commit.
+fn files_of(scenario: &Scenario, dir: &Path) -> anyhow::Result<PathBuf> {
+    match &scenario.repository.content {
+        Content::Folder(folder) => Ok(folder.clone()),
         Content::Files(files) => {
             let folder = dir.join("first-commit");
             for (path, text) in files {
@@ -137,18 +217,22 @@ fn options(
                 std::fs::create_dir_all(path.parent().unwrap_or(&folder))?;
                 std::fs::write(path, text)?;
             }
-            folder
+            Ok(folder)
         }
-    };
+    }
+}
+
+/// A stack in `dir`, without the repository's files.
+fn options(scenario: &Scenario, args: &Args, program: &Path, dir: &Path) -> StackOptions {
     let name = scenario.repository.name.rsplit('/').next().unwrap_or_default();
-    Ok(StackOptions {
-        dir: dir.join("stack"),
+    StackOptions {
+        dir: dir.to_owned(),
         program: program.to_owned(),
         name: name.to_owned(),
         users: scenario.users.clone(),
         roles: scenario.roles.clone(),
         branch: scenario.repository.branch.clone(),
-        files,
+        files: PathBuf::new(),
         script: scenario.models.clone(),
         idle_timeout_seconds: Some(scenario.settings.idle_timeout_seconds),
         debounce_seconds: scenario.settings.debounce_seconds,
@@ -156,7 +240,7 @@ fn options(
         edit_repo: None,
         edit_role: None,
         inject_env: None,
-    })
+    }
 }
 
 fn show_logs(stack: &Stack, say: &mut (dyn FnMut(&str) + Send)) {

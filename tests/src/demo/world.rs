@@ -109,7 +109,7 @@ impl World for StackWorld<'_> {
         let made = ListParams::default().labels(codebutler_crds::names::LABEL_THREAD);
         let mut threads: Vec<Thread> =
             self.stack.threads().list(&ListParams::default()).await.map_err(WorldError::new)?.items;
-        threads.sort_by(|a, b| a.spec.slack.ts.cmp(&b.spec.slack.ts));
+        threads.sort_by_key(|thread| thread.conversation().map(|slack| slack.ts.clone()));
         let pods = Api::<Pod>::namespaced(client.clone(), TEAM);
         let claims = Api::<PersistentVolumeClaim>::namespaced(client, TEAM);
         let pods = pods.list(&made).await.map_err(WorldError::new)?;

@@ -17,6 +17,8 @@ pub enum FirstCommit {
     Folder(PathBuf),
     /// Contents by path.
     Files(BTreeMap<String, String>),
+    /// None is made: the repository lies in the host's folder already.
+    Existing,
 }
 
 /// A repository, from behind the host's counter.
@@ -85,17 +87,20 @@ impl GitHubServer {
         let dir = self.shared.root.join(owner).join(format!("{name}.git"));
         let git = Git::init(&dir, default_branch).await?;
         let tree = match content {
-            FirstCommit::Folder(folder) => git.tree_of_folder(&folder.canonicalize()?).await?,
+            FirstCommit::Folder(folder) => Some(git.tree_of_folder(&folder.canonicalize()?).await?),
             FirstCommit::Files(files) => {
                 let files = files.into_iter().map(|(p, text)| (p, Some(text.into_bytes())));
-                git.tree_with(None, &files.collect()).await?
+                Some(git.tree_with(None, &files.collect()).await?)
             }
+            FirstCommit::Existing => None,
         };
-        // A fixed date and author: equal content gives equal object ids.
-        let date = Some("1735732800 +0000".to_owned());
-        let author = Signature { date, ..Signature::of(owner) };
-        let commit = git.commit_tree(&tree, &[], "Start\n", &author, &author).await?;
-        git.update_ref(&format!("refs/heads/{default_branch}"), &commit, "").await?;
+        if let Some(tree) = tree {
+            // A fixed date and author: equal content gives equal object ids.
+            let date = Some("1735732800 +0000".to_owned());
+            let author = Signature { date, ..Signature::of(owner) };
+            let commit = git.commit_tree(&tree, &[], "Start\n", &author, &author).await?;
+            git.update_ref(&format!("refs/heads/{default_branch}"), &commit, "").await?;
+        }
         let repository = Repository {
             id: self.shared.next_id(),
             owner: owner.to_owned(),
@@ -231,7 +236,7 @@ impl Remote {
             base: pull.base.clone(),
             merge_commit: pull.merged.as_ref().map(|m| m.sha.clone()),
             comments: pull.comments.iter().map(|c| c.body.clone()).collect(),
-            reviews: pull.reviews.iter().map(|r| (r.state.to_owned(), r.body.clone())).collect(),
+            reviews: pull.reviews.iter().map(|r| (r.state.to_string(), r.body.clone())).collect(),
         });
         Ok(pulls.collect())
     }

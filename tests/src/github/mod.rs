@@ -10,6 +10,7 @@ mod error;
 pub mod git;
 mod json;
 mod rest;
+mod snapshot;
 mod state;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use tokio::sync::Mutex;
 
 pub use self::driver::{FirstCommit, PullRequest, PullState, Remote};
 use self::git::GitError;
+pub use self::snapshot::Snapshot;
 use self::state::Repository;
 use crate::serving::{HangUp, Serving};
 
@@ -51,12 +53,14 @@ pub struct GitHubOptions {
     pub token: String,
     /// The account that the token belongs to.
     pub login: String,
+    /// Port to listen at if it is free.
+    pub port: Option<u16>,
 }
 
 impl Default for GitHubOptions {
     fn default() -> Self {
         let token = format!("ghp_{}", uuid::Uuid::new_v4().simple());
-        Self { token, login: "codebutler-bot".to_owned() }
+        Self { token, login: "codebutler-bot".to_owned(), port: None }
     }
 }
 
@@ -119,6 +123,7 @@ impl GitHubServer {
     /// When the folder or a port can't be had.
     pub async fn start(dir: &Path, options: GitHubOptions) -> Result<Self, GitHubError> {
         tokio::fs::create_dir_all(dir).await?;
+        let port = options.port;
         let shared = Arc::new(Shared {
             root: dir.canonicalize()?,
             options,
@@ -131,13 +136,19 @@ impl GitHubServer {
             .fallback(git_request)
             .layer(from_fn_with_state(Arc::clone(&shared), observe))
             .with_state(Arc::clone(&shared));
-        Ok(Self { shared, serving: Serving::start(router).await? })
+        Ok(Self { shared, serving: Serving::start_at(port, router).await? })
     }
 
     /// `http://127.0.0.1:<port>`: repositories are at `<url>/<owner>/<name>.git`.
     #[must_use]
     pub fn url(&self) -> String {
         self.serving.url()
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.serving.port()
     }
 
     /// The REST API's base, `<url>/api/v3`.

@@ -1,8 +1,10 @@
 //! What the host remembers besides Git: pull requests, comments, reviews.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::git::{Git, GitError};
 
@@ -20,7 +22,7 @@ pub(super) struct Repository {
 }
 
 /// A pull request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Pull {
     pub id: u64,
     pub number: u64,
@@ -44,7 +46,7 @@ pub(super) struct Pull {
 }
 
 /// How a pull request was merged.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Merged {
     pub sha: String,
     pub at: Timestamp,
@@ -52,7 +54,7 @@ pub(super) struct Merged {
 }
 
 /// A comment in a pull request's conversation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Comment {
     pub id: u64,
     pub user: String,
@@ -61,13 +63,13 @@ pub(super) struct Comment {
 }
 
 /// A review of a pull request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Review {
     pub id: u64,
     pub user: String,
     pub body: String,
     /// `APPROVED`, `CHANGES_REQUESTED` or `COMMENTED`.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     pub commit: String,
     pub submitted_at: Timestamp,
 }

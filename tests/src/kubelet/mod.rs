@@ -174,7 +174,7 @@ impl Kubelet {
     }
 
     /// Kills every container and removes the pods' files. Their objects stay as they are.
-    pub async fn shutdown(self) {
+    pub async fn shutdown(&self) {
         self.node.shutdown.cancel();
         self.node.tasks.close();
         self.node.tasks.wait().await;

@@ -4,6 +4,7 @@
 //! script is read from each request. It does keep an exact account of what it billed.
 
 mod ledger;
+mod otherwise;
 mod play;
 mod respond;
 mod script;
@@ -24,6 +25,8 @@ use tokio::sync::watch;
 
 use self::ledger::Ledger;
 pub use self::ledger::{Bill, Request, RoleBill, Served};
+use self::otherwise::Lost;
+pub use self::otherwise::Otherwise;
 use self::play::{Answer, Place};
 use self::respond::{About, error};
 pub use self::script::{
@@ -37,11 +40,16 @@ use crate::serving::{HangUp, Serving};
 pub struct ModelOptions {
     /// The one API key that is accepted.
     pub api_key: String,
+    /// How to answer where the script does not know how to; else it is a failure of the script.
+    pub otherwise: Option<Otherwise>,
+    /// Port to listen at if it is free.
+    pub port: Option<u16>,
 }
 
 impl Default for ModelOptions {
     fn default() -> Self {
-        Self { api_key: format!("sk-or-v1-{}", uuid::Uuid::new_v4().simple()) }
+        let api_key = format!("sk-or-v1-{}", uuid::Uuid::new_v4().simple());
+        Self { api_key, otherwise: None, port: None }
     }
 }
 
@@ -103,6 +111,7 @@ impl ModelServer {
     /// # Errors
     /// When no port can be had.
     pub async fn start(script: Script, options: ModelOptions) -> std::io::Result<Self> {
+        let port = options.port;
         let shared = Arc::new(Shared {
             script,
             options,
@@ -116,13 +125,19 @@ impl ModelServer {
             // Long conversations are large requests.
             .layer(DefaultBodyLimit::max(64 << 20))
             .with_state(Arc::clone(&shared));
-        Ok(Self { shared, serving: Serving::start(router).await? })
+        Ok(Self { shared, serving: Serving::start_at(port, router).await? })
     }
 
     /// The API's base, `http://127.0.0.1:<port>/v1`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}/v1", self.serving.url())
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.serving.port()
     }
 
     /// The key that is accepted.
@@ -206,7 +221,9 @@ async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
 async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
     shared.pass_gate().await;
-    let place = play::locate(&shared.script, &request);
+    let otherwise = shared.options.otherwise.as_ref();
+    let place = play::locate(&shared.script, &request)
+        .or_else(|| otherwise.and_then(|_| play::nowhere(&request)));
     let role = place.as_ref().map(|p| p.role.to_owned());
     let response = if authorised(&shared, &headers) {
         answer(&shared, place, &request).await
@@ -231,20 +248,14 @@ async fn answer(shared: &Shared, place: Option<Place<'_>>, request: &Value) -> R
             format!("The model `{model}` does not exist or you do not have access to it.");
         return error(404, kind, Some("model_not_found"), None, &message);
     };
-    let failed = |failure: String| {
-        let failure = format!("{} step {}: {failure}", place.role, place.index + 1);
-        shared.ledger().fail(failure.clone());
-        error(500, "script_failure", None, None, &failure)
-    };
-    let step = match place.step() {
-        Ok(step) => step,
-        Err(failure) => return failed(failure),
-    };
     let after_the_end = Step::say("The script ends here.");
-    let step = step.unwrap_or(&after_the_end);
-    let answer = match place.answer(step, request) {
-        Ok(answer) => answer,
-        Err(failure) => return failed(failure),
+    let (step, answer) = match play_on(&place, shared.options.otherwise.as_ref(), request) {
+        Ok((step, answer)) => (step.unwrap_or(&after_the_end), answer),
+        Err(failure) => {
+            let failure = format!("{} step {}: {failure}", place.role, place.index + 1);
+            shared.ledger().fail(failure.clone());
+            return error(500, "script_failure", None, None, &failure);
+        }
     };
     tokio::time::sleep(Duration::from_millis(step.delay_ms)).await;
     let about =
@@ -261,6 +272,35 @@ async fn answer(shared: &Shared, place: Option<Place<'_>>, request: &Value) -> R
         respond::event_stream(about.events(&answer))
     } else {
         respond::json_text(about.whole(&answer))
+    }
+}
+
+/// The answer to a request, and the step that it is, if it is one.
+fn play_on<'a>(
+    place: &Place<'a>,
+    otherwise: Option<&Otherwise>,
+    request: &Value,
+) -> Result<(Option<&'a Step>, Answer), String> {
+    let Some(otherwise) = otherwise else {
+        let Some(step) = place.step()? else {
+            return Ok((None, Answer::say("The script ends here.")));
+        };
+        return Ok((Some(step), place.answer(step, request)?));
+    };
+    let lost = |why| Ok((None, otherwise.admit(why)));
+    if !place.is_known() {
+        return lost(Lost::Unknown);
+    }
+    let Some(step) = place.step()? else { return lost(Lost::Over) };
+    if let Some(aside) = otherwise.aside(place, request) {
+        return Ok((None, aside));
+    }
+    match place.answer(step, request) {
+        Ok(answer) => Ok((Some(step), answer)),
+        Err(_) => {
+            let expected: Vec<String> = step.expect.iter().map(ToString::to_string).collect();
+            lost(Lost::Unexpected(&expected.join(", ")))
+        }
     }
 }
 

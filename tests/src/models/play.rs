@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Map, Value};
 
+use super::otherwise::is_aside;
 use super::script::{Script, Step};
 
 /// Where in the script a request is.
@@ -28,6 +29,13 @@ pub(super) struct Place<'a> {
 pub(super) struct Answer {
     pub say: Option<String>,
     pub tools: Vec<Call>,
+}
+
+impl Answer {
+    /// Text alone.
+    pub fn say(text: &str) -> Self {
+        Self { say: Some(text.to_owned()), tools: Vec::new() }
+    }
 }
 
 /// One tool call of an answer.
@@ -55,12 +63,28 @@ pub(super) fn locate<'a>(script: &'a Script, request: &Value) -> Option<Place<'a
     Some(Place {
         role,
         conversation: hasher.finish(),
-        index: messages.iter().filter(|m| m["role"] == "assistant").count(),
+        index: messages.iter().filter(|m| is_step(m)).count(),
         steps: conversation.map(|c| c.steps.as_slice()),
     })
 }
 
+/// The place of a request whose role has no script at all.
+pub(super) fn nowhere(request: &Value) -> Option<Place<'_>> {
+    let role = request["model"].as_str()?.strip_prefix(MODEL_PREFIX)?;
+    Some(Place { role, conversation: 0, index: 0, steps: None })
+}
+
+/// Whether a message is a step of the script that was played.
+fn is_step(message: &Value) -> bool {
+    message["role"] == "assistant" && !is_aside(message)
+}
+
 impl<'a> Place<'a> {
+    /// Whether there is a script for this conversation.
+    pub fn is_known(&self) -> bool {
+        self.steps.is_some()
+    }
+
     /// The step to play, or `None` after the last one.
     ///
     /// # Errors
@@ -132,7 +156,7 @@ fn by_turn(request: &Value) -> Vec<String> {
     let mut parts = vec![String::new()];
     for message in messages(request) {
         match message["role"].as_str() {
-            Some("assistant") => parts.push(String::new()),
+            Some("assistant") if is_step(message) => parts.push(String::new()),
             Some("user" | "tool") => {
                 if let Some(part) = parts.last_mut() {
                     part.push_str(&text_of(message));

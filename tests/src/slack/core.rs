@@ -44,12 +44,13 @@ pub(super) struct Core {
 
 impl Inner {
     pub fn new(core: Core, origin: String) -> Self {
+        let page_token = core.options.page_token.clone().unwrap_or_else(secret);
         Self {
             core: Mutex::new(core),
             version: watch::Sender::new(0),
             stop: CancellationToken::new(),
             origin,
-            page_token: secret(),
+            page_token,
             runtime: tokio::runtime::Handle::current(),
         }
     }

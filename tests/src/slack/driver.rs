@@ -186,6 +186,21 @@ impl SlackServer {
         self.channel_with_bot(name, false, members)
     }
 
+    /// The user id of a person, who is added if nobody has that name.
+    pub fn ensure_user(&self, name: &str) -> String {
+        let known = self.inner.read(|core| core.world.user_named(name).map(|u| u.id.clone()));
+        known.unwrap_or_else(|| self.create_user(name, name))
+    }
+
+    /// The channel id of a public channel, which is made if there is none of that name.
+    pub fn ensure_channel(&self, name: &str, members: &[&str]) -> String {
+        let known = self.inner.read(|core| {
+            let mut channels = core.world.channels.values();
+            channels.find(|channel| channel.name == name).map(|channel| channel.id.clone())
+        });
+        known.unwrap_or_else(|| self.create_channel(name, members))
+    }
+
     /// Adds a private channel with the bot and these users in it; returns the channel id.
     pub fn create_private_channel(&self, name: &str, members: &[&str]) -> String {
         self.channel_with_bot(name, true, members)

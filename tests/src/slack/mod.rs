@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 mod actions;
@@ -34,12 +33,13 @@ mod world;
 pub use delivery::{Delivery, DeliveryStats, EnvelopeKind};
 pub use driver::SlackError;
 pub use limits::Fault;
-pub use options::{Options, RateLimits, Timing};
+pub use options::{Options, RateLimits, Suggestion, Timing};
 pub use view::{ButtonView, Change, FileView, MessageView, SenderKind, SenderView};
 pub use watch::Release;
 pub use world::{Metadata, Reaction, World};
 
 use self::core::{Core, Inner};
+use crate::serving::listen;
 
 /// A running server; clones are handles to the same one, and it ends with the last of them.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl SlackServer {
     /// # Errors
     /// `SlackError::Listen` if no port can be had.
     pub async fn start(options: Options) -> Result<Self, SlackError> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(SlackError::Listen)?;
+        let listener = listen(options.port).await.map_err(SlackError::Listen)?;
         let address = listener.local_addr().map_err(SlackError::Listen)?;
         let inner = Arc::new(Inner::new(Core::new(options), format!("http://{address}")));
         let router = http::router(Arc::clone(&inner));
@@ -107,6 +107,16 @@ impl SlackServer {
     /// Address of the chat page, with the token that lets a browser in.
     pub fn page_url(&self) -> String {
         format!("{}/?token={}", self.inner.origin, self.inner.page_token)
+    }
+
+    /// The token in that address.
+    pub fn page_token(&self) -> &str {
+        &self.inner.page_token
+    }
+
+    /// Counts the changes so far.
+    pub fn version(&self) -> u64 {
+        *self.inner.version.borrow()
     }
 
     /// The bot's token (`xoxb-…`).

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::world::World;
 
 /// How the server starts. `Options::default()` is a healthy workspace without rate limits.
@@ -26,6 +28,23 @@ pub struct Options {
     pub max_connections: usize,
     /// A world saved earlier (`SlackServer::snapshot`) instead of an empty workspace.
     pub world: Option<World>,
+    /// Port to listen at if it is free.
+    pub port: Option<u16>,
+    /// Lets the chat page in; one is made up if absent.
+    pub page_token: Option<String>,
+    /// What the chat page offers to write.
+    pub suggestions: Vec<Suggestion>,
+}
+
+/// A conversation that the chat page offers to begin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Suggestion {
+    /// A few words.
+    pub title: String,
+    /// The first message.
+    pub text: String,
+    /// What may be said in its course.
+    pub replies: Vec<String>,
 }
 
 impl Default for Options {
@@ -62,6 +81,9 @@ impl Default for Options {
             rate_limits: RateLimits::Off,
             max_connections: 10,
             world: None,
+            port: None,
+            page_token: None,
+            suggestions: Vec::new(),
         }
     }
 }

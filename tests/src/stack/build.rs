@@ -1,6 +1,5 @@
 //! Puts a [`Stack`] together, from the outside in.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
@@ -8,18 +7,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use codebutler_crds::AgentRole;
 use kube::Client;
 
 use super::manifests::{self, Outside, SYSTEM};
+use super::outside::{self, Models, Outside as Running, Surroundings};
 use super::process::{Process, ProcessCommand};
 use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, images};
-use super::{Metrics, RoleEdit, Stack, StackError, StackOptions};
+use super::{Metrics, Stack, StackError, StackOptions};
+use crate::apiserver;
 use crate::cluster::Cluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
-use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
 use crate::kubelet::{InjectEnv, Kubelet, KubeletError, KubeletOptions, ServiceForward};
-use crate::models::{ModelOptions, ModelServer};
-use crate::slack::{self, SlackServer};
+use crate::models::ModelServer;
 
 /// Name and port of the gateway's Service.
 const SERVICE: &str = "codebutler-gateway";
@@ -39,42 +39,27 @@ fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> StackError {
     move |source| StackError::Io { what, source }
 }
 
-/// See [`Stack::start`].
-pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
+/// See [`Stack::start_in`].
+pub async fn start(
+    options: StackOptions,
+    mut surroundings: Surroundings,
+) -> Result<Stack, StackError> {
     let dir = options.dir.clone();
     for sub in ["bin", "logs", "cluster", "git", "node", "volumes"] {
         std::fs::create_dir_all(dir.join(sub)).map_err(io("making the state folder"))?;
     }
     let operator = link(&dir, &options.program, "codebutler-operator")?;
-
-    let slack = SlackServer::start(slack::Options::default()).await.map_err(part("Slack"))?;
-    let users: BTreeMap<String, String> =
-        options.users.iter().map(|n| (n.clone(), slack.create_user(n, n))).collect();
-    let mut members: Vec<&str> = users.values().map(String::as_str).collect();
-    let bot = slack.bot_user_id();
-    members.push(&bot);
-    let channel = slack.create_channel(&options.name, &members);
-
-    let github = GitHubServer::start(&dir.join("git"), GitHubOptions::default())
-        .await
-        .map_err(part("GitHub"))?;
-    let remote = github
-        .create_repo(
-            "acme",
-            &options.name,
-            FirstCommit::Folder(options.files.clone()),
-            &options.branch,
-        )
-        .await
-        .map_err(part("GitHub"))?;
-    let first_commit = remote.head(&options.branch).await.unwrap_or_default();
-    let models = ModelServer::start(options.script.clone(), ModelOptions::default())
-        .await
-        .map_err(part("model server"))?;
-
-    let cluster = Cluster::start(&dir.join("cluster")).await.map_err(part("API server"))?;
+    let outside = outside::start(&options, &surroundings).await?;
+    let life = surroundings.life.take();
+    let server = apiserver::Options {
+        port: life.as_ref().and_then(|life| life.ports.cluster),
+        snapshot: life.map(|life| life.objects),
+        ..apiserver::Options::default()
+    };
+    let cluster =
+        Cluster::start_with(&dir.join("cluster"), server).await.map_err(part("API server"))?;
     let client = cluster.client();
-    install(&cluster, options.idle_timeout_seconds, options.edit_role.as_deref()).await?;
+    install(&cluster, &options, &surroundings.models).await?;
     let controllers = ControllerManager::start(
         client.clone(),
         ControllerOptions { pv_dir: dir.join("volumes"), root_ca: None },
@@ -88,7 +73,7 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
         gateway: SocketAddr::new(ip, METRICS_PORT),
         controller: SocketAddr::new(ip, METRICS_PORT + 1),
     };
-    let api = url::Url::parse(cluster.url()).map_err(|e| part("API server")(e.into()))?;
+    let api = url::Url::parse(cluster.url()).map_err(part("API server"))?;
     let kubelet =
         kubelet(&client, &api, &dir, &options.program, gateway_address, options.inject_env.clone());
     let kubelet = kubelet.await.map_err(part("kubelet"))?;
@@ -99,7 +84,7 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
             vec![
                 format!("--listen={gateway_address}"),
                 format!("--metrics-address={}", metrics.gateway),
-                format!("--slack-api={}", slack.api_url()),
+                format!("--slack-api={}", outside.slack.api_url()),
                 // The outside world of the testbed is on this machine.
                 "--egress-allow=127.0.0.0/8".to_owned(),
             ],
@@ -118,52 +103,49 @@ pub async fn start(options: StackOptions) -> Result<Stack, StackError> {
     ready("gateway", &mut gateway, metrics.gateway).await?;
     ready("controller", &mut controller, metrics.controller).await?;
 
-    let outside = outside(&options, &slack, &channel, &remote, &github, &models);
-    for object in
-        manifests::team(&options.name, options.roles, &outside, options.edit_repo.as_deref())
+    let what = pointed_at(&options, &outside, &surroundings.models);
+    for object in manifests::team(&options.name, options.roles, &what, options.edit_repo.as_deref())
     {
         apply(&cluster, &object).await?;
     }
-    slack.wait_connected(1, READY).await.map_err(part("Slack"))?;
+    outside.slack.wait_connected(1, READY).await.map_err(part("Slack"))?;
 
     Ok(Stack {
         dir,
         cluster,
         kubelet,
-        slack,
-        github,
-        remote,
-        models,
+        slack: outside.slack,
+        github: outside.github,
+        remote: outside.remote,
+        models: outside.models,
         controller,
         gateway,
         metrics,
         repo: options.name,
-        channel,
-        users,
-        first_commit,
+        channel: outside.channel,
+        users: outside.users,
+        branch: options.branch,
+        first_commit: outside.first_commit,
         controllers,
     })
 }
 
 /// What the team's Repo points at.
-fn outside(
-    options: &StackOptions,
-    slack: &SlackServer,
-    channel: &str,
-    remote: &Remote,
-    github: &GitHubServer,
-    models: &ModelServer,
-) -> Outside {
+fn pointed_at(options: &StackOptions, world: &Running, models: &Models) -> Outside {
+    let (model_url, api_key) = match models {
+        Models::Real(provider) => (provider.url.clone(), provider.key.clone()),
+        _ => (world.models.url(), world.models.api_key().to_owned()),
+    };
     Outside {
-        git_url: remote.url().to_owned(),
+        git_url: world.remote.url().to_owned(),
         branch: options.branch.clone(),
-        model_url: models.url(),
-        slack_url: slack.api_url(),
-        channel: channel.to_owned(),
-        git_token: github.token().to_owned(),
-        bot_token: slack.bot_token(),
-        app_token: slack.app_token(),
-        api_key: models.api_key().to_owned(),
+        model_url,
+        slack_url: world.slack.api_url(),
+        channel: world.channel.clone(),
+        git_token: world.github.token().to_owned(),
+        bot_token: world.slack.bot_token(),
+        app_token: world.slack.app_token(),
+        api_key,
         debounce: options.debounce_seconds,
     }
 }
@@ -198,16 +180,21 @@ async fn kubelet(
 /// What `kubectl apply` and later the chart install: definitions, rights, Service, roles.
 async fn install(
     cluster: &Cluster,
-    idle: Option<u32>,
-    edit: Option<&RoleEdit>,
+    options: &StackOptions,
+    models: &Models,
 ) -> Result<(), StackError> {
     cluster.install_crds().await.map_err(part("API server"))?;
     for yaml in manifests::system() {
         cluster.apply_yaml(&yaml).await.map_err(part("API server"))?;
     }
-    for mut role in manifests::roles(|role| Some(ModelServer::model(&role.spec.role)))? {
-        role.spec.idle_timeout_seconds = idle.unwrap_or(role.spec.idle_timeout_seconds);
-        if let Some(edit) = edit {
+    let model = |role: &AgentRole| match models {
+        Models::Real(provider) => provider.model.clone(),
+        _ => Some(ModelServer::model(&role.spec.role)),
+    };
+    for mut role in manifests::roles(model)? {
+        let seconds = &mut role.spec.idle_timeout_seconds;
+        *seconds = options.idle_timeout_seconds.unwrap_or(*seconds);
+        if let Some(edit) = options.edit_role.as_deref() {
             edit(&mut role.spec);
         }
         apply(cluster, &role).await?;

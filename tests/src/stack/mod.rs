@@ -2,7 +2,9 @@
 //! team's Repo. The demo and the integration tests start one of these.
 
 pub mod build;
+pub mod kept;
 pub mod manifests;
+pub mod outside;
 pub mod process;
 pub mod toolchain;
 
@@ -22,7 +24,9 @@ use crate::kubelet::{InjectEnv, Kubelet};
 use crate::models::{ModelServer, Script};
 use crate::slack::SlackServer;
 
+use kept::{Kept, KeptError};
 use manifests::TEAM;
+use outside::Surroundings;
 use process::Process;
 
 /// What a stack is made of.
@@ -82,6 +86,9 @@ pub enum StackError {
         /// What the parser said.
         reason: String,
     },
+    /// Nothing can be saved.
+    #[error(transparent)]
+    Kept(#[from] KeptError),
     /// Kubernetes said no.
     #[error("Kubernetes: {0}")]
     Kube(#[from] kube::Error),
@@ -134,6 +141,8 @@ pub struct Stack {
     pub channel: String,
     /// User ids by name.
     pub users: BTreeMap<String, String>,
+    /// The repository's default branch.
+    pub branch: String,
     /// Head of the default branch before anything happened.
     pub first_commit: String,
     controllers: ControllerManager,
@@ -155,7 +164,18 @@ impl Stack {
     /// # Errors
     /// Names the part that did not start, with the end of its log where it has one.
     pub async fn start(options: StackOptions) -> Result<Self, StackError> {
-        build::start(options).await
+        Self::start_in(options, Surroundings::default()).await
+    }
+
+    /// The same, in a world that is not just new and scripted.
+    ///
+    /// # Errors
+    /// As [`Stack::start`].
+    pub async fn start_in(
+        options: StackOptions,
+        surroundings: Surroundings,
+    ) -> Result<Self, StackError> {
+        build::start(options, surroundings).await
     }
 
     /// The team's Threads.
@@ -167,7 +187,15 @@ impl Stack {
     ///
     /// # Errors
     /// When a process can't be waited for.
-    pub async fn stop(mut self) -> Result<(), StackError> {
+    pub async fn stop(self) -> Result<(), StackError> {
+        self.stop_and_keep(None).await
+    }
+
+    /// The same, saving in between what the outside world knows.
+    ///
+    /// # Errors
+    /// When a process can't be waited for, or nothing be saved.
+    pub async fn stop_and_keep(mut self, kept: Option<&mut Kept>) -> Result<(), StackError> {
         let io = |what: &str| {
             let what = format!("stopping the {what}");
             move |source| StackError::Io { what, source }
@@ -175,9 +203,13 @@ impl Stack {
         self.controller.stop().await.map_err(io("controller"))?;
         self.kubelet.shutdown().await;
         self.gateway.stop().await.map_err(io("gateway"))?;
+        let saved = match kept {
+            Some(kept) => kept.save(&self).await,
+            None => Ok(()),
+        };
         self.controllers.shutdown().await;
         self.slack.shutdown().await;
         self.cluster.shutdown().await;
-        Ok(())
+        Ok(saved?)
     }
 }

@@ -2,6 +2,7 @@
 //! is on the Thread before Slack is told, once, whatever order or repetition it comes in.
 
 mod desk;
+mod outside;
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ async fn an_envelope_is_acknowledged_when_its_mark_is_stored() {
     assert_eq!(inbox(&thread, "pm").unwrap().as_str(), root);
     assert_eq!(inbox(&thread, "coder"), None);
     assert_eq!(thread.spec.requested_by.as_deref(), Some(desk.ana.as_str()));
-    assert_eq!(thread.spec.slack.ts.as_str(), root);
+    assert_eq!(thread.conversation().unwrap().ts.as_str(), root);
     desk.eyes(&root).await;
     desk.stop().await;
 }

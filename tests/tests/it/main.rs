@@ -6,6 +6,7 @@
 
 mod apiserver;
 mod boundaries;
+mod charts;
 mod controller;
 mod controllers;
 mod demo;

@@ -204,14 +204,15 @@ impl Team {
         };
         let describe = |t: &Thread| {
             let status = serde_json::to_string_pretty(&t.status).unwrap();
-            let messages = self.messages(t.spec.slack.ts.as_str());
+            let root = t.conversation().map(|slack| slack.ts.as_str()).unwrap_or_default();
+            let messages = self.messages(root);
             let lines: Vec<String> = messages
                 .iter()
                 .map(|m| format!("{} {}: {}", m.ts, m.sender.name, m.shown))
                 .collect();
             format!("{}\n{}\n{status}", t.name_any(), lines.join("\n"))
         };
-        let newest = threads.iter().max_by(|a, b| a.spec.slack.ts.cmp(&b.spec.slack.ts));
+        let newest = threads.iter().max_by_key(|t| t.conversation().map(|s| s.ts.clone()));
         let told = threads.iter().filter(busy).chain(newest);
         told.map(describe).collect::<Vec<_>>().join("\n\n")
     }

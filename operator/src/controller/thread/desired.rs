@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use codebutler_crds::names::FINALIZER;
 use codebutler_crds::thread::{RoleState, ThreadState};
 use codebutler_crds::{AgentRole, Repo, Thread, ThreadStatus, condition};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
@@ -19,6 +20,9 @@ use crate::apply::Refusal;
 use crate::args::ControllerArgs;
 use crate::controller::health::{Health, Level, Notice};
 
+/// How long a deleted Thread may wait for a gateway that is gone for good.
+const FAREWELL: SignedDuration = SignedDuration::from_mins(2);
+
 /// What is to be done about `thread` at `now`.
 pub fn desired(
     thread: &Thread,
@@ -28,8 +32,8 @@ pub fn desired(
 ) -> Plan {
     let status = thread.status.clone().unwrap_or_default();
     let mut plan = Plan { status: Own::of(&status), ..Plan::default() };
-    if thread.metadata.deletion_timestamp.is_some() {
-        // Its children are owned by it and go with it.
+    if thread.is_going() {
+        leave(thread, observed, &mut plan, now);
         return plan;
     }
     let verdict = match (thread.spec.state, &observed.repo) {
@@ -65,7 +69,7 @@ pub struct View<'a> {
 }
 
 fn work(view: &View, plan: &mut Plan) -> Health {
-    let mut verdicts = Vec::new();
+    let mut verdicts: Vec<Health> = unopened(view.thread).into_iter().collect();
     let mut names: BTreeSet<&str> = view.status.roles.keys().map(String::as_str).collect();
     names.extend(view.status.pending.iter().map(|pending| pending.role.as_str()));
     let pods: Vec<(String, &Pod)> =
@@ -88,6 +92,35 @@ fn work(view: &View, plan: &mut Plan) -> Health {
     }
     progress(view, &pods, plan);
     Health::worst(verdicts, at_rest(&pods))
+}
+
+/// What is owned by a Thread goes with it, but that waits until the gateway has told the conversation;
+/// pods do not, and the wait has an end.
+fn leave(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) {
+    remove_pods(thread, observed, plan);
+    let held = thread.finalizers().iter().any(|name| name == FINALIZER);
+    let since = thread.metadata.deletion_timestamp.as_ref().filter(|_| held);
+    let Some(since) = since else { return };
+    let left = FAREWELL - now.duration_since(since.0);
+    plan.release = !left.is_positive();
+    if left.is_positive() {
+        plan.look_again_in(left.unsigned_abs());
+    }
+}
+
+/// The gateway opens the conversation of a prompt, or says what it waits for.
+fn unopened(thread: &Thread) -> Option<Health> {
+    if thread.conversation().is_some() {
+        return None;
+    }
+    let conditions = thread.status.iter().flat_map(|status| &status.conditions);
+    let why = conditions.into_iter().find(|c| c.type_ == condition::OPENED && c.status == "False");
+    Some(match why {
+        Some(why) => Health::new(Level::Trouble, "NotOpened", why.message.clone()),
+        None => {
+            Health::new(Level::Reconciling, "Opening", "the gateway opens a conversation in Slack")
+        }
+    })
 }
 
 /// The role that a pod is for. By its name, which can't be edited, unlike its labels.

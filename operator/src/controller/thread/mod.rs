@@ -17,7 +17,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::Thread;
+use codebutler_crds::{Thread, names};
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::runtime::controller::Action;
 use kube::{Resource as _, ResourceExt as _};
@@ -92,6 +92,10 @@ async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<A
         apply.tell(&about, None, notice).await;
     }
     remove(thread, &plan, context).await?;
+    if plan.release {
+        apply.release(thread, names::FINALIZER).await?;
+        tracing::warn!(thread = %Key::of(thread), "let go untold: no gateway did");
+    }
     Ok(plan.again.map_or_else(Action::await_change, Action::requeue))
 }
 
@@ -109,7 +113,7 @@ async fn remove(thread: &Thread, plan: &Plan, context: &Context) -> Result<(), A
         }
     }
     if plan.delete_volume {
-        let claim = codebutler_crds::names::volume_claim(&key.name);
+        let claim = names::volume_claim(&key.name);
         for volume in context.volumes.of(&key) {
             let owned = crate::apply::owned_by(&*volume, &thread.uid().unwrap_or_default());
             if owned && volume.name_any() == claim {

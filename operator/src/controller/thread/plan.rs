@@ -30,6 +30,9 @@ pub struct Plan {
     /// Delete the claim.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub delete_volume: bool,
+    /// Let a deleted Thread go although its conversation was not told.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub release: bool,
     /// Events, once the status is written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,

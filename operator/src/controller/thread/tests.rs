@@ -305,6 +305,40 @@ fn a_pod_that_does_not_go_is_told_of() {
 }
 
 #[test]
+fn a_deleted_thread_loses_its_pods_at_once_and_waits_two_minutes_for_its_farewell() {
+    let mut thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
+    thread.metadata.finalizers = Some(vec!["codebutler.dev/cleanup".to_owned()]);
+    let mut at = |time: &str| {
+        thread.metadata.deletion_timestamp = serde_json::from_value(json!(time)).unwrap();
+        let pods = vec![pod(&thread, "pm", "a", json!({"phase": "Running"}))];
+        plan(&thread, &Observed { pods, ..world() })
+    };
+    let early = at("2026-01-01T11:58:30Z");
+    assert_eq!((deleted(&early), early.release), (vec!["a"], false));
+    assert_eq!(early.again, Some(Duration::from_secs(30)));
+    assert!(at("2026-01-01T11:58:00Z").release);
+    // Somebody else's finalizer is not ours to take off.
+    thread.metadata.finalizers = Some(vec!["example.org/keep".to_owned()]);
+    let plan = plan(&thread, &world());
+    assert_eq!((plan.release, plan.again), (false, None));
+}
+
+#[test]
+fn a_prompt_is_not_ready_before_its_conversation_is_opened() {
+    let mut thread = testing::thread(&json!({}));
+    thread.spec.slack = None;
+    thread.spec.prompt = Some("do it".to_owned());
+    assert_eq!(ready(&plan(&thread, &world())).0, "Opening");
+    let waits = json!({"conditions": [{"type": "Opened", "status": "False", "reason": "RepoNotReady",
+        "message": "no Secret", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    thread.status = serde_json::from_value(waits).unwrap();
+    assert_eq!(ready(&plan(&thread, &world())), ("NotOpened", "no Secret"));
+    let opened = json!({"slack": {"channel": "C0123", "ts": MAIL}});
+    thread.status = serde_json::from_value(opened).unwrap();
+    assert_eq!(ready(&plan(&thread, &world())).0, "Asleep");
+}
+
+#[test]
 fn without_its_repo_a_thread_stalls_and_its_pods_go() {
     let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
     let mut world = world();

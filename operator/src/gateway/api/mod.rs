@@ -182,6 +182,7 @@ const fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::NotRegistered | ErrorCode::Forbidden | ErrorCode::NeedsApproval => {
             StatusCode::FORBIDDEN
         }
+        ErrorCode::BudgetExceeded => StatusCode::PAYMENT_REQUIRED,
         ErrorCode::ThreadClosed => StatusCode::CONFLICT,
         ErrorCode::InvalidRequest => StatusCode::BAD_REQUEST,
         ErrorCode::Upstream => StatusCode::BAD_GATEWAY,

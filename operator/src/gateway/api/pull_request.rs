@@ -73,7 +73,13 @@ fn check(wanted: &OpenPullRequest) -> Result<String, ApiError> {
 async fn record(gateway: &Shared, caller: &Caller, pull: &Pull) -> Result<(), ApiError> {
     let known = caller.thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
     let merge_commit = pull.is_merged().then(|| pull.merge_commit_sha.clone()).flatten();
-    let now = PullRequest { number: pull.number, url: pull.html_url.clone(), merge_commit };
+    let now = PullRequest {
+        number: pull.number,
+        url: pull.html_url.clone(),
+        merge_commit,
+        state: Some(pull.standing()),
+        seen: known.and_then(|known| known.seen.clone()),
+    };
     if known == Some(&now) {
         return Ok(());
     }

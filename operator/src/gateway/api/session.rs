@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
-use codebutler_crds::names;
 use codebutler_crds::wire::{RoleCard, Session};
+use codebutler_crds::{SlackTs, names};
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
 use super::{Open, Shared, unwritten};
-use crate::gateway::context::{ApiError, Caller, ThreadKey};
+use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
 use crate::gateway::egress::check::needs_enforcement;
 use crate::gateway::github::{GitHub, GitHubError};
 
@@ -25,10 +25,16 @@ pub async fn session(
         name: role.spec.display.name.clone(),
         description: role.spec.description.clone(),
     });
-    Ok(Json(describe(&caller, cards.collect(), base_commit)))
+    let root = conversation(&caller.thread)?.ts.clone();
+    Ok(Json(describe(&caller, cards.collect(), base_commit, root)))
 }
 
-fn describe(caller: &Caller, roles: Vec<RoleCard>, base_commit: Option<String>) -> Session {
+fn describe(
+    caller: &Caller,
+    roles: Vec<RoleCard>,
+    base_commit: Option<String>,
+    root: SlackTs,
+) -> Session {
     let ThreadKey { namespace, name } = caller.key();
     let role = &caller.role.spec;
     let status = caller.thread.status.clone().unwrap_or_default();
@@ -51,7 +57,7 @@ fn describe(caller: &Caller, roles: Vec<RoleCard>, base_commit: Option<String>) 
         plan: status.plan,
         pull_request: status.pull_request,
         done,
-        root: caller.thread.spec.slack.ts.clone(),
+        root,
         usage: status.roles.into_iter().map(|(role, own)| (role, own.usage)).collect(),
     }
 }

@@ -86,16 +86,11 @@ impl Maps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_crds::thread::{RoleStatus, SlackThread, ThreadSpec, ThreadState, ThreadStatus};
+    use codebutler_crds::thread::{RoleStatus, SlackThread, ThreadSpec, ThreadStatus};
 
     fn thread(name: &str, pods: &[(&str, &str)]) -> Thread {
         let slack = SlackThread { channel: "C01".into(), ts: "1.000000".parse().unwrap() };
-        let spec = ThreadSpec {
-            repo: "shop".into(),
-            slack,
-            requested_by: None,
-            state: ThreadState::Active,
-        };
+        let spec = ThreadSpec { repo: "shop".into(), slack: Some(slack), ..ThreadSpec::default() };
         let mut thread = Thread::new(name, spec);
         thread.metadata.namespace = Some("team".into());
         let role = |uid: &str| RoleStatus { pod_uid: Some(uid.into()), ..RoleStatus::default() };

@@ -22,11 +22,10 @@ pub fn asking(text: &str, decision: Decision, key: &str) -> Value {
 }
 
 /// The same blocks with a line in place of the buttons; None if there are no buttons.
-pub fn answered(blocks: &Value, choice: Choice, user: &str) -> Option<Value> {
+pub fn settled(blocks: &Value, told: &str) -> Option<Value> {
     let is_actions = |block: &&Value| block["type"] == "actions";
     let blocks = blocks.as_array()?;
     blocks.iter().find(is_actions)?;
-    let told = format!("{} <@{user}>", choice.told());
     let mut kept: Vec<Value> = blocks.iter().filter(|b| !is_actions(b)).cloned().collect();
     kept.push(json!({"type": "context", "elements": [{"type": "mrkdwn", "text": told}]}));
     Some(Value::Array(kept))
@@ -67,9 +66,9 @@ mod tests {
             ids,
             [("plan:approve", "run-1"), ("plan:modify", "run-1"), ("plan:reject", "run-1")]
         );
-        let answered = answered(&asking, Choice::Approve, "U1").unwrap();
-        assert_eq!(answered[1]["elements"][0]["text"], ":white_check_mark: Approved by <@U1>");
-        assert_eq!(super::answered(&answered, Choice::Approve, "U2"), None);
+        let after = settled(&asking, "Approved by <@U1>").unwrap();
+        assert_eq!(after[1]["elements"][0]["text"], "Approved by <@U1>");
+        assert_eq!(settled(&after, "Approved by <@U2>"), None);
     }
 
     #[test]

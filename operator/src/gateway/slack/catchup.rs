@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::thread::ThreadState;
+use codebutler_crds::thread::{SlackThread, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -147,8 +147,9 @@ impl Sweep<'_> {
             self.advance(newest).await;
         }
         for thread in self.open_threads() {
+            let Some(SlackThread { ts: root, .. }) = thread.conversation() else { continue };
             pace.step().await;
-            let (root, after) = (&thread.spec.slack.ts, newest_mark(&thread).minus_secs(OVERLAP));
+            let after = newest_mark(&thread).minus_secs(OVERLAP);
             match history::replies(web, token, id, root, Some(&after)).await {
                 Ok(messages) => {
                     for message in &messages {
@@ -190,7 +191,8 @@ impl Sweep<'_> {
             .threads
             .state()
             .into_iter()
-            .filter(|thread| thread.spec.state == ThreadState::Active)
+            .filter(|thread| thread.spec.state == ThreadState::Active && !thread.is_going())
+            .filter(|thread| thread.conversation().is_some_and(|s| s.channel == self.channel.id))
             .filter(|thread| thread.spec.repo == self.channel.repo)
             .filter(|thread| thread.namespace().as_ref() == Some(&self.channel.namespace))
             .map(|thread| self.inner.thread(&ThreadKey::from(&*thread)).unwrap_or(thread))
@@ -232,15 +234,16 @@ impl Sweep<'_> {
 fn newest_mark(thread: &Thread) -> SlackTs {
     let roles = thread.status.iter().flat_map(|status| status.roles.values());
     let marks = roles.filter_map(|role| role.inbox.clone());
-    marks.max().unwrap_or_else(|| thread.spec.slack.ts.clone())
+    let root = || thread.conversation().map_or_else(SlackTs::zero, |slack| slack.ts.clone());
+    marks.max().unwrap_or_else(root)
 }
 
-fn now() -> SlackTs {
+pub fn now() -> SlackTs {
     let now = jiff::Timestamp::now();
     timestamp(now.as_second(), now.subsec_microsecond())
 }
 
-fn timestamp(seconds: i64, micros: i32) -> SlackTs {
+pub fn timestamp(seconds: i64, micros: i32) -> SlackTs {
     let text = format!("{}.{:06}", seconds.max(0), micros.max(0));
     text.parse().unwrap_or_else(|_| SlackTs::zero())
 }

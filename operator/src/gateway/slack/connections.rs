@@ -38,6 +38,8 @@ pub async fn run(inner: Arc<Inner>, shutdown: CancellationToken) -> anyhow::Resu
             context.threads.wait_until_ready().await.context("the cache of Threads ended")
         } => synced?,
     }
+    // A reply to what was opened before must not begin a conversation of its own.
+    inner.opened.learn(&context.threads.state());
     let mut held: HashMap<String, Held> = HashMap::new();
     let mut tasks = JoinSet::new();
     loop {

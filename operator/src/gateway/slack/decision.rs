@@ -1,7 +1,7 @@
 //! Decisions of people: which words count as one, which button means what, and what a message or a
 //! click changes in a Thread. Pure: applied again, nothing changes.
 
-use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Plan};
+use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Plan, Settled};
 use codebutler_crds::wire::Decision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -410,6 +410,8 @@ fn record(
     if let Some(ending) = ending(choice) {
         threads::decide_closing(status, asked, ending, user);
     }
+    let (ts, choice) = (asked.clone(), Some(choice.action_id()));
+    threads::settle(status, Settled { ts, choice, user: Some(user.to_owned()) });
     Ok(())
 }
 

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, SlackTs, Thread};
 use serde_json::{Value, json};
 
 use super::account::AccessError;
-use super::decision::Choice;
-use super::{Inner, blocks, history, post};
+use super::{Inner, post, settle};
 use crate::gateway::context::ThreadKey;
 
 /// Something visible that follows.
@@ -21,16 +21,10 @@ pub enum Effect {
         /// The message.
         ts: SlackTs,
     },
-    /// The buttons of a question go; who chose what is shown instead.
-    Answered {
+    /// The buttons of settled questions go; who chose what is shown instead.
+    Settled {
         /// The conversation.
         thread: ThreadKey,
-        /// The message that asked.
-        asked: SlackTs,
-        /// The answer.
-        choice: Choice,
-        /// Who gave it.
-        user: String,
     },
     /// A line that one person sees.
     Whisper {
@@ -60,9 +54,7 @@ impl Inner {
     async fn perform(&self, effect: Effect) {
         let what = match effect {
             Effect::Eyes { thread, ts } => self.eyes(&thread, &ts).await,
-            Effect::Answered { thread, asked, choice, user } => {
-                self.answered(&thread, &asked, choice, &user).await
-            }
+            Effect::Settled { thread } => settle::all(self, &thread).await,
             Effect::Whisper { thread, user, text } => self.whisper(&thread, &user, &text).await,
             Effect::TellClosed { thread } => {
                 let text = "This thread is closed. Start a new one for anything else.";
@@ -80,7 +72,7 @@ impl Inner {
     async fn eyes(&self, key: &ThreadKey, ts: &SlackTs) -> Result<(), AccessError> {
         let Some((thread, repo)) = self.known(key) else { return Ok(()) };
         let account = self.account(&repo).await?;
-        let channel = &thread.spec.slack.channel;
+        let Some(SlackThread { channel, .. }) = thread.conversation() else { return Ok(()) };
         let body = json!({"channel": channel, "timestamp": ts, "name": "eyes"});
         match self.web.post::<Value>(&account.bot, "reactions.add", &body).await {
             Err(error) if error.code() == Some("already_reacted") => Ok(()),
@@ -88,38 +80,10 @@ impl Inner {
         }
     }
 
-    async fn answered(
-        &self,
-        key: &ThreadKey,
-        asked: &SlackTs,
-        choice: Choice,
-        user: &str,
-    ) -> Result<(), AccessError> {
-        let Some((thread, repo)) = self.known(key) else { return Ok(()) };
-        let account = self.account(&repo).await?;
-        let slack = &thread.spec.slack;
-        let (channel, root) = (&slack.channel, &slack.ts);
-        let found = history::message(&self.web, &account.bot, channel, root, asked).await?;
-        let Some(message) = found.filter(|message| account.wrote(message)) else { return Ok(()) };
-        let blocks = message.blocks.as_ref().and_then(|b| blocks::answered(b, choice, user));
-        let Some(blocks) = blocks else { return Ok(()) };
-        let mut body = json!({
-            "channel": channel, "ts": asked, "text": message.text, "blocks": blocks,
-        });
-        // Said again, so that the message keeps its key.
-        if let Some(metadata) = &message.metadata {
-            body["metadata"] = json!({
-                "event_type": metadata.event_type, "event_payload": metadata.event_payload,
-            });
-        }
-        self.web.post::<Value>(&account.bot, "chat.update", &body).await?;
-        Ok(())
-    }
-
     async fn whisper(&self, key: &ThreadKey, user: &str, text: &str) -> Result<(), AccessError> {
         let Some((thread, repo)) = self.known(key) else { return Ok(()) };
         let account = self.account(&repo).await?;
-        let slack = &thread.spec.slack;
+        let Some(slack) = thread.conversation() else { return Ok(()) };
         let body = json!({
             "channel": slack.channel, "thread_ts": slack.ts, "user": user, "text": text,
         });
@@ -127,7 +91,7 @@ impl Inner {
         Ok(())
     }
 
-    fn known(&self, key: &ThreadKey) -> Option<(Arc<Thread>, Arc<Repo>)> {
+    pub fn known(&self, key: &ThreadKey) -> Option<(Arc<Thread>, Arc<Repo>)> {
         self.conversation(key).ok()
     }
 }

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::thread::ThreadState;
+use codebutler_crds::thread::{SlackThread, ThreadState};
 use codebutler_crds::wire::{Author, Inbox, Message};
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
+use kube::ResourceExt as _;
 use tokio::time::Instant;
 
 use super::account::Account;
 use super::event::Stored;
 use super::route::{self, Channel};
-use super::{Inner, address, decision, history, mrkdwn, own_metadata};
-use crate::gateway::context::{ApiError, Caller};
+use super::{Inner, address, decision, history, mrkdwn, open, own_metadata};
+use crate::gateway::context::{ApiError, Caller, conversation};
 
 /// How often the watch cache is looked at while nothing waits.
 const LOOK: Duration = Duration::from_millis(150);
@@ -54,7 +55,7 @@ fn pod(thread: &Thread, role: &str) -> Option<String> {
 /// Whether the Thread is open and the caller still speaks for the role.
 fn is_served(thread: &Thread, role: &str, own_pod: Option<&str>) -> bool {
     let replaced = pod(thread, role).is_some_and(|pod| own_pod.is_some_and(|own| own != pod));
-    thread.spec.state == ThreadState::Active && !replaced
+    thread.spec.state == ThreadState::Active && !thread.is_going() && !replaced
 }
 
 /// Whether there is something that is neither done nor before `after`.
@@ -78,19 +79,15 @@ async fn read(
         Ok(account) => account,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
-    let (channel, root) = (&thread.spec.slack.channel, &thread.spec.slack.ts);
+    let SlackThread { channel, ts: root } = conversation(thread)?;
     let stored = match history::replies(&inner.web, &account.bot, channel, root, after).await {
         Ok(stored) => stored,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
-    let reader = Reader {
-        status,
-        role,
-        thread: caller.key().name,
-        channel: inner.channel(repo, &account),
-        account: &account,
-    };
-    let messages = stored.iter().filter(|m| m.is_said()).map(|m| reader.message(m)).collect();
+    let reader =
+        Reader { status, role, thread, channel: inner.channel(repo, &account), account: &account };
+    let said = stored.iter().filter(|m| m.is_said());
+    let messages = said.filter_map(|m| reader.message(m)).collect();
     let pending = status.pending.iter().filter(|p| p.role == role).cloned().collect();
     Ok(Inbox { messages, pending, closed: false })
 }
@@ -99,14 +96,18 @@ async fn read(
 struct Reader<'a> {
     status: &'a ThreadStatus,
     role: &'a str,
-    thread: String,
+    thread: &'a Thread,
     channel: Channel,
     account: &'a Account,
 }
 
 impl Reader<'_> {
-    fn message(&self, stored: &Stored) -> Message {
+    /// None: it only repeats what another one says.
+    fn message(&self, stored: &Stored) -> Option<Message> {
         let mrkdwn = stored.text.as_deref().unwrap_or_default();
+        if self.account.wrote(stored) && self.opens(stored) {
+            return self.prompt(stored);
+        }
         let (author, addressed) = if self.account.wrote(stored) {
             self.own(stored, mrkdwn)
         } else if let Some(user) = stored.person() {
@@ -116,14 +117,35 @@ impl Reader<'_> {
         } else {
             (Author::System, false)
         };
-        Message { ts: stored.ts.clone(), author, text: mrkdwn::to_text(mrkdwn), addressed }
+        let text = mrkdwn::to_text(mrkdwn);
+        Some(Message { ts: stored.ts.clone(), author, text, addressed })
+    }
+
+    /// Whether it is one of the messages by which this conversation was opened.
+    fn opens(&self, stored: &Stored) -> bool {
+        own_metadata(stored.metadata.as_ref()).is_some_and(|payload| {
+            payload["kind"] == open::KIND && payload["thread"] == self.thread.name_any()
+        })
+    }
+
+    /// The prompt, once, as it was written and not as it is shown.
+    fn prompt(&self, stored: &Stored) -> Option<Message> {
+        let begins = self.thread.conversation().is_some_and(|slack| slack.ts == stored.ts);
+        let text = self.thread.spec.prompt.clone().filter(|_| begins)?;
+        let recipients = open::recipients(&text, &self.channel);
+        let author = Author::Prompt {
+            thread: self.thread.name_any(),
+            requested_by: self.thread.spec.requested_by.clone(),
+        };
+        let addressed = recipients.iter().any(|r| r == self.role);
+        Some(Message { ts: stored.ts.clone(), author, text, addressed })
     }
 
     /// One of CodeButler's own messages: a role's if its metadata says so.
     fn own(&self, stored: &Stored, mrkdwn: &str) -> (Author, bool) {
         let payload = own_metadata(stored.metadata.as_ref());
         let role = payload
-            .filter(|payload| payload["thread"] == self.thread.as_str())
+            .filter(|payload| payload["thread"] == self.thread.name_any())
             .and_then(|payload| payload["role"].as_str())
             .filter(|role| !role.is_empty());
         match role {
@@ -169,10 +191,17 @@ mod tests {
         };
         let status = ThreadStatus::default();
         let roles = ["pm", "coder"].map(str::to_owned).to_vec();
+        let thread: Thread = serde_json::from_value(serde_json::json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {"name": "shop-1-000000"},
+            "spec": {"repo": "shop", "prompt": "@codebutler.coder fix **it**", "requestedBy": "ci"},
+            "status": {"slack": {"channel": "C01", "ts": "1.000000"}},
+        }))
+        .unwrap();
         let reader = Reader {
             status: &status,
             role: "coder",
-            thread: "shop-1-000000".to_owned(),
+            thread: &thread,
             channel: Channel {
                 namespace: "team".to_owned(),
                 repo: "shop".to_owned(),
@@ -183,7 +212,7 @@ mod tests {
             account: &account,
         };
         let read = |value: serde_json::Value| {
-            let message = reader.message(&serde_json::from_value(value).unwrap());
+            let message = reader.message(&serde_json::from_value(value).unwrap()).unwrap();
             (message.author, message.addressed)
         };
         let metadata = |event: &str, thread: &str| {
@@ -205,5 +234,18 @@ mod tests {
         let user = read(serde_json::json!({"ts": "5.000000", "user": "U1", "text": "hi",
             "metadata": metadata("codebutler", "shop-1-000000")}));
         assert_eq!(user, (Author::User { id: "U1".to_owned() }, false));
+
+        let opening = |ts: &str| {
+            let mut metadata = metadata("codebutler", "shop-1-000000");
+            metadata["event_payload"]["kind"] = open::KIND.into();
+            let value = serde_json::json!({"ts": ts, "bot_id": "BBOT", "text": "From ci: fix *it*",
+                "metadata": metadata});
+            reader.message(&serde_json::from_value(value).unwrap())
+        };
+        let prompt = opening("1.000000").unwrap();
+        assert_eq!((&*prompt.text, prompt.addressed), ("@codebutler.coder fix **it**", true));
+        assert!(matches!(prompt.author, Author::Prompt { .. }));
+        // The parts that a long one is shown in.
+        assert_eq!(opening("2.000000"), None);
     }
 }

@@ -9,18 +9,36 @@ use codebutler_crds::{SlackTs, Thread, ThreadSpec, ThreadStatus, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
 
-use super::Inner;
-use super::decision::{self, ClickOutcome, Clicked, Decided, Said};
+use super::account::AccessError;
+use super::decision::{self, ClickOutcome, Clicked, Said};
 use super::effects::Effect;
 use super::event::{Frame, Payload};
 use super::metrics::EnvelopeLabels;
 use super::route::{self, Action, Channel, Ignored};
+use super::{Inner, open};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{Refusal, WriteError};
 
 /// How long a decision waits for a post that is under way: Slack wants its answer within three
 /// seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why something was not taken in. It comes again.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    /// The Thread.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// Slack, when it had to be asked which Thread is meant.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// Deleted, and the conversation is not told yet: what is said now begins it anew afterwards.
+    #[error("the Thread `{0}` is being deleted")]
+    Going(String),
+    /// Somebody gave another Thread the name that belongs to this conversation.
+    #[error("the Thread `{0}` is about another conversation")]
+    NameTaken(String),
+}
 
 impl Inner {
     /// Takes in an envelope. None: it could not be stored and has to come again.
@@ -48,7 +66,7 @@ impl Inner {
     ///
     /// # Errors
     /// When it could not be stored.
-    pub async fn carry_out(&self, action: Action) -> Result<Vec<Effect>, WriteError> {
+    pub async fn carry_out(&self, action: Action) -> Result<Vec<Effect>, TakeError> {
         match action {
             Action::Message { channel, root, requested_by, said } => {
                 self.message(&channel, &root, &requested_by, &said).await
@@ -70,12 +88,18 @@ impl Inner {
         root: &SlackTs,
         requested_by: &str,
         said: &Said,
-    ) -> Result<Vec<Effect>, WriteError> {
-        let key = channel.thread(root);
-        let thread = match self.thread(&key) {
+    ) -> Result<Vec<Effect>, TakeError> {
+        let ours = Some(requested_by) == channel.bot_user.as_deref();
+        let starter = if ours { &*said.user } else { requested_by };
+        let thread = match self.find(channel, root, ours).await? {
             Some(thread) => thread,
-            None => self.start(channel, root, requested_by).await?,
+            None if self.has_ended(channel, root, &said.ts) => return Ok(Vec::new()),
+            None => self.start(channel, root, starter).await?,
         };
+        let mut key = ThreadKey::from(&*thread);
+        if thread.is_going() {
+            return Err(TakeError::Going(key.name));
+        }
         if thread.spec.state == ThreadState::Closed {
             return Ok(vec![Effect::TellClosed { thread: key }]);
         }
@@ -87,7 +111,11 @@ impl Inner {
         let stored = match self.store(&key, channel, said).await {
             Err(WriteError::Missing(_)) => {
                 // Deleted since it was cached: the conversation begins anew.
-                self.start(channel, root, requested_by).await?;
+                if self.has_ended(channel, root, &said.ts) {
+                    return Ok(Vec::new());
+                }
+                key = channel.thread(root);
+                self.start(channel, root, starter).await?;
                 self.store(&key, channel, said).await?
             }
             other => other?,
@@ -104,10 +132,33 @@ impl Inner {
             let text = Refusal::Full.to_string();
             effects.push(Effect::Whisper { thread: key.clone(), user: said.user.clone(), text });
         }
-        if let Some(Decided { asked, choice }) = stored.decided {
-            effects.push(Effect::Answered { thread: key, asked, choice, user: said.user.clone() });
+        if stored.decided {
+            effects.push(Effect::Settled { thread: key });
         }
         Ok(effects)
+    }
+
+    /// The Thread of a conversation. `ours`: CodeButler began it.
+    async fn find(
+        &self,
+        channel: &Channel,
+        root: &SlackTs,
+        ours: bool,
+    ) -> Result<Option<Arc<Thread>>, TakeError> {
+        let is_it = |thread: &Arc<Thread>| {
+            thread.conversation().is_some_and(|s| s.channel == channel.id && s.ts == *root)
+        };
+        let opened = self.opened.find(&channel.id, root).and_then(|key| self.thread(&key));
+        if let Some(thread) = opened.filter(is_it) {
+            return Ok(Some(thread));
+        }
+        match self.thread(&channel.thread(root)) {
+            Some(thread) if is_it(&thread) => Ok(Some(thread)),
+            Some(thread) => Err(TakeError::NameTaken(thread.name_any())),
+            // Opened a moment ago, perhaps by another replica.
+            None if ours => Ok(open::find(self, channel, root).await?),
+            None => Ok(None),
+        }
     }
 
     async fn store(
@@ -120,7 +171,7 @@ impl Inner {
         let take =
             |status: &mut ThreadStatus| decision::take_message(status, said, channel.first(), &now);
         match self.threads.try_update(key, take).await {
-            Ok((thread, decided)) => Ok(Stored { thread, decided, full: false }),
+            Ok((thread, decided)) => Ok(Stored { thread, decided: decided.is_some(), full: false }),
             Err(WriteError::Refused(Refusal::Full)) => {
                 // The decision has no place, but the message itself is not to be lost.
                 let plain = Said { intent: None, ..said.clone() };
@@ -128,7 +179,7 @@ impl Inner {
                     decision::take_message(status, &plain, channel.first(), &now)
                 };
                 let (thread, _) = self.threads.try_update(key, take).await?;
-                Ok(Stored { thread, decided: None, full: true })
+                Ok(Stored { thread, decided: false, full: true })
             }
             Err(error) => Err(error),
         }
@@ -139,17 +190,19 @@ impl Inner {
         channel: &Channel,
         root: &SlackTs,
         clicked: &Clicked,
-    ) -> Result<Vec<Effect>, WriteError> {
-        let key = channel.thread(root);
+    ) -> Result<Vec<Effect>, TakeError> {
+        let Some(found) = self.find(channel, root, false).await? else { return Ok(Vec::new()) };
+        let key = ThreadKey::from(&*found);
         let (thread, user) = (key.clone(), clicked.user.clone());
         let stale = |text: &str| {
             let (thread, user) = (thread.clone(), user.clone());
             Ok(vec![Effect::Whisper { thread, user, text: text.to_owned() }])
         };
-        match self.thread(&key) {
-            Some(thread) if thread.spec.state == ThreadState::Active => {}
-            Some(_) => return stale("This thread is closed."),
-            None => return Ok(Vec::new()),
+        if found.is_going() {
+            return stale("This thread is being deleted in the cluster.");
+        }
+        if found.spec.state == ThreadState::Closed {
+            return stale("This thread is closed.");
         }
         let seen = (key.clone(), clicked.clone());
         if self.clicks.contains(&seen) {
@@ -162,8 +215,7 @@ impl Inner {
         match self.threads.try_update(&key, take).await {
             Ok((_, ClickOutcome::Counts)) => {
                 self.clicks.first_time(seen);
-                let (asked, choice) = (clicked.message.clone(), clicked.choice);
-                Ok(vec![Effect::Answered { thread: key, asked, choice, user: user.clone() }])
+                Ok(vec![Effect::Settled { thread: key }])
             }
             Ok((thread, ClickOutcome::Stale)) if unrecorded(&thread, clicked) => {
                 stale("This was posted a moment ago and is not recorded yet: please click again.")
@@ -173,7 +225,7 @@ impl Inner {
             }
             Err(WriteError::Refused(refusal)) => stale(&refusal.to_string()),
             Err(WriteError::Missing(_)) => Ok(Vec::new()),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -187,13 +239,15 @@ impl Inner {
         let key = channel.thread(root);
         let spec = ThreadSpec {
             repo: channel.repo.clone(),
-            slack: SlackThread { channel: channel.id.clone(), ts: root.clone() },
+            slack: Some(SlackThread { channel: channel.id.clone(), ts: root.clone() }),
             requested_by: Some(requested_by.to_owned()),
-            state: ThreadState::Active,
+            ..ThreadSpec::default()
         };
         let mut thread = Thread::new(&key.name, spec);
         thread.metadata.namespace = Some(key.namespace.clone());
         thread.labels_mut().insert(names::LABEL_REPO.to_owned(), channel.repo.clone());
+        // The conversation is told when it goes.
+        thread.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
         // Goes with its Repo.
         let repo = self.context.repo(&channel.namespace, &channel.repo);
         thread.metadata.owner_references =
@@ -215,6 +269,6 @@ fn unrecorded(thread: &Thread, clicked: &Clicked) -> bool {
 /// What storing a message led to.
 struct Stored {
     thread: Arc<Thread>,
-    decided: Option<Decided>,
+    decided: bool,
     full: bool,
 }

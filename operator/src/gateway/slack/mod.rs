@@ -1,6 +1,9 @@
 //! Slack: the only part that talks to it. Messages and clicks come in over Socket Mode, become
 //! marks on Threads and are acknowledged; roles read and post through the Web API.
 //!
+//! What has to happen without anybody saying a word (prompts to open, deleted Threads to take leave
+//! of, settled questions) is looked for by [`tend`].
+//!
 //! Pure: [`address`], [`decision`], [`event`], [`route`], [`mrkdwn`], [`split`], [`blocks`],
 //! [`explain`], [`usage`]. Acting: everything else.
 
@@ -11,18 +14,23 @@ mod catchup;
 mod connections;
 mod decision;
 mod effects;
+mod ends;
 mod event;
 mod explain;
+mod farewell;
 mod history;
 mod inbox;
 mod ingest;
 pub mod metrics;
 mod mrkdwn;
+mod open;
 mod post;
 mod reach;
 mod route;
+mod settle;
 mod socket;
 mod split;
+mod tend;
 pub mod usage;
 mod web;
 
@@ -39,6 +47,7 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use self::account::{AccessError, Account, Accounts};
+use self::effects::Effect;
 use self::event::Metadata;
 pub use self::metrics::Metrics;
 use self::post::Sent;
@@ -67,6 +76,12 @@ struct Inner {
     reach: Reach,
     /// What is in Slack already, by key.
     sent: Sent,
+    /// Conversations that were opened for a prompt.
+    opened: open::Opened,
+    /// Conversations whose Threads were deleted.
+    ends: ends::Ends,
+    /// This process, in claims.
+    name: String,
     /// One post at a time per thread, so that a key is looked for and posted in one go.
     posting: Keyed<ThreadKey>,
     /// One message at a time per channel, in order of arrival.
@@ -110,6 +125,9 @@ impl Slack {
             accounts: Accounts::default(),
             reach,
             sent: Sent::default(),
+            opened: open::Opened::default(),
+            ends: ends::Ends::default(),
+            name: format!("{:016x}", rand::random::<u64>()),
             posting: Keyed::default(),
             sending: Keyed::default(),
             seen: Recent::default(),
@@ -125,7 +143,10 @@ impl Slack {
     /// # Errors
     /// When a watch cache ended that never should.
     pub async fn run(&self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let (inner, stop) = (Arc::clone(&self.inner), shutdown.clone());
+        let tending = tokio::spawn(tend::run(inner, stop));
         connections::run(Arc::clone(&self.inner), shutdown).await?;
+        tending.abort();
         self.inner.background.close();
         // Reactions and the like are worth a moment, not a hung shutdown.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.inner.background.wait()).await;
@@ -143,7 +164,12 @@ impl Slack {
         message: &PostMessage,
         closing_head: Option<String>,
     ) -> Result<Posted, ApiError> {
-        post::of_role(&self.inner, caller, message, closing_head).await
+        let posted = post::of_role(&self.inner, caller, message, closing_head).await?;
+        if message.decision.is_some() {
+            // What it replaced.
+            self.inner.follow_up(vec![Effect::Settled { thread: caller.key() }]);
+        }
+        Ok(posted)
     }
 
     /// What waits for a role, after at most `wait`. Slack is read only if something does.
@@ -156,7 +182,7 @@ impl Slack {
         after: Option<&SlackTs>,
         wait: Duration,
     ) -> Result<Inbox, ApiError> {
-        inbox::wait(&self.inner, caller, after, wait).await
+        Box::pin(inbox::wait(&self.inner, caller, after, wait)).await
     }
 
     /// Posts a line of CodeButler itself; the same key posts once.

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use codebutler_crds::thread::{Closing, Plan, ThreadState};
+use codebutler_crds::thread::{Closing, Plan, SlackThread, ThreadState};
 use codebutler_crds::wire::{Decision, ErrorCode, PostMessage, Posted};
 use codebutler_crds::{AgentRole, Repo, SlackTs, Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -17,11 +18,11 @@ use super::account::{AccessError, Account};
 use super::split::split;
 use super::web::CallError;
 use super::{EVENT_TYPE, Inner, address, blocks, history, mrkdwn, own_metadata, usage};
-use crate::gateway::context::{ApiError, Caller, ThreadKey};
+use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
 use crate::gateway::threads::{self, WriteError};
 
 /// Slack recommends at most 4,000 characters in a message.
-const LIMIT: usize = 3900;
+pub const LIMIT: usize = 3900;
 /// Times that a post with unknown outcome is looked for and repeated.
 const ATTEMPTS: u32 = 4;
 /// Threads whose keys are remembered.
@@ -67,7 +68,7 @@ impl Sent {
         }
     }
 
-    fn forget(&self, thread: &ThreadKey) {
+    pub fn forget(&self, thread: &ThreadKey) {
         self.lock().remove(thread);
     }
 
@@ -77,27 +78,23 @@ impl Sent {
 }
 
 /// A text on its way into a thread.
-struct Outgoing<'a> {
-    repo: &'a Repo,
-    thread: &'a Thread,
-    key: &'a str,
+pub struct Outgoing<'a> {
+    pub repo: &'a Repo,
+    pub thread: &'a Thread,
+    /// The conversation.
+    pub slack: &'a SlackThread,
+    pub key: &'a str,
     /// None: CodeButler itself.
-    role: Option<&'a AgentRole>,
-    decision: Option<Decision>,
-    parts: Vec<String>,
+    pub role: Option<&'a AgentRole>,
+    /// What kind of message, if it asks for no decision.
+    pub kind: &'static str,
+    pub decision: Option<Decision>,
+    pub parts: Vec<String>,
 }
 
 impl Outgoing<'_> {
     fn role_name(&self) -> &str {
         self.role.map_or("", |role| role.spec.role.as_str())
-    }
-
-    fn kind(&self) -> &'static str {
-        match (self.role, self.decision) {
-            (None, _) => "notice",
-            (_, Some(decision)) => decision.kind(),
-            (_, None) => "message",
-        }
     }
 
     /// The key of one part; the first one has the message's own.
@@ -110,20 +107,15 @@ impl Outgoing<'_> {
 
     fn body(&self, index: usize) -> Value {
         let (text, key) = (&self.parts[index], self.part_key(index));
-        let slack = &self.thread.spec.slack;
+        let slack = self.slack;
+        let kind = self.decision.map_or(self.kind, Decision::kind);
         let mut body = json!({
             "channel": slack.channel,
             "thread_ts": slack.ts,
             "text": text,
             "unfurl_links": false,
             "unfurl_media": false,
-            "metadata": {"event_type": EVENT_TYPE, "event_payload": {
-                "role": self.role_name(),
-                "key": key,
-                "kind": self.kind(),
-                "thread": ThreadKey::from(self.thread).name,
-                "of": self.parts.len().to_string(),
-            }},
+            "metadata": metadata(self.thread, self.role_name(), &key, kind, self.parts.len()),
         });
         if let Some(role) = self.role {
             body["username"] = json!(role.spec.display.name);
@@ -139,6 +131,25 @@ impl Outgoing<'_> {
     }
 }
 
+/// What our own messages are known by. The UID tells a Thread from an earlier one of its name.
+pub fn metadata(thread: &Thread, role: &str, key: &str, kind: &str, of: usize) -> Value {
+    json!({"event_type": EVENT_TYPE, "event_payload": {
+        "role": role,
+        "key": key,
+        "kind": kind,
+        "thread": thread.name_any(),
+        "uid": thread.uid(),
+        "of": of.to_string(),
+    }})
+}
+
+/// Whether a message's metadata speaks of exactly this Thread.
+pub fn speaks_of(payload: &Value, thread: &Thread) -> bool {
+    let uid = payload["uid"].as_str();
+    payload["thread"] == thread.name_any()
+        && uid.is_none_or(|uid| thread.uid().as_deref() == Some(uid))
+}
+
 /// Posts a role's message and records what it means: a decision asked, roles addressed.
 pub async fn of_role(
     inner: &Inner,
@@ -152,7 +163,7 @@ pub async fn of_role(
     let message = &PostMessage { text, ..message.clone() };
     let key = caller.key();
     let thread = inner.thread(&key).unwrap_or_else(|| Arc::clone(&caller.thread));
-    if thread.spec.state == ThreadState::Closed {
+    if thread.spec.state == ThreadState::Closed || thread.is_going() {
         return Err(ApiError::new(ErrorCode::ThreadClosed, "the thread is closed"));
     }
     let mut text = mrkdwn::from_markdown(&message.text);
@@ -163,8 +174,10 @@ pub async fn of_role(
     let outgoing = Outgoing {
         repo: &caller.repo,
         thread: &thread,
+        slack: conversation(&thread)?,
         key: &message.key,
         role: Some(&caller.role),
+        kind: "message",
         decision: message.decision,
         parts: split(&text, LIMIT),
     };
@@ -192,16 +205,37 @@ pub async fn notice(
     text: &str,
 ) -> Result<SlackTs, ApiError> {
     let (thread, repo) = inner.conversation(key)?;
-    let text = inner.context.redactors.of(&repo).mask(text);
-    let parts = split(&mrkdwn::from_markdown(&text), LIMIT);
-    let outgoing =
-        Outgoing { repo: &repo, thread: &thread, key: id, role: None, decision: None, parts };
+    let slack = conversation(&thread)?;
+    told(inner, &repo, &thread, slack, id, text).await
+}
+
+/// The same, where it is known already what is meant.
+pub async fn told(
+    inner: &Inner,
+    repo: &Repo,
+    thread: &Thread,
+    slack: &SlackThread,
+    id: &str,
+    text: &str,
+) -> Result<SlackTs, ApiError> {
+    let text = inner.context.redactors.of(repo).mask(text);
+    let outgoing = Outgoing {
+        repo,
+        thread,
+        slack,
+        key: id,
+        role: None,
+        kind: "notice",
+        decision: None,
+        parts: split(&mrkdwn::from_markdown(&text), LIMIT),
+    };
+    let key = &ThreadKey::from(thread);
     let _turn = inner.posting.lock(key).await;
     match once(inner, &outgoing).await {
         Ok(sent) => {
             sent.into_iter().next().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))
         }
-        Err(error) => Err(inner.failed(error, &repo).await),
+        Err(error) => Err(inner.failed(error, repo).await),
     }
 }
 
@@ -288,7 +322,7 @@ fn meaning(
 
 /// Posts the parts that are not in Slack yet; answers the `ts` of all. The caller holds the
 /// thread's turn to post.
-async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>, AccessError> {
+pub async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>, AccessError> {
     let thread = ThreadKey::from(outgoing.thread);
     let account = inner.account(outgoing.repo).await?;
     let mut sent = Vec::new();
@@ -324,14 +358,13 @@ async fn find(
         Some(Found::No) => return Ok(None),
         None => {}
     }
-    let slack = &outgoing.thread.spec.slack;
-    let (channel, root) = (&slack.channel, &slack.ts);
+    let SlackThread { channel, ts: root } = outgoing.slack;
     let messages = history::replies(&inner.web, &account.bot, channel, root, None).await?;
     let mut keys = HashMap::new();
     for message in messages.iter().filter(|message| account.wrote(message)) {
         let Some(payload) = own_metadata(message.metadata.as_ref()) else { continue };
         let text = |name: &str| payload[name].as_str().unwrap_or_default();
-        if text("thread") == thread.name {
+        if speaks_of(payload, outgoing.thread) {
             let id = format!("{}/{}", text("role"), text("key"));
             let of = text("of").parse().unwrap_or(1);
             keys.entry(id).or_insert(Part { ts: message.ts.clone(), of });
@@ -357,7 +390,7 @@ async fn send(
     id: &str,
 ) -> Result<Part, CallError> {
     let body = outgoing.body(index);
-    let channel = outgoing.thread.spec.slack.channel.clone();
+    let channel = outgoing.slack.channel.clone();
     for attempt in 0..ATTEMPTS {
         let result = {
             let _turn = inner.sending.lock(&channel).await;

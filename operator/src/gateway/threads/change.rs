@@ -1,7 +1,7 @@
 //! How a Thread's status may change: pure, monotone, and the same when applied again.
 
 use codebutler_crds::thread::{
-    Closing, ClosingChoice, Pending, Plan, PullRequest, RoleState, Usage,
+    Closing, ClosingChoice, Pending, Plan, PullRequest, RoleState, Settled, Usage,
 };
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -9,6 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Pending items that a Thread can hold.
 const PENDING: usize = 32;
+
+/// Settled questions whose messages are still to be edited.
+const SETTLED: usize = 16;
 
 /// Why a change is not possible.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -43,11 +46,15 @@ pub fn report(status: &mut ThreadStatus, role: &str, report: &RunReport, now: &T
     status.last_activity = Some(now.clone());
 }
 
-/// Records the pull request; a merge commit once known stays.
+/// Records the pull request; a merge commit once known stays, and what the thread was told.
 pub fn set_pull_request(status: &mut ThreadStatus, pull_request: &PullRequest) {
     let known = status.pull_request.take().filter(|known| known.number == pull_request.number);
     let mut next = pull_request.clone();
-    next.merge_commit = next.merge_commit.or_else(|| known.and_then(|known| known.merge_commit));
+    if let Some(known) = known {
+        next.merge_commit = next.merge_commit.or(known.merge_commit);
+        next.state = next.state.or(known.state);
+        next.seen = next.seen.max(known.seen);
+    }
     status.pull_request = Some(next);
 }
 
@@ -75,11 +82,30 @@ pub fn add_pending(status: &mut ThreadStatus, pending: &Pending) -> Result<(), R
     Ok(())
 }
 
-/// Records a plan unless this or a newer one is known.
+/// Records a plan unless this or a newer one is known. What it replaces can't be answered any more.
 pub fn set_plan(status: &mut ThreadStatus, plan: &Plan) {
     if status.plan.as_ref().is_none_or(|known| known.ts < plan.ts) {
-        status.plan = Some(plan.clone());
+        let before = status.plan.replace(plan.clone());
+        let open = |plan: &Plan| plan.approved_by.is_none() && plan.declined_by.is_none();
+        if let Some(before) = before.filter(open) {
+            settle(status, Settled { ts: before.ts, choice: None, user: None });
+        }
     }
+}
+
+/// Has the message of a question lose its buttons.
+pub fn settle(status: &mut ThreadStatus, settled: Settled) {
+    if status.settled.iter().all(|known| known.ts != settled.ts) {
+        if status.settled.len() >= SETTLED {
+            status.settled.remove(0);
+        }
+        status.settled.push(settled);
+    }
+}
+
+/// Their messages show it.
+pub fn done_settling(status: &mut ThreadStatus, done: &[Settled]) {
+    status.settled.retain(|settled| !done.contains(settled));
 }
 
 /// Records an approval if the plan at `ts` is the current one and nobody approved or declined it
@@ -107,7 +133,10 @@ pub fn decline_plan(status: &mut ThreadStatus, ts: &SlackTs, user: &str) {
 /// Records a question how to end the thread unless this or a newer one is known.
 pub fn set_closing(status: &mut ThreadStatus, closing: &Closing) {
     if status.closing.as_ref().is_none_or(|known| known.ts < closing.ts) {
-        status.closing = Some(closing.clone());
+        let before = status.closing.replace(closing.clone());
+        if let Some(before) = before.filter(|before| before.choice.is_none()) {
+            settle(status, Settled { ts: before.ts, choice: None, user: None });
+        }
     }
 }
 
@@ -235,11 +264,20 @@ mod tests {
         };
         set_plan(&mut status, &plan("7.000000"));
         set_plan(&mut status, &plan("5.000000"));
+        assert_eq!(status.settled, []);
         assert!(!approve_plan(&mut status, &ts("5.000000"), "U1"));
         assert!(approve_plan(&mut status, &ts("7.000000"), "U1"));
         assert!(!approve_plan(&mut status, &ts("7.000000"), "U2"));
         // The same post repeated does not take the approval back.
         set_plan(&mut status, &plan("7.000000"));
-        assert_eq!(status.plan.unwrap().approved_by.as_deref(), Some("U1"));
+        assert_eq!(status.plan.as_ref().unwrap().approved_by.as_deref(), Some("U1"));
+        // An answered plan lost its buttons with the answer; an open one loses them to the next.
+        set_plan(&mut status, &plan("8.000000"));
+        assert_eq!(status.settled, []);
+        set_plan(&mut status, &plan("9.000000"));
+        let settled = status.settled.clone();
+        assert_eq!(settled.iter().map(|s| s.ts.as_str()).collect::<Vec<_>>(), ["8.000000"]);
+        done_settling(&mut status, &settled);
+        assert_eq!(status.settled, []);
     }
 }

@@ -1,7 +1,9 @@
 //! From two states to the merge patch between them, limited to what the gateway owns.
 
+use codebutler_crds::condition::OPENED;
 use codebutler_crds::thread::RoleStatus;
 use codebutler_crds::{Thread, ThreadStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
@@ -10,6 +12,10 @@ use serde_json::{Map, Value, json};
 pub fn own_fields(before: &ThreadStatus, after: &ThreadStatus, thread: &Thread) -> Option<Value> {
     let (old, new) = (fields(before), fields(after));
     let mut status = difference(&old, &new);
+    if opened(before) != opened(after) {
+        // The list is one value to a merge patch; the revision guards the controller's part of it.
+        status.insert("conditions".to_owned(), json!(after.conditions));
+    }
     let mut roles = Map::new();
     let none = RoleStatus::default();
     for (name, role) in &after.roles {
@@ -29,12 +35,21 @@ pub fn own_fields(before: &ThreadStatus, after: &ThreadStatus, thread: &Thread) 
     Some(json!({"metadata": {"resourceVersion": version}, "status": status}))
 }
 
+/// The one condition that is the gateway's.
+fn opened(status: &ThreadStatus) -> Option<&Condition> {
+    status.conditions.iter().find(|condition| condition.type_ == OPENED)
+}
+
 fn fields(status: &ThreadStatus) -> Map<String, Value> {
     object(json!({
+        "slack": status.slack,
+        "claim": status.claim,
+        "settled": if status.settled.is_empty() { Value::Null } else { json!(status.settled) },
         "branch": status.branch,
         "pullRequest": status.pull_request,
         "plan": status.plan,
         "closing": status.closing,
+        "approvals": if status.approvals.is_empty() { Value::Null } else { json!(status.approvals) },
         "pending": if status.pending.is_empty() { Value::Null } else { json!(status.pending) },
         "cost": status.cost,
         "lastActivity": status.last_activity,

@@ -86,7 +86,7 @@ pub(super) async fn review(
         id: shared.next_id(),
         user: caller.login,
         body: body.body.unwrap_or_default(),
-        state,
+        state: state.into(),
         commit: body.commit_id.unwrap_or_else(|| pull.head_sha.clone()),
         submitted_at: Timestamp::now(),
     };

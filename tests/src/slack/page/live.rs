@@ -11,6 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::Shared;
 use crate::slack::core::{Core, Inner};
+use crate::slack::options::Suggestion;
 use crate::slack::view::{Change, MessageView};
 use crate::slack::world::{App, ThreadStatus, User};
 
@@ -24,6 +25,7 @@ pub(super) struct Snapshot {
     /// Of all channels, replies and messages for one user included, in no order.
     messages: Vec<MessageView>,
     statuses: Vec<ThreadStatus>,
+    suggestions: Vec<Suggestion>,
 }
 
 #[derive(Serialize)]
@@ -75,6 +77,7 @@ impl Snapshot {
             channels: places.collect(),
             messages: messages.collect(),
             statuses: world.statuses.iter().filter(current).cloned().collect(),
+            suggestions: core.options.suggestions.clone(),
         }
     }
 }

@@ -199,8 +199,13 @@ impl Desk {
 
     /// A role, as the gateway's identity part would find it.
     pub async fn caller(&self, root: &str, role: &str) -> Caller {
+        self.caller_of(&Self::key(root).name, role).await
+    }
+
+    /// A role of a Thread of this name.
+    pub async fn caller_of(&self, thread: &str, role: &str) -> Caller {
         let context = &self.gateway().context;
-        let key = Self::key(root);
+        let key = ThreadKey { namespace: TEAM.to_owned(), name: thread.to_owned() };
         self.until("the caches know the Thread", || async {
             context.thread(&key).is_some() && context.repo(TEAM, "shop").is_some()
         })
@@ -211,6 +216,15 @@ impl Desk {
         let roles: Vec<Arc<AgentRole>> = context.roles_of(&repo);
         let role = roles.into_iter().find(|r| r.spec.role == role).unwrap();
         Caller { thread: context.thread(&key).unwrap(), repo, role }
+    }
+
+    /// Posts as the app itself, as an earlier process would have.
+    pub async fn post_as_app(&self, body: &serde_json::Value) -> String {
+        let url = format!("{}/chat.postMessage", self.slack.api_url());
+        let request = reqwest::Client::new().post(url).bearer_auth(self.slack.bot_token());
+        let answer: serde_json::Value =
+            request.json(body).send().await.unwrap().json().await.unwrap();
+        answer["ts"].as_str().unwrap().to_owned()
     }
 
     /// Waits for 👀.

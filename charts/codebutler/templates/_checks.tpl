@@ -1,0 +1,18 @@
+{{/* Fails with a sentence where Helm or the cluster would fail with a riddle. */}}
+{{- define "codebutler.installed-once" -}}
+{{- $role := lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "codebutler-controller" }}
+{{- if $role }}
+{{- $annotations := default dict $role.metadata.annotations }}
+{{- $release := index $annotations "meta.helm.sh/release-name" }}
+{{- $namespace := index $annotations "meta.helm.sh/release-namespace" }}
+{{- if or (ne $release .Release.Name) (ne $namespace .Release.Namespace) }}
+{{- fail (printf "CodeButler is installed already, as release %q in namespace %q: one installation serves a whole cluster. Upgrade that one, or uninstall it first." (default "(none)" $release) (default "(none)" $namespace)) }}
+{{- end }}
+{{- end }}
+{{- /* `helm template` has no cluster: there, lookup finds nothing at all. */}}
+{{- if lookup "v1" "Namespace" "" "kube-system" }}
+{{- if not (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "threads.codebutler.dev") }}
+{{- fail "The resources of codebutler.dev are not defined in this cluster: install the chart codebutler-crds first." }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,157 @@
+{{/* Labels of every object. Takes (dict "root" $ "name" "codebutler-gateway"). */}}
+{{- define "codebutler.labels" -}}
+app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/part-of: codebutler
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* What pods are selected by: never changes between versions. */}}
+{{- define "codebutler.selector" -}}
+app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- end }}
+
+{{/* A full image reference. Takes (dict "root" $ "image" .Values.images.operator). */}}
+{{- define "codebutler.image" -}}
+{{- with .root.Values.images.registry }}{{ trimSuffix "/" . }}/{{ end -}}
+{{ .image.repository }}
+{{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{/* One component's Deployment. Takes root, name, component (its values), args, ports, volumes, mounts. */}}
+{{- define "codebutler.deployment" -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{ include "codebutler.labels" . | nindent 4 }}
+spec:
+  replicas: {{ .component.replicas }}
+  revisionHistoryLimit: 3
+  selector:
+    matchLabels: {{ include "codebutler.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels: {{ include "codebutler.labels" . | nindent 8 }}
+        {{- with .component.podLabels }}{{ toYaml . | nindent 8 }}{{ end }}
+      {{- with .component.podAnnotations }}
+      annotations: {{ toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      serviceAccountName: {{ .name }}
+      enableServiceLinks: false
+      terminationGracePeriodSeconds: 30
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        fsGroup: 65532
+        seccompProfile: {type: RuntimeDefault}
+      {{- with .root.Values.images.pullSecrets }}
+      imagePullSecrets: {{ range . }}{{ list (dict "name" .) | toYaml | nindent 8 }}{{ end }}
+      {{- end }}
+      {{- with .component.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      {{- with .component.nodeSelector }}
+      nodeSelector: {{ toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .component.tolerations }}
+      tolerations: {{ toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .component.affinity }}
+      affinity: {{ toYaml . | nindent 8 }}
+      {{- end }}
+      {{- if .component.topologySpread }}
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels: {{ include "codebutler.selector" . | nindent 14 }}
+      {{- end }}
+      containers:
+        - name: {{ .container }}
+          image: {{ include "codebutler.image" (dict "root" .root "image" .root.Values.images.operator) }}
+          imagePullPolicy: {{ .root.Values.images.pullPolicy }}
+          args: {{ toYaml .args | nindent 12 }}
+          env:
+            - name: CODEBUTLER_NAMESPACE
+              valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+            - name: POD_NAME
+              valueFrom: {fieldRef: {fieldPath: metadata.name}}
+            {{- with .component.extraEnv }}{{ toYaml . | nindent 12 }}{{ end }}
+          ports: {{ toYaml .ports | nindent 12 }}
+          livenessProbe:
+            httpGet: {path: /healthz, port: metrics}
+            periodSeconds: 10
+            failureThreshold: 3
+          readinessProbe:
+            httpGet: {path: /readyz, port: metrics}
+            periodSeconds: 5
+          resources: {{ toYaml .component.resources | nindent 12 }}
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities: {drop: [ALL]}
+          volumeMounts:
+            - {name: tmp, mountPath: /tmp}
+            {{- with .component.extraVolumeMounts }}{{ toYaml . | nindent 12 }}{{ end }}
+      volumes:
+        - name: tmp
+          emptyDir: {}
+        {{- with .component.extraVolumes }}{{ toYaml . | nindent 8 }}{{ end }}
+{{- end }}
+
+{{/* A component's ServiceAccount, Roles and bindings, from the one file that the tests run with. */}}
+{{- define "codebutler.rbac" -}}
+{{- $ := .root }}
+{{- $name := .name }}
+{{- range $document := splitList "\n---\n" ($.Files.Get (printf "files/deploy/%s.yaml" .component)) }}
+{{- $object := fromYaml $document }}
+{{- if $object.kind }}
+---
+apiVersion: {{ $object.apiVersion }}
+kind: {{ $object.kind }}
+metadata:
+  name: {{ $object.metadata.name }}
+  {{- if $object.metadata.namespace }}
+  namespace: {{ $.Release.Namespace }}
+  {{- end }}
+  labels: {{ include "codebutler.labels" (dict "root" $ "name" $name) | nindent 4 }}
+  {{- if eq $object.kind "ServiceAccount" }}
+  {{- with (index $.Values (trimPrefix "codebutler-" $name)).serviceAccountAnnotations }}
+  annotations: {{ toYaml . | nindent 4 }}
+  {{- end }}
+  {{- end }}
+{{- with $object.rules }}
+rules: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with $object.roleRef }}
+roleRef: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with $object.subjects }}
+subjects:
+  {{- range . }}
+  - kind: {{ .kind }}
+    name: {{ .name }}
+    namespace: {{ $.Release.Namespace }}
+  {{- end }}
+{{- end }}
+{{- if eq $object.kind "Service" }}
+spec:
+  selector:
+    {{- toYaml $object.spec.selector | nindent 4 }}
+    app.kubernetes.io/instance: {{ $.Release.Name }}
+  ports: {{ toYaml $object.spec.ports | nindent 4 }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,147 @@
+//! What is spent, granted and asked for: the ledger's part of a Thread's and a Repo's status.
+//!
+//! A *grant* is money that a gateway may spend on calls without writing again. Whoever finds a grant
+//! of another holder takes it for spent: *flagged*, because nobody knows.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{NanoUsd, SlackTs};
+
+/// A Thread's money besides what is settled. USD.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadBudget {
+    /// Granted to calls of `holder` and not settled yet.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub granted: NanoUsd,
+    /// The gateway process that draws on the grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// Counted as spent although nobody knows whether it was: grants of a gateway that died, and
+    /// calls whose answer was lost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub flagged: NanoUsd,
+    /// Added to the Thread's cap by people.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub raised: NanoUsd,
+    /// Added to the Repo's cap of one day by people, for this Thread's calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised_today: Option<DayAmount>,
+    /// The open question whether to go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask: Option<BudgetAsk>,
+    /// Questions asked so far; each has its own message.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub asked: u32,
+}
+
+/// An amount that counts on one day only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DayAmount {
+    /// Such as `2026-11-22`, in the Repo's `spec.limits.timeZone`.
+    #[schemars(length(max = 10))]
+    pub day: String,
+    /// USD.
+    pub amount: NanoUsd,
+}
+
+/// Roles are paused until a person raises the cap, or it gives way by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetAsk {
+    /// The message that asks.
+    pub ts: SlackTs,
+    /// What was reached.
+    pub limit: Limit,
+    /// Roles that go on with the answer.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub roles: Vec<String>,
+    /// The cap that was in the way. USD; absent for a number of calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<NanoUsd>,
+    /// When the limit begins anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+}
+
+/// The limits that a call can run into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Limit {
+    /// `spec.limits.budget.perThread`
+    PerThread,
+    /// `spec.limits.budget.perDay`
+    PerDay,
+    /// `spec.limits.callsPerHour`
+    CallsPerHour,
+    /// `spec.limits.callsPerUserPerHour`
+    CallsPerUserPerHour,
+}
+
+impl Limit {
+    /// Its field in a Repo's `spec.limits`, and the metric's label.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PerThread => "perThread",
+            Self::PerDay => "perDay",
+            Self::CallsPerHour => "callsPerHour",
+            Self::CallsPerUserPerHour => "callsPerUserPerHour",
+        }
+    }
+}
+
+/// What a Repo has cost on its last day with any call. USD.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RepoSpend {
+    /// Such as `2026-11-22`, in `spec.limits.timeZone`.
+    #[serde(default)]
+    #[schemars(length(max = 10))]
+    pub day: String,
+    /// What the providers billed.
+    #[serde(default)]
+    pub settled: NanoUsd,
+    /// Granted to calls of `holder` and not settled yet.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub granted: NanoUsd,
+    /// The gateway process that draws on the grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// Counted as spent although nobody knows whether it was.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub flagged: NanoUsd,
+    /// Model calls of the last hour with any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hour: Option<HourCalls>,
+}
+
+/// Model calls of one hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HourCalls {
+    /// Such as `2026-11-22T14`, UTC.
+    #[schemars(length(max = 13))]
+    pub hour: String,
+    /// All of them.
+    pub calls: u32,
+    /// Calls by whom they are charged to: Slack user ids.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub users: BTreeMap<String, u32>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(amount: &NanoUsd) -> bool {
+    *amount == NanoUsd::ZERO
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_none_yet(count: &u32) -> bool {
+    *count == 0
+}

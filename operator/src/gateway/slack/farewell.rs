@@ -1,0 +1,192 @@
+//! Taking leave of a Thread that is deleted in the cluster: its conversation is told what is gone and what
+//! remains, and what was said before is kept from beginning it anew.
+//!
+//! The Thread waits for this with its finalizer, but not for long: a conversation that can't be told in
+//! time is not told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::repo::Ended;
+use codebutler_crds::thread::{SlackThread, ThreadState};
+use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+
+use super::account::AccessError;
+use super::open::{self, Claimed, LaterError};
+use super::post::{self, Outgoing};
+use super::split::split;
+use super::{Inner, catchup, mrkdwn, settle};
+use crate::gateway::context::ThreadKey;
+
+/// How long a deleted Thread waits for its conversation to be told.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+/// One attempt.
+const ATTEMPT: Duration = open::FULFIL;
+
+/// Tells the conversation, and lets the Thread go.
+pub async fn take_leave(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
+    let key = ThreadKey::from(thread);
+    let repo = inner.context.repo(&key.namespace, &thread.spec.repo);
+    let told = match &repo {
+        Some(repo) if thread.spec.state == ThreadState::Active => {
+            let telling = tokio::time::timeout(ATTEMPT, tell(inner, repo, thread));
+            telling.await.unwrap_or(Err(LaterError::Slow))
+        }
+        // With its Repo, the way into Slack is gone; a closed conversation needs no more words.
+        _ => Ok(None),
+    };
+    let ended = match told {
+        Ok(ended) => ended,
+        Err(error) if is_final(&error) || is_late(thread, Timestamp::now()) => {
+            tracing::warn!(thread = key.name, %error, "a conversation is not told of its end");
+            let slack = thread.conversation().cloned();
+            slack.map(|slack| (slack, catchup::now()))
+        }
+        Err(error) => return Err(error),
+    };
+    if let (Some(repo), Some((slack, at))) = (repo, ended) {
+        inner.end(&repo, &slack.channel, &Ended { root: slack.ts, at }).await?;
+    }
+    inner.sent.forget(&key);
+    inner.threads.hold(&key, false).await?;
+    tracing::info!(thread = key.name, "a deleted thread may go");
+    Ok(())
+}
+
+/// Slack or the Secret said no, rather than "later".
+fn is_final(error: &LaterError) -> bool {
+    match error {
+        LaterError::Access(AccessError::Call(call)) => call.code().is_some(),
+        LaterError::Access(AccessError::Secret(_)) => true,
+        _ => false,
+    }
+}
+
+fn is_late(thread: &Thread, now: Timestamp) -> bool {
+    let since = thread.metadata.deletion_timestamp.as_ref();
+    since.is_some_and(|since| now.duration_since(since.0) > PATIENCE)
+}
+
+/// Answers where and when it was told; nothing if there is no conversation.
+async fn tell(
+    inner: &Arc<Inner>,
+    repo: &Repo,
+    thread: &Thread,
+) -> Result<Option<(SlackThread, SlackTs)>, LaterError> {
+    let key = ThreadKey::from(thread);
+    let begun = thread.status.as_ref().is_some_and(|status| status.claim.is_some());
+    if thread.conversation().is_none() && !begun {
+        return Ok(None);
+    }
+    let account = inner.account(repo).await?;
+    let (by, now) = (inner.name.as_str(), Time(Timestamp::now()));
+    let take = |status: &mut ThreadStatus| Ok(open::claim(status, by, &now));
+    let (_, claimed) = inner.threads.try_update(&key, take).await?;
+    if claimed == Claimed::Not {
+        return Err(LaterError::Claimed);
+    }
+    let slack = match thread.conversation() {
+        Some(slack) => slack.clone(),
+        // It was being opened.
+        None => match open::posted(inner, repo, &account, thread).await? {
+            Some(ts) => SlackThread { channel: repo.spec.slack.channel.clone(), ts },
+            None => return Ok(None),
+        },
+    };
+    for question in open_questions(thread) {
+        let told = ":wastebasket: The thread was deleted";
+        settle::edit(inner, &account, &slack, &question, told).await?;
+    }
+    // Another replica may have told it since this process looked.
+    inner.sent.forget(&key);
+    let outgoing = Outgoing {
+        repo,
+        thread,
+        slack: &slack,
+        key: "deleted",
+        role: None,
+        kind: "notice",
+        decision: None,
+        parts: split(&mrkdwn::from_markdown(&farewell(thread)), post::LIMIT),
+    };
+    let _turn = inner.posting.lock(&key).await;
+    let sent = post::once(inner, &outgoing).await?;
+    Ok(sent.last().map(|at| (slack.clone(), at.clone())))
+}
+
+/// Messages that still ask for a decision.
+fn open_questions(thread: &Thread) -> Vec<SlackTs> {
+    let Some(status) = &thread.status else { return Vec::new() };
+    let plan = status.plan.as_ref();
+    let plan = plan.filter(|p| p.approved_by.is_none() && p.declined_by.is_none());
+    let closing = status.closing.as_ref().filter(|closing| closing.choice.is_none());
+    plan.map(|p| p.ts.clone()).into_iter().chain(closing.map(|c| c.ts.clone())).collect()
+}
+
+/// What is gone and what remains. Pure.
+fn farewell(thread: &Thread) -> String {
+    let status = thread.status.clone().unwrap_or_default();
+    let pull = status.pull_request.filter(|pull| pull.merge_commit.is_none());
+    let branch = status.branch.map(|branch| format!("branch `{branch}`"));
+    let pull = pull.map(|pull| format!("pull request [#{}]({})", pull.number, pull.url));
+    let left: Vec<String> = branch.into_iter().chain(pull).collect();
+    let left = match left.join(" and ") {
+        left if left.is_empty() => "Nothing was pushed.".to_owned(),
+        left => format!("What was pushed remains: {left}."),
+    };
+    format!(
+        "This thread was deleted in the cluster (Thread `{}`): its pods and its volume go, and with \
+         them whatever was not pushed. {left}\nWrite here to begin anew: the conversation is read \
+         again, and a plan has to be approved again.",
+        thread.name_any()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn thread(status: &Value) -> Thread {
+        serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {"name": "t", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"repo": "r", "slack": {"channel": "C01", "ts": "1.000000"}},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn it_is_said_what_remains() {
+        assert!(farewell(&thread(&json!({}))).contains("Nothing was pushed."));
+        let pushed = json!({"branch": "codebutler/t",
+            "pullRequest": {"number": 7, "url": "https://h/7"}});
+        let text = farewell(&thread(&pushed));
+        let left = "remains: branch `codebutler/t` and pull request [#7](https://h/7).";
+        assert!(text.contains(left), "{text}");
+    }
+
+    #[test]
+    fn only_open_questions_lose_their_buttons() {
+        let plan = |by: Option<&str>| {
+            json!({"plan": {"ts": "2.000000", "hash": "h", "role": "pm",
+            "approvedBy": by}})
+        };
+        assert_eq!(open_questions(&thread(&plan(None))).len(), 1);
+        assert_eq!(open_questions(&thread(&plan(Some("U1")))).len(), 0);
+    }
+
+    #[test]
+    fn it_is_not_waited_for_ever() {
+        let going = thread(&json!({}));
+        let after = |seconds: i64| {
+            let since = going.metadata.deletion_timestamp.as_ref().unwrap().0;
+            is_late(&going, since + SignedDuration::from_secs(seconds))
+        };
+        assert!(!after(59) && after(61));
+    }
+}

@@ -1,0 +1,195 @@
+//! What has to happen to a Thread without anybody saying a word: its prompt is opened, its end is told,
+//! settled questions lose their buttons. Found by looking at all Threads again and again, so that
+//! nothing depends on an event that a restart swallowed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use codebutler_crds::thread::ThreadState;
+use codebutler_crds::{Thread, names};
+use kube::ResourceExt as _;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::open::{self, LaterError};
+use super::{Inner, farewell, settle};
+use crate::gateway::context::ThreadKey;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_millis(500);
+/// After the first failure, and at most.
+const AGAIN: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(30);
+/// How long what follows a decision at once is left to follow.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Due {
+    /// Its prompt has no conversation yet.
+    Open,
+    /// It is deleted, and its conversation is to be told.
+    Farewell,
+    /// Its conversation would not be told if it were deleted.
+    Hold,
+    /// Nobody has to be told any more if it is deleted.
+    Release,
+    /// Buttons that nobody can use any more.
+    Settle,
+}
+
+/// What is due for a Thread. Pure.
+fn due(thread: &Thread) -> Option<Due> {
+    let held = thread.finalizers().iter().any(|finalizer| finalizer == names::FINALIZER);
+    let settled = || thread.status.as_ref().is_some_and(|status| !status.settled.is_empty());
+    let active = thread.spec.state == ThreadState::Active;
+    if thread.is_going() {
+        return held.then_some(Due::Farewell);
+    }
+    match thread.conversation() {
+        None if active && thread.spec.prompt.is_some() => Some(Due::Open),
+        Some(_) if settled() => Some(Due::Settle),
+        Some(_) if active && !held => Some(Due::Hold),
+        Some(_) if !active && held => Some(Due::Release),
+        None | Some(_) => None,
+    }
+}
+
+/// Attempts by Thread and what was due.
+type Attempts = Arc<Mutex<HashMap<(ThreadKey, Due), Attempt>>>;
+
+struct Attempt {
+    running: bool,
+    failures: u32,
+    next: Instant,
+    /// The look in which it was last due.
+    seen: u64,
+}
+
+/// Looks after all Threads until told to stop.
+pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
+    let attempts = Attempts::default();
+    let tasks = TaskTracker::new();
+    let synced = async {
+        let _ = inner.context.threads.wait_until_ready().await;
+        let _ = inner.context.repos.wait_until_ready().await;
+        let _ = inner.context.roles.wait_until_ready().await;
+    };
+    if stop.run_until_cancelled(synced).await.is_none() {
+        return;
+    }
+    for look in 0.. {
+        let threads = inner.context.threads.state();
+        inner.opened.learn(&threads);
+        for thread in &threads {
+            let Some(due) = due(thread) else { continue };
+            let key = (ThreadKey::from(&**thread), due);
+            if begin(&attempts, &key, look) {
+                let (inner, attempts) = (Arc::clone(&inner), Arc::clone(&attempts));
+                let (thread, stop) = (Arc::clone(thread), stop.clone());
+                tasks.spawn(async move {
+                    let outcome =
+                        stop.run_until_cancelled(Box::pin(perform(&inner, &thread, due))).await;
+                    end(&attempts, &key, outcome.unwrap_or(Ok(())));
+                });
+            }
+        }
+        forget(&attempts, look);
+        if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
+            break;
+        }
+    }
+}
+
+async fn perform(inner: &Arc<Inner>, thread: &Thread, due: Due) -> Result<(), LaterError> {
+    let key = ThreadKey::from(thread);
+    match due {
+        Due::Open => open::open(inner, thread).await,
+        Due::Farewell => farewell::take_leave(inner, thread).await,
+        Due::Hold => Ok(inner.threads.hold(&key, true).await?),
+        Due::Release => Ok(inner.threads.hold(&key, false).await?),
+        Due::Settle => Ok(settle::all(inner, &key).await?),
+    }
+}
+
+/// Whether it is to be tried now.
+fn begin(attempts: &Attempts, key: &(ThreadKey, Due), look: u64) -> bool {
+    let mut attempts = attempts.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = Instant::now();
+    let attempt = attempts.entry(key.clone()).or_insert_with(|| {
+        // What a decision left to do is done by who took it in, except after a restart.
+        let patience = if key.1 == Due::Settle && look > 0 { AT_ONCE } else { Duration::ZERO };
+        Attempt { running: false, failures: 0, next: now + patience, seen: look }
+    });
+    attempt.seen = look;
+    if attempt.running || attempt.next > now {
+        return false;
+    }
+    attempt.running = true;
+    true
+}
+
+fn end(attempts: &Attempts, key: &(ThreadKey, Due), outcome: Result<(), LaterError>) {
+    let mut attempts = attempts.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(attempt) = attempts.get_mut(key) else { return };
+    attempt.running = false;
+    attempt.next = Instant::now() + AGAIN;
+    match outcome {
+        Ok(()) => attempt.failures = 0,
+        // What it waits for is looked at in the caches.
+        Err(LaterError::Waits(_) | LaterError::Claimed) => {}
+        Err(error) => {
+            let wait = AGAIN.saturating_mul(1 << attempt.failures.min(5)).min(LONGEST);
+            attempt.failures = attempt.failures.saturating_add(1);
+            attempt.next = Instant::now() + wait;
+            tracing::warn!(thread = key.0.name, due = ?key.1, %error, "tried again");
+        }
+    }
+}
+
+/// Drops what is not due any more.
+fn forget(attempts: &Attempts, look: u64) {
+    let mut attempts = attempts.lock().unwrap_or_else(PoisonError::into_inner);
+    attempts.retain(|_, attempt| attempt.running || attempt.seen == look);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn thread(metadata: &Value, spec: &Value, status: &Value) -> Thread {
+        serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": metadata, "spec": spec, "status": status,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_due() {
+        let (held, free) =
+            (json!({"name": "t", "finalizers": [names::FINALIZER]}), json!({"name": "t"}));
+        let slack = json!({"channel": "C01", "ts": "1.000000"});
+        let began = json!({"repo": "r", "slack": slack});
+        let prompt = json!({"repo": "r", "prompt": "p"});
+        let closed = json!({"repo": "r", "slack": slack, "state": "Closed"});
+        let mut going = held.clone();
+        going["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        let settled = json!({"settled": [{"ts": "2.000000"}]});
+        for (metadata, spec, status, expected) in [
+            (&held, &began, json!({}), None),
+            (&free, &began, json!({}), Some(Due::Hold)),
+            (&held, &closed, json!({}), Some(Due::Release)),
+            (&free, &closed, json!({}), None),
+            (&free, &prompt, json!({}), Some(Due::Open)),
+            (&held, &prompt, json!({"slack": slack}), None),
+            (&held, &began, settled, Some(Due::Settle)),
+            (&going, &prompt, json!({}), Some(Due::Farewell)),
+        ] {
+            assert_eq!(due(&thread(metadata, spec, &status)), expected);
+        }
+    }
+}

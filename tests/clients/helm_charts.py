@@ -1,0 +1,179 @@
+"""The charts, driven by the Helm engine against a cluster.
+
+Usage: helm_charts.py CHARTS_DIR NAMESPACE, with KUBECONFIG set. Prints one line per finished part;
+exits 1 at the first thing that is not as it should be.
+"""
+
+import os
+import sys
+
+import helm_python as helm
+from kubernetes import client, config
+from kubernetes.client.rest import ApiException
+
+CHARTS, NAMESPACE = sys.argv[1], sys.argv[2]
+CRDS = os.path.join(CHARTS, "codebutler-crds")
+MAIN = os.path.join(CHARTS, "codebutler")
+NAMES = ["agentroles", "repos", "threads"]
+
+
+def done(part):
+    print(f"helm: {part}", flush=True)
+
+
+def fails(action, *words):
+    """Sees that an action is refused with a sentence that has these words."""
+    try:
+        action()
+    except helm.HelmError as error:
+        for word in words:
+            assert word in str(error), f"{word!r} is missing in: {error}"
+        return
+    raise AssertionError(f"nothing said {words}")
+
+
+def lint():
+    for chart in (CRDS, MAIN):
+        result = helm.lint(chart)
+        assert not result["errors"], result
+        assert all(m["severity"] < 2 for m in result["messages"]), result
+    done("lint")
+
+
+def wrong_values():
+    chart = helm.Chart.load(MAIN)
+    for values, words in [
+        ({"gateway": {"replicas": 0}}, ["replicas"]),
+        ({"gateway": {"slackApi": "slack.com"}}, ["slackApi"]),
+        ({"images": {"pullPolicy": "Sometimes"}}, ["pullPolicy"]),
+        ({"imagez": {}}, ["imagez", "not allowed"]),
+        ({"roles": {"overrides": {"cooder": {}}}}, ["roles.overrides.cooder", "coder"]),
+    ]:
+        fails(lambda: chart.render(values), *words)
+    done("wrong values")
+
+
+def described(schema, path=""):
+    for name, value in schema.get("properties", {}).items():
+        at = f"{path}.{name}"
+        assert value.get("description"), f"{at} has no description"
+        described(value, at)
+
+
+def render_everything():
+    chart = helm.Chart.load(MAIN)
+    described(chart.schema)
+    rendered = chart.render({
+        "images": {"registry": "registry.example.com/", "pullSecrets": ["pull", "other"],
+                   "operator": {"repository": "op", "digest": "sha256:" + "0" * 64}},
+        "gateway": {"extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+                    "nodeSelector": {"pool": "system"}, "tolerations": [{"operator": "Exists"}],
+                    "extraVolumes": [{"name": "ca", "emptyDir": {}}],
+                    "extraVolumeMounts": [{"name": "ca", "mountPath": "/ca"}],
+                    "podLabels": {"a": "b"}, "podAnnotations": {"c": "d"},
+                    "serviceAccountAnnotations": {"e": "f"}, "priorityClassName": "high",
+                    "affinity": {"nodeAffinity": {}}},
+        "metrics": {"serviceMonitor": {"enabled": True, "labels": {"release": "kps"}}},
+        "commonLabels": {"team": "platform"},
+    })
+    text = rendered["codebutler/templates/gateway.yaml"]
+    for part in ["registry.example.com/op@sha256:0", "HTTPS_PROXY", "name: pull", "name: other",
+                 "pool: system", "mountPath: /ca", "e: f", "team: platform", "a: b", "c: d"]:
+        assert part in text, part
+    monitor = rendered["codebutler/templates/metrics.yaml"]
+    for part in ["kind: ServiceMonitor", "release: kps", "clusterIP: None", "port: metrics"]:
+        assert part in monitor, part
+    done("render")
+
+
+class World:
+    def __init__(self):
+        config.load_kube_config()
+        self.apps = client.AppsV1Api()
+        self.rbac = client.RbacAuthorizationV1Api()
+        self.definitions = client.ApiextensionsV1Api()
+        self.objects = client.CustomObjectsApi()
+
+    def defined(self):
+        listed = self.definitions.list_custom_resource_definition().items
+        return {d.metadata.name for d in listed}
+
+    def adopt(self):
+        """On a cluster that was used before: definitions of no release become the chart's."""
+        body = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {
+            "meta.helm.sh/release-name": "codebutler-crds",
+            "meta.helm.sh/release-namespace": NAMESPACE}}}
+        for name in NAMES:
+            try:
+                self.definitions.patch_custom_resource_definition(f"{name}.codebutler.dev", body)
+            except ApiException as error:
+                if error.status != 404:
+                    raise
+
+    def forget_rights(self):
+        """The same for the rights that a run of the whole stack leaves behind."""
+        for name in self.cluster_roles():
+            self.rbac.delete_cluster_role(name)
+            self.rbac.delete_cluster_role_binding(name)
+
+    def role(self, name):
+        return self.objects.get_namespaced_custom_object(
+            "codebutler.dev", "v1alpha1", NAMESPACE, "agentroles", name)
+
+    def cluster_roles(self):
+        return {r.metadata.name for r in self.rbac.list_cluster_role().items
+                if r.metadata.name in ("codebutler-controller", "codebutler-gateway")}
+
+    def deployments(self):
+        return {d.metadata.name: d for d in self.apps.list_namespaced_deployment(NAMESPACE).items}
+
+
+def life():
+    world = World()
+    world.adopt()
+    world.forget_rights()
+    kube = helm.Config(kubeconfig_path=os.environ["KUBECONFIG"], namespace=NAMESPACE)
+    if "threads.codebutler.dev" not in world.defined():
+        fails(lambda: kube.install(MAIN, "codebutler"), "codebutler-crds first")
+        done("missing definitions")
+    kube.install(CRDS, "codebutler-crds", wait="watcher", timeout=60)
+    assert {f"{name}.codebutler.dev" for name in NAMES} <= world.defined()
+    done("definitions")
+
+    kube.install(MAIN, "codebutler")
+    assert world.role("coder")["spec"]["role"] == "coder"
+    container = world.deployments()["codebutler-controller"].spec.template.spec.containers[0]
+    assert "--agent-image=codebutler-agent:0.1.0" in container.args, container.args
+    assert world.cluster_roles() == {"codebutler-controller", "codebutler-gateway"}
+    done("install")
+
+    other = helm.Config(kubeconfig_path=os.environ["KUBECONFIG"], namespace=f"{NAMESPACE}-2")
+    fails(lambda: other.install(MAIN, "second", create_namespace=True),
+          "installed already", "codebutler", NAMESPACE)
+    done("installed twice")
+
+    kube.upgrade(MAIN, "codebutler", {
+        "roles": {"overrides": {"coder": {"model": {"default": "some/model"}}}},
+        "controller": {"replicas": 1}})
+    assert world.role("coder")["spec"]["model"]["default"] == "some/model"
+    assert world.deployments()["codebutler-controller"].spec.replicas == 1
+    done("upgrade")
+
+    kube.upgrade(MAIN, "codebutler", {}, reuse_values=True)
+    assert world.role("coder")["spec"]["model"]["default"] == "some/model"
+    kube.rollback("codebutler", version=1)
+    assert world.role("coder")["spec"]["model"]["default"] != "some/model"
+    done("rollback")
+
+    kube.uninstall("codebutler")
+    assert world.cluster_roles() == set(), world.cluster_roles()
+    assert not world.deployments(), list(world.deployments())
+    kube.uninstall("codebutler-crds")
+    assert {f"{name}.codebutler.dev" for name in NAMES} <= world.defined()
+    done("uninstall")
+
+
+lint()
+wrong_values()
+render_everything()
+life()

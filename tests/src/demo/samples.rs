@@ -1,0 +1,153 @@
+//! What the scripted model can play on the chat page, and what it says about everything else.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::models::{Conversation, Otherwise, Pattern, RoleScript, Script, Step};
+use crate::scenario::{Action, Scenario, ScenarioError};
+use crate::slack::Suggestion;
+
+/// Scenarios on one and the same repository, and what to call them. The first one's repository is
+/// used.
+const SAMPLES: [(&str, &str); 3] =
+    [("bugfix", "Fix a bug"), ("decimal", "Build something"), ("hours", "Ask a question")];
+
+const REAL: &str = "For anything else it takes real models: `OPENROUTER_API_KEY=… cargo demo -- --repo \
+                    PATH` lets them work on a repository of yours.";
+
+/// Scripts, and the words that start them.
+#[derive(Debug)]
+pub struct Samples {
+    /// All scripts in one, each for its own conversation.
+    pub script: Script,
+    /// One for each sample.
+    pub suggestions: Vec<Suggestion>,
+    /// For all other conversations.
+    pub otherwise: Otherwise,
+}
+
+/// The sample tasks with the scenario whose repository they are about.
+///
+/// # Errors
+/// When a file of the project is broken.
+pub fn load() -> Result<(Scenario, Samples), ScenarioError> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let mut scenarios = Vec::new();
+    for (file, title) in SAMPLES {
+        scenarios.push((Scenario::load(&folder.join(format!("{file}.yaml")))?, title));
+    }
+    let mut script = Script::default();
+    let mut suggestions = Vec::new();
+    for (scenario, title) in &scenarios {
+        let Some(text) = beginning(scenario) else { continue };
+        for (role, one) in &scenario.models.0 {
+            let all = script.0.entry(role.clone()).or_insert_with(RoleScript::default);
+            all.conversations.extend(one.conversations.iter().map(|conversation| Conversation {
+                // Quoted line by line where a model reads it.
+                thread: Some(text.lines().next().unwrap_or_default().into()),
+                steps: conversation.steps.clone(),
+            }));
+        }
+        suggestions.push(Suggestion {
+            title: (*title).to_owned(),
+            text: text.to_owned(),
+            replies: replies(scenario),
+        });
+    }
+    let otherwise = Otherwise { can: can(&suggestions) };
+    let (mut first, _) = scenarios.swap_remove(0);
+    for (scenario, _) in scenarios {
+        first.users.extend(scenario.users);
+        first.roles.extend(scenario.roles);
+    }
+    dedup(&mut first.users);
+    dedup(&mut first.roles);
+    Ok((first, Samples { script, suggestions, otherwise }))
+}
+
+/// What a model can do on a repository that nobody wrote a script for: look, and admit the rest.
+#[must_use]
+pub fn unknown_repository(name: &str) -> Samples {
+    let look =
+        Step::tool("Glob", json!({"pattern": "**/*"})).and_tool("GitLog", json!({"limit": 1}));
+    let mut say = Step::say(&format!(
+        "I am a scripted model: nobody wrote down what to answer about `{name}`, and I can't think. My \
+         tools are real, though, so this much I can tell you from the worktree.\n\n\
+         The newest commit: {{{{newest}}}}\n\nThe first files:\n```\n{{{{files}}}}\n```\n\n{REAL} \
+         `--scenario FILE` together with `--repo` plays a conversation that you write yourself \
+         (`tests/scenarios/README.md`)."
+    ));
+    let pattern = |text: &str| text.parse().ok().map(Pattern);
+    for (value, text) in [
+        ("files", r"\A((?:[^\n]*\n){0,11}[^\n]*?)\n"),
+        ("newest", r"(?m)^([0-9a-f]{7,40} \S+ .*)$"),
+    ] {
+        say.capture.extend(pattern(text).map(|pattern| (value.to_owned(), pattern)));
+    }
+    Samples {
+        script: Script::of("pm", vec![look, say]),
+        suggestions: vec![Suggestion {
+            title: "Look around".to_owned(),
+            text: format!("What is in {name}?"),
+            replies: Vec::new(),
+        }],
+        otherwise: Otherwise { can: REAL.to_owned() },
+    }
+}
+
+/// What is said first.
+fn beginning(scenario: &Scenario) -> Option<&str> {
+    scenario.conversation.iter().find_map(|action| match action {
+        Action::Says { text, .. } => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+/// What is said later.
+fn replies(scenario: &Scenario) -> Vec<String> {
+    let said = scenario.conversation.iter().filter_map(|action| match action {
+        Action::Replies { text, .. } => Some(text.clone()),
+        _ => None,
+    });
+    said.collect()
+}
+
+fn can(suggestions: &[Suggestion]) -> String {
+    let mut text =
+        "What I can play, on this repository (the page offers it under the messages; send it \
+                    as a new message to the channel):\n"
+            .to_owned();
+    for Suggestion { title, text: first, .. } in suggestions {
+        let first = first.lines().next().unwrap_or_default();
+        let _ = writeln!(text, "- **{title}**: “{first}”");
+    }
+    let _ = write!(text, "\n{REAL}");
+    text
+}
+
+fn dedup(names: &mut Vec<String>) {
+    let mut seen = std::collections::BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sample_is_offered_and_starts_a_script_of_its_own() {
+        let (scenario, samples) = load().unwrap();
+        assert_eq!(samples.suggestions.len(), SAMPLES.len());
+        assert_eq!(samples.script.0["pm"].conversations.len(), SAMPLES.len());
+        let firsts = samples.suggestions.iter().map(|s| s.text.lines().next().unwrap());
+        let mut firsts: Vec<&str> = firsts.collect();
+        firsts.dedup();
+        assert_eq!(firsts.len(), SAMPLES.len());
+        assert_eq!(scenario.repository.name, "acme/timesheet");
+        for suggestion in &samples.suggestions {
+            assert!(samples.otherwise.can.contains(&suggestion.title));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What a scripted model says where its script has nothing to say: what it is and what it can do.
+//!
+//! Such an answer is no step of a script. It carries a mark by which later requests show it, so that
+//! the place in the script is found as if it had not been given.
+
+use serde_json::{Value, json};
+
+use super::play::{Answer, Call, Place};
+
+/// Begins every such answer, and no other.
+const MARK: &str = "🎭";
+
+/// Answers instead of failing when a conversation leaves the script.
+#[derive(Clone, Debug)]
+pub struct Otherwise {
+    /// What the scripts can do, in Markdown, for whoever asked for something else.
+    pub can: String,
+}
+
+/// Why the script has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost<'a> {
+    /// No script begins like this conversation.
+    Unknown,
+    /// The script is over.
+    Over,
+    /// Something else came than what it waits for.
+    Unexpected(&'a str),
+}
+
+impl Otherwise {
+    /// The answer that admits it.
+    pub(super) fn admit(&self, why: Lost<'_>) -> Answer {
+        let text = match why {
+            Lost::Unknown => format!(
+                "{MARK} I am a scripted model: I replay what was written for me beforehand and can't \
+                 think about anything else.\n\n{}",
+                self.can
+            ),
+            Lost::Over => format!(
+                "{MARK} That is all that my script has for me in this thread. I am a scripted model \
+                 and can't take up anything new here; `close` ends the thread.\n\n{}",
+                self.can
+            ),
+            Lost::Unexpected(expected) => format!(
+                "{MARK} I am a scripted model, and my script does not go on from here: it waits for \
+                 {expected}. Nothing else is lost; once that comes, it goes on. `close` ends the \
+                 thread."
+            ),
+        };
+        Answer { say: Some(text), tools: Vec::new() }
+    }
+
+    /// If a person has just said something in the middle of the work, which no script can have
+    /// foreseen: an answer to that, before the script goes on.
+    pub(super) fn aside(&self, place: &Place<'_>, request: &Value) -> Option<Answer> {
+        let said = spoken_in_between(request)?;
+        let offered = request["tools"].as_array()?;
+        offered.iter().find(|tool| tool["function"]["name"] == "SendMessage")?;
+        let message = format!(
+            "{MARK} I have read “{said}”, in the middle of my work. A real model would act on it now; \
+             I am a scripted one and go on as it was written. `close` ends the thread."
+        );
+        let arguments = json!({ "message": message }).to_string();
+        let turn = messages(request).len();
+        let id = format!("call_{:016x}_aside_{turn}", place.conversation);
+        let call = Call { id, name: "SendMessage".to_owned(), arguments };
+        Some(Answer { say: None, tools: vec![call] })
+    }
+}
+
+/// Whether a message of the model is no step of its script.
+pub(super) fn is_aside(message: &Value) -> bool {
+    let said = message["content"].as_str().is_some_and(|text| text.starts_with(MARK));
+    let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+    said || calls.iter().any(|call| {
+        let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+        let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+        arguments["message"].as_str().is_some_and(|text| text.starts_with(MARK))
+    })
+}
+
+fn messages(request: &Value) -> &[Value] {
+    request["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// What a person said since the last answer, if that answer did not wait for it.
+fn spoken_in_between(request: &Value) -> Option<String> {
+    let messages = messages(request);
+    let last = messages.iter().rposition(|message| message["role"] == "assistant")?;
+    let calls = messages[last]["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let waits = calls.iter().any(|call| {
+        let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+        arguments.contains("waitForReply") || arguments.contains("\"decision\"")
+    });
+    if calls.is_empty() || waits {
+        return None;
+    }
+    let new = messages[last + 1..].iter().filter(|message| message["role"] == "user");
+    new.filter_map(|message| message["content"].as_str()).find_map(said_by_a_person)
+}
+
+/// The first line of the first message of a person in a role's mail.
+fn said_by_a_person(mail: &str) -> Option<String> {
+    let mut lines = mail.lines();
+    lines.find(|line| {
+        line.starts_with("[message ") && line.contains(" from user ") && line.ends_with(", to you]")
+    })?;
+    let line = lines.next()?.trim_start_matches("> ").trim();
+    let mut shown: String = line.chars().take(80).collect();
+    if shown.len() < line.len() {
+        shown.push('…');
+    }
+    Some(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::play::locate;
+    use super::super::script::{Script, Step};
+    use super::*;
+
+    fn mail(text: &str) -> Value {
+        json!({"role": "user", "content": format!("[message 1.0 from user U1, to you]\n> {text}")})
+    }
+
+    fn request(messages: &[Value]) -> Value {
+        json!({"model": "scripted/coder", "messages": messages,
+            "tools": [{"type": "function", "function": {"name": "SendMessage"}}]})
+    }
+
+    fn answered(answer: &Answer) -> Value {
+        let calls: Vec<Value> = answer
+            .tools
+            .iter()
+            .map(|c| json!({"id": c.id, "function": {"name": c.name, "arguments": c.arguments}}))
+            .collect();
+        json!({"role": "assistant", "content": answer.say, "tool_calls": calls})
+    }
+
+    #[test]
+    fn a_word_in_between_is_answered_once_and_the_script_goes_on() {
+        let script = Script::of(
+            "coder",
+            vec![Step::tool("Read", json!({"path": "a"})), Step::say("done").expecting("fn main")],
+        );
+        let otherwise = Otherwise { can: String::new() };
+        let read = json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c", "function": {"name": "Read", "arguments": "{\"path\":\"a\"}"}}]});
+        let result = json!({"role": "tool", "tool_call_id": "c", "content": "fn main"});
+        let mut chat = vec![mail("go"), read, result];
+        let before = request(&chat);
+        assert_eq!(otherwise.aside(&locate(&script, &before).unwrap(), &before), None);
+
+        chat.push(mail("use a table, please"));
+        let between = request(&chat);
+        let aside = otherwise.aside(&locate(&script, &between).unwrap(), &between).unwrap();
+        assert!(aside.tools[0].arguments.contains("use a table, please"), "{aside:?}");
+
+        chat.push(answered(&aside));
+        chat.push(json!({"role": "tool", "tool_call_id": "x", "content": "sent"}));
+        let after = request(&chat);
+        let place = locate(&script, &after).unwrap();
+        assert_eq!((otherwise.aside(&place, &after), place.index), (None, 1));
+        let answer = place.answer(place.step().unwrap().unwrap(), &after).unwrap();
+        assert_eq!(answer.say.as_deref(), Some("done"));
+    }
+
+    #[test]
+    fn an_answer_that_admits_it_is_no_step() {
+        let otherwise = Otherwise { can: "- sort the shelves".to_owned() };
+        for why in [Lost::Unknown, Lost::Over, Lost::Unexpected("`yes`")] {
+            let answer = otherwise.admit(why);
+            assert!(is_aside(&answered(&answer)), "{why:?}");
+        }
+        assert!(otherwise.admit(Lost::Unknown).say.unwrap().ends_with("- sort the shelves"));
+        assert!(!is_aside(&json!({"role": "assistant", "content": "done"})));
+    }
+}

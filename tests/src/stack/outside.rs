@@ -1,0 +1,138 @@
+//! The world around the product: people's chat, the Git host and the models.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::kept::Life;
+use super::{StackError, StackOptions};
+use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
+use crate::models::{ModelOptions, ModelServer, Otherwise};
+use crate::slack::{self, SlackServer, Suggestion};
+
+/// Who owns the team's repository on the embedded host.
+pub const OWNER: &str = "acme";
+
+/// What a stack is started in, besides what its options say. `default()` is a new world with
+/// scripted models.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    /// Who answers for the models.
+    pub models: Models,
+    /// Where the repository comes from.
+    pub content: RepositoryContent,
+    /// What the chat page offers to write.
+    pub suggestions: Vec<Suggestion>,
+    /// What an earlier life of the servers knew, if there was one.
+    pub life: Option<Life>,
+}
+
+/// Who answers for the models.
+#[derive(Debug, Default)]
+pub enum Models {
+    /// The script of the options; where it does not know how to go on, that is a failure.
+    #[default]
+    Scripted,
+    /// The same, but honest about what it can't do.
+    Honest(Otherwise),
+    /// A provider.
+    Real(Provider),
+}
+
+/// An OpenAI-compatible model API.
+#[derive(Clone)]
+pub struct Provider {
+    /// Base URL, such as `https://openrouter.ai/api/v1`.
+    pub url: String,
+    /// Its key.
+    pub key: String,
+    /// One model for all roles instead of each role's own.
+    pub model: Option<String>,
+}
+
+impl std::fmt::Debug for Provider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Provider").field("url", &self.url).field("model", &self.model).finish()
+    }
+}
+
+/// Where the repository comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RepositoryContent {
+    /// A first commit of the options' files.
+    #[default]
+    Files,
+    /// A bare repository that lies in its place already ([`repository_dir`]).
+    InPlace,
+}
+
+/// Where below a stack's folder the bare repository lies.
+pub fn repository_dir(dir: &Path, name: &str) -> std::path::PathBuf {
+    dir.join("git").join(OWNER).join(format!("{name}.git"))
+}
+
+/// The running outside world.
+pub(super) struct Outside {
+    pub slack: SlackServer,
+    pub users: BTreeMap<String, String>,
+    pub channel: String,
+    pub github: GitHubServer,
+    pub remote: Remote,
+    pub models: ModelServer,
+    pub first_commit: String,
+}
+
+fn part<E: Into<anyhow::Error>>(part: &'static str) -> impl Fn(E) -> StackError {
+    move |source| StackError::Part { part, source: source.into() }
+}
+
+/// Starts it, as it was in an earlier life if there was one.
+pub(super) async fn start(
+    options: &StackOptions,
+    surroundings: &Surroundings,
+) -> Result<Outside, StackError> {
+    let Surroundings { models, content, suggestions, life } = surroundings;
+    let life = life.as_ref();
+    let ports = life.map(|life| life.ports).unwrap_or_default();
+    let slack = SlackServer::start(slack::Options {
+        world: life.map(|life| life.workspace.clone()),
+        port: ports.slack,
+        page_token: life.map(|life| life.page_token.clone()),
+        suggestions: suggestions.clone(),
+        ..slack::Options::default()
+    })
+    .await
+    .map_err(part("Slack"))?;
+    let users = options.users.iter().map(|name| (name.clone(), slack.ensure_user(name)));
+    let users: BTreeMap<String, String> = users.collect();
+    let mut members: Vec<&str> = users.values().map(String::as_str).collect();
+    let bot = slack.bot_user_id();
+    members.push(&bot);
+    let channel = slack.ensure_channel(&options.name, &members);
+
+    let host = GitHubOptions { port: ports.github, ..GitHubOptions::default() };
+    let github =
+        GitHubServer::start(&options.dir.join("git"), host).await.map_err(part("GitHub"))?;
+    let first = match (content, life) {
+        (RepositoryContent::Files, None) => FirstCommit::Folder(options.files.clone()),
+        _ => FirstCommit::Existing,
+    };
+    let remote = github
+        .create_repo(OWNER, &options.name, first, &options.branch)
+        .await
+        .map_err(part("GitHub"))?;
+    let first_commit = match life {
+        Some(life) => {
+            github.restore(life.host.clone()).await;
+            life.first_commit.clone()
+        }
+        None => remote.head(&options.branch).await.unwrap_or_default(),
+    };
+    let otherwise = match models {
+        Models::Honest(otherwise) => Some(otherwise.clone()),
+        Models::Scripted | Models::Real(_) => None,
+    };
+    let models = ModelOptions { otherwise, port: ports.models, ..ModelOptions::default() };
+    let models =
+        ModelServer::start(options.script.clone(), models).await.map_err(part("model server"))?;
+    Ok(Outside { slack, users, channel, github, remote, models, first_commit })
+}

@@ -1,0 +1,67 @@
+//! The charts, driven by the Helm engine that people have.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use codebutler_testbed::cluster::Cluster;
+use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, ObjectMeta, PostParams};
+use kube::{Api, ResourceExt as _};
+
+use crate::support::permit;
+
+const PACKAGES: &[&str] = &["helm-python-sdk==0.2.2", "kubernetes==37.0.2"];
+
+/// What the script does, in its words and order.
+const PARTS: [&str; 9] = [
+    "lint",
+    "wrong values",
+    "render",
+    "definitions",
+    "install",
+    "installed twice",
+    "upgrade",
+    "rollback",
+    "uninstall",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helm_installs_upgrades_rolls_back_and_uninstalls() {
+    let venv = match ensure_venv(PACKAGES) {
+        Ok(venv) => venv,
+        Err(PyToolsError::NoPython) => {
+            let _ = writeln!(std::io::stderr(), "skipped: no python3 for the Helm engine");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    // An installation has the whole cluster: nobody else may run on it meanwhile.
+    let _permit = permit(2).await;
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(dir.path()).await.unwrap();
+    let namespace = Namespace {
+        metadata: ObjectMeta { generate_name: Some("charts-".to_owned()), ..ObjectMeta::default() },
+        ..Namespace::default()
+    };
+    let namespaces = Api::<Namespace>::all(cluster.client());
+    let namespace = namespaces.create(&PostParams::default(), &namespace).await.unwrap().name_any();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = tokio::process::Command::new(venv.join("bin/python"))
+        .arg(root.join("clients/helm_charts.py"))
+        .arg(root.join("../charts"))
+        .arg(&namespace)
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("HOME", dir.path())
+        .output()
+        .await
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{errors}");
+    for part in PARTS {
+        let line = format!("helm: {part}");
+        assert!(said.lines().any(|l| l == line), "{part}: {said}\n{errors}");
+    }
+    namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
+}
