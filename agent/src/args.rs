@@ -2,7 +2,7 @@
 //! toolbox passes its own on to commands).
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +45,12 @@ pub struct RunArgs {
     /// Where the gateway listens: there is no DNS in the pod.
     #[arg(long, env = "CODEBUTLER_GATEWAY_ADDRESS")]
     pub gateway_address: Option<SocketAddr>,
+    /// The API server's address, which must not be reachable. The platform sets both.
+    #[arg(long, env = "KUBERNETES_SERVICE_HOST", hide = true)]
+    pub forbidden_host: Option<IpAddr>,
+    /// Its port.
+    #[arg(long, env = "KUBERNETES_SERVICE_PORT", default_value_t = 443, hide = true)]
+    pub forbidden_port: u16,
     /// The role, for the log and the place of the transcript; the gateway knows it from the token.
     #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
     pub role: String,

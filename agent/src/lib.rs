@@ -10,6 +10,7 @@
 
 pub mod args;
 pub mod decisions;
+pub mod egress;
 pub mod gateway;
 pub mod install;
 pub mod model;

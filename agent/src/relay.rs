@@ -1,6 +1,9 @@
-//! The relay: how Git in the toolbox reaches the gateway. It listens on the pod's loopback, serves
-//! `/git/…` and nothing else, and adds the pod's token. Any command in the pod can use it, so it
-//! decides nothing: the gateway enforces what the role may do.
+//! The relay: how Git and commands in the toolbox reach the gateway. It listens on the pod's
+//! loopback, serves `/git/…`, is an HTTP proxy for everything else ([`proxy`]), and adds the pod's
+//! token. Any command in the pod can use it, so it decides nothing: the gateway enforces what the
+//! role may do.
+
+mod proxy;
 
 use std::convert::Infallible;
 use std::io;
@@ -65,6 +68,11 @@ impl Relay {
         format!("http://{}{PREFIX}", self.address)
     }
 
+    /// The proxy that it is for commands.
+    pub fn proxy(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// The gateway's last refusal, once: Git itself throws its words away.
     pub fn take_refusal(&self) -> Option<String> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -86,6 +94,7 @@ impl Relay {
                 });
                 let served = hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), service)
+                    .with_upgrades()
                     .await;
                 if let Err(error) = served {
                     tracing::debug!(%error, "relay connection ended");
@@ -95,8 +104,11 @@ impl Relay {
     }
 
     async fn answer(&self, gateway: &Gateway, request: Request<Incoming>) -> Response<Body> {
+        if proxy::is_for(&request) {
+            return proxy::answer(gateway, request).await;
+        }
         let Some(target) = target(request.method(), request.uri().path()) else {
-            return say(StatusCode::NOT_FOUND, "the relay serves /git/ only");
+            return say(StatusCode::NOT_FOUND, "the relay serves /git/ and proxies only");
         };
         match self.forward(gateway, request, &target).await {
             Ok(answer) => answer,

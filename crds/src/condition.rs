@@ -24,6 +24,8 @@ pub const COLLECTING: &str = "Collecting";
 pub const SLACK_REACHABLE: &str = "SlackReachable";
 /// A Repo's Git remote could be reached with its credentials.
 pub const GIT_REACHABLE: &str = "GitReachable";
+/// A Repo's agent pods reach the gateway and nothing else.
+pub const EGRESS_ENFORCED: &str = "EgressEnforced";
 
 /// Sets one condition and keeps `lastTransitionTime` unless the status flipped.
 ///

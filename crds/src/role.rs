@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 14] = [
+pub const TOOLS: [&str; 16] = [
     "Read",
     "Write",
     "Edit",
@@ -20,6 +20,8 @@ pub const TOOLS: [&str; 14] = [
     "GitDiff",
     "GitCommit",
     "GitPush",
+    "WebFetch",
+    "WebSearch",
     "GHCreatePR",
     "GHStatus",
     "SendMessage",

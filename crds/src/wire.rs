@@ -40,6 +40,14 @@ pub mod path {
     pub const CLOSE: &str = "/v1/close";
     /// OpenAI-compatible model calls, streamed or not.
     pub const CHAT: &str = "/v1/chat/completions";
+    /// `GET ?to=<host>:<port>` with `Upgrade: codebutler-tunnel` → 101 and the connection's bytes.
+    pub const CONNECT: &str = "/v1/connect";
+    /// `POST` [`super::EgressReport`] → `{}`; refused where the Repo wants enforcement and has none.
+    pub const EGRESS_CHECK: &str = "/v1/egress-check";
+    /// `POST` [`super::WebFetch`] → [`super::WebPage`].
+    pub const WEB_FETCH: &str = "/v1/web/fetch";
+    /// `POST` [`super::WebSearch`] → [`super::WebResults`].
+    pub const WEB_SEARCH: &str = "/v1/web/search";
     /// OpenAI-compatible: makes images with the role's `model.image`.
     pub const IMAGES: &str = "/v1/images/generations";
     /// OpenAI-compatible, a multipart form: text of a recording, by the role's `model.audio`.
@@ -47,6 +55,69 @@ pub mod path {
     /// Git's smart HTTP protocol: `/v1/git/info/refs`, `/v1/git/git-upload-pack`,
     /// `/v1/git/git-receive-pack`. The relay serves it inside the pod as `/git/…`.
     pub const GIT: &str = "/v1/git";
+}
+
+/// What [`path::CONNECT`] is upgraded to.
+pub const TUNNEL: &str = "codebutler-tunnel";
+
+/// Whether an agent could connect past the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EgressReport {
+    /// The forbidden address accepted a connection.
+    pub reached: bool,
+}
+
+/// A page to get.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebFetch {
+    /// An http or https URL.
+    pub url: String,
+}
+
+/// A page as text. Untrusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebPage {
+    /// Where it was, after redirects.
+    pub url: String,
+    /// HTTP status.
+    pub status: u16,
+    /// As the server said, without parameters.
+    pub content_type: String,
+    /// What it says; HTML is laid out as text.
+    pub text: String,
+    /// There was more.
+    pub truncated: bool,
+}
+
+/// A question to the web.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebSearch {
+    /// Words to look for.
+    pub query: String,
+}
+
+/// What was found, best first. Untrusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebResults {
+    /// At most ten.
+    pub results: Vec<WebResult>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebResult {
+    /// The page's title.
+    pub title: String,
+    /// Where it is.
+    pub url: String,
+    /// Some of its words.
+    pub snippet: String,
 }
 
 /// Everything a role needs to know to start a run. Taken once per turn boundary.

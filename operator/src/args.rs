@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::gateway::egress::Network;
+use crate::gateway::web::SearchOptions;
 use crate::lease::Settings;
 
 /// `codebutler-operator`
@@ -119,4 +121,11 @@ pub struct GatewayArgs {
     /// Base URL of Slack's Web API.
     #[arg(long, env = "CODEBUTLER_SLACK_API", default_value = "https://slack.com/api")]
     pub slack_api: String,
+    /// Internal networks (`10.20.0.0/16`) that Repos may list hosts of in `spec.egress.hosts`. None
+    /// unless said here; metadata services never.
+    #[arg(long, env = "CODEBUTLER_EGRESS_ALLOW", value_delimiter = ',')]
+    pub egress_allow: Vec<Network>,
+    /// Web search.
+    #[command(flatten)]
+    pub search: SearchOptions,
 }

@@ -3,6 +3,7 @@
 pub mod apiserver;
 pub mod cluster;
 pub mod controllers;
+pub mod corpus;
 pub mod demo;
 pub mod figures;
 pub mod github;

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use codebutler_crds::SlackTs;
 use codebutler_crds::wire::{
-    ApprovalReply, ApprovalRequest, CloseThread, ErrorBody, ErrorCode, Inbox, OpenPullRequest,
-    PostMessage, Posted, PullRequestState, RunReport, Session, ThreadClosed, path,
+    ApprovalReply, ApprovalRequest, CloseThread, EgressReport, ErrorBody, ErrorCode, Inbox,
+    OpenPullRequest, PostMessage, Posted, PullRequestState, RunReport, Session, ThreadClosed,
+    WebFetch, WebPage, WebResults, WebSearch, path,
 };
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
 use serde::Serialize;
@@ -153,10 +154,17 @@ impl Gateway {
     /// What the role needs to know for a run. Waits for a while for people to mend a Repo that
     /// can't be worked with: the gateway has told them.
     pub async fn session(&self) -> Result<Session, GatewayError> {
+        self.mended(|| self.request(Method::GET, path::SESSION)).await
+    }
+
+    /// A call that is refused until somebody mends something.
+    async fn mended<T: DeserializeOwned>(
+        &self,
+        build: impl Fn() -> Result<RequestBuilder, GatewayError>,
+    ) -> Result<T, GatewayError> {
         let deadline = Instant::now() + REPO_PATIENCE;
         loop {
-            let session = self.typed(|| self.request(Method::GET, path::SESSION)).await;
-            match session {
+            match self.typed(&build).await {
                 Err(GatewayError::Refused { code: ErrorCode::Upstream, message })
                     if Instant::now() < deadline =>
                 {
@@ -210,6 +218,25 @@ impl Gateway {
     /// Ends the thread the way a user decided.
     pub async fn close(&self, request: &CloseThread) -> Result<ThreadClosed, GatewayError> {
         self.send(path::CLOSE, request).await
+    }
+
+    /// Tells whether the pod could get past the gateway. Waits for a while for people to mend a
+    /// cluster that lets it: the gateway has told them.
+    pub async fn egress(&self, report: EgressReport) -> Result<(), GatewayError> {
+        let _: serde_json::Value = self
+            .mended(|| Ok(self.request(Method::POST, path::EGRESS_CHECK)?.json(&report)))
+            .await?;
+        Ok(())
+    }
+
+    /// A web page as text.
+    pub async fn web_fetch(&self, request: &WebFetch) -> Result<WebPage, GatewayError> {
+        self.send(path::WEB_FETCH, request).await
+    }
+
+    /// What the web's search finds.
+    pub async fn web_search(&self, request: &WebSearch) -> Result<WebResults, GatewayError> {
+        self.send(path::WEB_SEARCH, request).await
     }
 
     /// A model call; the answer as it came.

@@ -11,17 +11,19 @@ mod switch;
 mod turns;
 mod watch;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codebutler_crds::SlackTs;
 use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{ErrorCode, RunReport, Session, Terminal};
+use codebutler_crds::wire::{EgressReport, ErrorCode, RunReport, Session, Terminal};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
 use crate::args::RunArgs;
 use crate::decisions::Log;
+use crate::egress;
 use crate::gateway::{Gateway, GatewayError};
 use crate::policy::Policy;
 use crate::relay::Relay;
@@ -118,9 +120,18 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
     let gateway =
         Gateway::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?;
     let relay = Relay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
-    // Both to their end: the toolbox leaves with the connection, so there has to be one.
-    let (toolbox, session) = tokio::join!(Toolbox::connect(&args.socket), gateway.session());
+    let forbidden = args.forbidden_host.map(|host| SocketAddr::new(host, args.forbidden_port));
+    let admitted = async {
+        // A platform that tells no address leaves nothing to try.
+        let Some(forbidden) = forbidden else { return Ok(()) };
+        let reached = egress::reached(forbidden).await;
+        gateway.egress(EgressReport { reached }).await
+    };
+    // All to their end: the toolbox leaves with the connection, so there has to be one.
+    let (toolbox, session, admitted) =
+        tokio::join!(Toolbox::connect(&args.socket), gateway.session(), admitted);
     let (toolbox, session) = (toolbox?, session?);
+    admitted?;
     let hello = hello(&session, &relay);
     let sandbox = match toolbox.ask(Request::Hello(hello)).await? {
         Reply::Text(level) => Some(level),
@@ -140,6 +151,7 @@ fn hello(session: &Session, relay: &Relay) -> Hello {
     let name: String = name.chars().filter(|c| !c.is_control() && !"<>".contains(*c)).collect();
     Hello {
         relay_url: relay.url(),
+        proxy: relay.proxy(),
         branch: session.branch.clone(),
         base_branch: session.base_branch.clone(),
         author: Author {

@@ -62,6 +62,38 @@ impl Environment {
         Self { variables, home, tmp, build }
     }
 
+    /// With the only way out: most tools take a proxy from the environment, each from its own names.
+    /// What the image's author set stays.
+    pub fn with_proxy(&self, proxy: &str) -> Self {
+        let mut with = self.clone();
+        if proxy.is_empty() {
+            return with;
+        }
+        let local = "localhost,127.0.0.1,::1";
+        for (name, value) in [
+            ("HTTP_PROXY", proxy),
+            ("HTTPS_PROXY", proxy),
+            ("ALL_PROXY", proxy),
+            ("NO_PROXY", local),
+            ("http_proxy", proxy),
+            ("https_proxy", proxy),
+            ("all_proxy", proxy),
+            ("no_proxy", local),
+            ("npm_config_proxy", proxy),
+            ("npm_config_https_proxy", proxy),
+            ("npm_config_noproxy", local),
+            ("CARGO_HTTP_PROXY", proxy),
+            ("PIP_PROXY", proxy),
+            ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+            ("NODE_USE_ENV_PROXY", "1"),
+        ] {
+            if !with.variables.iter().any(|(known, _)| known == name) {
+                with.variables.push((name.into(), value.into()));
+            }
+        }
+        with
+    }
+
     /// With an identity for `git` on the command line, which must not ask for anything either.
     pub fn with_author(&self, author: &Author) -> Self {
         let mut with = self.clone();

@@ -99,6 +99,9 @@ pub enum Request {
 pub struct Hello {
     /// The relay, as a Git remote.
     pub relay_url: String,
+    /// The relay, as an HTTP proxy for commands.
+    #[serde(default)]
+    pub proxy: String,
     /// The thread's branch.
     pub branch: String,
     /// The branch it came from.

@@ -153,7 +153,8 @@ impl Toolbox {
     }
 
     fn environment(&self) -> Result<Environment, ToolError> {
-        Ok(self.shell.environment().with_author(&self.place()?.hello.author))
+        let hello = &self.place()?.hello;
+        Ok(self.shell.environment().with_author(&hello.author).with_proxy(&hello.proxy))
     }
 
     fn tree(&self) -> Result<Tree, ToolError> {

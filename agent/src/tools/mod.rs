@@ -4,6 +4,7 @@
 pub mod args;
 mod schema;
 mod thread;
+mod web;
 mod workspace;
 
 use async_trait::async_trait;
@@ -222,7 +223,7 @@ pub struct Tools(Vec<Box<dyn Tool>>);
 impl Tools {
     /// Those of all tools that `names` names.
     pub fn new(names: &[String]) -> Self {
-        let all = workspace::all().into_iter().chain(thread::all());
+        let all = workspace::all().into_iter().chain(web::all()).chain(thread::all());
         let tools: Vec<_> =
             all.filter(|tool| names.iter().any(|name| name == tool.name())).collect();
         for name in
@@ -268,6 +269,7 @@ mod tests {
     fn every_tool_has_a_usable_spec() {
         let names: Vec<String> = workspace::all()
             .into_iter()
+            .chain(web::all())
             .chain(thread::all())
             .map(|tool| tool.name().to_owned())
             .collect();

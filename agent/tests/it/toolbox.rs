@@ -28,6 +28,7 @@ pub async fn start() -> Box {
     let toolbox = Toolbox::connect(&socket).await.unwrap();
     let hello = Hello {
         relay_url: format!("file://{}", world.path("remote").display()),
+        proxy: String::new(),
         branch: "codebutler/t".into(),
         base_branch: "main".into(),
         author: Author { name: "CodeButler PM".into(), email: "pm@codebutler.invalid".into() },

@@ -30,7 +30,8 @@ pub async fn close(
     }
     // On a task of its own: a merge that has begun is carried through to the closed Thread even if
     // the pod that asked for it goes away.
-    let work = gateway.calls.spawn(run(gateway.clone(), caller, wanted.summary));
+    let summary = gateway.context.redactors.of(&caller.repo).mask(&wanted.summary).into_owned();
+    let work = gateway.calls.spawn(run(gateway.clone(), caller, summary));
     let outcome = work.await.map_err(|_| {
         ApiError::new(ErrorCode::Unavailable, "the gateway was interrupted: try again")
     })?;

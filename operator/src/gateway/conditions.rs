@@ -1,6 +1,6 @@
 //! The gateway's word on a Repo: whether its Git remote can be worked with.
 
-use codebutler_crds::condition::{self, GIT_REACHABLE};
+use codebutler_crds::condition::{self, EGRESS_ENFORCED, GIT_REACHABLE};
 use codebutler_crds::{Repo, names};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -27,20 +27,41 @@ impl Conditions {
 
     /// Git answered.
     pub async fn git_works(&self, repo: &Repo) {
-        self.write(repo, true, "Reachable", "the Git remote accepts the credentials").await;
+        self.write(
+            repo,
+            GIT_REACHABLE,
+            true,
+            "Reachable",
+            "the Git remote accepts the credentials",
+        )
+        .await;
     }
 
     /// Git can't be worked with until somebody corrects the Repo.
     pub async fn git_fails(&self, repo: &Repo, why: &str) {
-        self.write(repo, false, "NotReachable", why).await;
+        self.write(repo, GIT_REACHABLE, false, "NotReachable", why).await;
     }
 
-    async fn write(&self, repo: &Repo, status: bool, reason: &str, message: &str) {
-        if says_so(repo, status, message) {
+    /// What an agent found when it tried to get past the gateway.
+    pub async fn egress(&self, repo: &Repo, enforced: bool) {
+        let (reason, message) = if enforced {
+            ("Enforced", "agent pods reach the gateway and nothing else")
+        } else {
+            (
+                "NotEnforced",
+                "an agent pod could connect to the API server: the cluster does not \
+              enforce this Repo's NetworkPolicy",
+            )
+        };
+        self.write(repo, EGRESS_ENFORCED, enforced, reason, message).await;
+    }
+
+    async fn write(&self, repo: &Repo, type_: &str, status: bool, reason: &str, message: &str) {
+        if says_so(repo, type_, status, message) {
             return;
         }
-        match self.try_write(repo, status, reason, message).await {
-            Ok(true) if !status => self.warn(repo, reason, message).await,
+        match self.try_write(repo, type_, status, reason, message).await {
+            Ok(true) if !status => self.warn(repo, type_, reason, message).await,
             Ok(_) => {}
             // The caller's work does not depend on it, and the next call tries again.
             Err(error) => tracing::warn!(repo = repo.name_any(), %error, "condition not written"),
@@ -51,6 +72,7 @@ impl Conditions {
     async fn try_write(
         &self,
         repo: &Repo,
+        type_: &str,
         status: bool,
         reason: &str,
         message: &str,
@@ -64,7 +86,7 @@ impl Conditions {
             let time = Time(Timestamp::now());
             let generation = now.metadata.generation;
             let set = condition::set;
-            if !set(&mut conditions, GIT_REACHABLE, status, reason, message, generation, &time) {
+            if !set(&mut conditions, type_, status, reason, message, generation, &time) {
                 return Ok(false);
             }
             // The list is one value to a merge patch, and the controller writes into it too.
@@ -85,10 +107,10 @@ impl Conditions {
         }
     }
 
-    async fn warn(&self, repo: &Repo, reason: &str, message: &str) {
+    async fn warn(&self, repo: &Repo, type_: &str, reason: &str, message: &str) {
         let event = Event {
             type_: EventType::Warning,
-            reason: format!("Git{reason}"),
+            reason: format!("{}{reason}", if type_ == GIT_REACHABLE { "Git" } else { "Egress" }),
             note: Some(message.chars().take(1000).collect()),
             action: "Connect".to_owned(),
             secondary: None,
@@ -99,11 +121,11 @@ impl Conditions {
     }
 }
 
-fn says_so(repo: &Repo, status: bool, message: &str) -> bool {
+fn says_so(repo: &Repo, type_: &str, status: bool, message: &str) -> bool {
     let wanted = if status { "True" } else { "False" };
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|c| {
-        c.type_ == GIT_REACHABLE
+        c.type_ == type_
             && c.status == wanted
             && c.message == message
             && c.observed_generation == repo.metadata.generation

@@ -31,6 +31,7 @@ pub struct Metrics {
     limit_allowed: Family<RepoLimitLabels, Gauge<f64, AtomicU64>>,
     git: Family<GitLabels, Counter>,
     refused: Family<RefusedLabels, Counter>,
+    egress: Family<RefusedLabels, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -103,6 +104,7 @@ impl Metrics {
             limit_allowed: Family::default(),
             git: Family::default(),
             refused: Family::default(),
+            egress: Family::default(),
         };
         registry.register("cost_usd", "US dollars that the providers billed", metrics.cost.clone());
         registry.register("tokens", "Tokens that the providers counted", metrics.tokens.clone());
@@ -138,6 +140,11 @@ impl Metrics {
             "identity_refused",
             "Calls refused because the caller proved no role of an active Thread",
             metrics.refused.clone(),
+        );
+        registry.register(
+            "egress_refused",
+            "Connections and pages refused to workspaces and web tools, by reason",
+            metrics.egress.clone(),
         );
         metrics
     }
@@ -193,6 +200,11 @@ impl Metrics {
     /// Counts a request of Git's protocol.
     pub fn git_request(&self, repo: &str, service: &'static str, outcome: &'static str) {
         self.git.get_or_create(&GitLabels { repo: repo.to_owned(), service, outcome }).inc();
+    }
+
+    /// Counts a connection or page that was refused.
+    pub fn egress_refused(&self, reason: &'static str) {
+        self.egress.get_or_create(&RefusedLabels { reason }).inc();
     }
 
     /// Counts a call whose caller was refused.

@@ -11,6 +11,9 @@ pub mod close;
 mod collect;
 pub mod conditions;
 pub mod context;
+pub mod egress;
+#[cfg(test)]
+mod fuzz;
 pub mod git;
 pub mod github;
 pub mod holder;
@@ -24,6 +27,7 @@ pub mod slack;
 pub mod threads;
 pub mod tls;
 mod told;
+pub mod web;
 
 use std::time::Duration;
 
@@ -81,6 +85,8 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         threads,
         slack: slack.clone(),
         http: http_client()?,
+        egress: egress::Egress::new(args.egress_allow.clone()),
+        search: args.search.clone().into(),
         metrics,
         calls: TaskTracker::new(),
         shutdown: shutdown.clone(),

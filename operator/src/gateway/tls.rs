@@ -2,23 +2,28 @@
 //! the same, and a short-lived server certificate that each process makes for itself.
 
 mod authority;
+mod rotation;
 mod store;
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_util::sync::CancellationToken;
 
 use self::authority::Authority;
+use self::rotation::{Authorities, Due, Pair};
 use crate::args::GatewayArgs;
 
 /// How long a server certificate is valid, and when it is replaced.
 const DAYS: i64 = 90;
-const RENEW: Duration = Duration::from_hours(30 * 24);
+const RENEW: SignedDuration = SignedDuration::from_hours(60 * 24);
+/// How often certificates are looked after.
+const LOOK: Duration = Duration::from_hours(1);
 
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +51,9 @@ pub enum TlsError {
     },
 }
 
+/// Tells the time.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
 /// The server's side of TLS, with certificates that renew themselves until `shutdown`. The public
 /// half of the authority is in its ConfigMap when this returns.
 ///
@@ -56,31 +64,112 @@ pub async fn server_config(
     args: &GatewayArgs,
     shutdown: CancellationToken,
 ) -> Result<ServerConfig, TlsError> {
-    let authority = store::authority(client, &args.namespace).await?;
-    store::publish(client, &args.namespace, authority.certificate_pem()).await?;
-    let names = names(args);
-    let current = Arc::new(Current(RwLock::new(authority.server(&names, DAYS)?)));
-    tokio::spawn(renew(authority, names, current.clone(), shutdown));
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_cert_resolver(current);
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let certificates = Certificates::start(client, args, Arc::new(Timestamp::now)).await?;
+    let config = certificates.config()?;
+    tokio::spawn(shutdown.run_until_cancelled_owned(async move {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if let Err(error) = certificates.renew().await {
+                tracing::error!(%error, "certificates were not looked after: trying again later");
+            }
+        }
+    }));
     Ok(config)
 }
 
-async fn renew(
-    authority: Authority,
+/// The server's certificate and the authorities behind it.
+pub struct Certificates {
+    client: kube::Client,
+    namespace: String,
     names: Vec<String>,
+    clock: Clock,
     current: Arc<Current>,
-    shutdown: CancellationToken,
-) {
-    while shutdown.run_until_cancelled(tokio::time::sleep(RENEW)).await.is_some() {
-        match authority.server(&names, DAYS) {
-            Ok(key) => *current.0.write().unwrap_or_else(PoisonError::into_inner) = key,
-            Err(error) => tracing::error!(%error, "the server certificate was not renewed"),
-        }
+    /// The authority that signed the current certificate, and when.
+    signed: Mutex<(String, Timestamp)>,
+}
+
+impl Certificates {
+    /// Reads or makes the authority, publishes it and signs the first certificate.
+    ///
+    /// # Errors
+    /// When the authority can't be read or made.
+    pub async fn start(
+        client: &kube::Client,
+        args: &GatewayArgs,
+        clock: Clock,
+    ) -> Result<Self, TlsError> {
+        let now = clock();
+        let kept = store::load(client, &args.namespace, now).await?;
+        store::publish(client, &args.namespace, &kept.authorities.bundle()).await?;
+        let names = names(args);
+        let current = &kept.authorities.current;
+        let key = sign(current, &names, now)?;
+        Ok(Self {
+            client: client.clone(),
+            namespace: args.namespace.clone(),
+            names,
+            clock,
+            current: Arc::new(Current(RwLock::new(key))),
+            signed: Mutex::new((current.certificate.clone(), now)),
+        })
     }
+
+    /// A configuration that always uses the newest certificate.
+    ///
+    /// # Errors
+    /// When rustls can't be configured.
+    pub fn config(&self) -> Result<ServerConfig, TlsError> {
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_cert_resolver(self.current.clone());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+
+    /// Does what is due: one step of the authorities' rotation, and a new certificate where the old
+    /// one ends soon or another authority signs now. Repeated by every replica; the first one wins.
+    ///
+    /// # Errors
+    /// When the authority can't be read or written; everything stays as it is.
+    pub async fn renew(&self) -> Result<(), TlsError> {
+        let now = (self.clock)();
+        let kept = store::load(&self.client, &self.namespace, now).await?;
+        let before = kept.authorities.clone();
+        let after = match before.due(now) {
+            Due::Nothing => None,
+            Due::Successor => {
+                let (certificate, key) = Authority::generate(now)?;
+                Some(Authorities { next: Some(Pair { certificate, key, since: now }), ..before })
+            }
+            Due::Promotion => Some(before.promoted(now)),
+            Due::Forgetting => Some(Authorities { previous: None, ..before }),
+        };
+        let authorities = match after {
+            Some(after) if store::store(&self.client, &self.namespace, &kept, &after).await? => {
+                tracing::info!("the certificate authorities moved on");
+                after
+            }
+            // Another replica was faster.
+            Some(_) => store::load(&self.client, &self.namespace, now).await?.authorities,
+            None => kept.authorities,
+        };
+        store::publish(&self.client, &self.namespace, &authorities.bundle()).await?;
+        let signer = &authorities.current;
+        let (by, since) = self.signed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if by != signer.certificate || now.duration_since(since) >= RENEW {
+            let key = sign(signer, &self.names, now)?;
+            *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = key;
+            let signed = (signer.certificate.clone(), now);
+            *self.signed.lock().unwrap_or_else(PoisonError::into_inner) = signed;
+        }
+        Ok(())
+    }
+}
+
+fn sign(pair: &Pair, names: &[String], now: Timestamp) -> Result<Arc<CertifiedKey>, TlsError> {
+    let authority = Authority::parse(&pair.certificate, &pair.key);
+    authority.ok_or(TlsError::Damaged("codebutler-gateway-tls"))?.server(names, now, DAYS)
 }
 
 /// What agents may call the gateway.

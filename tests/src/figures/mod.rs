@@ -5,9 +5,11 @@
 //! ratio is what counts.
 
 mod admission;
+mod ingest;
 mod operator;
 mod proxy;
 mod reconcile;
+mod redact;
 
 use serde::Serialize;
 
@@ -94,7 +96,7 @@ pub fn percentile(samples: &mut [f64], percent: usize) -> f64 {
 }
 
 /// The names that [`measure`] knows.
-pub const NAMES: &[&str] = &["admission", "proxy", "reconcile"];
+pub const NAMES: &[&str] = &["admission", "ingest", "proxy", "reconcile", "redact"];
 
 /// Measures what `name` stands for.
 ///
@@ -103,8 +105,10 @@ pub const NAMES: &[&str] = &["admission", "proxy", "reconcile"];
 pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
     match name {
         "admission" => admission::measure().await,
+        "ingest" => ingest::measure().await,
         "proxy" => proxy::measure().await,
         "reconcile" => reconcile::measure().await,
+        "redact" => redact::measure(),
         _ => anyhow::bail!("there is no figure `{name}`; the figures are: {}", NAMES.join(", ")),
     }
 }

@@ -73,8 +73,9 @@ pub async fn start(
         gateway: SocketAddr::new(ip, METRICS_PORT),
         controller: SocketAddr::new(ip, METRICS_PORT + 1),
     };
+    let api = url::Url::parse(cluster.url()).map_err(part("API server"))?;
     let kubelet =
-        kubelet(&client, &dir, &options.program, gateway_address, options.inject_env.clone());
+        kubelet(&client, &api, &dir, &options.program, gateway_address, options.inject_env.clone());
     let kubelet = kubelet.await.map_err(part("kubelet"))?;
     let processes = Processes { cluster: &cluster, dir: &dir, operator, log: &options.log };
     let mut gateway = processes
@@ -86,6 +87,8 @@ pub async fn start(
                 "--pod=codebutler-gateway-0".to_owned(),
                 format!("--metrics-address={}", metrics.gateway),
                 format!("--slack-api={}", outside.slack.api_url()),
+                // The outside world of the testbed is on this machine.
+                "--egress-allow=127.0.0.0/8".to_owned(),
             ],
         )
         .await?;
@@ -155,6 +158,7 @@ fn pointed_at(options: &StackOptions, world: &Running, models: &Models) -> Outsi
 
 async fn kubelet(
     client: &Client,
+    api: &url::Url,
     dir: &Path,
     program: &Path,
     gateway: SocketAddr,
@@ -162,6 +166,13 @@ async fn kubelet(
 ) -> Result<Kubelet, KubeletError> {
     let mut options = KubeletOptions::new("testbed", dir.join("node"), program);
     options.images = images(program);
+    // As every kubelet does.
+    for image in options.images.values_mut() {
+        let port = api.port_or_known_default().unwrap_or_default().to_string();
+        let host = api.host_str().unwrap_or_default().to_owned();
+        image.env.insert("KUBERNETES_SERVICE_HOST".to_owned(), host);
+        image.env.insert("KUBERNETES_SERVICE_PORT".to_owned(), port);
+    }
     options.services = vec![ServiceForward {
         namespace: SYSTEM.to_owned(),
         service: SERVICE.to_owned(),

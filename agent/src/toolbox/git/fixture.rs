@@ -21,6 +21,7 @@ impl Fixture {
         let remote = dir.path().join("remote.git");
         let hello = Hello {
             relay_url: format!("file://{}", remote.display()),
+            proxy: String::new(),
             branch: "codebutler/t".to_owned(),
             base_branch: "main".to_owned(),
             author: Author {

@@ -17,6 +17,7 @@ use super::status::Own;
 use crate::apply::Refusal;
 use crate::args::ControllerArgs;
 use crate::controller::health::{Health, Level, Notice};
+use crate::gateway::redact::Redactor;
 
 /// How long caches may lag behind what was just made.
 const SETTLED: SignedDuration = SignedDuration::from_secs(10);
@@ -55,6 +56,7 @@ pub fn desired(repo: &Repo, observed: &Observed, args: &ControllerArgs, now: Tim
         repaired(&before, now, &mut plan);
     }
     verdicts.extend(reached(&before));
+    verdicts.extend(patterns(repo));
     if repo.spec.suspend {
         let message = "spec.suspend: no new work starts until it is unset";
         verdicts.push(Health::new(Level::Held, "Suspended", message));
@@ -92,6 +94,13 @@ fn roles(observed: &Observed) -> Vec<Health> {
         }
     }
     verdicts
+}
+
+/// Every pattern in `spec.policy.redaction` can be used: what it should mask would leave otherwise.
+fn patterns(repo: &Repo) -> Option<Health> {
+    let (_, bad) = Redactor::new(&repo.spec.policy.redaction);
+    let first = bad.first()?;
+    Some(Health::new(Level::Stalled, "BadPattern", format!("spec.policy.{first}")))
 }
 
 /// What the Repo's pods need. Without a gateway there is no policy that would let them reach it, so

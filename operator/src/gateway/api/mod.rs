@@ -25,12 +25,13 @@ use super::budget::Ledger;
 use super::close;
 use super::conditions::Conditions;
 use super::context::{ApiError, Caller, Context};
+use super::egress::{self, Egress};
 use super::identity::{self, Identity};
 use super::metrics::Metrics;
 use super::models::Models;
 use super::slack::Slack;
 use super::threads::{Threads, WriteError};
-use super::{git, models};
+use super::{git, models, web};
 
 /// Largest request body but for Git's: a model call with a full context and pictures.
 const MAX_BODY: usize = 32 * 1024 * 1024;
@@ -53,6 +54,10 @@ pub struct Gateway {
     pub models: Models,
     /// For model providers and Git hosts: follows no redirect.
     pub http: reqwest::Client,
+    /// Connections of workspaces and web tools to the outside.
+    pub egress: Egress,
+    /// Web search.
+    pub search: web::Search,
     /// What is counted.
     pub metrics: Metrics,
     /// Work that has to end well even if its caller is gone.
@@ -91,6 +96,10 @@ pub fn router(gateway: Shared) -> Router {
         .route(path::CHAT, post(models::complete))
         .route(path::IMAGES, post(models::images))
         .route(path::TRANSCRIPTIONS, post(models::transcriptions))
+        .route(path::CONNECT, get(egress::connect))
+        .route(path::EGRESS_CHECK, post(egress::check::report))
+        .route(path::WEB_FETCH, post(web::page))
+        .route(path::WEB_SEARCH, post(web::results))
         .route(&git("info/refs"), get(git::info_refs))
         .route(&git("git-upload-pack"), post(git::upload_pack))
         .route(&git("git-receive-pack"), post(git::receive_pack))

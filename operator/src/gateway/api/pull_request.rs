@@ -40,6 +40,8 @@ pub async fn open(
 ) -> Result<axum::Json<PullRequestState>, ApiError> {
     needs_tool(&caller, &["GHCreatePR"])?;
     let title = check(&wanted)?;
+    let redactor = gateway.context.redactors.of(&caller.repo);
+    let (title, body) = (redactor.mask(&title), redactor.mask(&wanted.body));
     if approval::lacks_approved_plan(&gateway, &caller).await? {
         let message = "a user has to approve the plan before a pull request is opened";
         return Err(ApiError::new(ErrorCode::NeedsApproval, message));
@@ -48,7 +50,7 @@ pub async fn open(
     let opened = async {
         let github = GitHub::of(&gateway.context, &caller.repo).await?;
         let base = &caller.repo.spec.git.branch;
-        github.open_pull(&branch, base, &title, &wanted.body).await
+        github.open_pull(&branch, base, &title, &body).await
     };
     let (pull, created) = note(&gateway, &caller, opened.await).await?;
     record(&gateway, &caller, &pull).await?;

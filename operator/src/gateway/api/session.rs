@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Open, Shared, unwritten};
 use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
+use crate::gateway::egress::check::needs_enforcement;
 use crate::gateway::github::{GitHub, GitHubError};
 
 /// Answers with the session.
@@ -16,6 +17,7 @@ pub async fn session(
     State(gateway): State<Shared>,
     Open(caller): Open,
 ) -> Result<Json<Session>, ApiError> {
+    needs_enforcement(&caller.repo)?;
     gateway.ledger.flush(&caller.key()).await;
     let base_commit = publish_branch(&gateway, &caller).await?;
     let roles = gateway.context.roles_of(&caller.repo);

@@ -81,6 +81,8 @@ pub const KEYS: [(&str, Key); 36] = [
     ("app_key", Key::Named),
 ];
 
+/// Longest name's end, operator and value that are looked at.
+const LONGEST: usize = 640;
 /// Names that begin so hold places in lists, or guards of forms, and no credentials.
 const HARMLESS: [&str; 10] = [
     "next",
@@ -104,7 +106,7 @@ static SHAPE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         // What stands between: 3 = an operator, 4 = spaces only, 5 = a comma.
         r#"(?:([ \t]{0,8}(?:=>|:=|={1,3}|:[ \t]{0,4}[&A-Za-z][A-Za-z0-9_<>'&]{0,24}[ \t]{0,4}=|:|>)[ \t]{0,8}|[ \t]is[ \t]{1,3}(?:set to )?|[ \t]+(?:string|str|String)[ \t]*=[ \t]*|["']?[ \t]*\r?\n[ \t-]{0,24}"?value"?:[ \t]*)|([ \t]{1,4})|(,[ \t]{0,4}))"#,
         // 6, 7, 8 = quoted, 9 = bare.
-        r#"(?:(?:[bfru]{0,2}\\{0,3}"([^"\\\r\n]{1,512}))|(?:[bfru]{0,2}\\{0,3}'([^'\\\r\n]{1,512}))|(?:`([^`\r\n]{1,512}))|([^\s"'`<>,;(){}\[\]&|\\]{1,512}))"#,
+        r#"(?:(?:[bfru]{0,2}\\{0,3}"([^"\\\r\n]+))|(?:[bfru]{0,2}\\{0,3}'([^'\\\r\n]+))|(?:`([^`\r\n]+))|([^\s"'`<>,;(){}\[\]&|\\]+))"#,
     ))
     .ok()
 });
@@ -133,7 +135,9 @@ pub fn find(text: &str, at: Range<usize>, key: Key) -> Option<(&'static str, Ran
     }
     let shape = SHAPE.as_ref()?;
     let mut found = shape.create_captures();
-    shape.search_captures(&Input::new(text).range(at.end..).anchored(Anchored::Yes), &mut found);
+    let until = text.floor_char_boundary(at.end + LONGEST);
+    let input = Input::new(&text[..until]).range(at.end..).anchored(Anchored::Yes);
+    shape.search_captures(&input, &mut found);
     let group = |n| found.get_group(n).map(|span| span.range());
     let (quoted, range) = match (group(6).or(group(7)).or(group(8)), group(9)) {
         (Some(range), _) => (true, range),

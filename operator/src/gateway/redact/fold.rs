@@ -19,14 +19,30 @@ impl Folded {
     }
 }
 
-/// The text without disguise; nothing if it wears none.
-pub fn fold(text: &str) -> Option<Folded> {
-    let first = suspicious(text)?;
+/// The parts of a text that wear a disguise, without it: whole lines, so that what stands around
+/// it is seen too.
+pub fn folds(text: &str, mut visit: impl FnMut(Folded)) {
+    let mut done = 0;
+    while let Some(first) = suspicious(&text[done..]).map(|at| done + at) {
+        let start = text[done..first].rfind('\n').map_or(done, |line| done + line + 1);
+        let mut end = line_end(text, first);
+        // Lines that follow and are disguised too belong to it.
+        while suspicious(&text[end..line_end(text, end)]).is_some() {
+            end = line_end(text, end);
+        }
+        visit(fold(&text[start..end], start));
+        done = end;
+    }
+}
+
+/// The end of the line that `at` is in, its line break included.
+fn line_end(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |line| at + line + 1)
+}
+
+fn fold(text: &str, offset: usize) -> Folded {
     let mut folded = Folded { text: String::with_capacity(text.len()), origins: Vec::new() };
-    folded.text.push_str(&text[..first]);
-    folded.origins.extend(0..first);
-    let mut changed = false;
-    let mut rest = &text[first..];
+    let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let at = text.len() - rest.len();
         let (plain, length) = match c {
@@ -35,15 +51,14 @@ pub fn fold(text: &str) -> Option<Folded> {
             '\u{ff01}'..='\u{ff5e}' => (char::from_u32(u32::from(c) - 0xfee0), c.len_utf8()),
             _ => (Some(c), c.len_utf8()),
         };
-        changed |= plain != Some(c);
         if let Some(plain) = plain {
             folded.text.push(plain);
-            folded.origins.resize(folded.text.len(), at);
+            folded.origins.resize(folded.text.len(), offset + at);
         }
         rest = &rest[length..];
     }
-    folded.origins.push(text.len());
-    changed.then_some(folded)
+    folded.origins.push(offset + text.len());
+    folded
 }
 
 /// Where something may be disguised first.

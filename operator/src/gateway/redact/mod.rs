@@ -76,10 +76,10 @@ impl Redactor {
     /// Everything that must not leave, in order and without overlaps.
     pub fn find(&self, text: &str) -> Vec<Finding> {
         let mut found = self.unpacked(text, DEPTH);
-        if let Some(folded) = fold::fold(text) {
+        fold::folds(text, |folded| {
             let hidden = self.unpacked(&folded.text, DEPTH);
             found.extend(hidden.into_iter().map(|f| Found { range: folded.origin(f.range), ..f }));
-        }
+        });
         merge(found)
     }
 

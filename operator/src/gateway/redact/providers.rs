@@ -32,8 +32,10 @@ pub fn private_key(text: &str, at: usize) -> usize {
     let bytes = &text.as_bytes()[at..];
     let length = bytes.iter().take(1 << 16).take_while(|b| body(b)).count();
     let Some(last) = text.get(at..at + length).and_then(|body| body.find("-----END ")) else {
-        // Cut off: base64 has no spaces, and what follows the key has.
-        return at + bytes[..length].iter().take_while(|b| **b != b' ').count();
+        // Cut off: base64 has no spaces, so a line that has one is not part of it.
+        let dense = bytes[..length].iter().take_while(|b| **b != b' ').count();
+        let line = bytes[..dense].iter().rposition(|b| *b == b'\n');
+        return at + line.filter(|_| bytes.get(dense) == Some(&b' ')).unwrap_or(dense);
     };
     let line = text[at + last + 9..].bytes();
     at + last + 9 + line.take_while(|b| b.is_ascii_uppercase() || matches!(b, b' ' | b'-')).count()

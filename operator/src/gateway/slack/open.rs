@@ -240,7 +240,8 @@ impl Opening<'_> {
     async fn fulfil(&self, how: Claimed) -> Result<(), LaterError> {
         let Self { inner, repo, account, thread } = *self;
         let key = ThreadKey::from(thread);
-        let parts = split(&shown(thread), post::LIMIT);
+        let opening = shown(thread);
+        let parts = split(&inner.context.redactors.of(repo).mask(&opening), post::LIMIT);
         let found = match how {
             Claimed::Again => posted(inner, repo, account, thread).await?,
             Claimed::First | Claimed::Not => None,

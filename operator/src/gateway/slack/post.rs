@@ -166,6 +166,9 @@ pub async fn of_role(
     closing_head: Option<String>,
 ) -> Result<Posted, ApiError> {
     check(message)?;
+    // What people see and approve is what is recorded and hashed.
+    let text = inner.context.redactors.of(&caller.repo).mask(&message.text).into_owned();
+    let message = &PostMessage { text, ..message.clone() };
     let key = caller.key();
     let thread = inner.thread(&key).unwrap_or_else(|| Arc::clone(&caller.thread));
     if thread.spec.state == ThreadState::Closed || thread.is_going() {
@@ -224,6 +227,7 @@ pub async fn told(
     id: &str,
     text: &str,
 ) -> Result<SlackTs, ApiError> {
+    let text = inner.context.redactors.of(repo).mask(text);
     let outgoing = Outgoing {
         repo,
         thread,
@@ -233,7 +237,7 @@ pub async fn told(
         kind: "notice",
         decision: None,
         money: None,
-        parts: split(&mrkdwn::from_markdown(text), LIMIT),
+        parts: split(&mrkdwn::from_markdown(&text), LIMIT),
     };
     let key = &ThreadKey::from(thread);
     let _turn = inner.posting.lock(key).await;

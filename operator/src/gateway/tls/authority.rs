@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use jiff::{ToSpan as _, Zoned};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData as _, date_time_ymd,
@@ -11,26 +12,24 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 
+use super::rotation::LIFE_DAYS;
 use super::{TlsError, provider};
-
-const YEARS: i64 = 10;
 
 /// An authority with its private key.
 pub struct Authority {
-    pem: String,
     der: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
     /// A new authority: certificate and private key as PEM.
-    pub fn generate() -> Result<(String, String), TlsError> {
+    pub fn generate(now: Timestamp) -> Result<(String, String), TlsError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "CodeButler gateway CA");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        set_validity(&mut params, YEARS * 365);
+        set_validity(&mut params, now, LIFE_DAYS);
         Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
     }
 
@@ -42,23 +41,23 @@ impl Authority {
         let issuer = Issuer::from_ca_cert_der(&der, key).ok()?;
         // A key of another certificate would sign what nobody can verify.
         let holds = der.windows(public.len()).any(|window| window == public);
-        holds.then(|| Self { pem: certificate.to_owned(), der, issuer })
-    }
-
-    /// The public half.
-    pub fn certificate_pem(&self) -> &str {
-        &self.pem
+        holds.then(|| Self { der, issuer })
     }
 
     /// A server certificate for `names`, with a key that never leaves this process.
-    pub fn server(&self, names: &[String], days: i64) -> Result<Arc<CertifiedKey>, TlsError> {
+    pub fn server(
+        &self,
+        names: &[String],
+        now: Timestamp,
+        days: i64,
+    ) -> Result<Arc<CertifiedKey>, TlsError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(names.to_vec())?;
         params.distinguished_name.push(DnType::CommonName, "CodeButler gateway");
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        set_validity(&mut params, days);
+        set_validity(&mut params, now, days);
         let certificate = params.signed_by(&key, &self.issuer)?;
         let chain = vec![certificate.der().clone(), self.der.clone()];
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -67,8 +66,8 @@ impl Authority {
 }
 
 /// From yesterday (clocks differ) for some days.
-fn set_validity(params: &mut CertificateParams, days: i64) {
-    let today = Zoned::now().date();
+fn set_validity(params: &mut CertificateParams, now: Timestamp, days: i64) {
+    let today = now.to_zoned(TimeZone::UTC).date();
     let end = today.saturating_add(days.days());
     let day = |date: jiff::civil::Date| {
         let part = |n: i8| u8::try_from(n).unwrap_or(1);
@@ -87,10 +86,11 @@ mod tests {
 
     #[test]
     fn what_the_authority_signs_verifies_for_its_names_only() {
-        let (certificate, key) = Authority::generate().unwrap();
+        let now = Timestamp::now();
+        let (certificate, key) = Authority::generate(now).unwrap();
         let authority = Authority::parse(&certificate, &key).unwrap();
         let names = ["codebutler-gateway.ns.svc".to_owned(), "127.0.0.1".to_owned()];
-        let server = authority.server(&names, 90).unwrap();
+        let server = authority.server(&names, now, 90).unwrap();
 
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
@@ -116,8 +116,9 @@ mod tests {
 
     #[test]
     fn a_damaged_authority_is_noticed() {
-        let (certificate, key) = Authority::generate().unwrap();
-        let (_, other) = Authority::generate().unwrap();
+        let now = Timestamp::now();
+        let (certificate, key) = Authority::generate(now).unwrap();
+        let (_, other) = Authority::generate(now).unwrap();
         assert!(Authority::parse(&certificate, &other).is_none());
         assert!(Authority::parse("", &key).is_none());
         assert!(Authority::parse(&certificate, "x").is_none());

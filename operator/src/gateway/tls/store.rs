@@ -1,9 +1,10 @@
-//! Where the authority is kept. Whoever creates the Secret first has made the authority; everybody
-//! else reads it.
+//! Where the authorities are kept. Whoever creates the Secret first has made the first one; whoever
+//! patches it first makes its successor; everybody else reads.
 
 use std::collections::BTreeMap;
 
 use codebutler_crds::names::{self, CA_CONFIG_MAP, CA_KEY};
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,27 +14,41 @@ use serde_json::json;
 
 use super::TlsError;
 use super::authority::Authority;
+use super::rotation::{Authorities, Pair};
 
-/// The Secret, with the keys of its type.
+/// The Secret, with the keys of its type; the others are the rotation's.
 const SECRET: &str = "codebutler-gateway-tls";
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
+const SINCE: &str = "tls.since";
+const NEXT_CERTIFICATE: &str = "next.crt";
+const NEXT_KEY: &str = "next.key";
+const NEXT_SINCE: &str = "next.since";
+const PREVIOUS_CERTIFICATE: &str = "previous.crt";
+const PREVIOUS_SINCE: &str = "previous.since";
 const ATTEMPTS: u32 = 3;
 
-/// The one authority of this installation.
-pub async fn authority(client: &Client, namespace: &str) -> Result<Authority, TlsError> {
+/// What is kept, and its version.
+pub struct Kept {
+    /// The authorities.
+    pub authorities: Authorities,
+    version: Option<String>,
+}
+
+fn failed(source: kube::Error) -> TlsError {
+    TlsError::Api { what: "Secret `codebutler-gateway-tls`", source: Box::new(source) }
+}
+
+/// The authorities of this installation; the first one is made if there is none.
+pub async fn load(client: &Client, namespace: &str, now: Timestamp) -> Result<Kept, TlsError> {
     let api = Api::<Secret>::namespaced(client.clone(), namespace);
-    let failed = |source| TlsError::Api {
-        what: "Secret `codebutler-gateway-tls`",
-        source: Box::new(source),
-    };
     let mut made = None;
     for _ in 0..ATTEMPTS {
         if let Some(secret) = api.get_opt(SECRET).await.map_err(failed)? {
             return read(&secret);
         }
         if made.is_none() {
-            made = Some(fresh()?);
+            made = Some(fresh(now)?);
         }
         let Some(secret) = &made else { break };
         match api.create(&PostParams::default(), secret).await {
@@ -49,27 +64,74 @@ pub async fn authority(client: &Client, namespace: &str) -> Result<Authority, Tl
     Err(TlsError::Damaged(SECRET))
 }
 
-fn fresh() -> Result<Secret, TlsError> {
-    let (certificate, key) = Authority::generate()?;
+/// Stores what comes next, unless somebody else has stored something since it was read.
+pub async fn store(
+    client: &Client,
+    namespace: &str,
+    kept: &Kept,
+    next: &Authorities,
+) -> Result<bool, TlsError> {
+    let data = |text: &str| json!(ByteString(text.as_bytes().to_vec()));
+    let own = next.next.as_ref();
+    let previous = next.previous.as_ref();
+    let patch = json!({
+        "metadata": {"resourceVersion": kept.version},
+        "data": {
+            CERTIFICATE: data(&next.current.certificate),
+            KEY: data(&next.current.key),
+            SINCE: data(&next.current.since.to_string()),
+            NEXT_CERTIFICATE: own.map(|pair| data(&pair.certificate)),
+            NEXT_KEY: own.map(|pair| data(&pair.key)),
+            NEXT_SINCE: own.map(|pair| data(&pair.since.to_string())),
+            PREVIOUS_CERTIFICATE: previous.map(|(certificate, _)| data(certificate)),
+            PREVIOUS_SINCE: previous.map(|(_, since)| data(&since.to_string())),
+        },
+    });
+    let api = Api::<Secret>::namespaced(client.clone(), namespace);
+    match api.patch(SECRET, &PatchParams::default(), &Patch::Merge(patch)).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn fresh(now: Timestamp) -> Result<Secret, TlsError> {
+    let (certificate, key) = Authority::generate(now)?;
     let entry = |name: &str, text: String| (name.to_owned(), ByteString(text.into_bytes()));
+    let since = entry(SINCE, now.to_string());
+    let data = BTreeMap::from([entry(CERTIFICATE, certificate), entry(KEY, key), since]);
     Ok(Secret {
         metadata: metadata(SECRET),
         type_: Some("kubernetes.io/tls".to_owned()),
-        data: Some(BTreeMap::from([entry(CERTIFICATE, certificate), entry(KEY, key)])),
+        data: Some(data),
         ..Secret::default()
     })
 }
 
-fn read(secret: &Secret) -> Result<Authority, TlsError> {
-    let text = |key| {
+fn read(secret: &Secret) -> Result<Kept, TlsError> {
+    let text = |key: &str| {
         let value = secret.data.as_ref()?.get(key)?;
-        std::str::from_utf8(&value.0).ok()
+        String::from_utf8(value.0.clone()).ok()
     };
-    let authority = || Authority::parse(text(CERTIFICATE)?, text(KEY)?);
-    authority().ok_or(TlsError::Damaged(SECRET))
+    let time = |key: &str| text(key)?.parse::<Timestamp>().ok();
+    let pair = |certificate, key, since| {
+        Some(Pair { certificate: text(certificate)?, key: text(key)?, since })
+    };
+    // Secrets of installations from before there was a rotation do not say since when.
+    let made = secret.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let since = time(SINCE).or(made).unwrap_or(Timestamp::UNIX_EPOCH);
+    let current = pair(CERTIFICATE, KEY, since).ok_or(TlsError::Damaged(SECRET))?;
+    let next = time(NEXT_SINCE).and_then(|since| pair(NEXT_CERTIFICATE, NEXT_KEY, since));
+    let previous = text(PREVIOUS_CERTIFICATE).zip(time(PREVIOUS_SINCE));
+    let usable = |pair: &Pair| Authority::parse(&pair.certificate, &pair.key).is_some();
+    if !usable(&current) || !next.as_ref().is_none_or(usable) {
+        return Err(TlsError::Damaged(SECRET));
+    }
+    let version = secret.metadata.resource_version.clone();
+    Ok(Kept { authorities: Authorities { current, next, previous }, version })
 }
 
-/// Puts the public half where the controller copies it from.
+/// Puts the public halves where the controller copies them from.
 pub async fn publish(client: &Client, namespace: &str, pem: &str) -> Result<(), TlsError> {
     let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let failed = |source| TlsError::Api {

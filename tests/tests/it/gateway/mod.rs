@@ -5,6 +5,7 @@ mod budget;
 mod close;
 mod cluster;
 mod crash;
+mod egress;
 mod git;
 mod identity;
 mod models;
@@ -20,11 +21,13 @@ use codebutler_operator::gateway::api::{self, Gateway};
 use codebutler_operator::gateway::budget::{Ledger, pause};
 use codebutler_operator::gateway::caches;
 use codebutler_operator::gateway::conditions::Conditions;
+use codebutler_operator::gateway::egress::Egress;
 use codebutler_operator::gateway::identity::{Identity, PodIndex};
 use codebutler_operator::gateway::metrics::Metrics;
 use codebutler_operator::gateway::models::Models;
 use codebutler_operator::gateway::slack::{self, Slack};
 use codebutler_operator::gateway::threads::Threads;
+use codebutler_operator::gateway::web;
 use codebutler_operator::metrics::{Ready, Server, registry};
 use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
 use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
@@ -193,6 +196,8 @@ async fn gateway(
         context,
         threads,
         http: reqwest::Client::new(),
+        egress: Egress::new(vec!["127.0.0.0/8".parse().unwrap()]),
+        search: web::Search::default(),
         metrics,
         calls: TaskTracker::new(),
         shutdown: stop.clone(),

@@ -1,9 +1,11 @@
 //! The gateway's certificates, as two replicas that start at once and an agent meet them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use codebutler_operator::args::GatewayArgs;
 use codebutler_operator::gateway::tls;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -24,6 +26,8 @@ fn args() -> GatewayArgs {
         lease_seconds: 3,
         die_at_step: None,
         slack_api: String::new(),
+        egress_allow: Vec::new(),
+        search: codebutler_operator::gateway::web::SearchOptions::default(),
     }
 }
 
@@ -86,4 +90,51 @@ async fn a_damaged_authority_is_not_replaced_behind_ones_back() {
     let error = tls::server_config(&cluster.gateway, &args, stop.clone()).await.unwrap_err();
     assert!(error.to_string().contains("delete it"), "{error}");
     stop.cancel();
+}
+
+/// Everything that is published.
+async fn published(cluster: &Cluster) -> String {
+    let map = cluster.api::<ConfigMap>(SYSTEM).get("codebutler-gateway-ca").await.unwrap();
+    map.data.unwrap()["ca.crt"].clone()
+}
+
+#[tokio::test]
+async fn authorities_and_certificates_are_replaced_without_a_restart_or_a_gap() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = start(dir.path()).await;
+    let start = Timestamp::now() - SignedDuration::from_hours(24 * 500);
+    let days = Arc::new(AtomicI64::new(0));
+    let clock: tls::Clock = {
+        let days = Arc::clone(&days);
+        Arc::new(move || start + SignedDuration::from_hours(24 * days.load(Ordering::SeqCst)))
+    };
+    let certificates = tls::Certificates::start(&cluster.gateway, &args(), clock).await.unwrap();
+    // What a listener took at its start and never asks for again.
+    let config = certificates.config().unwrap();
+    let name = "codebutler-gateway.codebutler-system.svc";
+    let mut told = published(&cluster).await;
+    let first = told.clone();
+    for day in (0..=500).step_by(4) {
+        days.store(day, Ordering::SeqCst);
+        certificates.renew().await.unwrap();
+        let now = published(&cluster).await;
+        // Whoever reads the bundle trusts the server at once, and so does whoever read it before.
+        if day > 480 {
+            assert!(trusts(&told, &config, name).await, "day {day}: what was told before");
+            assert!(trusts(&now, &config, name).await, "day {day}");
+        }
+        told = now;
+    }
+    assert!(!told.contains(first.trim()) || told.matches("BEGIN").count() > 1);
+    assert!(!trusts(&first, &config, name).await, "another authority signs now");
+}
+
+/// Whether an agent that trusts the whole bundle accepts the server.
+async fn trusts(bundle: &str, server: &ServerConfig, name: &'static str) -> bool {
+    for pem in bundle.split_inclusive("-----END CERTIFICATE-----\n") {
+        if pem.contains("BEGIN") && accepts(pem, server.clone(), name).await {
+            return true;
+        }
+    }
+    false
 }

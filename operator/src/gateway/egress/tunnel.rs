@@ -1,0 +1,121 @@
+//! `/v1/connect`: a connection to the outside as an upgraded request, with limits.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
+use codebutler_crds::wire::{ErrorCode, TUNNEL};
+use http::StatusCode;
+use http::header::{CONNECTION, UPGRADE};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::{Permit, Target};
+use crate::gateway::api::{Open, Query, Shared, needs_tool};
+use crate::gateway::context::ApiError;
+
+/// How long nothing may be said in either direction, and how long a connection may last at all.
+const IDLE: Duration = Duration::from_mins(5);
+const LONGEST: Duration = Duration::from_mins(60);
+/// Most bytes that go out through one connection, and come in.
+const MOST_OUT: u64 = 256 << 20;
+const MOST_IN: u64 = 8 << 30;
+
+/// The query of `/v1/connect`.
+#[derive(Deserialize)]
+pub struct Wanted {
+    /// `host:port`.
+    to: String,
+}
+
+/// Connects, and answers 101 once that worked.
+pub async fn connect(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Query(wanted): Query<Wanted>,
+    mut request: Request,
+) -> Result<Response, ApiError> {
+    let refused = |error: ApiError, reason: &'static str| {
+        gateway.metrics.egress_refused(reason);
+        error
+    };
+    needs_tool(&caller, &["Bash"]).map_err(|error| refused(error, "no_tool"))?;
+    let upgrade = request.headers().get(UPGRADE).and_then(|value| value.to_str().ok());
+    if upgrade != Some(TUNNEL) {
+        let message = format!("ask for `Upgrade: {TUNNEL}`");
+        return Err(refused(ApiError::new(ErrorCode::InvalidRequest, message), "form"));
+    }
+    let opened = async {
+        let target = Target::parse(&wanted.to)?;
+        let permit = gateway.egress.permit(&caller.key())?;
+        let stream = gateway.egress.open(&caller.repo.spec.egress, &target).await?;
+        Ok((permit, stream))
+    };
+    let (permit, stream) = opened.await.map_err(|refusal: super::Refusal| {
+        let reason = refusal.reason();
+        refused(refusal.into(), reason)
+    })?;
+    let upgraded = hyper::upgrade::on(&mut request);
+    let shutdown = gateway.shutdown.clone();
+    tokio::spawn(shutdown.run_until_cancelled_owned(async move {
+        match upgraded.await {
+            Ok(inside) => carry(TokioIo::new(inside), stream, permit).await,
+            Err(error) => tracing::debug!(%error, "a tunnel was not taken up"),
+        }
+    }));
+    let mut answer = Body::empty().into_response();
+    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    answer.headers_mut().insert(CONNECTION, http::HeaderValue::from_static("upgrade"));
+    answer.headers_mut().insert(UPGRADE, http::HeaderValue::from_static(TUNNEL));
+    Ok(answer)
+}
+
+/// Until either side ends, or a limit is reached.
+async fn carry(inside: impl AsyncRead + AsyncWrite + Unpin, outside: TcpStream, permit: Permit) {
+    let (inside_read, inside_write) = tokio::io::split(inside);
+    let (outside_read, outside_write) = outside.into_split();
+    let last = std::sync::Mutex::new(Instant::now());
+    let both = async {
+        tokio::join!(
+            copy(inside_read, outside_write, MOST_OUT, &last),
+            copy(outside_read, inside_write, MOST_IN, &last),
+        )
+    };
+    let idle = async {
+        loop {
+            let until = *last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) + IDLE;
+            if Instant::now() >= until {
+                return;
+            }
+            tokio::time::sleep_until(until).await;
+        }
+    };
+    tokio::select! {
+        _ = both => {}
+        () = idle => tracing::debug!("a tunnel was idle for too long"),
+        () = tokio::time::sleep(LONGEST) => tracing::debug!("a tunnel lasted for too long"),
+    }
+    drop(permit);
+}
+
+async fn copy(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    most: u64,
+    last: &std::sync::Mutex<Instant>,
+) {
+    let mut buffer = vec![0; 16 * 1024];
+    let mut rest = most;
+    while let Ok(n @ 1..) = from.read(&mut buffer).await {
+        *last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Instant::now();
+        rest = rest.saturating_sub(n as u64);
+        if rest == 0 || to.write_all(&buffer[..n]).await.is_err() || to.flush().await.is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown().await;
+}

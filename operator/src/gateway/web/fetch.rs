@@ -1,0 +1,178 @@
+//! One page: limits of size, time and type, and every redirect checked like the first address.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use codebutler_crds::policy::EgressSpec;
+use codebutler_crds::wire::{ErrorCode, WebPage};
+use http::StatusCode;
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
+use url::Url;
+
+use super::text;
+use crate::gateway::context::ApiError;
+use crate::gateway::egress::{Egress, Refusal, Target};
+
+/// For one page, redirects included.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const MOST_REDIRECTS: usize = 5;
+/// Most that is read of a page, and most text that is made of it, in bytes.
+const MOST_READ: usize = 4 << 20;
+const MOST_TEXT: usize = 100 << 10;
+const LONGEST_URL: usize = 2048;
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// Not an http(s) URL.
+    #[error("`url` has to be a whole http:// or https:// URL without credentials")]
+    Url,
+    /// The rules for connections.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Redirects without end.
+    #[error("the page redirects more than {MOST_REDIRECTS} times")]
+    Redirects,
+    /// Neither text nor HTML.
+    #[error("the page is `{0}`: only text can be read")]
+    Type(String),
+    /// No time left.
+    #[error("the page did not come within {} seconds", TIMEOUT.as_secs())]
+    Slow,
+    /// Anything else on the way.
+    #[error("the page can't be had: {0}")]
+    Failed(&'static str),
+}
+
+impl FetchError {
+    /// The metric's label.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Url => "form",
+            Self::Refused(refusal) => refusal.reason(),
+            Self::Redirects => "redirects",
+            Self::Type(_) => "type",
+            Self::Slow | Self::Failed(_) => "unreachable",
+        }
+    }
+}
+
+impl From<FetchError> for ApiError {
+    fn from(error: FetchError) -> Self {
+        match error {
+            FetchError::Refused(refusal) => refusal.into(),
+            FetchError::Url | FetchError::Type(_) => {
+                Self::new(ErrorCode::InvalidRequest, error.to_string())
+            }
+            _ => Self::new(ErrorCode::Upstream, error.to_string()),
+        }
+    }
+}
+
+/// The page at `url`, as text.
+///
+/// # Errors
+/// In words.
+pub async fn page(egress: &Egress, rules: &EgressSpec, url: &str) -> Result<WebPage, FetchError> {
+    let fetching = async {
+        let mut url = parse(url)?;
+        for _ in 0..=MOST_REDIRECTS {
+            let answer = ask(egress, rules, &url).await?;
+            match next(&url, &answer)? {
+                Some(elsewhere) => url = elsewhere,
+                None => return read(&url, answer).await,
+            }
+        }
+        Err(FetchError::Redirects)
+    };
+    tokio::time::timeout(TIMEOUT, fetching).await.map_err(|_| FetchError::Slow)?
+}
+
+fn parse(text: &str) -> Result<Url, FetchError> {
+    let url = Url::parse(text).map_err(|_| FetchError::Url)?;
+    check(&url).map(|()| url)
+}
+
+fn check(url: &Url) -> Result<(), FetchError> {
+    let plain = matches!(url.scheme(), "http" | "https")
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.as_str().len() <= LONGEST_URL;
+    plain.then_some(()).ok_or(FetchError::Url)
+}
+
+/// Connects to the addresses that were checked and to no other.
+async fn ask(
+    egress: &Egress,
+    rules: &EgressSpec,
+    url: &Url,
+) -> Result<reqwest::Response, FetchError> {
+    let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or(FetchError::Url)?;
+    let target = Target::new(host, port)?;
+    let addresses: Vec<SocketAddr> = egress.resolve(rules, &target).await?;
+    let client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .connect_timeout(Duration::from_secs(10))
+        .resolve_to_addrs(host, &addresses)
+        .user_agent(concat!("codebutler/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|_| FetchError::Failed("no client"))?;
+    client
+        .get(url.clone())
+        .header(ACCEPT, "text/html, text/plain, text/markdown, application/json;q=0.9, */*;q=0.1")
+        .send()
+        .await
+        .map_err(|error| {
+            FetchError::Failed(if error.is_connect() { "no connection" } else { "no answer" })
+        })
+}
+
+/// Where an answer leads to, if it is a redirect.
+fn next(url: &Url, answer: &reqwest::Response) -> Result<Option<Url>, FetchError> {
+    let moved = [
+        StatusCode::MOVED_PERMANENTLY,
+        StatusCode::FOUND,
+        StatusCode::SEE_OTHER,
+        StatusCode::TEMPORARY_REDIRECT,
+        StatusCode::PERMANENT_REDIRECT,
+    ];
+    if !moved.contains(&answer.status()) {
+        return Ok(None);
+    }
+    let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+    let to =
+        to.and_then(|to| url.join(to).ok()).ok_or(FetchError::Failed("a redirect to nowhere"))?;
+    check(&to)?;
+    Ok(Some(to))
+}
+
+async fn read(url: &Url, mut answer: reqwest::Response) -> Result<WebPage, FetchError> {
+    let status = answer.status().as_u16();
+    let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or("text/plain").split(';').next().unwrap_or_default();
+    let kind = kind.trim().to_ascii_lowercase();
+    if !text::is_readable(&kind) {
+        return Err(FetchError::Type(kind.chars().take(60).collect()));
+    }
+    let mut body = BytesMut::new();
+    let mut whole = true;
+    while let Some(chunk) = answer.chunk().await.map_err(|_| FetchError::Failed("it broke off"))? {
+        let room = MOST_READ - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.len() > room {
+            whole = false;
+            break;
+        }
+    }
+    // A hostile page may take long to lay out: not on a thread that serves others.
+    let html = text::is_html(&kind);
+    let made = tokio::task::spawn_blocking(move || text::of(&body, html));
+    let mut text = made.await.map_err(|_| FetchError::Failed("it can't be read"))?;
+    if text.len() > MOST_TEXT {
+        text.truncate(text.floor_char_boundary(MOST_TEXT));
+        whole = false;
+    }
+    Ok(WebPage { url: url.to_string(), status, content_type: kind, text, truncated: !whole })
+}

@@ -1,0 +1,40 @@
+//! `/v1/web/…`: pages and search results for roles that may read the web. [`fetch`] gets one page
+//! under the same rules as a workspace's own connections, [`text`] makes words of it, [`search`]
+//! asks the provider that the operator's configuration names.
+
+mod fetch;
+mod search;
+mod text;
+
+use axum::extract::State;
+use codebutler_crds::wire::{WebFetch, WebPage, WebResults, WebSearch};
+
+pub use self::search::{Provider, Search, SearchOptions};
+use super::api::{Json, Open, Shared, needs_tool};
+use super::context::ApiError;
+
+/// Gets a page.
+pub async fn page(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Json(wanted): Json<WebFetch>,
+) -> Result<axum::Json<WebPage>, ApiError> {
+    needs_tool(&caller, &["WebFetch"])?;
+    let page = fetch::page(&gateway.egress, &caller.repo.spec.egress, &wanted.url).await;
+    page.map(axum::Json).map_err(|error| {
+        gateway.metrics.egress_refused(error.reason());
+        error.into()
+    })
+}
+
+/// Searches.
+pub async fn results(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Json(wanted): Json<WebSearch>,
+) -> Result<axum::Json<WebResults>, ApiError> {
+    needs_tool(&caller, &["WebSearch"])?;
+    // What is asked leaves the company.
+    let query = gateway.context.redactors.of(&caller.repo).mask(&wanted.query).into_owned();
+    gateway.search.results(&gateway.context, &gateway.http, &query).await.map(axum::Json)
+}

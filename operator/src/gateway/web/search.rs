@@ -1,0 +1,179 @@
+//! Web search by the provider that the operator's configuration names.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use codebutler_crds::repo::SecretRef;
+use codebutler_crds::wire::{ErrorCode, WebResult, WebResults};
+use serde::Deserialize;
+use url::Url;
+
+use crate::gateway::context::{ApiError, Context};
+use crate::gateway::remote::authority;
+
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// Most results, and the longest answer that is read, in bytes.
+const MOST: usize = 10;
+const LONGEST_ANSWER: usize = 2 << 20;
+const LONGEST_QUERY: usize = 400;
+
+/// Services whose API is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Provider {
+    /// Brave Search.
+    Brave,
+    /// Any SearXNG that answers with JSON.
+    Searxng,
+}
+
+/// Which provider, and where.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct SearchOptions {
+    /// Who answers WebSearch; without one the tool says that there is none.
+    #[arg(long, env = "CODEBUTLER_SEARCH_PROVIDER")]
+    pub search_provider: Option<Provider>,
+    /// Its base URL, where it is not the provider's own (SearXNG has none of its own).
+    #[arg(long, env = "CODEBUTLER_SEARCH_URL")]
+    pub search_url: Option<Url>,
+    /// Secret in the operator's namespace with the key `apiKey`, for providers that want one.
+    #[arg(long, env = "CODEBUTLER_SEARCH_SECRET")]
+    pub search_secret: Option<String>,
+}
+
+/// Searches, or says that nobody can.
+#[derive(Clone, Debug, Default)]
+pub struct Search(SearchOptions);
+
+impl From<SearchOptions> for Search {
+    fn from(options: SearchOptions) -> Self {
+        Self(options)
+    }
+}
+
+impl Search {
+    /// What the provider finds.
+    ///
+    /// # Errors
+    /// In words; `Forbidden` where no provider is configured.
+    pub async fn results(
+        &self,
+        context: &Context,
+        http: &reqwest::Client,
+        query: &str,
+    ) -> Result<WebResults, ApiError> {
+        let absent = || {
+            let message = "no web search is configured for this installation (--search-provider): \
+                           work with what you have, or ask a person to look it up";
+            ApiError::new(ErrorCode::Forbidden, message)
+        };
+        let provider = self.0.search_provider.ok_or_else(absent)?;
+        let query = query.trim();
+        if query.is_empty() || query.len() > LONGEST_QUERY {
+            let message = "`query` has to have 1 to 400 characters";
+            return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+        }
+        let (base, path) = match (provider, &self.0.search_url) {
+            (Provider::Brave, None) => {
+                ("https://api.search.brave.com".to_owned(), "/res/v1/web/search")
+            }
+            (Provider::Brave, Some(url)) => (url.to_string(), "/res/v1/web/search"),
+            (Provider::Searxng, Some(url)) => (url.to_string(), "/search"),
+            (Provider::Searxng, None) => return Err(absent()),
+        };
+        let failed = |what: &str| {
+            ApiError::new(
+                ErrorCode::Upstream,
+                format!("the search provider {what}: try again later"),
+            )
+        };
+        let url = Url::parse(&format!("{}{path}", base.trim_end_matches('/')))
+            .map_err(|_| failed("has no usable URL"))?;
+        let host = authority(&url).ok_or_else(|| failed("has no usable URL"))?;
+        let mut request = http.get(url).timeout(TIMEOUT).query(&[("q", query)]);
+        if provider == Provider::Searxng {
+            request = request.query(&[("format", "json")]);
+        }
+        if let Some(name) = &self.0.search_secret {
+            let secret = SecretRef { name: name.clone() };
+            let key = context.secret(&context.namespace, &secret, "apiKey", &host).await;
+            let key = key.map_err(|error| ApiError::new(ErrorCode::Upstream, error.to_string()))?;
+            request = match provider {
+                Provider::Brave => request.header("X-Subscription-Token", key),
+                Provider::Searxng => request.bearer_auth(key),
+            };
+        }
+        let mut answer = request.send().await.map_err(|_| failed("can't be reached"))?;
+        if !answer.status().is_success() {
+            return Err(failed(&format!("answered {}", answer.status().as_u16())));
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(|_| failed("broke off"))? {
+            if body.len() + chunk.len() > LONGEST_ANSWER {
+                return Err(failed("answered too much"));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        read(provider, &body).map_err(|_| failed("answered something unreadable"))
+    }
+}
+
+#[derive(Deserialize)]
+struct Brave {
+    #[serde(default)]
+    web: BraveWeb,
+}
+
+#[derive(Default, Deserialize)]
+struct BraveWeb {
+    #[serde(default)]
+    results: Vec<Hit>,
+}
+
+#[derive(Deserialize)]
+struct Searxng {
+    #[serde(default)]
+    results: Vec<Hit>,
+}
+
+#[derive(Deserialize)]
+struct Hit {
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    url: String,
+    #[serde(default, alias = "content")]
+    description: String,
+}
+
+fn read(provider: Provider, body: &[u8]) -> serde_json::Result<WebResults> {
+    let hits = match provider {
+        Provider::Brave => serde_json::from_slice::<Brave>(body)?.web.results,
+        Provider::Searxng => serde_json::from_slice::<Searxng>(body)?.results,
+    };
+    let short = |text: String, most: usize| text.chars().take(most).collect::<String>();
+    let results = hits.into_iter().filter(|hit| !hit.url.is_empty()).take(MOST);
+    let results = results.map(|hit| WebResult {
+        title: short(hit.title, 200),
+        url: short(hit.url, 2000),
+        snippet: short(hit.description, 600),
+    });
+    Ok(WebResults { results: results.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_providers_answers_are_read() {
+        let brave = br#"{"web":{"results":[{"title":"T","url":"https://a.dev","description":"d"},{"title":"no url"}]}}"#;
+        let searxng =
+            br#"{"results":[{"title":"T","url":"https://a.dev","content":"d","engine":"x"}]}"#;
+        let wanted =
+            WebResult { title: "T".into(), url: "https://a.dev".into(), snippet: "d".into() };
+        assert_eq!(read(Provider::Brave, brave).unwrap().results, [wanted.clone()]);
+        assert_eq!(read(Provider::Searxng, searxng).unwrap().results, [wanted]);
+        assert!(read(Provider::Brave, b"{}").unwrap().results.is_empty());
+        read(Provider::Brave, b"<html>").unwrap_err();
+    }
+}

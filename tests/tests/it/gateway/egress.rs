@@ -1,0 +1,206 @@
+//! The outside as roles reach it through the gateway: tunnels, pages, search, and the self-test.
+
+use codebutler_crds::Repo;
+use codebutler_crds::condition::{EGRESS_ENFORCED, is_true};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::cluster::TEAM;
+use super::{World, eventually, set_tools};
+
+const FETCH: &str = "/v1/web/fetch";
+
+impl World {
+    async fn allow(&self, hosts: &[&str]) {
+        let patch = json!({"spec": {"egress": {"hosts": hosts}}});
+        self.cluster.patch::<Repo>(TEAM, "shop", &patch).await;
+    }
+
+    async fn tunnel(&self, role: &str, to: &str) -> reqwest::Response {
+        self.http
+            .get(format!("{}/v1/connect", self.url))
+            .query(&[("to", to)])
+            .header("connection", "upgrade")
+            .header("upgrade", "codebutler-tunnel")
+            .bearer_auth(self.token(role))
+            .send()
+            .await
+            .unwrap()
+    }
+}
+
+fn said(answer: &Value) -> &str {
+    answer["error"]["message"].as_str().unwrap_or_default()
+}
+
+/// A server that answers every request with this.
+async fn server(answer: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let answer = answer.clone();
+            tokio::spawn(async move {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            });
+        }
+    });
+    address
+}
+
+fn page(kind: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+}
+
+fn moved(to: &str) -> String {
+    format!(
+        "HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    )
+}
+
+#[tokio::test]
+async fn a_tunnel_leads_to_listed_hosts_for_roles_with_commands() {
+    let world = World::start(vec![]).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut read, mut write) = stream.split();
+                let _ = tokio::io::copy(&mut read, &mut write).await;
+            });
+        }
+    });
+    let refused = world.tunnel("coder", &to).await;
+    assert_eq!(refused.status(), 403, "no Bash");
+    set_tools(&world, "coder", &["Bash", "Read"]).await;
+    eventually("the list says no", || async {
+        let answer = world.tunnel("coder", &to).await;
+        let status = answer.status().as_u16();
+        let words: Value = answer.json().await.unwrap();
+        status == 403 && said(&words).contains("spec.egress.hosts")
+    })
+    .await;
+    world.allow(&[&to]).await;
+    eventually("the list says yes", || async { world.tunnel("coder", &to).await.status() == 101 })
+        .await;
+    let mut tunnel = world.tunnel("coder", &to).await.upgrade().await.unwrap();
+    tunnel.write_all(b"hello there").await.unwrap();
+    let mut heard = [0; 11];
+    tunnel.read_exact(&mut heard).await.unwrap();
+    assert_eq!(&heard, b"hello there");
+    assert_eq!(world.tunnel("pm", &to).await.status(), 403, "another role");
+    assert_eq!(world.tunnel("nonsense", &to).await.status(), 401, "nobody");
+    assert!(
+        world.metrics().await.contains("codebutler_egress_refused_total{reason=\"not_listed\"}")
+    );
+}
+
+#[tokio::test]
+async fn a_page_is_read_as_text_and_every_redirect_is_checked() {
+    let world = World::start(vec![]).await;
+    set_tools(&world, "pm", &["WebFetch", "WebSearch", "Read"]).await;
+    let html = server(page(
+        "text/html; charset=utf-8",
+        "<h1>Cart</h1><script>x()</script><p>uses <b>decimals</b></p>",
+    ))
+    .await;
+    let picture = server(page("image/png", "PNG")).await;
+    let large = server(page("text/plain", &"word ".repeat(50_000))).await;
+    let inside = server(page("text/plain", "inside")).await;
+    let onward = server(moved(&format!("http://{html}/x"))).await;
+    let inward = server(moved(&format!("http://{inside}/latest/meta-data"))).await;
+    let metadata = server(moved("http://169.254.169.254/latest/meta-data")).await;
+    let file = server(moved("file:///etc/passwd")).await;
+    let listed = [&html, &picture, &large, &onward, &inward, &metadata, &file];
+    let hosts: Vec<&str> =
+        listed.iter().map(|host| host.as_str()).chain(["169.254.169.254"]).collect();
+    world.allow(&hosts).await;
+    let fetch = |url: String| {
+        let world = &world;
+        async move { world.post("pm", FETCH, &json!({"url": url})).await }
+    };
+    eventually("the caches know", || async { fetch(format!("http://{html}/")).await.0 == 200 })
+        .await;
+    let (_, shown) = fetch(format!("http://{onward}/")).await;
+    assert_eq!(shown["url"], format!("http://{html}/x"));
+    let text = shown["text"].as_str().unwrap();
+    assert!(text.contains("Cart") && text.contains("decimals") && !text.contains("x()"), "{text}");
+    let (_, shown) = fetch(format!("http://{large}/")).await;
+    assert_eq!(shown["truncated"], true);
+    assert!(shown["text"].as_str().unwrap().len() <= 100 << 10);
+    for url in [
+        format!("http://{picture}/"),
+        format!("http://{inward}/"),
+        format!("http://{metadata}/"),
+        format!("http://{file}/"),
+        format!("http://{inside}/"),
+        format!("http://me:pw@{html}/"),
+        "http://169.254.169.254/latest/meta-data".to_owned(),
+        "file:///etc/passwd".to_owned(),
+        "http://2852039166/".to_owned(),
+        "http://[::ffff:169.254.169.254]/".to_owned(),
+        "gopher://x/".to_owned(),
+        String::new(),
+    ] {
+        let (status, answer) = fetch(url.clone()).await;
+        assert!(
+            (400..500).contains(&status) && !said(&answer).is_empty(),
+            "{url}: {status} {answer}"
+        );
+    }
+    let (status, answer) = world.post("pm", "/v1/web/search", &json!({"query": "x"})).await;
+    assert!(status == 403 && said(&answer).contains("no web search"), "{answer}");
+    let (status, _) = world.post("lead", FETCH, &json!({"url": format!("http://{html}/")})).await;
+    assert_eq!(status, 403, "a role without the tool");
+}
+
+#[tokio::test]
+async fn a_way_past_the_gateway_stops_work_until_somebody_decides() {
+    let world = World::start(vec![]).await;
+    let report = |reached: bool| {
+        let world = &world;
+        async move { world.post("pm", "/v1/egress-check", &json!({"reached": reached})).await }
+    };
+    let enforced = || async {
+        let repo = world.repo().await;
+        is_true(&repo.status.unwrap_or_default().conditions, EGRESS_ENFORCED)
+    };
+    assert_eq!(report(false).await.0, 200);
+    assert!(enforced().await);
+    let (status, answer) = report(true).await;
+    assert!(status == 502 && said(&answer).contains("requireEnforcement"), "{answer}");
+    assert!(!enforced().await);
+    eventually("sessions are refused", || async { world.get("pm", "/v1/session").await.0 == 502 })
+        .await;
+    let told = world.slack.messages(&world.channel, Some(&world.root));
+    assert!(told.iter().any(|m| m.shown.contains("requireEnforcement")), "the thread is told");
+    let patch = json!({"spec": {"egress": {"requireEnforcement": false}}});
+    world.cluster.patch::<Repo>(TEAM, "shop", &patch).await;
+    eventually("work goes on", || async { world.get("pm", "/v1/session").await.0 == 200 }).await;
+}
+
+#[tokio::test]
+async fn what_leaves_as_text_is_masked() {
+    let world = World::start(vec![]).await;
+    let secret = ["ghp", &"a1B2".repeat(9)].join("_");
+    let patch = json!({"spec": {"policy": {"redaction": [{"name": "customer", "pattern": "cust_[0-9]{6}"}]}}});
+    world.cluster.patch::<Repo>(TEAM, "shop", &patch).await;
+    let key = std::sync::atomic::AtomicU32::new(0);
+    eventually("the Repo's own pattern", || async {
+        let n = key.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let text = format!("key {secret} of cust_123456");
+        let body = json!({"key": format!("k{n}"), "text": text});
+        assert_eq!(world.post("pm", "/v1/messages", &body).await.0, 200);
+        let shown = world.slack.messages(&world.channel, Some(&world.root));
+        assert!(!shown.iter().any(|m| m.shown.contains(&secret)), "a token was posted");
+        shown.iter().any(|m| m.shown.contains("key [redacted:github-token] of [redacted:customer]"))
+    })
+    .await;
+}
