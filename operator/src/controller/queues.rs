@@ -80,7 +80,9 @@ impl Queues {
 
     /// These Threads of a namespace have to be looked at.
     pub fn threads(&self, namespace: &str, names: Vec<String>) {
-        names.into_iter().for_each(|name| self.thread(&Key::new(namespace, name)));
+        for name in names {
+            self.thread(&Key::new(namespace, name));
+        }
     }
 
     /// The open Threads of a Repo.

@@ -1,6 +1,7 @@
 //! Replicas that share a store and are killed, cut off and released, in simulated time.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::OccupiedEntry;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
@@ -19,7 +20,10 @@ use super::*;
 
 /// Time that passes when the test says so.
 #[derive(Clone)]
-struct Simulated(Arc<Mutex<(Instant, BTreeMap<(Instant, u64), Waker>, u64)>>);
+struct Simulated(Arc<Mutex<(Instant, Timers, u64)>>);
+
+/// Who is woken when; numbered, for there may be several.
+type Timers = BTreeMap<(Instant, u64), Waker>;
 
 impl Time for Simulated {
     fn now(&self) -> Instant {
@@ -162,7 +166,7 @@ impl Simulation {
                 let (now, timers, _) = &mut *self.time.0.lock().unwrap();
                 let next = timers.first_entry().filter(|timer| timer.key().0 <= end);
                 *now = next.as_ref().map_or(end, |timer| timer.key().0);
-                next.map(|timer| timer.remove())
+                next.map(OccupiedEntry::remove)
             };
             let Some(waker) = next else { return };
             waker.wake();

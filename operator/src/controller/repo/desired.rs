@@ -152,7 +152,7 @@ fn provide(
 /// What was in order for a while and is not any more was changed or deleted by somebody.
 fn repaired(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut Plan) {
     let ready = before.conditions.iter().find(|c| c.type_ == READY && c.status == "True");
-    if !ready.is_some_and(|c| now.duration_since(c.last_transition_time.0) > SETTLED) {
+    if ready.is_none_or(|c| now.duration_since(c.last_transition_time.0) <= SETTLED) {
         return;
     }
     let named = |kind: &str, name: String| format!("{kind} `{name}`");
