@@ -160,8 +160,8 @@ impl Certificates {
         if by != signer.certificate || now.duration_since(since) >= RENEW {
             let key = sign(signer, &self.names, now)?;
             *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = key;
-            let signed = (signer.certificate.clone(), now);
-            *self.signed.lock().unwrap_or_else(PoisonError::into_inner) = signed;
+            let by = signer.certificate.clone();
+            *self.signed.lock().unwrap_or_else(PoisonError::into_inner) = (by, now);
         }
         Ok(())
     }

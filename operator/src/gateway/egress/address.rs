@@ -29,15 +29,10 @@ pub fn is_never(ip: IpAddr) -> bool {
 
 fn is_public_v4(ip: Ipv4Addr) -> bool {
     let [a, b, c, _] = ip.octets();
-    let special = matches!(
-        (a, b, c),
-        (0 | 127, _, _)
-            | (100, 64..=127, _)
-            | (192, 0, 0)
-            | (192, 88, 99)
-            | (198, 18..=19, _)
-            | (224..=255, _, _)
-    );
+    let special = matches!(a, 0 | 127 | 224..=255)
+        || a == 100 && (64..=127).contains(&b)
+        || a == 192 && matches!((b, c), (0, 0) | (88, 99))
+        || a == 198 && (18..=19).contains(&b);
     !(special
         || ip.is_private()
         || ip.is_link_local()
@@ -55,12 +50,8 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
 
 /// The IPv4 address that an IPv6 one stands for: mapped, compatible, NAT64 or 6to4.
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
-    let s = ip.segments();
-    let of = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        Ipv4Addr::new(a, b, c, d)
-    };
-    match s {
+    let of = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    match ip.segments() {
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low] if (high, low) > (0, 1) => Some(of(high, low)),
         [0, 0, 0, 0, 0xffff, 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             Some(of(high, low))

@@ -20,7 +20,7 @@ use crate::gateway::context::ApiError;
 
 /// How long nothing may be said in either direction, and how long a connection may last at all.
 const IDLE: Duration = Duration::from_mins(5);
-const LONGEST: Duration = Duration::from_mins(60);
+const LONGEST: Duration = Duration::from_hours(1);
 /// Most bytes that go out through one connection, and come in.
 const MOST_OUT: u64 = 256 << 20;
 const MOST_IN: u64 = 8 << 30;

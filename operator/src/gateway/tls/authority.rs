@@ -41,7 +41,7 @@ impl Authority {
         let issuer = Issuer::from_ca_cert_der(&der, key).ok()?;
         // A key of another certificate would sign what nobody can verify.
         let holds = der.windows(public.len()).any(|window| window == public);
-        holds.then(|| Self { der, issuer })
+        holds.then_some(Self { der, issuer })
     }
 
     /// A server certificate for `names`, with a key that never leaves this process.

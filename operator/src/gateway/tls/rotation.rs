@@ -83,7 +83,7 @@ impl Authorities {
         let next = self.next.iter().map(|next| next.certificate.as_str());
         let previous = self.previous.iter().map(|(certificate, _)| certificate.as_str());
         let all = std::iter::once(self.current.certificate.as_str()).chain(next).chain(previous);
-        all.map(|pem| format!("{}\n", pem.trim_end())).collect()
+        all.fold(String::new(), |bundle, pem| bundle + pem.trim_end() + "\n")
     }
 }
 
