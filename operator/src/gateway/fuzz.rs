@@ -32,7 +32,9 @@ fn unescaped(line: &str) -> Vec<u8> {
         match (first, after) {
             (b'\\', [b'n', more @ ..]) => (bytes.push(b'\n'), rest = more).1,
             (b'\\', [b'x', a, b, more @ ..]) => {
-                let digit = |d: &u8| char::from(*d).to_digit(16).unwrap_or_default() as u8;
+                let digit = |d: &u8| {
+                    char::from(*d).to_digit(16).and_then(|d| u8::try_from(d).ok()).unwrap_or(0)
+                };
                 bytes.push(digit(a) << 4 | digit(b));
                 rest = more;
             }

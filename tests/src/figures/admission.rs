@@ -70,12 +70,12 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         watch.abort();
     }
     operator.stop().await?;
-    let (p50, base) = (percentile(&mut ours, 50), percentile(&mut bare, 50));
+    let (p50, baseline) = (percentile(&mut ours, 50), percentile(&mut bare, 50));
     Ok(vec![
         Figure::at_most("admission.p50", p50, "ms", 100.0),
         Figure::at_most("admission.p99", percentile(&mut ours, 99), "ms", 300.0)
             .beside(percentile(&mut bare, 99)),
-        Figure::ratio("admission.beside_bare_calls", p50, base, 1.3),
+        Figure::ratio("admission.beside_bare_calls", p50, baseline, 1.3),
     ])
 }
 

@@ -129,14 +129,15 @@ mod tests {
     }
 
     async fn read(parts: &[(&str, &str)]) -> Result<Recording, FormError> {
-        let mut body = String::new();
-        for (name, value) in parts {
+        let part = |(name, value): &(&str, &str)| {
             let file = if *name == "file" { "; filename=\"a\\\".wav\"" } else { "" };
-            body += &format!(
+            format!(
                 "--b\r\nContent-Disposition: form-data; name=\"{name}\"{file}\r\n\r\n{value}\r\n"
-            );
-        }
-        body += "--b--\r\n";
+            )
+        };
+        let mut body: Vec<String> = parts.iter().map(part).collect();
+        body.push("--b--\r\n".to_owned());
+        let body = body.concat();
         let kind = HeaderValue::from_static("multipart/form-data; boundary=b");
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
         Recording::read(&headers, body.into(), &models()).await

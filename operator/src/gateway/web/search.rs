@@ -171,7 +171,7 @@ mod tests {
             br#"{"results":[{"title":"T","url":"https://a.dev","content":"d","engine":"x"}]}"#;
         let wanted =
             WebResult { title: "T".into(), url: "https://a.dev".into(), snippet: "d".into() };
-        assert_eq!(read(Provider::Brave, brave).unwrap().results, [wanted.clone()]);
+        assert_eq!(read(Provider::Brave, brave).unwrap().results, std::slice::from_ref(&wanted));
         assert_eq!(read(Provider::Searxng, searxng).unwrap().results, [wanted]);
         assert!(read(Provider::Brave, b"{}").unwrap().results.is_empty());
         read(Provider::Brave, b"<html>").unwrap_err();

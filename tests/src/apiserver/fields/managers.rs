@@ -62,7 +62,9 @@ pub fn is_reset(value: &Value) -> bool {
 pub fn is_same_but_times(a: &Value, b: &Value) -> bool {
     let timeless = |value: &Value| {
         let mut entries = read(value).unwrap_or_default();
-        entries.iter_mut().for_each(|entry| entry.time.clear());
+        for entry in &mut entries {
+            entry.time.clear();
+        }
         entries.sort_by(|a, b| {
             (&a.manager, &a.subresource, a.applied).cmp(&(&b.manager, &b.subresource, b.applied))
         });

@@ -159,7 +159,7 @@ impl Server {
             let live = &stored.value;
             check_preconditions(kind, live, options)?;
             let new = terminating(kind, live, options);
-            let complete = self.is_deletion_complete(kind, &new);
+            let complete = is_deletion_complete(kind, &new);
             if options.dry_run {
                 return Ok(if complete { Outcome::Gone(new) } else { Outcome::Terminating(new) });
             }
@@ -186,20 +186,20 @@ impl Server {
         }
         Err(ApiError::conflict(&kind.group, &kind.plural, &name))
     }
+}
 
-    /// Whether nothing holds a terminating object any more.
-    pub(super) fn is_deletion_complete(&self, kind: &Kind, value: &Value) -> bool {
-        let grace = object::meta(value, "deletionGracePeriodSeconds").and_then(Value::as_i64);
-        let held_namespace = kind.is("", "namespaces")
-            && value
-                .pointer("/spec/finalizers")
-                .and_then(Value::as_array)
-                .is_some_and(|f| !f.is_empty());
-        object::is_terminating(value)
-            && object::finalizers(value).next().is_none()
-            && grace.unwrap_or(0) == 0
-            && !held_namespace
-    }
+/// Whether nothing holds a terminating object any more.
+pub(super) fn is_deletion_complete(kind: &Kind, value: &Value) -> bool {
+    let grace = object::meta(value, "deletionGracePeriodSeconds").and_then(Value::as_i64);
+    let held_namespace = kind.is("", "namespaces")
+        && value
+            .pointer("/spec/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|f| !f.is_empty());
+    object::is_terminating(value)
+        && object::finalizers(value).next().is_none()
+        && grace.unwrap_or(0) == 0
+        && !held_namespace
 }
 
 fn check_preconditions(kind: &Kind, live: &Value, options: &Options) -> Result<(), ApiError> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::delete::{CLEANUP, Options};
+use super::delete::{self, CLEANUP, Options};
 use crate::apiserver::Server;
 use crate::apiserver::crd;
 use crate::apiserver::kinds::Kind;
@@ -57,7 +57,7 @@ impl Server {
         let mut value = stored.value.clone();
         let rest: Vec<&str> = object::finalizers(&stored.value).filter(|f| *f != CLEANUP).collect();
         object::set_meta(&mut value, "finalizers", (!rest.is_empty()).then(|| rest.into()));
-        if self.is_deletion_complete(&kind, &value) {
+        if delete::is_deletion_complete(&kind, &value) {
             if self.store.remove(DEFINITIONS, stored.version, value).is_ok() {
                 self.after_definition(table);
             }

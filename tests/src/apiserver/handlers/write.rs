@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Context;
+use super::delete;
 use super::screen::undeclared;
 use super::suffix;
 use crate::apiserver::admission;
@@ -254,7 +255,7 @@ impl Context<'_> {
             return Ok(Some(Written { value: Arc::new(new), warnings }));
         }
         let inbound = convert::inbound(kind, new);
-        let done = if server.is_deletion_complete(kind, &inbound) {
+        let done = if delete::is_deletion_complete(kind, &inbound) {
             server.store.remove(&kind.table, stored.version, inbound)
         } else {
             server.store.replace(&kind.table, stored.version, inbound)

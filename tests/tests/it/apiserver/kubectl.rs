@@ -126,7 +126,7 @@ async fn kubectl_works_on_threads() {
         assert_eq!(head(k.ok("get threads")), "NAME REPO PHASE ROLE BRANCH PR COST AGE");
         assert_eq!(
             head(k.ok("get threads -o wide")),
-            "NAME REPO PHASE ROLE BRANCH PR COST AGE READY REASON"
+            "NAME REPO PHASE ROLE BRANCH PR COST AGE QUEUE READY REASON"
         );
         assert!(k.ok("get codebutler").contains("thread.codebutler.dev/t"));
         assert!(k.ok("get thread t -o yaml").contains("state: Active"));
