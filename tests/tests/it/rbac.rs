@@ -42,6 +42,10 @@ const RARELY: &[(&str, &str)] = &[
     ("controller: get coordination.k8s.io/leases ", LEASE),
     ("controller: update coordination.k8s.io/leases ", LEASE),
     ("gateway: get codebutler.dev/", WATCHED),
+    (
+        "gateway: patch /secrets codebutler-system/codebutler-gateway-tls",
+        "an authority that is replaced",
+    ),
     ("gateway: create events.k8s.io/events ", "a Repo whose Slack or Git is out of reach"),
     ("gateway: patch events.k8s.io/events ", "such an event that comes again"),
     ("gateway: patch /configmaps ", "a certificate authority that is renewed"),
@@ -212,7 +216,8 @@ fn without(group: &str, resource: &str, verb: &str) -> String {
             *rules = kept.collect();
         }
     }
-    documents.iter().map(|d| format!("---\n{d}\n")).collect()
+    let documents: Vec<String> = documents.iter().map(Value::to_string).collect();
+    documents.join("\n---\n")
 }
 
 #[tokio::test]

@@ -16,9 +16,10 @@ impl Context<'_> {
         if !value.is_object() {
             return Err(ApiError::bad_request("the body of the request must be an object"));
         }
-        // Typed clients leave out what the path says; only unstructured bodies have to say it.
+        // Typed clients leave out what the path says; an applied configuration has to say it.
         let says = |field| text(value, field).is_some_and(|text| !text.is_empty());
-        if kind.custom().is_none() && !says("/kind") && !says("/apiVersion") {
+        let applied = self.request.content_type() == "application/apply-patch+yaml";
+        if kind.custom().is_none() && !applied && !says("/kind") && !says("/apiVersion") {
             value["apiVersion"] = kind.api_version().into();
             value["kind"] = kind.kind.clone().into();
         }

@@ -11,7 +11,7 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 
 /// How long one behaviour may take.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Plural, API version, kind and whether it lives in a namespace.
 const KINDS: &[(&str, &str, &str, bool)] = &[
@@ -191,16 +191,16 @@ impl Lab {
         self.send("PUT", path, "application/json", &typed(path, body)).await
     }
 
-    pub async fn merge(&self, path: &str, patch: Value) -> Reply {
-        self.send("PATCH", path, "application/merge-patch+json", &patch).await
+    pub async fn merge(&self, path: &str, change: Value) -> Reply {
+        self.send("PATCH", path, "application/merge-patch+json", &change).await
     }
 
-    pub async fn json_patch(&self, path: &str, patch: Value) -> Reply {
-        self.send("PATCH", path, "application/json-patch+json", &patch).await
+    pub async fn json_patch(&self, path: &str, change: Value) -> Reply {
+        self.send("PATCH", path, "application/json-patch+json", &change).await
     }
 
-    pub async fn strategic(&self, path: &str, patch: Value) -> Reply {
-        self.send("PATCH", path, "application/strategic-merge-patch+json", &patch).await
+    pub async fn strategic(&self, path: &str, change: Value) -> Reply {
+        self.send("PATCH", path, "application/strategic-merge-patch+json", &change).await
     }
 
     /// The query names the manager.

@@ -165,10 +165,12 @@ async fn a_restart_goes_on_where_it_was() {
     world.pod_is(&coder, "Succeeded").await;
     world.close_thread().await;
     world.start_controller();
-    eventually("no pod is left", || async {
+    eventually("neither pod nor volume is left", || async {
         world.release_claims().await;
         let pods = world.api::<Pod>().list(&ListParams::default()).await.unwrap();
-        pods.items.is_empty().then_some(())
+        let claims = world.api::<PersistentVolumeClaim>();
+        let claims = claims.list(&ListParams::default()).await.unwrap();
+        (pods.items.is_empty() && claims.items.is_empty()).then_some(())
     })
     .await;
     world.condition::<Thread>(THREAD, "Ready", "True", "Closed").await;
