@@ -5,13 +5,14 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 
 use codebutler_crds::policy::RiskTier;
-use codebutler_crds::wire::{ApprovalRequest, ApprovalState};
+use codebutler_crds::wire::{ApprovalRequest, ApprovalState, ErrorCode};
 use sha2::{Digest as _, Sha256};
 
 use super::turns::Ended;
 use super::watch::Cut;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
+use crate::gateway::GatewayError;
 use crate::model::ToolCall;
 use crate::step;
 use crate::text::{clip, head_and_tail};
@@ -165,7 +166,17 @@ impl Agent {
             hash: hash.clone(),
             detail: Some(exact(arguments)),
         };
-        let reply = self.tools.gateway.approval(&request).await?;
+        let reply = match self.tools.gateway.approval(&request).await {
+            // A gateway that can't ask anybody: what nobody was asked about is not done.
+            Err(GatewayError::Refused { code: ErrorCode::InvalidRequest, .. }) => {
+                return Err(Failure::Respond(format!(
+                    "not done: {}, and people can't be asked about a single command here. Find a way \
+                     without it, or ask in words that a person does it.",
+                    verdict.why
+                )));
+            }
+            reply => reply?,
+        };
         self.log.note(&run, Kind::Approval, &format!("{:?}", reply.state), &["not asked"], &shown);
         let no = |text: String| Err(Failure::Respond(text));
         match reply.state {
