@@ -20,7 +20,7 @@ pub struct AccessSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EgressSpec {
-    /// Hosts such as `crates.io`, `*.npmjs.org` or `registry.internal:8443`. Without a port: 443 and
+    /// Hosts such as `docs.acme.dev`, `*.widgets.dev` or `registry.internal:8443`. Without a port: 443 and
     /// 80. Nothing else can be reached from a workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
