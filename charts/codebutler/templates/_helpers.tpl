@@ -24,6 +24,11 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
+{{/* A flag with its value; nothing if it has none. */}}
+{{- define "codebutler.flag" -}}
+{{- with index . 1 }}--{{ index $ 0 }}={{ . }}{{ end -}}
+{{- end }}
+
 {{/* One component's Deployment. Takes root, name, component (its values), args, ports, volumes, mounts. */}}
 {{- define "codebutler.deployment" -}}
 apiVersion: apps/v1
@@ -48,12 +53,7 @@ spec:
       serviceAccountName: {{ .name }}
       enableServiceLinks: false
       terminationGracePeriodSeconds: 30
-      securityContext:
-        runAsNonRoot: true
-        runAsUser: 65532
-        runAsGroup: 65532
-        fsGroup: 65532
-        seccompProfile: {type: RuntimeDefault}
+      securityContext: {{ toYaml .root.Values.podSecurityContext | nindent 8 }}
       {{- with .root.Values.images.pullSecrets }}
       imagePullSecrets: {{ range . }}{{ list (dict "name" .) | toYaml | nindent 8 }}{{ end }}
       {{- end }}
@@ -106,10 +106,12 @@ spec:
             capabilities: {drop: [ALL]}
           volumeMounts:
             - {name: tmp, mountPath: /tmp}
+            {{- with .mounts }}{{ toYaml . | nindent 12 }}{{ end }}
             {{- with .component.extraVolumeMounts }}{{ toYaml . | nindent 12 }}{{ end }}
       volumes:
         - name: tmp
           emptyDir: {}
+        {{- with .volumes }}{{ toYaml . | nindent 8 }}{{ end }}
         {{- with .component.extraVolumes }}{{ toYaml . | nindent 8 }}{{ end }}
 {{- end }}
 
