@@ -17,9 +17,22 @@ pub struct Args {
     /// `tracing` filter, such as `info` or `codebutler_agent=debug,info`.
     #[arg(long, env = "CODEBUTLER_LOG", default_value = "info", global = true)]
     pub log: String,
+    /// How log lines look.
+    #[arg(long, env = "CODEBUTLER_LOG_FORMAT", value_enum, default_value_t, global = true)]
+    pub log_format: LogFormat,
     /// Which part of the pod to be.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One object a line, with thread and role in each.
+    Json,
 }
 
 /// The parts of an agent pod.
@@ -34,6 +47,8 @@ pub enum Command {
     Exec(ExecArgs),
     /// Copies this binary into a folder.
     Install(InstallArgs),
+    /// Checks a repository's `.codebutler/`: 0 if nothing is wrong, 1 if something is.
+    Validate(ValidateArgs),
 }
 
 /// The loop's configuration. Paths are those of the pod unless a test says otherwise.
@@ -130,4 +145,15 @@ impl ExecArgs {
 pub struct InstallArgs {
     /// The folder to copy to; made if absent.
     pub dir: PathBuf,
+}
+
+/// `validate`'s configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ValidateArgs {
+    /// The repository, or its `.codebutler`.
+    #[arg(default_value = ".")]
+    pub dir: PathBuf,
+    /// Fail on warnings too.
+    #[arg(long)]
+    pub strict: bool,
 }

@@ -25,6 +25,8 @@ pub enum Kind {
     Ended,
     /// A check of the pushed commit.
     Receipt,
+    /// The conversation was longer than the model can be shown.
+    Compacted,
 }
 
 /// One line.

@@ -6,6 +6,7 @@
 //! - [`toolbox`] is the other container: every file access, all Git and every command. It has no
 //!   token and no secret.
 //! - [`supervise`] is what the toolbox starts for each command, and [`sandbox`] what confines it.
+//! - [`validate`] judges a repository's `.codebutler/`, in its CI.
 //! - [`install`] copies this binary to where the toolbox's image finds it.
 
 pub mod args;
@@ -20,23 +21,27 @@ pub mod relay;
 pub mod run;
 pub mod sandbox;
 pub mod seeds;
+pub mod skills;
 pub mod step;
 pub mod supervise;
 pub mod text;
 pub mod toolbox;
 pub mod tools;
 pub mod transcript;
+pub mod validate;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use codebutler_crds::redact::log::MaskedLog;
 use tracing_subscriber::EnvFilter;
 
 /// Runs the part of an agent pod that the command line names.
 ///
 /// Exit codes: 0 when there is nothing (more) to do or it was told to stop, 2 for wrong flags, 3
-/// when the gateway could not be reached or did not know this pod, 1 for anything else.
+/// when the gateway could not be reached or did not know this pod, 1 for anything else. `validate`
+/// has its own, see [`validate::run`].
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match args::Args::try_parse_from(words) {
         Ok(args) => args,
@@ -45,7 +50,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    log_to_stderr(&args.log);
+    log_to_stderr(&args.log, args.log_format);
     match start(args.command) {
         Ok(code) => code,
         Err(error) => {
@@ -64,6 +69,9 @@ fn start(command: args::Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         args::Command::Exec(args) => Ok(supervise::run(&args)),
+        args::Command::Validate(args) => {
+            Ok(validate::run(&args.dir, args.strict, &mut std::io::stdout()))
+        }
         args::Command::Toolbox(args) => {
             let runtime = runtime()?;
             let served = runtime.block_on(toolbox::run(&args));
@@ -82,15 +90,20 @@ fn start(command: args::Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Logs to stderr. A filter that can't be parsed is reported and replaced by `info`.
-fn log_to_stderr(filter: &str) {
+/// Logs to stderr, credentials masked. A filter that can't be parsed is reported and replaced by `info`.
+fn log_to_stderr(filter: &str, format: args::LogFormat) {
     let (parsed, problem) = match EnvFilter::try_new(filter) {
         Ok(parsed) => (parsed, None),
         Err(error) => (EnvFilter::new("info"), Some(error)),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(parsed)
+        .with_writer(|| MaskedLog(std::io::stderr()));
     // A second call (tests) keeps the first subscriber.
-    let _ = builder.with_ansi(false).try_init();
+    let _ = match format {
+        args::LogFormat::Text => builder.with_ansi(false).try_init(),
+        args::LogFormat::Json => builder.json().with_span_list(false).try_init(),
+    };
     if let Some(error) = problem {
         tracing::warn!(%error, filter, "unusable log filter, logging at `info`");
     }

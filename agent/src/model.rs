@@ -136,6 +136,14 @@ impl ToolCall {
     }
 }
 
+/// A picture for the model, with a word about it.
+pub fn picture(text: &str, url: &str) -> Value {
+    json!({"role": "user", "content": [
+        {"type": "text", "text": text},
+        {"type": "image_url", "image_url": {"url": url}},
+    ]})
+}
+
 /// A message from outside the model.
 pub fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})

@@ -21,6 +21,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
+use tracing::Instrument as _;
 
 use crate::gateway::{Gateway, GatewayError, refusal};
 
@@ -59,7 +60,7 @@ impl Relay {
             Err(e) => return Err(e),
         };
         let relay = Self { address: listener.local_addr()?, refused: Arc::default() };
-        tokio::spawn(relay.clone().accept(listener, gateway));
+        tokio::spawn(relay.clone().accept(listener, gateway).in_current_span());
         Ok(relay)
     }
 
@@ -87,7 +88,7 @@ impl Relay {
             };
             let _ = stream.set_nodelay(true);
             let (relay, gateway) = (self.clone(), gateway.clone());
-            tokio::spawn(async move {
+            let served = async move {
                 let service = service_fn(move |request| {
                     let (relay, gateway) = (relay.clone(), gateway.clone());
                     async move { Ok::<_, Infallible>(relay.answer(&gateway, request).await) }
@@ -99,7 +100,8 @@ impl Relay {
                 if let Err(error) = served {
                     tracing::debug!(%error, "relay connection ended");
                 }
-            });
+            };
+            tokio::spawn(served.in_current_span());
         }
     }
 

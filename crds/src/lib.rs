@@ -9,6 +9,7 @@ pub mod limits;
 pub mod money;
 pub mod names;
 pub mod policy;
+pub mod redact;
 pub mod repo;
 pub mod role;
 pub mod slack_ts;
@@ -84,5 +85,88 @@ mod tests {
             assert!(yaml.contains("format: int64"), "{name}");
             assert!(!yaml.contains("format: uint"), "{name}");
         }
+    }
+
+    /// Paths of fields that `kubectl explain` would show without a word.
+    fn unexplained(path: &str, schema: &JSONSchemaProps, found: &mut Vec<String>) {
+        for (name, field) in schema.properties.iter().flatten() {
+            let path = format!("{path}.{name}");
+            if field.description.as_deref().is_none_or(str::is_empty) {
+                found.push(path.clone());
+            }
+            unexplained(&path, field, found);
+        }
+        if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
+            unexplained(&format!("{path}.*"), values, found);
+        }
+        if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+            unexplained(&format!("{path}[]"), items, found);
+        }
+    }
+
+    #[test]
+    fn every_field_is_explained() {
+        let mut found = Vec::new();
+        for crd in all() {
+            let version = &crd.spec.versions[0];
+            let schema = version.schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+            for part in ["spec", "status"] {
+                let part_schema = &schema.properties.as_ref().unwrap()[part];
+                unexplained(&format!("{}.{part}", crd.spec.names.kind), part_schema, &mut found);
+            }
+        }
+        assert_eq!(found, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_thread_in_which_six_roles_have_worked_is_small() {
+        let role = |i: u32| {
+            serde_json::json!({
+                "inbox": format!("176726{i}740.000100"), "done": format!("176726{i}740.000100"),
+                "podUID": "0b3d2a52-6d2f-4f0e-9a3a-0f2b6a3c9d11", "admitted": true,
+                "state": "Waiting", "turns": 48, "sandbox": "landlock-7", "failures": 2,
+                "usage": {"cost": "12.345678901", "promptTokens": 12_345_678,
+                          "completionTokens": 1_234_567, "calls": 431},
+            })
+        };
+        let names = ["artist", "coder", "lead", "pm", "researcher", "reviewer"];
+        let roles: serde_json::Map<_, _> =
+            names.iter().zip(0..).map(|(name, i)| ((*name).to_owned(), role(i))).collect();
+        let condition = |type_: &str| {
+            serde_json::json!({
+                "type": type_, "status": "True", "reason": "NothingAsked", "observedGeneration": 2,
+                "lastTransitionTime": "2026-01-01T12:00:00Z",
+                "message": "`reviewer`, `lead` waits for an answer in the Slack thread, as it is told",
+            })
+        };
+        let conditions: Vec<_> =
+            ["Ready", "Reconciling", "WorktreeReady", "AwaitingUser", "Queued", "BudgetExceeded"]
+                .into_iter()
+                .map(condition)
+                .collect();
+        let plan = serde_json::json!({"ts": "1767268740.000100", "role": "pm", "hash": "a".repeat(64),
+            "approvedBy": "U0123456789"});
+        let thread: Thread = serde_json::from_value(serde_json::json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {
+                "name": "a-repository-with-a-longish-name-1767268740-000100", "namespace": "team-web",
+                "uid": "0b3d2a52-6d2f-4f0e-9a3a-0f2b6a3c9d11", "generation": 3,
+                "resourceVersion": "12345678", "creationTimestamp": "2026-01-01T12:00:00Z",
+                "finalizers": [names::FINALIZER],
+            },
+            "spec": {"repo": "a-repository-with-a-longish-name", "requestedBy": "U0123456789",
+                     "slack": {"channel": "C0123456789", "ts": "1767268740.000100"}},
+            "status": {
+                "observedGeneration": 3, "phase": "reviewer", "activeRole": "reviewer",
+                "branch": "codebutler/a-repository-with-a-longish-name-1767268740-000100",
+                "pullRequest": {"number": 12345, "state": "open",
+                    "url": "https://git.example.com/acme/a-repository-with-a-longish-name/pull/12345"},
+                "plan": plan, "roles": roles, "cost": "74.074073406", "speaker": "U0123456789",
+                "lastActivity": "2026-01-01T12:00:00Z", "conditions": conditions,
+            },
+        }))
+        .unwrap();
+        let size = serde_json::to_string(&thread).unwrap().len();
+        assert!(size < 4096, "{size} bytes");
     }
 }

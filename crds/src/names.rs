@@ -18,6 +18,8 @@ pub const CONTROLLER: &str = "codebutler-controller";
 pub const GATEWAY: &str = "codebutler-gateway";
 /// Annotation on a Secret: comma-separated hosts (`host` or `host:port`) that it may be sent to.
 pub const ANNOTATION_HOSTS: &str = "codebutler.dev/hosts";
+/// Label of a ConfigMap that AgentRoles may read instructions from.
+pub const LABEL_PROMPT: &str = "codebutler.dev/prompt";
 /// Finalizer of a Thread whose Slack conversation has to be told before it goes.
 pub const FINALIZER: &str = "codebutler.dev/cleanup";
 /// Audience of the token by which an agent pod proves who it is.

@@ -56,6 +56,10 @@ pub struct PolicySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub redaction: Vec<RedactionRule>,
+    /// Whether the same is masked in what models are sent. What is masked then is not known to them:
+    /// a role can't work with an address or a credential that it never sees.
+    #[serde(default)]
+    pub redact_models: bool,
     /// Glob patterns of files that no role may push a change to.
     #[serde(default = "protected")]
     #[schemars(length(max = 128), inner(length(min = 1, max = 256)))]
@@ -80,6 +84,7 @@ impl Default for PolicySpec {
             tool_overrides: BTreeMap::new(),
             require_approval: Vec::new(),
             redaction: Vec::new(),
+            redact_models: false,
             protected_paths: protected(),
             approval_seconds: approval_seconds(),
             max_file_mib: file_mib(),

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::thread::Complexity;
+
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 16] = [
+pub const TOOLS: [&str; 21] = [
     "Read",
     "Write",
     "Edit",
@@ -20,10 +22,15 @@ pub const TOOLS: [&str; 16] = [
     "GitDiff",
     "GitCommit",
     "GitPush",
+    "ReadMemory",
+    "Todo",
     "WebFetch",
     "WebSearch",
     "GHCreatePR",
     "GHStatus",
+    "GHComment",
+    "GHReview",
+    "GHIssues",
     "SendMessage",
     "CloseThread",
 ];
@@ -46,7 +53,9 @@ pub const TOOLS: [&str; 16] = [
     printcolumn = r#"{"name":"Model","type":"string","jsonPath":".spec.model.default"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
-    printcolumn = r#"{"name":"Image","type":"string","jsonPath":".spec.workspace.image","priority":1}"#
+    printcolumn = r#"{"name":"Image","type":"string","jsonPath":".spec.workspace.image","priority":1}"#,
+    validation = Rule::new("!has(self.spec.prompt) || !has(self.spec.promptFrom)")
+        .message("at most one of spec.prompt and spec.promptFrom"),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AgentRoleSpec {
@@ -79,6 +88,10 @@ pub struct AgentRoleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 65_536))]
     pub prompt: Option<String>,
+    /// Where such instructions are kept instead: a ConfigMap, such as one made of the files of a Git
+    /// repository. A change takes effect as one of `prompt` does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_from: Option<PromptSource>,
     /// Where its commands run.
     #[serde(default)]
     pub workspace: Workspace,
@@ -95,10 +108,52 @@ pub struct AgentRoleSpec {
     /// RuntimeClass of its pods, such as `gvisor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_class_name: Option<String>,
+    /// PriorityClass of its pods; the cluster's default if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub priority_class_name: Option<String>,
+    /// Secrets of type `kubernetes.io/dockerconfigjson`, in the namespace of the Threads, with which
+    /// nodes pull the pods' images. No container sees them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub image_pull_secrets: Vec<PullSecret>,
     /// Requests that the role answers at the same time.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16))]
     pub parallelism: u32,
+}
+
+/// One key of a ConfigMap in the AgentRole's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptSource {
+    /// Name of the ConfigMap. It carries the label `codebutler.dev/prompt`, with any value, without
+    /// which it is not looked at.
+    #[schemars(length(min = 1, max = 253))]
+    pub config_map: String,
+    /// The key in it, `prompt.md` if absent; at most 64 KiB of text.
+    // No default of the schema: it would stay behind, alone and invalid, when an applier that owns
+    // `configMap` alone takes the whole field back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[-._a-zA-Z0-9]{1,253}$"))]
+    pub key: Option<String>,
+}
+
+impl PromptSource {
+    /// The key to read.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.key.as_deref().unwrap_or("prompt.md")
+    }
+}
+
+/// A Secret by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PullSecret {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
 }
 
 /// A role's name and picture in Slack.
@@ -127,6 +182,10 @@ pub struct RoleModel {
     /// Models by how complex the plan says the work is; the default where one is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<ModelTiers>,
+    /// Tokens that the models can be shown, the answer included. A longer conversation is summed up.
+    #[serde(default = "context_tokens")]
+    #[schemars(range(min = 8000, max = 10_000_000))]
+    pub context_tokens: u32,
     /// The model that makes images; the role makes none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
@@ -146,7 +205,24 @@ impl RoleModel {
     }
 }
 
+/// What all but the smallest models of today take.
+const fn context_tokens() -> u32 {
+    128_000
+}
+
 impl RoleModel {
+    /// The model for work that is so hard.
+    #[must_use]
+    pub fn for_work(&self, complexity: Option<Complexity>) -> &str {
+        let tiers = self.tiers.as_ref();
+        let tier = complexity.zip(tiers).and_then(|(complexity, tiers)| match complexity {
+            Complexity::Simple => tiers.simple.as_deref(),
+            Complexity::Medium => tiers.medium.as_deref(),
+            Complexity::Complex => tiers.complex.as_deref(),
+        });
+        tier.unwrap_or(&self.default)
+    }
+
     /// Where the default gets stuck: the model for complex work, or the first of the pool.
     #[must_use]
     pub fn stronger(&self) -> Option<&str> {
@@ -179,11 +255,11 @@ pub struct ModelTiers {
 pub struct Tools {
     /// The tools it has. Nothing else exists for it.
     #[serde(default)]
-    #[schemars(length(max = 64))]
+    #[schemars(schema_with = "tool_names")]
     pub allow: Vec<String>,
     /// Tools taken out of `allow`; for a GitOps overlay on the shipped roles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
+    #[schemars(schema_with = "tool_names")]
     pub deny: Vec<String>,
 }
 
@@ -204,6 +280,11 @@ pub struct PushRights {
     /// Whether it may rewrite what is on its thread's branch already (`git push --force`).
     #[serde(default)]
     pub rewrite: bool,
+    /// Glob patterns of the only files that it may push a change to; a folder's name means all that
+    /// is in it. Any file that the Repo does not protect if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128), inner(length(min = 1, max = 256)))]
+    pub paths: Vec<String>,
 }
 
 /// Limits of one run: from waking up to waiting or being done.
@@ -232,12 +313,20 @@ impl Default for RunLimits {
 pub struct Workspace {
     /// Any image with a shell and the repository's tools; the operator's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
     pub image: Option<String>,
     /// Its requests and limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
     /// Literal environment variables. References to Secrets do not exist here on purpose.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend(
+        "maxProperties" = 64,
+        "x-kubernetes-validations" = [{
+            "rule": "self.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",
+            "message": "a variable's name has letters, digits and _, and begins with no digit"
+        }]
+    ))]
     pub env: BTreeMap<String, String>,
     /// What confines a command inside the container.
     #[serde(default)]
@@ -266,6 +355,26 @@ pub struct AgentRoleStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// What `spec.promptFrom` said when it was last read; what pods are started with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 65_536))]
+    pub prompt: Option<String>,
+}
+
+impl AgentRole {
+    /// The instructions added to the repository's own: given here, or read from the ConfigMap.
+    #[must_use]
+    pub fn prompt(&self) -> Option<&str> {
+        let read = || self.status.as_ref().and_then(|status| status.prompt.as_deref());
+        let named = self.spec.prompt_from.is_some();
+        self.spec.prompt.as_deref().or_else(|| if named { read() } else { None })
+    }
+
+    /// Whether instructions are to be read that have not been.
+    #[must_use]
+    pub fn lacks_prompt(&self) -> bool {
+        self.spec.prompt_from.is_some() && self.prompt().is_none()
+    }
 }
 
 const fn yes() -> bool {
@@ -279,6 +388,11 @@ const fn turns() -> u32 {
 }
 const fn timeout() -> u32 {
     3600
+}
+fn tool_names(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array", "maxItems": 64, "items": {"type": "string", "enum": TOOLS},
+    })
 }
 const fn idle_timeout() -> u32 {
     300

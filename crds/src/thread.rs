@@ -4,6 +4,8 @@
 //! the gateway owns marks, pending decisions, usage, branch, plan and pull request. A message's text
 //! is never stored here: Slack is the message store.
 
+mod decisions;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -11,6 +13,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::decisions::{
+    Approval, ApprovalAnswer, Closing, ClosingChoice, Complexity, Plan, PlanDetails, Receipt,
+};
 use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
 
@@ -65,7 +70,8 @@ pub struct ThreadSpec {
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a prompt is said once: say more in the Slack thread"}]))]
     #[schemars(with = "String")]
     pub prompt: Option<String>,
-    /// The Thread, in the same namespace, that this one is a part of.
+    /// The Thread, in the same namespace, that this one is a part of. Closing or deleting it leaves this one
+    /// as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 50))]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread keeps its parent"}]))]
@@ -138,6 +144,12 @@ pub struct ThreadStatus {
     /// The plan that was posted last, and who approved it. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
+    /// What the plan says of itself. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_details: Option<PlanDetails>,
+    /// The newest test run that is proven for a commit on the remote. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Receipt>,
     /// The open or answered question how to end the thread. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<Closing>,
@@ -236,95 +248,6 @@ pub enum PullState {
     Merged,
 }
 
-/// One action that people were asked about: a yes is for exactly what the hash stands for, once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Approval {
-    /// Identity: role and the request's own key.
-    #[schemars(length(min = 1, max = 88))]
-    pub id: String,
-    /// The role that wants it.
-    pub role: String,
-    /// The tool, or `Push` or `PullRequest`.
-    #[schemars(length(max = 64))]
-    pub tool: String,
-    /// SHA-256 of the exact action, in hex.
-    #[schemars(length(max = 64))]
-    pub hash: String,
-    /// The message that asks.
-    pub ts: SlackTs,
-    /// After this nobody's yes counts any more.
-    pub expires: Time,
-    /// The answer, once there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<ApprovalAnswer>,
-    /// Slack user id of who answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
-    /// The action has happened: a second one needs a new yes.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub used: bool,
-}
-
-/// How a question ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum ApprovalAnswer {
-    /// Yes.
-    Approved,
-    /// No.
-    Denied,
-    /// Nobody answered in time: neither.
-    Expired,
-}
-
-/// A plan as it was posted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Plan {
-    /// The message that shows it.
-    pub ts: SlackTs,
-    /// SHA-256 of its text, in hex.
-    pub hash: String,
-    /// The role that proposed it.
-    pub role: String,
-    /// Slack user id of who approved exactly this text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approved_by: Option<String>,
-    /// Slack user id of who rejected it or wants it changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub declined_by: Option<String>,
-}
-
-/// How a thread is to end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Closing {
-    /// The message that asked, or the user's message that said it.
-    pub ts: SlackTs,
-    /// The role that acts on the answer.
-    pub role: String,
-    /// The user's answer, once given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub choice: Option<ClosingChoice>,
-    /// Slack user id of who answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided_by: Option<String>,
-    /// Head commit of the pull request when it was asked: nothing else is merged on this answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub head: Option<String>,
-}
-
-/// The ways a thread can end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum ClosingChoice {
-    /// Squash-merge the pull request.
-    Merge,
-    /// Close without merging.
-    Discard,
-}
-
 /// One role in a Thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -339,6 +262,10 @@ pub struct RoleStatus {
     /// role's identity at the gateway.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "podUID")]
     pub pod_uid: Option<String>,
+    /// Whether it holds one of the Repo's slots, from before it starts until it has done what it
+    /// started for: without one the gateway hands it neither session nor mail. (Controller.)
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub admitted: bool,
     /// What the role's pod reported. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<RoleState>,
@@ -385,11 +312,32 @@ impl RoleStatus {
 }
 
 impl ThreadStatus {
+    /// What the plan says of itself, once it is approved.
+    #[must_use]
+    pub fn approved_details(&self) -> Option<&PlanDetails> {
+        let plan = self.plan.as_ref().filter(|plan| plan.approved_by.is_some())?;
+        self.plan_details.as_ref().filter(|details| details.plan == plan.ts)
+    }
+
     /// Whether a role has something to do: mail, or a pending decision.
     #[must_use]
     pub fn wants(&self, role: &str) -> bool {
         self.roles.get(role).is_some_and(RoleStatus::has_mail)
             || self.pending.iter().any(|p| p.role == role)
+    }
+
+    /// Whether a role is in a run, by what its pod said last.
+    #[must_use]
+    pub fn is_running(&self, role: &str) -> bool {
+        self.roles.get(role).is_some_and(|own| own.state == Some(RoleState::Running))
+    }
+
+    /// Whether a role may begin a run or go on with one. While its Repo is `suspended`, what runs goes
+    /// on and nothing begins.
+    #[must_use]
+    pub fn may_run(&self, role: &str, suspended: bool) -> bool {
+        let admitted = self.roles.get(role).is_some_and(|own| own.admitted);
+        admitted && (!suspended || self.is_running(role))
     }
 }
 

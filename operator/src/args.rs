@@ -1,6 +1,7 @@
 //! Flags and environment, parsed once. Nothing else in this crate reads the environment.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -21,13 +22,15 @@ pub struct Args {
     pub command: Command,
 }
 
-/// The two processes.
+/// The two processes, and their documentation.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Turns Repos, AgentRoles and Threads into pods and volumes.
     Controller(ControllerArgs),
     /// Holds the secrets: Slack, model APIs, Git and GitHub go through it.
     Gateway(GatewayArgs),
+    /// Prints the list of metrics as a Markdown page.
+    Metrics,
 }
 
 /// How to log.
@@ -125,7 +128,21 @@ pub struct GatewayArgs {
     /// unless said here; metadata services never.
     #[arg(long, env = "CODEBUTLER_EGRESS_ALLOW", value_delimiter = ',')]
     pub egress_allow: Vec<Network>,
+    /// Folder for copies of the Repos' repositories. What is lost of it is fetched again.
+    #[arg(long, env = "CODEBUTLER_GIT_CACHE", default_value = "/var/cache/codebutler")]
+    pub git_cache: PathBuf,
     /// Web search.
     #[command(flatten)]
     pub search: SearchOptions,
+    /// How often open pull requests are looked at for what people do with them, in seconds.
+    #[arg(long, env = "CODEBUTLER_GITHUB_POLL_SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub github_poll_seconds: u64,
+}
+
+impl GatewayArgs {
+    /// The time between two looks at GitHub.
+    pub const fn github_poll(&self) -> Duration {
+        Duration::from_secs(self.github_poll_seconds)
+    }
 }

@@ -15,6 +15,7 @@ pub mod step;
 pub mod telemetry;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -28,6 +29,11 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    if matches!(parsed.command, args::Command::Metrics) {
+        let page = metrics::page::markdown();
+        let written = std::io::stdout().write_all(page.as_bytes());
+        return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     telemetry::init(&parsed.telemetry);
     match run(parsed) {
         Ok(()) => ExitCode::SUCCESS,
@@ -41,11 +47,12 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run(args: args::Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        // One crypto provider for kube, reqwest, octocrab and slack-morphism.
+        // One crypto provider for kube, reqwest and slack-morphism.
         let _ = rustls::crypto::ring::default_provider().install_default();
         match args.command {
             args::Command::Controller(args) => controller::run(args).await,
             args::Command::Gateway(args) => gateway::run(args).await,
+            args::Command::Metrics => Ok(()),
         }
     })
 }

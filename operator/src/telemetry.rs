@@ -1,23 +1,67 @@
-//! Logging set-up.
+//! Logging set-up, and the filter that can be changed while the process runs.
 
-use tracing_subscriber::EnvFilter;
+use std::sync::OnceLock;
+
+use codebutler_crds::redact::log::MaskedLog;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
 use crate::args::TelemetryArgs;
 
-/// Starts logging to stderr. A filter that can't be parsed is reported and replaced by `info`.
+/// The filter of this process's log, which is one for all of it.
+static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+
+/// Starts logging to stderr, credentials masked. A filter that can't be parsed is reported and replaced by `info`.
 pub fn init(args: &TelemetryArgs) {
     let (filter, problem) = match EnvFilter::try_new(&args.log) {
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new("info"), Some(error)),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second call (tests) keeps the first subscriber.
-    let _ = if args.log_json {
-        builder.json().flatten_event(true).try_init()
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = fmt::layer().with_writer(|| MaskedLog(std::io::stderr()));
+    let lines = if args.log_json {
+        lines.json().flatten_event(true).boxed()
     } else {
-        builder.with_ansi(false).try_init()
+        lines.with_ansi(false).boxed()
     };
+    // A second call (tests) keeps the first subscriber.
+    if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
+        let _ = FILTER.set(handle);
+    }
     if let Some(error) = problem {
         tracing::warn!(%error, filter = args.log, "unusable log filter, logging at `info`");
     }
+}
+
+/// Why the filter was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FilterError {
+    /// It is no filter.
+    #[error("`{0}` is no filter: say `debug`, or `codebutler_operator::gateway=debug,info`")]
+    Unparsed(String),
+    /// Somebody else set logging up.
+    #[error("this process does not log by a filter of its own")]
+    Absent(#[from] reload::Error),
+}
+
+/// What is logged.
+pub fn filter() -> Option<String> {
+    FILTER.get()?.with_current(ToString::to_string).ok()
+}
+
+/// Changes what is logged from now on, until the process ends.
+///
+/// # Errors
+/// When it is no filter, or nothing is logged by one.
+pub fn set_filter(filter: &str) -> Result<(), FilterError> {
+    let text = filter.trim();
+    let unparsed = || FilterError::Unparsed(text.chars().take(200).collect());
+    let parsed = EnvFilter::try_new(text).ok().filter(|_| !text.is_empty());
+    let parsed = parsed.ok_or_else(unparsed)?;
+    if let Some(handle) = FILTER.get() {
+        handle.reload(parsed)?;
+        tracing::info!(filter = text, "logging by another filter");
+    }
+    Ok(())
 }

@@ -56,6 +56,25 @@ def main():
     refused(lambda: pull.create_review(body="x", event="APPROVE"), 422, "your own pull request")
     assert [c.body for c in pull.get_issue_comments()] == ["One"]
     assert [r.state for r in pull.get_reviews()] == ["COMMENTED"]
+    head = repo.get_commit(pull.head.sha)
+    line = pull.create_review_comment("Three", head, "new.txt", line=1, side="RIGHT")
+    assert (line.path, line.line, line.body) == ("new.txt", 1, "Three")
+    comment = lambda path, at: pull.create_review_comment("x", head, path, line=at, side="RIGHT")
+    refused(lambda: comment("new.txt", 9), 422, "must be part of the diff")
+    refused(lambda: comment("README.md", 1), 422, "must be part of the diff")
+    remark = {"path": "new.txt", "line": 1, "side": "RIGHT", "body": "Four"}
+    pull.create_review(body="Five", event="COMMENT", comments=[remark])
+    bad = [{**remark, "line": 7}]
+    refused(lambda: pull.create_review(body="x", event="COMMENT", comments=bad), 422, "could not be resolved")
+    assert [c.body for c in pull.get_review_comments()] == ["Three", "Four"]
+
+    issue = repo.create_issue("Wrong total", body="0.1 + 0.2", labels=["bug"])
+    issue.create_comment("Same here")
+    assert [c.body for c in repo.get_issue(issue.number).get_comments()] == ["Same here"]
+    assert [i.number for i in repo.get_issues(labels=["bug"])] == [issue.number]
+    both = {i.number: i.pull_request is not None for i in repo.get_issues()}
+    assert both == {issue.number: False, pull.number: True}, both
+    refused(lambda: repo.get_issue(99), 404, "Not Found")
 
     refused(lambda: pull.merge(merge_method="squash", sha=start), 409, "Head branch was modified")
     refused(lambda: pull.merge(merge_method="rebase"), 405, "not allowed")

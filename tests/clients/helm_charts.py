@@ -4,10 +4,12 @@ Usage: helm_charts.py CHARTS_DIR NAMESPACE, with KUBECONFIG set. Prints one line
 exits 1 at the first thing that is not as it should be.
 """
 
+import json
 import os
 import sys
 
 import helm_python as helm
+import yaml
 from kubernetes import client, config
 from kubernetes.client.rest import ApiException
 
@@ -53,6 +55,10 @@ def wrong_values():
     done("wrong values")
 
 
+def documents(text):
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
 def described(schema, path=""):
     for name, value in schema.get("properties", {}).items():
         at = f"{path}.{name}"
@@ -73,7 +79,10 @@ def render_everything():
                     "podLabels": {"a": "b"}, "podAnnotations": {"c": "d"},
                     "serviceAccountAnnotations": {"e": "f"}, "priorityClassName": "high",
                     "affinity": {"nodeAffinity": {}}},
-        "metrics": {"serviceMonitor": {"enabled": True, "labels": {"release": "kps"}}},
+        "metrics": {"serviceMonitor": {"enabled": True, "labels": {"release": "kps"}},
+                    "prometheusRule": {"enabled": True, "labels": {"release": "kps"}},
+                    "dashboards": {"enabled": True, "namespace": "monitoring",
+                                   "annotations": {"folder": "Team"}}},
         "commonLabels": {"team": "platform"},
     })
     text = rendered["codebutler/templates/gateway.yaml"]
@@ -83,6 +92,29 @@ def render_everything():
     monitor = rendered["codebutler/templates/metrics.yaml"]
     for part in ["kind: ServiceMonitor", "release: kps", "clusterIP: None", "port: metrics"]:
         assert part in monitor, part
+    rule = rendered["codebutler/templates/alerts.yaml"]
+    for part in ["kind: PrometheusRule", "release: kps", "{{ $labels.repo }}", "record: codebutler:"]:
+        assert part in rule, part
+    dashboards = documents(rendered["codebutler/templates/dashboards.yaml"])
+    assert [d["metadata"]["name"] for d in dashboards] == [
+        "codebutler-dashboard-cost", "codebutler-dashboard-operations"], dashboards
+    for dashboard in dashboards:
+        metadata = dashboard["metadata"]
+        assert metadata["labels"]["grafana_dashboard"] == "1", metadata
+        assert (metadata["namespace"], metadata["annotations"]) == ("monitoring", {"folder": "Team"})
+        name, text = next(iter(dashboard["data"].items()))
+        with open(os.path.join(MAIN, "files/dashboards", name.removeprefix("codebutler-"))) as file:
+            assert json.loads(text) == json.load(file), name
+    # OpenShift chooses users itself.
+    free = chart.render({"podSecurityContext": dict.fromkeys(["runAsUser", "runAsGroup", "fsGroup"])})
+    for name in ["controller", "gateway"]:
+        text = free["codebutler/templates/" + name + ".yaml"]
+        assert "runAsUser" not in text and "runAsNonRoot: true" in text, text
+    # Nothing of it unless it is asked for: a cluster without those resources takes the chart too.
+    plain = chart.render({})
+    for name in ["alerts", "dashboards"]:
+        assert not plain["codebutler/templates/" + name + ".yaml"].strip(), name
+    assert "ServiceMonitor" not in plain["codebutler/templates/metrics.yaml"]
     done("render")
 
 

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use codebutler_crds::SlackTs;
 use codebutler_crds::wire::{
-    ApprovalReply, ApprovalRequest, CloseThread, EgressReport, ErrorBody, ErrorCode, Inbox,
-    OpenPullRequest, PostMessage, Posted, PullRequestState, RunReport, Session, ThreadClosed,
-    WebFetch, WebPage, WebResults, WebSearch, path,
+    ApprovalReply, ApprovalRequest, CloseThread, Commented, EgressReport, ErrorBody, ErrorCode,
+    Inbox, Issue, OpenPullRequest, PostComment, PostMessage, PostReview, Posted, PullRequestState,
+    RunReport, Session, ThreadClosed, WebFetch, WebPage, WebResults, WebSearch, path,
 };
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
 use serde::Serialize;
@@ -208,6 +208,27 @@ impl Gateway {
     /// The thread's pull request.
     pub async fn pull_request(&self) -> Result<PullRequestState, GatewayError> {
         self.typed(|| self.request(Method::GET, path::PULL_REQUEST)).await
+    }
+
+    /// Comments on the thread's pull request.
+    pub async fn comment(&self, request: &PostComment) -> Result<Commented, GatewayError> {
+        self.send(path::COMMENTS, request).await
+    }
+
+    /// Reviews the thread's pull request.
+    pub async fn review(&self, request: &PostReview) -> Result<Commented, GatewayError> {
+        self.send(path::REVIEWS, request).await
+    }
+
+    /// An issue of the repository with its comments.
+    pub async fn issue(&self, number: u64) -> Result<Issue, GatewayError> {
+        self.typed(|| Ok(self.request(Method::GET, path::ISSUES)?.query(&[("number", number)])))
+            .await
+    }
+
+    /// The newest open issues.
+    pub async fn issues(&self, label: Option<&str>) -> Result<Vec<Issue>, GatewayError> {
+        self.typed(|| Ok(self.request(Method::GET, path::ISSUES)?.query(&[("label", label)]))).await
     }
 
     /// Asks the people whether exactly one action may happen; how it stands.

@@ -17,7 +17,7 @@ use crate::model::ToolCall;
 use crate::step;
 use crate::text::{clip, head_and_tail};
 use crate::tools::{Call, Context, Done, Failure, Risk, Tools};
-use crate::transcript::{Outcome, Record, ResultKind};
+use crate::transcript::{Consent, Outcome, Record, ResultKind};
 
 /// Calls that read at the same time.
 const SIDE_BY_SIDE: usize = 8;
@@ -101,9 +101,10 @@ impl Agent {
         deadline: Instant,
     ) -> Result<Option<Ended>, RunError> {
         let cx = self.tools.clone();
+        let mut consent = None;
         if open.intent.is_none() {
             match self.permit(tools, open).await {
-                Ok(Permit::Go) => {}
+                Ok(Permit::Go(yes)) => consent = yes,
                 Ok(Permit::Wait(text)) => {
                     self.result(open, text, ResultKind::Waits)?;
                     return Ok(None);
@@ -115,8 +116,8 @@ impl Agent {
             Some(key) => (key.clone(), true),
             None => match self.key(tools, &cx, open).await {
                 Ok(key) => {
-                    self.transcript
-                        .append(&Record::Intent { call: open.place, key: key.clone() })?;
+                    let intent = Record::Intent { call: open.place, key: key.clone(), consent };
+                    self.transcript.append(&intent)?;
                     (key, false)
                 }
                 Err(failure) => return self.conclude(open, Err(failure)),
@@ -149,16 +150,16 @@ impl Agent {
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         let shown = clip(arguments, 300);
         match verdict.tier {
-            RiskTier::Read | RiskTier::WriteLocal => return Ok(Permit::Go),
+            RiskTier::Read | RiskTier::WriteLocal => return Ok(Permit::Go(None)),
             RiskTier::WriteVisible => {
                 self.log.note(&run, Kind::Visible, name, &[], &shown);
-                return Ok(Permit::Go);
+                return Ok(Permit::Go(None));
             }
             RiskTier::Destructive => {}
         }
         let hash = hex::encode(Sha256::digest(format!("{name}\n{arguments}")));
         // Each use needs a yes of its own; a question that is open is not asked again.
-        let key = format!("ok.{}.{}", &hash[..32], self.transcript.state().uses(&hash));
+        let key = self.question(&hash)?;
         let request = ApprovalRequest {
             key,
             tool: name.clone(),
@@ -167,38 +168,50 @@ impl Agent {
             detail: Some(exact(arguments)),
         };
         let reply = match self.tools.gateway.approval(&request).await {
-            // A gateway that can't ask anybody: what nobody was asked about is not done.
-            Err(GatewayError::Refused { code: ErrorCode::InvalidRequest, .. }) => {
-                return Err(Failure::Respond(format!(
-                    "not done: {}, and people can't be asked about a single command here. Find a way \
-                     without it, or ask in words that a person does it.",
-                    verdict.why
-                )));
+            // Nobody was asked: too much is open, or the gateway has no such question.
+            Err(GatewayError::Refused { code: ErrorCode::InvalidRequest, message }) => {
+                self.record(&Record::NotAllowed(Consent { hash, pending: None }))?;
+                return Err(Failure::Respond(format!("not done: {}, and {message}", verdict.why)));
             }
             reply => reply?,
         };
         self.log.note(&run, Kind::Approval, &format!("{:?}", reply.state), &["not asked"], &shown);
+        let consent = Consent { hash, pending: Some(format!("approval:{}", reply.id)) };
+        if matches!(reply.state, ApprovalState::Denied | ApprovalState::Expired) {
+            self.record(&Record::NotAllowed(consent.clone()))?;
+        }
         let no = |text: String| Err(Failure::Respond(text));
         match reply.state {
-            ApprovalState::Approved => {
-                let recorded = self.transcript.append(&Record::Approved { hash });
-                recorded.map_err(|error| Failure::Stop(error.to_string()))?;
-                Ok(Permit::Go)
-            }
+            ApprovalState::Approved => Ok(Permit::Go(Some(consent))),
             ApprovalState::Pending => Ok(Permit::Wait(format!(
                 "Not carried out yet: {}, so people are asked first. Your run ends here. Once they have said \
                  yes, make exactly the same call again.",
                 verdict.why
             ))),
-            ApprovalState::Denied => {
-                no("a user said no to this. Find a way without it, or ask what they want instead."
-                    .to_owned())
-            }
+            ApprovalState::Denied => no(format!(
+                "denied by {}. Find a way without it, or ask what they want instead.",
+                reply.by.map_or_else(|| "a user".to_owned(), |user| format!("user {user}"))
+            )),
             ApprovalState::Expired => no(
-                "nobody answered in time whether this may be done: it was not. Ask again in words."
+                "nobody answered in time whether this may be done, which is neither a yes nor a no: it \
+                 was not done. Ask again in words."
                     .to_owned(),
             ),
         }
+    }
+
+    /// The key of the question about an action: that of the open one, or a new one.
+    fn question(&mut self, hash: &str) -> Result<String, Failure> {
+        if let Some(open) = self.transcript.state().asked(hash) {
+            return Ok(open.to_owned());
+        }
+        let key = format!("ok.{:016x}", rand::random::<u64>());
+        self.record(&Record::Asked { hash: hash.to_owned(), key: key.clone() })?;
+        Ok(key)
+    }
+
+    fn record(&mut self, record: &Record) -> Result<(), Failure> {
+        self.transcript.append(record).map_err(|error| Failure::Stop(error.to_string()))
     }
 
     async fn key(&self, tools: &Tools, cx: &Context, open: &Open) -> Result<String, Failure> {
@@ -214,7 +227,12 @@ impl Agent {
         result: Result<Done, Failure>,
     ) -> Result<Option<Ended>, RunError> {
         match result {
-            Ok(Done { text, kind }) => self.result(open, head_and_tail(&text, MAX_RESULT), kind)?,
+            Ok(Done { text, kind, record }) => {
+                if let Some(record) = record {
+                    self.keep(&record)?;
+                }
+                self.result(open, head_and_tail(&text, MAX_RESULT), kind)?;
+            }
             Err(Failure::Respond(why)) => {
                 self.result(open, format!("Error: {}", clip(&why, MAX_ERROR)), ResultKind::Plain)?;
             }
@@ -233,6 +251,18 @@ impl Agent {
         Ok(None)
     }
 
+    /// Takes down what a call brought beside its text.
+    fn keep(&mut self, record: &Record) -> Result<(), RunError> {
+        if let Record::Tested { test } = record {
+            let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
+            let ended =
+                test.exit_code.map_or("not ended".to_owned(), |code| format!("exit code {code}"));
+            self.log.note(&run, Kind::Receipt, &ended, &[], &clip(&test.command, 200));
+            self.tools.tests.last = Some(test.clone());
+        }
+        Ok(self.transcript.append(record)?)
+    }
+
     fn result(&mut self, open: &Open, text: String, kind: ResultKind) -> Result<(), RunError> {
         Ok(self.transcript.append(&Record::Result { call: open.place, text, kind })?)
     }
@@ -240,8 +270,8 @@ impl Agent {
 
 /// What a call may do.
 enum Permit {
-    /// Go on.
-    Go,
+    /// Go on, with this yes.
+    Go(Option<Consent>),
     /// The run ends until people have answered; what the model is told.
     Wait(String),
 }

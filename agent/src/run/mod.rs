@@ -5,6 +5,7 @@
 //! tool calls, [`turns`] is a run, and this file is the life of the process around it.
 
 mod act;
+mod compact;
 mod mail;
 pub mod stuck;
 mod switch;
@@ -31,6 +32,7 @@ use crate::step;
 use crate::toolbox::client::{Toolbox, ToolboxError};
 use crate::toolbox::protocol::{Author, Hello, Reply, Request};
 use crate::tools::Context;
+use crate::tools::proof::Tests;
 use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
 use mail::Mail;
 
@@ -138,7 +140,7 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         _ => None,
     };
     let done = session.done.clone();
-    let tools = Context { gateway, toolbox, relay };
+    let tools = Context { gateway, toolbox, relay, tests: Tests::default() };
     let mut agent =
         Agent { tools, transcript, session, done, sandbox, log, policy: Policy::default() };
     agent.live().await

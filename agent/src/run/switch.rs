@@ -68,7 +68,7 @@ impl Agent {
             self.transcript.append(&Record::Model { model })?;
         }
         let key = format!("{run}.model.{ts}");
-        self.tools.gateway.post(&PostMessage { key, text, decision: None }).await?;
+        self.tools.gateway.post(&PostMessage { key, text, ..PostMessage::default() }).await?;
         if alone {
             self.transcript.append(&Record::RunEnded { outcome: Outcome::Idle, reason: None })?;
             self.report_end().await?;

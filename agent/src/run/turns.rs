@@ -17,10 +17,13 @@ use crate::policy::Policy;
 use crate::policy::rules::Rules;
 use crate::prompt::{self, Guides};
 use crate::seeds;
+use crate::skills;
 use crate::step;
 use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
 use crate::tools::Tools;
+use crate::tools::args::TodoState;
+use crate::tools::proof::{Tests, hands_over};
 use crate::transcript::state::{MAX_FAULTS, Next};
 use crate::transcript::{Outcome, Record};
 
@@ -47,6 +50,8 @@ impl Agent {
         if let Some(ended) = self.prepare().await? {
             return Ok(ended);
         }
+        let last = self.transcript.state().tested().cloned();
+        self.tools.tests = Tests { command: self.session.test.clone(), last };
         let system = prompt::system(&self.guides().await?, &self.session);
         self.policy = self.read_policy().await?;
         let tools = Tools::new(&self.session.tools);
@@ -74,6 +79,9 @@ impl Agent {
                     if self.transcript.state().chat().is_empty() {
                         // What woke this run is gone.
                         return Ok((Outcome::Idle, None));
+                    }
+                    if let Some(ended) = self.compact(&system, &specs, deadline).await? {
+                        return Ok(ended);
                     }
                     if let Some(ended) = self.ask(&system, &specs, deadline).await? {
                         return Ok(ended);
@@ -122,24 +130,68 @@ impl Agent {
         }
     }
 
-    /// The repository's own guides, and the seeds where it has none.
+    /// The repository's own guides, and the seeds where it has none. What can't be used is told.
     async fn guides(&self) -> Result<Guides, RunError> {
         let first = self.session.roles.first().is_some_and(|card| card.role == self.session.role);
         let role = format!("{}.md", self.session.role);
         let (role, global) = tokio::try_join!(self.guide(&role), self.guide("global.md"))?;
         let workflows = if first { self.guide("workflows.md").await? } else { None };
-        Ok(Guides { role, global, workflows })
+        let skills = if first { self.skills().await? } else { None };
+        Ok(Guides { role, global, workflows, skills })
     }
 
     async fn guide(&self, file: &str) -> Result<Option<String>, RunError> {
-        let own = match self.tools.toolbox.ask(Request::Guide { file: file.to_owned() }).await? {
-            Reply::Guide(own) => own,
+        let seed = || seeds::seed(file).map(ToOwned::to_owned);
+        match self.tools.toolbox.ask(Request::Guide { file: file.to_owned() }).await? {
+            Reply::Guide(own) => Ok(own.or_else(seed)),
+            Reply::Refused(why) | Reply::Failed(why) => {
+                let base = Request::BaseGuide { file: file.to_owned() };
+                let (kept, which) = match self.tools.toolbox.ask(base).await? {
+                    Reply::Guide(Some(text)) => (Some(text), "the base branch's"),
+                    _ => (seed(), "the one that CodeButler brings"),
+                };
+                let text = format!(
+                    "`.codebutler/{file}` can't be used: {why}. I go by {which} until it is mended."
+                );
+                self.tell_once("guide", &text).await?;
+                Ok(kept)
+            }
             other => {
                 tracing::warn!(file, ?other, "a guide of the repository can't be used");
-                None
+                Ok(seed())
             }
+        }
+    }
+
+    /// The index of skills. Those that can't be used are told, and left out.
+    async fn skills(&self) -> Result<Option<String>, RunError> {
+        let Reply::Files(files) = self.tools.toolbox.ask(Request::Skills).await? else {
+            return Ok(None);
         };
-        Ok(own.or_else(|| seeds::seed(file).map(ToOwned::to_owned)))
+        let (index, wrong) = skills::index(&files);
+        if !wrong.is_empty() {
+            let lines: Vec<_> = wrong
+                .iter()
+                .map(|(file, why)| {
+                    format!("- `.codebutler/skills/{file}`: {}", clip(&why.to_string(), 200))
+                })
+                .collect();
+            let text = format!("Some skills can't be used and are left out:\n{}", lines.join("\n"));
+            self.tell_once("skills", &text).await?;
+        }
+        Ok(index)
+    }
+
+    /// Says something in the thread that is wrong with the repository: the same words once.
+    async fn tell_once(&self, what: &str, text: &str) -> Result<(), RunError> {
+        tracing::warn!(what, "something of the repository can't be used");
+        let key = format!("{what}.{}", &hex::encode(Sha256::digest(text))[..16]);
+        let message = PostMessage { key, text: text.to_owned(), ..PostMessage::default() };
+        match self.tools.gateway.post(&message).await {
+            // A role that may not speak: it is in the log.
+            Ok(_) | Err(GatewayError::Refused { code: ErrorCode::Forbidden, .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// One model call, recorded.
@@ -149,9 +201,17 @@ impl Agent {
         specs: &[serde_json::Value],
         deadline: Instant,
     ) -> Result<Option<Ended>, RunError> {
-        let chat = self.transcript.state().chat();
-        let model = self.transcript.state().model().unwrap_or(&self.session.model);
-        let body = prompt::request(model, system, chat, specs);
+        let state = self.transcript.state();
+        let chat = prompt::with_pictures(state.chat(), state.is_blind());
+        let model = state.model().unwrap_or(&self.session.model);
+        let room = prompt::room(self.session.context_tokens, system, specs);
+        let mut body = prompt::request(model, system, &chat, specs, room);
+        if let (Some(list), Some(messages)) =
+            (prompt::list(state.todo()), body["messages"].as_array_mut())
+        {
+            // Last, and not kept: what was sent before stays as it was, and cached.
+            messages.push(model::user(&list));
+        }
         step::point("before model call");
         let answer = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
             Ok(answer) => answer,
@@ -163,7 +223,16 @@ impl Agent {
             // The thread was asked: the decision `budget` wakes the role, and it goes on from here.
             Err(GatewayError::Refused { code: ErrorCode::BudgetExceeded, message }) => {
                 tracing::info!(message, "waiting for a limit to give way");
-                return Ok(Some((Outcome::Waiting, None)));
+                return self.out_of_money().await.map(Some);
+            }
+            // A model without eyes refuses pictures: it goes on without them.
+            Err(GatewayError::Refused {
+                code: ErrorCode::InvalidRequest | ErrorCode::Upstream,
+                message,
+            }) if prompt::has_pictures(&chat) => {
+                tracing::warn!(message, "refused with pictures: going on without");
+                self.transcript.append(&Record::Blind)?;
+                return Ok(None);
             }
             Err(GatewayError::Refused { code, message })
                 if !matches!(
@@ -194,8 +263,12 @@ impl Agent {
 
     async fn last_words(&mut self, key: String, text: &str) -> Result<Ended, RunError> {
         let text = clip(text, MAX_LAST_WORDS);
+        let published = self.transcript.state().run().is_some_and(|run| run.published);
+        let done = published || hands_over(&text);
+        let proof = if done { self.tools.proof().await? } else { None };
         step::point("before post");
-        let posted = self.tools.gateway.post(&PostMessage { key, text, decision: None }).await;
+        let message = PostMessage { key, text, proof, ..PostMessage::default() };
+        let posted = self.tools.gateway.post(&message).await;
         step::point("after post");
         match posted {
             Ok(_) => Ok((Outcome::Idle, None)),
@@ -272,13 +345,11 @@ impl Agent {
         let rules = match Rules::parse(&text) {
             Ok(rules) => rules,
             Err(why) => {
-                tracing::warn!(why, "the repository's policy can't be used");
-                let key = format!("policy.{}", &hex::encode(Sha256::digest(&text))[..16]);
                 let text = format!(
                     "`.codebutler/policy.json` can't be used: {why}. Until it is mended on the base branch, \
                      the built-in rules count alone."
                 );
-                self.tools.gateway.post(&PostMessage { key, text, decision: None }).await?;
+                self.tell_once("policy", &text).await?;
                 Rules::default()
             }
         };
@@ -289,14 +360,14 @@ impl Agent {
         let minutes = self.session.timeout_seconds.div_ceil(60);
         failed(format!(
             "the time for one run ({minutes} min) is over{}. Write again and I go on from here.",
-            self.last_step()
+            self.standing()
         ))
     }
 
     fn out_of_turns(&self, turns: u32) -> Ended {
         failed(format!(
             "{turns} model calls are the limit of one run{}. Write again and I go on from here.",
-            self.last_step()
+            self.standing()
         ))
     }
 
@@ -306,6 +377,42 @@ impl Agent {
              that does not exist, or arguments that don't fit). Write again to make me try again.",
             self.session.model
         ))
+    }
+
+    /// The thread is asked about money by the gateway; the role says what for.
+    async fn out_of_money(&self) -> Result<Ended, RunError> {
+        let (run, turns) = match self.transcript.state().run() {
+            Some(run) => (run.id.clone(), run.turns),
+            None => return Ok((Outcome::Waiting, None)),
+        };
+        let standing = self.standing();
+        if !standing.is_empty() {
+            let key = format!("{run}.{turns}.money");
+            let text = format!("I wait for money{standing}");
+            let message = PostMessage { key, text, ..PostMessage::default() };
+            // Whether or not this is heard, the gateway has asked.
+            if let Err(error) = self.tools.gateway.post(&message).await {
+                tracing::warn!(%error, "where the run stands was not told");
+            }
+        }
+        Ok((Outcome::Waiting, None))
+    }
+
+    /// Where the run stands and what would come next, from its own record.
+    fn standing(&self) -> String {
+        let state = self.transcript.state();
+        let open = state.todo().iter().filter(|item| item.state != TodoState::Done);
+        let open: Vec<_> = open.take(5).map(|item| clip(&item.text, 80)).collect();
+        let next = match (&open[..], state.last_words()) {
+            ([], None) => String::new(),
+            ([], Some(words)) => {
+                let words: String = words.chars().filter(|c| *c != '@').collect();
+                let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+                format!(". What I had in mind: {}", clip(&words, 300))
+            }
+            (open, _) => format!(". Next would be: {}", open.join("; ")),
+        };
+        format!("{}{next}", self.last_step())
     }
 
     fn last_step(&self) -> String {

@@ -12,6 +12,7 @@ use futures::{SinkExt as _, StreamExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::codec::Framed;
+use tracing::Instrument as _;
 
 use super::protocol::{Answer, Frame, MAX_FRAME, Reply, Request, codec};
 
@@ -65,7 +66,7 @@ impl Toolbox {
         };
         let (requests, queue) = mpsc::unbounded_channel();
         let waiting = Arc::new(Mutex::new(Some(HashMap::new())));
-        tokio::spawn(carry(stream, queue, waiting.clone()));
+        tokio::spawn(carry(stream, queue, waiting.clone()).in_current_span());
         Ok(Self { requests, waiting, next: Arc::default() })
     }
 

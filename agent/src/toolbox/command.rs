@@ -70,6 +70,20 @@ pub struct Ran {
     pub output: String,
     /// A line in brackets.
     pub verdict: String,
+    /// None if it was killed.
+    pub code: Option<i32>,
+}
+
+impl Ran {
+    /// For the model.
+    pub fn text(&self) -> String {
+        format!("{}{}", self.output, self.verdict)
+    }
+}
+
+/// How long a command may take.
+pub fn seconds(args: &args::Bash) -> u32 {
+    args.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT)
 }
 
 impl Shell {
@@ -112,9 +126,8 @@ impl Shell {
                 self.begin(tree, env, command)
             }
             (Some(command), None) => {
-                let seconds = args.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT);
-                let Ran { output, verdict } = self.run(tree, env, command, seconds).await?;
-                Ok(format!("{output}{verdict}"))
+                let seconds = seconds(args);
+                Ok(self.run(tree, env, command, seconds).await?.text())
             }
             (None, Some(job)) => self.look(job, args.kill.unwrap_or(false)).await,
             _ => Err(ToolError::refused(
@@ -164,6 +177,7 @@ impl Shell {
             }
         };
         let took = started.elapsed().as_secs_f32();
+        let code = ended.as_ref().ok().and_then(|ended| ended.as_ref().ok()?.code());
         let verdict = match ended {
             Ok(ended) => verdict(ended, took),
             Err(_) => format!(
@@ -175,7 +189,7 @@ impl Shell {
         if !output.is_empty() && !output.ends_with('\n') {
             output.push('\n');
         }
-        Ok(Ran { output, verdict })
+        Ok(Ran { output, verdict, code })
     }
 
     fn begin(

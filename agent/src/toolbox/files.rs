@@ -12,9 +12,9 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 use sha2::{Digest as _, Sha256};
 
-use super::ToolError;
 use super::paths::{Located, Tree};
-use super::protocol::EditPlan;
+use super::protocol::{EditPlan, Reply};
+use super::{ToolError, show};
 use crate::text::clip;
 use crate::tools::args;
 
@@ -68,24 +68,40 @@ fn keep(file: &Path, hashes: &HashMap<PathBuf, String>) -> std::io::Result<()> {
     fs::rename(next, file)
 }
 
-/// Numbered lines of a text file.
-pub fn read(tree: &Tree, seen: &Seen, args: &args::Read) -> Result<String, ToolError> {
+/// Numbered lines of a text file, or a picture.
+pub fn read(tree: &Tree, seen: &Seen, args: &args::Read) -> Result<Reply, ToolError> {
     let at = tree.locate(&args.path)?;
     let bytes = load(&at)?;
+    if let Some(media_type) = show::media_type(&bytes) {
+        return show::picture(&at, media_type, &bytes).map(Reply::Picture);
+    }
     if bytes.iter().take(8192).any(|b| *b == 0) {
         let size = bytes.len();
-        return Err(ToolError::refused(format!("`{}` is a binary file of {size} bytes", at.shown)));
+        return Err(ToolError::refused(format!(
+            "`{}` is a binary file of {size} bytes: look at it with a program of the workspace, in Bash",
+            at.shown
+        )));
     }
     seen.remember(&at.full, &sha256(&bytes));
     let text = String::from_utf8_lossy(&bytes);
+    if at.full.extension().is_some_and(|extension| extension == "ipynb")
+        && let Some(cells) = show::notebook(&text)
+    {
+        let note = "(a notebook: its cells as text; edit the JSON of the file)\n";
+        return numbered(&at.shown, &cells, args).map(|text| Reply::Text(format!("{note}{text}")));
+    }
+    numbered(&at.shown, &text, args).map(Reply::Text)
+}
+
+fn numbered(shown: &str, text: &str, args: &args::Read) -> Result<String, ToolError> {
     let total = text.lines().count();
     if total == 0 {
-        return Ok(format!("`{}` is empty", at.shown));
+        return Ok(format!("`{shown}` is empty"));
     }
     let first = args.offset.map_or(1, |n| n.max(1)) as usize;
     let limit = args.limit.map_or(DEFAULT_LINES, |n| n.max(1) as usize);
     if first > total {
-        return Err(ToolError::refused(format!("`{}` has only {total} lines", at.shown)));
+        return Err(ToolError::refused(format!("`{shown}` has only {total} lines")));
     }
     let mut out = String::new();
     let mut last = first - 1;
@@ -315,7 +331,11 @@ mod tests {
             offset: Option<u32>,
             limit: Option<u32>,
         ) -> Result<String, ToolError> {
-            read(&self.tree, &self.seen, &args::Read { path: path.into(), offset, limit })
+            let args = args::Read { path: path.into(), offset, limit };
+            match read(&self.tree, &self.seen, &args)? {
+                Reply::Text(text) => Ok(text),
+                other => panic!("{other:?}"),
+            }
         }
         fn write(&self, path: &str, content: &str) -> Result<String, ToolError> {
             let args = args::Write { path: path.into(), content: content.into() };
@@ -364,6 +384,37 @@ mod tests {
         assert!(why(place.read("binary", None, None)).contains("binary"));
         assert!(why(place.read(".", None, None)).contains("folder"));
         assert!(why(place.read("nothing", None, None)).contains("does not exist"));
+    }
+
+    #[test]
+    fn pictures_are_shown_and_notebooks_told() {
+        let place = place();
+        place.put("a.png", b"\x89PNG\r\n\x1a\n\0\0rest");
+        let args = |path: &str| args::Read { path: path.into(), ..args::Read::default() };
+        let Reply::Picture(picture) = read(&place.tree, &place.seen, &args("a.png")).unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!((&*picture.media_type, &*picture.shown), ("image/png", "a.png"));
+        let mut large = b"\xff\xd8\xff".to_vec();
+        large.resize(4 * 1024 * 1024, 0);
+        place.put("b.jpg", &large);
+        assert!(why(read(&place.tree, &place.seen, &args("b.jpg"))).contains("smaller copy"));
+        place.put("n.ipynb", r#"{"cells": [{"cell_type": "code", "source": "1 + 1"}]}"#);
+        let told = place.read("n.ipynb", None, None).unwrap();
+        assert!(told.contains("\t1 + 1\n") && told.starts_with("(a notebook"), "{told}");
+        // What is no notebook is shown as it is.
+        place.put("m.ipynb", "not JSON");
+        assert!(place.read("m.ipynb", None, None).unwrap().contains("\tnot JSON"));
+    }
+
+    #[test]
+    fn a_file_of_one_character_can_be_edited() {
+        let place = place();
+        place.put("n", "1\n");
+        place.read("n", None, None).unwrap();
+        place.edit("n", &[("1", "2")]).unwrap();
+        assert_eq!(place.content("n"), "2\n");
     }
 
     #[test]

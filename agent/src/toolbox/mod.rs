@@ -16,6 +16,7 @@ pub(crate) mod processes;
 pub mod protocol;
 pub mod search;
 mod server;
+mod show;
 
 use std::fs::{self, Permissions};
 use std::io;

@@ -1,6 +1,7 @@
 //! What agent and toolbox say to each other: length-delimited JSON frames over one Unix socket.
 //! Requests carry ids and are answered in any order.
 
+use codebutler_crds::wire::TestRun;
 use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
 
@@ -32,7 +33,7 @@ pub struct Answer {
     pub reply: Reply,
 }
 
-/// What the toolbox can be asked for. Everything but [`Request::Bash`] may be repeated after a
+/// What the toolbox can be asked for. Everything but [`Request::Bash`] and [`Request::Test`] may be repeated after a
 /// crash of either side.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,11 +52,18 @@ pub enum Request {
         /// Its name, without folder.
         file: String,
     },
+    /// A file of the base branch's `.codebutler/`, or the list of them.
+    Memory {
+        /// Its path below that folder.
+        file: Option<String>,
+    },
+    /// The skills of the repository. → [`Reply::Files`]
+    Skills,
     /// Ends all background jobs. → [`Reply::Text`]
     EndJobs,
     /// The commit that HEAD is at. → [`Reply::Text`]
     Head,
-    /// → [`Reply::Text`], as all below unless said otherwise.
+    /// → [`Reply::Text`], as all below unless said otherwise, or [`Reply::Picture`]
     Read(args::Read),
     /// Writes a whole file.
     Write(args::Write),
@@ -70,6 +78,13 @@ pub enum Request {
     },
     /// Runs a command.
     Bash(args::Bash),
+    /// Runs the test command, and looks at the files that it tests. → [`Reply::Tested`]
+    Test(args::Bash),
+    /// How HEAD stands to what was tested. → [`Reply::Standing`]
+    Standing {
+        /// The tree, if one was tested.
+        tested: Option<String>,
+    },
     /// Searches file contents.
     Grep(args::Grep),
     /// Finds files by name.
@@ -130,6 +145,28 @@ pub struct EditPlan {
     pub after: String,
 }
 
+/// How a worktree stands to what was tested in it. Files are named up to ten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// What HEAD is at.
+    pub commit: String,
+    /// Files in which it differs from what was tested.
+    pub changed: Vec<String>,
+    /// Files in which the worktree differs from it.
+    pub uncommitted: Vec<String>,
+}
+
+/// A picture of the worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Picture {
+    /// Such as `image/png`.
+    pub media_type: String,
+    /// The file, in base64.
+    pub data: String,
+    /// Its path.
+    pub shown: String,
+}
+
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -138,8 +175,21 @@ pub enum Reply {
     Text(String),
     /// The file, if the repository has it.
     Guide(Option<String>),
+    /// Names and texts.
+    Files(Vec<(String, String)>),
+    /// A picture instead of text.
+    Picture(Picture),
     /// The edit can be done.
     Plan(EditPlan),
+    /// The tests ran.
+    Tested {
+        /// As of any command.
+        text: String,
+        /// What was seen.
+        run: TestRun,
+    },
+    /// How the worktree stands.
+    Standing(Standing),
     /// It did not work; the model is told why.
     Refused(String),
     /// The toolbox itself can't go on with this (no worktree, no disk).

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use codebutler_crds::wire::TestRun;
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::AbortHandle;
 use tokio_util::codec::Framed;
 
-use super::command::Shell;
+use super::command::{Shell, seconds};
 use super::environment::Environment;
 use super::files::{self, Seen};
 use super::git::{self, Place};
@@ -19,6 +20,7 @@ use super::paths::Tree;
 use super::protocol::{Answer, Frame, Hello, Reply, Request, codec};
 use super::{ToolError, search};
 use crate::text::clip;
+use crate::tools::args;
 
 /// Largest file of `.codebutler/` that is handed out, in characters.
 const MAX_GUIDE: usize = 64 * 1024;
@@ -119,6 +121,18 @@ impl Toolbox {
                 let place = self.place()?;
                 blocking(move || git::base_guide(&place, &file)).await.map(Reply::Guide)
             }
+            Request::Memory { file } => {
+                let place = self.place()?;
+                blocking(move || git::memory(&place, file.as_deref())).await.map(Reply::Text)
+            }
+            Request::Skills => {
+                let tree = self.tree()?;
+                blocking(move || git::skills(&tree)).await.map(Reply::Files)
+            }
+            Request::Read(args) => {
+                let tree = self.tree()?;
+                blocking(move || files::read(&tree, &seen, &args)).await
+            }
             Request::EndJobs => {
                 self.shell.end_jobs().await;
                 Ok(Reply::Text(String::new()))
@@ -133,6 +147,12 @@ impl Toolbox {
                 let environment = self.environment()?;
                 self.shell.bash(tree.root(), &environment, &args).await.map(Reply::Text)
             }
+            Request::Test(args) => self.test(&args).await,
+            Request::Standing { tested } => {
+                let place = self.place()?;
+                let standing = blocking(move || git::standing(&place, tested.as_deref())).await;
+                standing.map(Reply::Standing)
+            }
             Request::Cancel { .. } => Ok(Reply::Text(String::new())),
             request => {
                 let (tree, place) = (self.tree()?, self.place()?);
@@ -141,6 +161,28 @@ impl Toolbox {
                     .map(Reply::Text)
             }
         }
+    }
+
+    /// Runs the tests on files that are known before and after. Where they can't be known, the run
+    /// proves nothing, and is shown all the same.
+    async fn test(&self, args: &args::Bash) -> Result<Reply, ToolError> {
+        let (tree, environment, place) = (self.tree()?, self.environment()?, self.place()?);
+        let command = args.command.clone().unwrap_or_default();
+        let _turn = self.turn(true).await;
+        let before = {
+            let place = place.clone();
+            blocking(move || git::snapshot(&place)).await
+        };
+        let ran = self.shell.run(tree.root(), &environment, &command, seconds(args)).await?;
+        let tree = match before {
+            Ok(before) => blocking(move || git::unchanged(&place, &before)).await,
+            Err(error) => Err(error),
+        };
+        let tree = tree.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what was tested is not known");
+            None
+        });
+        Ok(Reply::Tested { text: ran.text(), run: TestRun { command, exit_code: ran.code, tree } })
     }
 
     /// The right to run a command, if one is to be run.
@@ -194,7 +236,6 @@ fn work(
     request: Request,
 ) -> Result<String, ToolError> {
     match request {
-        Request::Read(args) => files::read(tree, seen, &args),
         Request::Write(args) => files::write(tree, seen, scratch, &args),
         Request::Edit { edit, plan } => files::edit(tree, seen, scratch, &edit, &plan),
         Request::Grep(args) => search::grep(tree, &args),
@@ -219,7 +260,12 @@ fn guide(tree: &Tree, file: &str) -> Result<Option<String>, ToolError> {
     let bytes = files::load(&at)?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Some(clip(&text, MAX_GUIDE))),
-        Err(_) => Err(ToolError::refused(format!("`{}` is not UTF-8 text", at.shown))),
+        Err(error) => {
+            let good = error.utf8_error().valid_up_to();
+            let line = 1 + String::from_utf8_lossy(&error.as_bytes()[..good]).matches('\n').count();
+            let shown = &at.shown;
+            Err(ToolError::refused(format!("line {line} of `{shown}` is not UTF-8 text")))
+        }
     }
 }
 

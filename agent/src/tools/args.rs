@@ -160,6 +160,13 @@ pub struct SendMessage {
     /// when the work is done and may be merged.
     #[serde(default)]
     pub decision: Option<DecisionKind>,
+    /// With a plan: the one command line whose success will show that the work is done, such as
+    /// `cargo test`. It is shown and approved with the plan; the repository's own comes first.
+    #[serde(default)]
+    pub test: Option<String>,
+    /// With a plan: how hard the work is. It decides how strong a model carries it out.
+    #[serde(default)]
+    pub complexity: Option<Complexity>,
 }
 
 /// What a user is asked to decide.
@@ -170,6 +177,59 @@ pub enum DecisionKind {
     Plan,
     /// The work is done.
     Merge,
+}
+
+/// How hard work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Complexity {
+    /// A line or two, one place.
+    Simple,
+    /// Several files, known ground.
+    Medium,
+    /// New ground, or something that many things depend on.
+    Complex,
+}
+
+/// `Todo`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Todo {
+    /// The whole list as it is from now on; at most 50 items.
+    pub items: Vec<TodoItem>,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TodoItem {
+    /// One line.
+    pub text: String,
+    /// How it stands.
+    #[serde(default)]
+    pub state: TodoState,
+}
+
+/// How a thing to do stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TodoState {
+    /// Not begun.
+    #[default]
+    Open,
+    /// Being worked on.
+    Doing,
+    /// Done.
+    Done,
+}
+
+/// `ReadMemory`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadMemory {
+    /// A file below `.codebutler/`, such as `coder.md`; the list of them if absent.
+    #[serde(default)]
+    pub file: Option<String>,
 }
 
 /// `CloseThread`

@@ -2,6 +2,8 @@
 //! knows no tool by name.
 
 pub mod args;
+pub mod proof;
+mod remote;
 mod schema;
 mod thread;
 mod web;
@@ -19,7 +21,7 @@ use crate::policy::{Policy, Verdict};
 use crate::relay::Relay;
 use crate::text::clip;
 use crate::toolbox::client::{Toolbox, ToolboxError};
-use crate::transcript::ResultKind;
+use crate::transcript::{Record, ResultKind};
 
 /// What tools work with.
 #[derive(Clone)]
@@ -30,6 +32,8 @@ pub struct Context {
     pub toolbox: Toolbox,
     /// For what the gateway said to Git.
     pub relay: Relay,
+    /// What counts as tested.
+    pub tests: proof::Tests,
 }
 
 /// What a call can do.
@@ -63,17 +67,23 @@ pub struct Call<'a> {
 }
 
 /// What a call came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Done {
     /// For the model.
     pub text: String,
     /// For the run.
     pub kind: ResultKind,
+    /// For the transcript, before the result.
+    pub record: Option<Record>,
 }
 
 impl Done {
     fn plain(text: impl Into<String>) -> Self {
-        Self { text: text.into(), kind: ResultKind::Plain }
+        Self::of(text, ResultKind::Plain)
+    }
+
+    fn of(text: impl Into<String>, kind: ResultKind) -> Self {
+        Self { text: text.into(), kind, record: None }
     }
 }
 
@@ -217,15 +227,20 @@ fn parse<H: Handler>(arguments: &str) -> Result<H::Args, Failure> {
     })
 }
 
+/// Every tool, in the order in which a model sees them.
+fn all() -> impl Iterator<Item = Box<dyn Tool>> {
+    let remote = remote::all().into_iter().chain(thread::all());
+    workspace::all().into_iter().chain(web::all()).chain(remote)
+}
+
 /// The tools that a role has.
 pub struct Tools(Vec<Box<dyn Tool>>);
 
 impl Tools {
     /// Those of all tools that `names` names.
     pub fn new(names: &[String]) -> Self {
-        let all = workspace::all().into_iter().chain(web::all()).chain(thread::all());
         let tools: Vec<_> =
-            all.filter(|tool| names.iter().any(|name| name == tool.name())).collect();
+            all().filter(|tool| names.iter().any(|name| name == tool.name())).collect();
         for name in
             names.iter().filter(|name| !tools.iter().any(|tool| tool.name() == name.as_str()))
         {
@@ -267,12 +282,7 @@ mod tests {
 
     #[test]
     fn every_tool_has_a_usable_spec() {
-        let names: Vec<String> = workspace::all()
-            .into_iter()
-            .chain(web::all())
-            .chain(thread::all())
-            .map(|tool| tool.name().to_owned())
-            .collect();
+        let names: Vec<String> = all().map(|tool| tool.name().to_owned()).collect();
         // What an AgentRole may allow is what there is.
         assert_eq!(names, codebutler_crds::role::TOOLS);
         for spec in Tools::new(&names).specs() {

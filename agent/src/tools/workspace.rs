@@ -4,7 +4,9 @@ use async_trait::async_trait;
 
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
 use crate::policy::{Policy, Verdict};
-use crate::toolbox::protocol::{EditPlan, Reply, Request};
+use crate::text::clip;
+use crate::toolbox::protocol::{EditPlan, Picture, Reply, Request};
+use crate::transcript::{Record, ResultKind};
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
@@ -19,6 +21,8 @@ pub fn all() -> Vec<Box<dyn Tool>> {
         Box::new(GitDiff),
         Box::new(GitCommit),
         Box::new(GitPush),
+        Box::new(ReadMemory),
+        Box::new(Todo),
     ]
 }
 
@@ -35,17 +39,77 @@ async fn done(cx: &Context, request: Request) -> Result<Done, Failure> {
     text(cx, request).await.map(Done::plain)
 }
 
+struct ReadMemory;
+
+#[async_trait]
+impl Handler for ReadMemory {
+    type Args = args::ReadMemory;
+    const NAME: &'static str = "ReadMemory";
+    const DESCRIPTION: &'static str = "Shows what the team has kept in `.codebutler/` on the base branch: \
+        guides, learnings (archived ones too, which your instructions leave out), research.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(
+        &self,
+        cx: &Context,
+        args: args::ReadMemory,
+        _: Call<'_>,
+    ) -> Result<Done, Failure> {
+        done(cx, Request::Memory { file: args.file }).await
+    }
+}
+
+struct Todo;
+
+/// Items of a list.
+const MAX_ITEMS: usize = 50;
+
+#[async_trait]
+impl Handler for Todo {
+    type Args = args::Todo;
+    const NAME: &'static str = "Todo";
+    const DESCRIPTION: &'static str = "Keeps your own list of what is to be done in this conversation; it is \
+        shown to you before each answer. Each call replaces the whole list.";
+    const RISK: Risk = Risk::Changes;
+
+    async fn call(&self, _: &Context, args: args::Todo, _: Call<'_>) -> Result<Done, Failure> {
+        let mut items = args.items;
+        if items.len() > MAX_ITEMS {
+            return Err(Failure::Respond(format!(
+                "a list has at most {MAX_ITEMS} items: join some"
+            )));
+        }
+        for item in &mut items {
+            item.text = clip(&item.text.split_whitespace().collect::<Vec<_>>().join(" "), 200);
+        }
+        let text = format!("Kept {} items.", items.len());
+        Ok(Done { record: Some(Record::Todo { items }), ..Done::plain(text) })
+    }
+}
+
 struct Read;
 
 #[async_trait]
 impl Handler for Read {
     type Args = args::Read;
     const NAME: &'static str = "Read";
-    const DESCRIPTION: &'static str = "Shows a text file of the worktree with line numbers.";
+    const DESCRIPTION: &'static str =
+        "Shows a file of the worktree: text with line numbers, notebooks by cells, pictures.";
     const RISK: Risk = Risk::Reads;
 
     async fn call(&self, cx: &Context, args: args::Read, _: Call<'_>) -> Result<Done, Failure> {
-        done(cx, Request::Read(args)).await
+        match cx.toolbox.ask(Request::Read(args)).await? {
+            Reply::Text(text) => Ok(Done::plain(text)),
+            Reply::Picture(Picture { media_type, data, shown }) => {
+                let text = format!("`{shown}` follows as a picture, if you can be shown any.");
+                let record =
+                    Record::Picture { shown, url: format!("data:{media_type};base64,{data}") };
+                Ok(Done { record: Some(record), ..Done::plain(text) })
+            }
+            Reply::Refused(why) => Err(Failure::Respond(why)),
+            Reply::Failed(why) => Err(Failure::Stop(why)),
+            other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+        }
     }
 }
 
@@ -116,7 +180,23 @@ impl Handler for Bash {
                  again. Files have to be read again before they are edited.",
             ));
         }
+        let foreground = !args.background.unwrap_or(false);
+        if foreground && args.command.as_ref().is_some_and(|command| cx.tests.is(command)) {
+            return tested(cx, args).await;
+        }
         done(cx, Request::Bash(args)).await
+    }
+}
+
+/// The test command itself: what is seen of it goes on record.
+async fn tested(cx: &Context, args: args::Bash) -> Result<Done, Failure> {
+    match cx.toolbox.ask(Request::Test(args)).await? {
+        Reply::Tested { text, run } => {
+            Ok(Done { record: Some(Record::Tested { test: run }), ..Done::plain(text) })
+        }
+        Reply::Refused(why) => Err(Failure::Respond(why)),
+        Reply::Failed(why) => Err(Failure::Stop(why)),
+        other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
     }
 }
 
@@ -219,7 +299,8 @@ impl Handler for GitPush {
 
     async fn call(&self, cx: &Context, _: args::Nothing, _: Call<'_>) -> Result<Done, Failure> {
         cx.relay.take_refusal();
-        done(cx, Request::GitPush).await.map_err(|failure| {
+        let pushed = text(cx, Request::GitPush).await;
+        pushed.map(|text| Done::of(text, ResultKind::Published)).map_err(|failure| {
             match (failure, cx.relay.take_refusal()) {
                 (Failure::Respond(_), Some(said)) => Failure::Respond(said),
                 (failure, _) => failure,

@@ -11,12 +11,13 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use codebutler_crds::thread::Pending;
-use codebutler_crds::wire::Message;
+use codebutler_crds::wire::{Message, TestRun};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::Assistant;
 use crate::step;
+use crate::tools::args::TodoItem;
 use state::State;
 
 /// One line.
@@ -57,6 +58,9 @@ pub enum Record {
         call: usize,
         /// By which the effect is found if it happened.
         key: String,
+        /// The yes that it uses up, if it needed one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        consent: Option<Consent>,
     },
     /// A tool call came to this.
     Result {
@@ -81,10 +85,40 @@ pub enum Record {
         /// Its name.
         model: String,
     },
-    /// A person has said yes to one use of exactly this action.
-    Approved {
+    /// People are asked about exactly this action.
+    Asked {
         /// SHA-256 of tool and arguments.
         hash: String,
+        /// The question's own: it counts for one use.
+        key: String,
+    },
+    /// It can't happen on this question: people said no, or nobody answered.
+    NotAllowed(Consent),
+    /// The harness saw the test command run.
+    Tested {
+        /// What it saw.
+        test: TestRun,
+    },
+    /// The role's own list, as it is from now on.
+    Todo {
+        /// In the role's order.
+        items: Vec<TodoItem>,
+    },
+    /// A tool call came to a picture.
+    Picture {
+        /// Its path.
+        shown: String,
+        /// As a `data:` URL.
+        url: String,
+    },
+    /// The model can't be shown pictures.
+    Blind,
+    /// The older part of the conversation is told by a summary from now on.
+    Compacted {
+        /// Messages that it stands for.
+        upto: usize,
+        /// For the model.
+        summary: String,
     },
     /// The run ended.
     RunEnded {
@@ -96,6 +130,16 @@ pub enum Record {
     },
     /// The gateway knows that it ended.
     Reported,
+}
+
+/// What people answered about one action. It is used up: another use is another question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Consent {
+    /// SHA-256 of tool and arguments.
+    pub hash: String,
+    /// The pending item that says so too, if they were asked at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<String>,
 }
 
 /// What a tool's result means for the run.
@@ -111,6 +155,8 @@ pub enum ResultKind {
     Waits,
     /// The thread is closed.
     Closes,
+    /// What was done is on the remote.
+    Published,
 }
 
 /// How a run ended.
@@ -231,7 +277,7 @@ mod tests {
         vec![
             Record::RunStarted { run: "r1".into(), at: 1 },
             Record::Unreadable { why: "ñ \n \"quoted\"".into() },
-            Record::Intent { call: 0, key: "k".into() },
+            Record::Intent { call: 0, key: "k".into(), consent: None },
         ]
     }
 
@@ -258,6 +304,36 @@ mod tests {
                 transcript.append(&records()[2]).unwrap();
                 assert_eq!(fs::read(&path).unwrap(), whole, "cut at {cut}");
             }
+        }
+    }
+
+    #[test]
+    fn a_transcript_cut_at_any_byte_goes_on_with_its_whole_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+        for record in records() {
+            transcript.append(&record).unwrap();
+        }
+        drop(transcript);
+        let path = dir.path().join("pm/transcript.jsonl");
+        let whole = fs::read(&path).unwrap();
+        let next = Record::Unreadable { why: "later".into() };
+        for cut in 0..=whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
+            let lines = whole[..cut].split(|byte| *byte == b'\n').count() - 1;
+            let mut expected = State::default();
+            for record in &records()[..lines] {
+                expected.apply(record);
+            }
+            assert_eq!(transcript.state().chat(), expected.chat(), "cut at {cut}");
+            assert_eq!(transcript.state().is_new(), lines == 0, "cut at {cut}");
+            transcript.append(&next).unwrap();
+            drop(transcript);
+            let (kept, good) = parse(&fs::read(&path).unwrap()).unwrap();
+            assert_eq!(kept[..lines], records()[..lines], "cut at {cut}");
+            assert_eq!((kept.len(), kept.last()), (lines + 1, Some(&next)), "cut at {cut}");
+            assert_eq!(good, fs::read(&path).unwrap().len());
         }
     }
 

@@ -132,6 +132,7 @@ impl Inner {
                 repo: "shop".into(),
                 role: "pm".into(),
                 model: "scripted/pm".into(),
+                context_tokens: None,
                 tools: tools.split_whitespace().map(Into::into).collect(),
                 max_turns: 30,
                 timeout_seconds: 60,
@@ -366,7 +367,7 @@ async fn approval(
     let id = request.key.clone();
     let state = inner.approvals.get(&id).copied().unwrap_or(ApprovalState::Pending);
     inner.asked_for.push(request);
-    Json(ApprovalReply { id, state })
+    Json(ApprovalReply { id, state, by: None })
 }
 
 async fn close(

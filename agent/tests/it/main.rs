@@ -6,6 +6,7 @@
 
 mod crash;
 mod gateway;
+mod keeping;
 mod life;
 mod redteam;
 mod steer;

@@ -106,7 +106,7 @@ async fn what_is_hard_to_undo_waits_for_a_yes_to_exactly_this() {
     assert_eq!(kinds, ["Pending", "Approved", "Pending", "Denied"]);
     let inner = world.gateway.lock();
     assert_eq!(inner.last_report().terminal, Some(Terminal::Completed));
-    assert!(results(&inner.asked[4])[3].contains("a user said no"));
+    assert!(results(&inner.asked[4])[3].contains("denied by a user"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -70,6 +70,11 @@ impl World {
 
     /// A new pod of the role.
     pub fn pod(&mut self, die_at_step: Option<u64>) -> Pod {
+        self.pod_with(die_at_step, |_| {})
+    }
+
+    /// As `pod`, with more said to the agent.
+    pub fn pod_with(&mut self, die_at_step: Option<u64>, more: impl FnOnce(&mut Command)) -> Pod {
         self.pods += 1;
         let socket = self.path(&format!("run{}/toolbox.sock", self.pods));
         let toolbox = self.toolbox_command(&socket).spawn().unwrap();
@@ -93,6 +98,7 @@ impl World {
         if let Some(step) = die_at_step {
             agent.env("CODEBUTLER_DIE_AT_STEP", step.to_string());
         }
+        more(&mut agent);
         Pod { agent: agent.spawn().unwrap(), toolbox }
     }
 

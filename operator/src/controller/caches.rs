@@ -42,6 +42,8 @@ pub struct Caches {
     pub authorities: Store<ConfigMap>,
     /// The gateway's Service.
     pub services: Store<Service>,
+    /// ConfigMaps with instructions for roles.
+    pub prompts: Store<ConfigMap>,
 }
 
 /// Running watches.
@@ -77,7 +79,7 @@ pub fn start(
 ) -> (Caches, Watches, Queues, Receivers) {
     let (repos, roles, threads) = (Named::new(), Named::new(), Named::new());
     let (accounts, policies) = (Named::new(), Named::new());
-    let (authorities, services) = (Named::new(), Named::new());
+    let (authorities, services, prompts) = (Named::new(), Named::new(), Named::new());
     let caches = Caches {
         repos: repos.reader(),
         roles: roles.reader(),
@@ -89,6 +91,7 @@ pub fn start(
         policies: policies.reader(),
         authorities: authorities.reader(),
         services: services.reader(),
+        prompts: prompts.reader(),
     };
     let (queues, receivers) =
         Queues::new(caches.repos.clone(), caches.by_repo.clone(), &args.namespace);
@@ -118,6 +121,9 @@ pub fn start(
     let service = all().fields(&format!("metadata.name={}", args.gateway_service));
     let api = Api::namespaced(client.clone(), &args.namespace);
     watches.watch(api, service, on_shared(services, queues.clone()));
+    let prompt = all().labels(names::LABEL_PROMPT);
+    let prompts = on_prompt(prompts, caches.roles.clone(), queues.clone());
+    watches.watch(Api::all(client.clone()), prompt, prompts);
     (caches, watches, queues, receivers)
 }
 
@@ -167,7 +173,9 @@ fn on_role(mut roles: Named<AgentRole>, queues: Queues) -> impl FnMut(&Event<Age
     move |event| {
         for (role, before, touch) in roles.apply(event) {
             queues.role(&Key::of(&*role));
-            if touch == Touch::Gone || before.is_none_or(|b| identity(&*b) != identity(&*role)) {
+            let same =
+                |b: &AgentRole| identity(b) == identity(&*role) && b.prompt() == role.prompt();
+            if touch == Touch::Gone || before.is_none_or(|before| !same(&before)) {
                 queues.users_of_role(&role);
             }
         }
@@ -211,6 +219,26 @@ where
         for (child, ..) in cache.apply(event) {
             if let Some(repo) = child.labels().get(names::LABEL_REPO) {
                 queues.repo_and_threads(&Key::new(child.namespace().unwrap_or_default(), repo));
+            }
+        }
+    }
+}
+
+fn on_prompt(
+    mut prompts: Named<ConfigMap>,
+    roles: Store<AgentRole>,
+    queues: Queues,
+) -> impl FnMut(&Event<ConfigMap>) {
+    move |event| {
+        for (prompt, ..) in prompts.apply(event) {
+            let Key { namespace, name } = Key::of(&*prompt);
+            let reads = |role: &AgentRole| {
+                let source = role.spec.prompt_from.as_ref();
+                role.namespace().as_deref() == Some(&*namespace)
+                    && source.is_some_and(|source| source.config_map == name)
+            };
+            for role in roles.state_filter(reads) {
+                queues.role(&Key::of(&*role));
             }
         }
     }

@@ -13,6 +13,7 @@ use super::gateway::Gateway;
 use super::index::{Index, Key};
 use super::metrics::Metrics;
 use super::queues::Queues;
+use super::rewritten::Rewritten;
 use super::slots::Slots;
 use super::unexpanded::Unexpanded;
 use crate::apply::Apply;
@@ -52,6 +53,10 @@ pub struct Context {
     pub authorities: Store<ConfigMap>,
     /// The gateway's Service.
     pub services: Store<Service>,
+    /// ConfigMaps with instructions for roles.
+    pub prompts: Store<ConfigMap>,
+    /// Pods whose images somebody else's admission chose.
+    pub rewritten: Rewritten,
 }
 
 impl Context {

@@ -17,6 +17,7 @@ mod labels;
 mod metrics;
 mod queues;
 mod repo;
+mod rewritten;
 mod role;
 mod slots;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod thread;
 mod unexpanded;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use codebutler_crds::names;
@@ -72,7 +74,8 @@ pub async fn serve(
     let slots = Arc::new(slots::Slots::default());
     let (caches, mut watches, queues, mut receivers) = caches::start(&client, &args, &slots);
     let mut registry = crate::metrics::registry();
-    let metrics = metrics::Metrics::register(&mut registry, caches.threads.clone());
+    let (threads, repos) = (caches.threads.clone(), caches.repos.clone());
+    let metrics = metrics::Metrics::register(&mut registry, threads, repos, slots.clone());
     let ready = Ready::default();
     let _server = Server::start(args.metrics_address, registry, ready.clone()).await?;
     tokio::select! {
@@ -92,6 +95,17 @@ pub async fn serve(
         lease.release().await;
         return Ok(());
     }
+    let primed = tokio::select! {
+        () = primed(&client, &slots) => true,
+        () = receivers.drain() => false,
+        () = stop.cancelled() => false,
+        () = lease.lost() => anyhow::bail!("another replica acts: this one ends"),
+    };
+    if !primed {
+        lease.release().await;
+        return Ok(());
+    }
+    metrics.leads();
     let context = Arc::new(context::Context {
         args,
         clock: clock::Clock::system(),
@@ -109,9 +123,10 @@ pub async fn serve(
         policies: caches.policies,
         authorities: caches.authorities,
         services: caches.services,
+        prompts: caches.prompts,
+        rewritten: rewritten::Rewritten::default(),
     });
     // Whatever was told while somebody else acted is looked at now.
-    thread::prime(&context, &caches.threads.state());
     caches.repos.state().iter().for_each(|repo| context.queues.repo(&Key::of(&**repo)));
     caches.roles.state().iter().for_each(|role| context.queues.role(&Key::of(&**role)));
     caches.threads.state().iter().for_each(|thread| context.queues.thread(&Key::of(&**thread)));
@@ -143,4 +158,12 @@ pub async fn serve(
     // Only now: nothing of ours is under way any more.
     lease.release().await;
     Ok(())
+}
+
+/// Learns which slots are given, however often that has to be tried.
+async fn primed(client: &Client, slots: &slots::Slots) {
+    while let Err(error) = thread::prime(client.clone(), slots).await {
+        tracing::warn!(%error, "which roles run is not known yet, trying again");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
 }

@@ -1,8 +1,9 @@
 //! Who may run: a Repo's slots, given out in the order of arrival.
 //!
 //! A role holds a slot only while it runs or is about to; a Thread that waits, sleeps or is only
-//! open holds none. What is held is told anew with every look at a Thread, so nothing leaks; what is
-//! promised between two looks is remembered here, because caches lag.
+//! open holds none. A slot is given here first and then written into the Thread (`admitted`), and
+//! taken back the other way round: whatever a cache or a failed write hides, a slot that some gateway
+//! may still see as given is not given twice.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -24,10 +25,10 @@ pub type Roles = BTreeSet<String>;
 pub struct Request<'a> {
     /// Its name.
     pub thread: &'a str,
-    /// Roles that run, or have mail and a pod to take it.
-    pub running: Roles,
-    /// Roles that would start now.
-    pub starting: Roles,
+    /// Roles that have a slot by what is written in the Thread.
+    pub admitted: Roles,
+    /// Roles that run, or would if they had a slot.
+    pub wanted: Roles,
     /// Since when it waits, if it is known to wait already.
     pub since: Timestamp,
 }
@@ -35,7 +36,7 @@ pub struct Request<'a> {
 /// What a Thread gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// Roles that may start.
+    /// Of the wanted roles those that have a slot.
     pub admitted: Roles,
     /// Its place in the queue, from 1, if anything has to wait.
     pub position: Option<u32>,
@@ -59,42 +60,67 @@ struct Queue {
 pub struct Slots(Mutex<HashMap<Key, Queue>>);
 
 impl Slots {
-    /// A Thread tells what it holds and gets what it may start.
+    /// A Thread tells what it holds and gets what it may run.
     pub fn ask(&self, repo: &Key, limits: &LimitsSpec, request: Request) -> Answer {
-        let mut repos = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = repos.entry(repo.clone()).or_default().ask(limits, request);
-        repos.retain(|_, queue| !queue.held.is_empty() || !queue.waiting.is_empty());
-        answer
+        self.with(repo, |queue| queue.ask(limits, request))
     }
 
-    /// A Thread that is gone, closed or has no Repo wants nothing; the result should ask again.
+    /// Slots that are given back: no longer written in the Thread. The result should ask again.
+    pub fn release(&self, repo: &Key, thread: &str, roles: &Roles) -> Vec<String> {
+        self.with(repo, |queue| queue.release(thread, roles))
+    }
+
+    /// A Thread that is gone holds and wants nothing; the result should ask again.
     pub fn forget(&self, repo: &Key, thread: &str) -> Vec<String> {
-        let (running, starting) = (Roles::new(), Roles::new());
-        let request = Request { thread, running, starting, since: Timestamp::UNIX_EPOCH };
-        // It asks for nothing, so no limit matters.
-        self.ask(repo, &LimitsSpec::default(), request).others
+        self.with(repo, |queue| {
+            let left = queue.leave(thread);
+            let freed = queue.held.remove(thread).is_some();
+            queue.front(freed || left)
+        })
     }
 
-    /// Before the first look at any Thread: what runs already.
-    pub fn prime(&self, repo: &Key, thread: &str, running: Roles) {
-        if !running.is_empty() {
-            let mut repos = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            repos.entry(repo.clone()).or_default().held.insert(thread.to_owned(), running);
+    /// How many Threads and roles hold a slot, by Repo as `namespace/name`.
+    pub fn used(&self) -> HashMap<String, (usize, usize)> {
+        let repos = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = |queue: &Queue| (queue.held.len(), queue.held.values().map(BTreeSet::len).sum());
+        repos.iter().map(|(key, queue)| (key.to_string(), used(queue))).collect()
+    }
+
+    /// Before the first look at any Thread: what was given already.
+    pub fn prime(&self, repo: &Key, thread: &str, admitted: Roles) {
+        if !admitted.is_empty() {
+            self.with(repo, |queue| queue.held.insert(thread.to_owned(), admitted));
         }
+    }
+
+    fn with<T>(&self, repo: &Key, change: impl FnOnce(&mut Queue) -> T) -> T {
+        let mut repos = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = repos.entry(repo.clone()).or_default();
+        let result = change(queue);
+        if queue.held.is_empty() && queue.waiting.is_empty() {
+            repos.remove(repo);
+        }
+        result
     }
 }
 
 impl Queue {
     fn ask(&mut self, limits: &LimitsSpec, request: Request) -> Answer {
-        let Request { thread, running, starting, since } = request;
+        let Request { thread, admitted: written, wanted, since } = request;
         let before = self.held.remove(thread).unwrap_or_default();
-        let mut freed = before.difference(&running).next().is_some();
-        if !running.is_empty() {
-            self.held.insert(thread.to_owned(), running);
+        // What is written is held until it is written otherwise; what is not and is not wanted any
+        // more never will be.
+        let held: Roles =
+            before.iter().filter(|role| wanted.contains(*role)).chain(&written).cloned().collect();
+        let mut freed = before.difference(&held).next().is_some();
+        let mut admitted: Roles = held.intersection(&wanted).cloned().collect();
+        if !held.is_empty() {
+            self.held.insert(thread.to_owned(), held);
         }
+        let starting: Vec<_> = wanted.difference(&admitted).cloned().collect();
         if starting.is_empty() {
             freed |= self.leave(thread);
-            return Answer { others: self.front(freed), ..Answer::default() };
+            return Answer { admitted, position: None, others: self.front(freed) };
         }
         if !self.tickets.contains_key(thread) {
             self.count += 1;
@@ -103,14 +129,13 @@ impl Queue {
             self.waiting.insert(ticket, thread.to_owned());
         }
         let (mut room, ahead, mut others) = self.room_behind(limits, thread);
-        let mut admitted = Roles::new();
-        for role in &starting {
+        for role in starting {
             if room.take(self.held.contains_key(thread)) {
                 self.held.entry(thread.to_owned()).or_default().insert(role.clone());
-                admitted.insert(role.clone());
+                admitted.insert(role);
             }
         }
-        let all = admitted.len() == starting.len();
+        let all = admitted.len() == wanted.len();
         if all {
             others.clear();
             freed |= self.leave(thread) && ahead == 0;
@@ -119,6 +144,17 @@ impl Queue {
         others.retain(|other| other != thread);
         let position = (!all).then(|| u32::try_from(ahead + 1).unwrap_or(u32::MAX));
         Answer { admitted, position, others }
+    }
+
+    fn release(&mut self, thread: &str, roles: &Roles) -> Vec<String> {
+        let Some(held) = self.held.get_mut(thread) else { return Vec::new() };
+        let before = held.len();
+        held.retain(|role| !roles.contains(role));
+        let freed = held.len() < before;
+        if held.is_empty() {
+            self.held.remove(thread);
+        }
+        self.front(freed)
     }
 
     /// The room that is left for a Thread when all that came before it are served, how many those
@@ -187,13 +223,13 @@ mod tests {
 
         fn ask(&self, thread: &str, running: &[&str], starting: &[&str]) -> (usize, Option<u32>) {
             let answer = self.answer(thread, running, starting);
-            (answer.admitted.len(), answer.position)
+            (answer.admitted.len() - running.len(), answer.position)
         }
 
         fn answer(&self, thread: &str, running: &[&str], starting: &[&str]) -> Answer {
-            let (running, starting) = (roles(running), roles(starting));
-            let since = Timestamp::UNIX_EPOCH;
-            let request = Request { thread, running, starting, since };
+            let (admitted, since) = (roles(running), Timestamp::UNIX_EPOCH);
+            let wanted = admitted.union(&roles(starting)).cloned().collect();
+            let request = Request { thread, admitted, wanted, since };
             self.0.ask(&Key::new("ns", "shop"), &self.1, request)
         }
     }
@@ -241,6 +277,26 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_is_free_once_it_is_written_so() {
+        let office = Office::new(1, 1);
+        let key = Key::new("ns", "shop");
+        let ask = |thread: &str, admitted: &[&str], wanted: &[&str]| {
+            let (admitted, wanted) = (roles(admitted), roles(wanted));
+            let request = Request { thread, admitted, wanted, since: Timestamp::UNIX_EPOCH };
+            office.0.ask(&key, &office.1, request)
+        };
+        assert_eq!(ask("a", &[], &["pm"]).admitted, roles(&["pm"]));
+        // It has done what it had to do, but a gateway may still see it admitted.
+        assert_eq!(ask("a", &["pm"], &[]).admitted, Roles::new());
+        assert_eq!(ask("b", &[], &["pm"]).position, Some(1));
+        assert_eq!(office.0.release(&key, "a", &roles(&["pm"])), ["b"]);
+        assert_eq!(ask("b", &[], &["pm"]).admitted, roles(&["pm"]));
+        // Asked for again before the write that gives it is seen: it is the same slot.
+        assert_eq!(ask("b", &[], &["pm"]).admitted, roles(&["pm"]));
+        assert_eq!(ask("a", &[], &["pm"]).position, Some(1));
+    }
+
+    #[test]
     fn no_limit_is_ever_exceeded_and_everybody_gets_a_turn() {
         use rand::rngs::StdRng;
         use rand::{RngExt as _, SeedableRng as _};
@@ -249,28 +305,35 @@ mod tests {
             let (threads, runs) = (random.random_range(1..4), random.random_range(1..6));
             let office = Office::new(threads, runs);
             let names: Vec<String> = (0..8).map(|i| format!("t{i}")).collect();
-            let mut running = vec![Roles::new(); 8];
+            let mut written = vec![Roles::new(); 8];
+            let mut wanted = vec![Roles::new(); 8];
             let mut turns = [0; 8];
-            for _ in 0..600 {
+            for _ in 0..900 {
                 let who = random.random_range(0..8);
-                let mut wants = roles(&["pm", "coder"][..random.random_range(1..=2)]);
-                if !running[who].is_empty() && random.random_bool(0.4) {
-                    // All it had to do is done.
-                    running[who].clear();
-                    wants.clear();
+                let (key, name) = (Key::new("ns", "shop"), &names[who]);
+                match random.random_range(0..4) {
+                    // Mail for one or both of its roles, or all that it had to do is done.
+                    0 => wanted[who] = roles(&["pm", "coder"][..random.random_range(1..=2)]),
+                    1 if !written[who].is_empty() => wanted[who].clear(),
+                    _ => {}
                 }
-                let starting: Roles = wants.difference(&running[who]).cloned().collect();
                 let request = Request {
-                    thread: &names[who],
-                    running: running[who].clone(),
-                    starting,
+                    thread: name,
+                    admitted: written[who].clone(),
+                    wanted: wanted[who].clone(),
                     since: Timestamp::UNIX_EPOCH,
                 };
-                let answer = office.0.ask(&Key::new("ns", "shop"), &office.1, request);
-                turns[who] += answer.admitted.len();
-                running[who].extend(answer.admitted);
-                let busy = running.iter().filter(|roles| !roles.is_empty()).count();
-                let all = running.iter().map(BTreeSet::len).sum::<usize>();
+                let answer = office.0.ask(&key, &office.1, request);
+                if random.random_bool(0.2) {
+                    // The write failed: the next look begins where this one did.
+                    continue;
+                }
+                let dropped = written[who].difference(&answer.admitted).cloned().collect();
+                turns[who] += answer.admitted.difference(&written[who]).count();
+                written[who] = answer.admitted;
+                office.0.release(&key, name, &dropped);
+                let busy = written.iter().filter(|roles| !roles.is_empty()).count();
+                let all = written.iter().map(BTreeSet::len).sum::<usize>();
                 assert!(busy <= threads as usize && all <= runs as usize, "seed {seed}");
             }
             assert!(turns.iter().all(|turns| *turns > 0), "seed {seed}: {turns:?}");

@@ -31,6 +31,7 @@ pub async fn start(
         client,
         namespace,
         redactors: super::redact::Redactors::default(),
+        github: super::github::Access::default(),
     };
     let synced = async {
         let _ = tokio::join!(

@@ -10,12 +10,17 @@ use kube::ResourceExt as _;
 use super::api::{Any, Json, Shared, needs_tool, unwritten};
 use super::approval::fresh_thread;
 use super::context::{ApiError, Caller};
-use super::github::{GitHub, GitHubError, Pull};
+use super::github::{GitHub, GitHubError, Pull, text};
+use super::receipt;
 use super::slack::usage;
 
 /// The report's key: one per thread.
-const REPORT: &str = "usage-report";
+pub(super) const REPORT: &str = "usage-report";
 const MAX_SUMMARY: usize = 48_000;
+/// Longest title of a commit, in characters.
+const MAX_TITLE: usize = 256;
+/// Of the summary, in a commit.
+const MAX_MESSAGE: usize = 8_000;
 
 /// Closes the caller's Thread.
 pub async fn close(
@@ -57,7 +62,10 @@ async fn run(gateway: Shared, caller: Caller, summary: String) -> Result<ThreadC
                 ApiError::new(ErrorCode::InvalidRequest, message)
             })?;
             let number = pull.number;
-            let commit = merge(&github, &thread, closing, pull.clone(), &summary).await?;
+            let slack = gateway.slack.permalink(&caller.repo, &thread).await;
+            let message = trailers(&thread, slack.as_deref());
+            let words = Words { summary: &summary, trailers: &message };
+            let commit = merge(&github, &status, closing, pull.clone(), &words).await?;
             let now = PullRequest {
                 number,
                 url: pull.html_url,
@@ -96,23 +104,33 @@ fn decided(status: &ThreadStatus) -> Result<(ClosingChoice, &Closing), ApiError>
     })
 }
 
+/// What a squash commit and its pull request say.
+struct Words<'a> {
+    /// A model's.
+    summary: &'a str,
+    /// The gateway's own.
+    trailers: &'a str,
+}
+
 /// The squash commit: of an earlier call, or made now.
 async fn merge(
     github: &GitHub,
-    thread: &Thread,
+    status: &ThreadStatus,
     closing: &Closing,
     pull: Pull,
-    summary: &str,
+    words: &Words<'_>,
 ) -> Result<String, ApiError> {
     if pull.is_merged() {
         return pull.merge_commit_sha.ok_or_else(|| GitHubError::Garbled.into());
     }
     let head = mergeable_head(&pull, closing)?;
-    let status = thread.status.clone().unwrap_or_default();
-    let body = format!("{}\n\n{}\n", summary.trim(), usage::table(&status));
+    let proof = receipt::section(pull.body.as_deref().unwrap_or_default());
+    let summary = receipt::without_section(&text::outgoing(words.summary));
+    let body = format!("{}\n\n{}\n\n{proof}\n", summary.trim(), usage::table(status));
     github.update_pull(pull.number, None, &body).await?;
-    let title = format!("{} (#{})", pull.title, pull.number);
-    match github.squash(pull.number, head, &title, &trailers(thread)).await {
+    let title = format!("{} (#{})", text::line(&pull.title, MAX_TITLE), pull.number);
+    let message = message(&summary, words.trailers);
+    match github.squash(pull.number, head, &title, &message).await {
         Ok(commit) => Ok(commit),
         // The answer may have been lost, and the merge not.
         Err(error) => {
@@ -134,19 +152,39 @@ fn mergeable_head<'p>(pull: &'p Pull, closing: &Closing) -> Result<&'p str, ApiE
     Ok(pull.head())
 }
 
-/// Who said yes to what, for the history.
-fn trailers(thread: &Thread) -> String {
-    let status = thread.status.as_ref();
+/// The commit's message below its title: what a model says of it, then the gateway's trailers.
+fn message(summary: &str, trailers: &str) -> String {
+    let summary: String = summary.chars().take(MAX_MESSAGE).collect();
+    let lines = summary
+        .lines()
+        .map(|line| if is_trailer(line) { format!("> {line}") } else { line.to_owned() });
+    let summary = lines.collect::<Vec<_>>().join("\n");
+    format!("{}\n\n{trailers}", summary.trim()).trim().to_owned()
+}
+
+/// Whether Git, GitHub or a reader could take a line for a trailer: nobody but the gateway says who
+/// approved, wrote or signed.
+fn is_trailer(line: &str) -> bool {
+    let line = line.trim_start();
+    let Some((name, _)) = line.split_once(':') else {
+        return line.starts_with("(cherry picked from");
+    };
+    let name = name.trim_end();
+    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    plain && (name.contains('-') || ["slack", "cost"].contains(&&*name.to_ascii_lowercase()))
+}
+
+/// Who said yes to what, where it was said and what it cost, for the history.
+fn trailers(thread: &Thread, slack: Option<&str>) -> String {
+    let status = thread.status.clone().unwrap_or_default();
     let namespace = thread.namespace().unwrap_or_default();
-    let mut lines = vec![format!("CodeButler-Thread: {namespace}/{}", thread.name_any())];
-    let plan = status.and_then(|status| status.plan.as_ref());
-    if let Some(user) = plan.and_then(|plan| plan.approved_by.as_ref()) {
-        lines.push(format!("Plan-approved-by: {user}"));
-    }
-    let closing = status.and_then(|status| status.closing.as_ref());
-    if let Some(user) = closing.and_then(|closing| closing.decided_by.as_ref()) {
-        lines.push(format!("Merge-approved-by: {user}"));
-    }
+    let mut lines = vec![format!("Codebutler-Thread: {namespace}/{}", thread.name_any())];
+    lines.extend(slack.map(|link| format!("Slack: {link}")));
+    let plan = status.plan.as_ref().and_then(|plan| plan.approved_by.as_ref());
+    lines.extend(plan.map(|user| format!("Plan-approved-by: {user}")));
+    let merge = status.closing.as_ref().and_then(|closing| closing.decided_by.as_ref());
+    lines.extend(merge.map(|user| format!("Merge-approved-by: {user}")));
+    lines.extend(status.cost.map(|cost| format!("Cost: ${cost}")));
     lines.join("\n")
 }
 
@@ -207,7 +245,7 @@ mod tests {
             "spec": {"repo": "shop", "slack": {"channel": "C01", "ts": "1.000000"}},
         }))
         .unwrap();
-        assert_eq!(trailers(&thread), "CodeButler-Thread: team/shop-1");
+        assert_eq!(trailers(&thread, None), "Codebutler-Thread: team/shop-1");
         let plan = Plan {
             ts: "1.000000".parse().unwrap(),
             hash: "h".into(),
@@ -217,12 +255,34 @@ mod tests {
         };
         thread.status = Some(ThreadStatus {
             plan: Some(plan),
+            cost: Some(codebutler_crds::NanoUsd(250_000_000)),
             closing: Some(closing(Some(ClosingChoice::Merge), None)),
             ..ThreadStatus::default()
         });
         assert_eq!(
-            trailers(&thread),
-            "CodeButler-Thread: team/shop-1\nPlan-approved-by: U2\nMerge-approved-by: U1"
+            trailers(&thread, Some("https://acme.slack.com/archives/C01/p1")),
+            "Codebutler-Thread: team/shop-1\nSlack: https://acme.slack.com/archives/C01/p1\n\
+             Plan-approved-by: U2\nMerge-approved-by: U1\nCost: $0.25"
         );
+    }
+
+    #[test]
+    fn a_model_forges_no_trailer() {
+        let forged = "Fixes the total.\n\nPlan-approved-by: U9\n merge-approved-BY : U9\n\
+                      Co-authored-by: Eve <eve@example.com>\ncost: $0\n\nNote: a:b";
+        let message = message(forged, "Codebutler-Thread: team/shop-1\nMerge-approved-by: U1");
+        insta::assert_snapshot!(message, @r"
+        Fixes the total.
+
+        > Plan-approved-by: U9
+        >  merge-approved-BY : U9
+        > Co-authored-by: Eve <eve@example.com>
+        > cost: $0
+
+        Note: a:b
+
+        Codebutler-Thread: team/shop-1
+        Merge-approved-by: U1
+        ");
     }
 }

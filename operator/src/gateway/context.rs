@@ -11,7 +11,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, ResourceExt as _};
 
-use super::redact::Redactors;
+use super::github::Access;
+use super::redact::{Redactors, log};
 
 /// A Thread by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,6 +53,8 @@ pub struct Context {
     pub threads: Store<Thread>,
     /// Masks what must not leave, with each Repo's own patterns.
     pub redactors: Redactors,
+    /// What calls to GitHub share.
+    pub github: Access,
 }
 
 impl Context {
@@ -86,6 +89,19 @@ impl Context {
         key: &str,
         host: &str,
     ) -> Result<String, SecretError> {
+        self.open_secret(namespace, reference, host).await?.value(key)
+    }
+
+    /// The whole Secret, under the same condition.
+    ///
+    /// # Errors
+    /// A sentence that names Secret or annotation.
+    pub async fn open_secret(
+        &self,
+        namespace: &str,
+        reference: &SecretRef,
+        host: &str,
+    ) -> Result<OpenedSecret, SecretError> {
         let name = &reference.name;
         let secret = Api::<Secret>::namespaced(self.client.clone(), namespace)
             .get_opt(name)
@@ -97,14 +113,43 @@ impl Context {
         if !allowed.split(',').map(str::trim).any(|a| a == host || a == bare) {
             return Err(SecretError::Host { name: name.clone(), host: host.to_owned() });
         }
-        secret
+        Ok(OpenedSecret { name: name.clone(), secret })
+    }
+}
+
+/// A Secret that may be sent where it is wanted.
+pub struct OpenedSecret {
+    /// Its name.
+    pub name: String,
+    secret: Secret,
+}
+
+impl OpenedSecret {
+    /// Whether a key holds anything.
+    pub fn has(&self, key: &str) -> bool {
+        self.value(key).is_ok()
+    }
+
+    /// The value of one key.
+    ///
+    /// # Errors
+    /// A sentence that names Secret and key.
+    pub fn value(&self, key: &str) -> Result<String, SecretError> {
+        self.secret
             .data
             .as_ref()
             .and_then(|data| data.get(key))
             .and_then(|value| String::from_utf8(value.0.clone()).ok())
             .map(|value| value.trim().to_owned())
             .filter(|value| !value.is_empty())
-            .ok_or_else(|| SecretError::Key { name: name.clone(), key: key.to_owned() })
+            .inspect(|value| log::hold(value))
+            .ok_or_else(|| SecretError::Key { name: self.name.clone(), key: key.to_owned() })
+    }
+
+    /// Another one after every change, and for every other Secret.
+    pub fn revision(&self) -> String {
+        let uid = self.secret.uid().unwrap_or_default();
+        format!("{uid}/{}", self.secret.resource_version().unwrap_or_default())
     }
 }
 

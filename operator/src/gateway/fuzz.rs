@@ -10,11 +10,13 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::git::pktline;
+use super::git::{pktline, push};
+use super::models::sse::Tap;
 use super::redact::Redactor;
 use super::slack::fuzzed;
 
 const PKTLINE: &str = include_str!("../../../tests/corpus/pktline.txt");
+const SSE: &str = include_str!("../../../tests/corpus/sse.txt");
 const SLACK: &str = include_str!("../../../tests/corpus/slack.txt");
 const REDACTION: &str = include_str!("../../../tests/corpus/redaction.txt");
 
@@ -109,6 +111,35 @@ fn packets_of_any_kind_are_read_or_refused() {
             }
             rest = &rest[taken..];
         }
+    });
+}
+
+#[test]
+fn pushes_of_any_kind_are_read_or_refused() {
+    fuzz("push", &lines(PKTLINE), |bytes| {
+        if let Ok(Some((push, used))) = push::parse(bytes) {
+            assert!(used <= bytes.len() && used <= push::MAX_COMMANDS);
+            assert!(
+                push.commands.iter().all(|c| push::is_object(&c.old) && push::is_object(&c.new))
+            );
+            // What is complete stays the same, whatever follows.
+            assert_eq!(push::parse(&bytes[..used]), Ok(Some((push, used))));
+        }
+    });
+}
+
+#[test]
+fn streams_of_any_kind_say_the_same_in_pieces() {
+    fuzz("SSE", &lines(SSE), |bytes| {
+        let told = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+            let mut tap = Tap::default();
+            pieces.for_each(|piece| tap.pass(piece));
+            (tap.bill, tap.id, tap.done, tap.images)
+        };
+        let whole = told(&mut std::iter::once(bytes));
+        assert_eq!(told(&mut bytes.chunks(1)), whole);
+        let (head, tail) = bytes.split_at(bytes.len() / 2);
+        assert_eq!(told(&mut [head, tail].into_iter()), whole);
     });
 }
 

@@ -1,97 +1,32 @@
 //! GitHub's REST API, as far as a thread needs it: its branch and its pull request. What exists is
 //! looked for before it is made, so that a repeated call changes nothing.
 
+pub(super) mod app;
+mod checks;
 mod client;
 mod error;
+mod issues;
+mod pull;
+mod talk;
+pub mod text;
+mod tip;
 
 use codebutler_crds::Repo;
-use codebutler_crds::thread::PullState;
-use codebutler_crds::wire::PullRequestState;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
-use self::client::{Answer, Client, read};
+pub use self::client::Access;
+use self::client::{Client, read};
 pub use self::error::GitHubError;
+pub use self::pull::Pull;
+pub use self::talk::{Key, Said, Talk};
+pub use self::tip::Tip;
 use super::context::Context;
 
 /// One repository.
 pub struct GitHub {
     client: Client,
-}
-
-/// A pull request as GitHub describes it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Pull {
-    /// Its number.
-    pub number: u64,
-    /// Its page.
-    pub html_url: String,
-    /// One line.
-    #[serde(default)]
-    pub title: String,
-    /// The commit on the base branch, once merged.
-    #[serde(default)]
-    pub merge_commit_sha: Option<String>,
-    state: String,
-    #[serde(default)]
-    merged_at: Option<String>,
-    #[serde(default)]
-    mergeable: Option<bool>,
-    head: Head,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Head {
-    sha: String,
-}
-
-impl Pull {
-    /// Neither closed nor merged.
-    pub fn is_open(&self) -> bool {
-        self.state == "open"
-    }
-
-    /// Merged.
-    pub fn is_merged(&self) -> bool {
-        self.merged_at.is_some()
-    }
-
-    /// Its newest commit.
-    pub fn head(&self) -> &str {
-        &self.head.sha
-    }
-
-    /// Open, closed or merged.
-    pub fn standing(&self) -> PullState {
-        match () {
-            () if self.is_merged() => PullState::Merged,
-            () if self.is_open() => PullState::Open,
-            () => PullState::Closed,
-        }
-    }
-
-    /// For the agent.
-    pub fn into_state(self, created: bool) -> PullRequestState {
-        let state = match self.standing() {
-            PullState::Merged => "merged",
-            PullState::Open => "open",
-            PullState::Closed => "closed",
-        };
-        PullRequestState {
-            state: state.to_owned(),
-            number: self.number,
-            url: self.html_url,
-            title: self.title,
-            head: self.head.sha,
-            mergeable: self.mergeable,
-            created,
-            merge_state: None,
-            checks: Vec::new(),
-            reviews: Vec::new(),
-            remarks: Vec::new(),
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -184,7 +119,7 @@ impl GitHub {
         .collect();
         let query = format!("pulls?state=all&per_page=100&head={head}");
         let answer = self.client.get(&self.client.repo(&query)).await?;
-        let pulls: Vec<Pull> = self.expect(&answer, StatusCode::OK)?;
+        let pulls: Vec<Pull> = self.client.expect(&answer, StatusCode::OK)?;
         let best = pulls.into_iter().max_by_key(|pull| (pull.is_open(), pull.number));
         let Some(best) = best else { return Ok(None) };
         // Only the single view says whether it can be merged.
@@ -197,7 +132,26 @@ impl GitHub {
     /// When GitHub can't be asked, or has none.
     pub async fn pull(&self, number: u64) -> Result<Pull, GitHubError> {
         let answer = self.client.get(&self.client.repo(&format!("pulls/{number}"))).await?;
-        self.expect(&answer, StatusCode::OK)
+        self.client.expect(&answer, StatusCode::OK)
+    }
+
+    /// A pull request by number, and by what its answer is known again; nothing if it is as it was
+    /// when it was known by `tag`.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked, or has none.
+    pub async fn pull_unless(
+        &self,
+        number: u64,
+        tag: Option<&HeaderValue>,
+    ) -> Result<Option<(Pull, Option<HeaderValue>)>, GitHubError> {
+        let path = self.client.repo(&format!("pulls/{number}"));
+        let answer = self.client.get_unless(&path, tag).await?;
+        if answer.status == StatusCode::NOT_MODIFIED {
+            return Ok(None);
+        }
+        let pull = self.client.expect(&answer, StatusCode::OK)?;
+        Ok(Some((pull, answer.tag())))
     }
 
     /// Opens a branch's pull request, or updates the open one. Tells whether it was opened now.
@@ -217,7 +171,7 @@ impl GitHub {
         let request = json!({"title": title, "body": body, "head": branch, "base": base});
         let answer = self.client.post(&self.client.repo("pulls"), &request).await?;
         if answer.status != StatusCode::UNPROCESSABLE_ENTITY {
-            return Ok((self.expect(&answer, StatusCode::CREATED)?, true));
+            return Ok((self.client.expect(&answer, StatusCode::CREATED)?, true));
         }
         // Opened by somebody else in between, or there is nothing to merge.
         match self.find_pull(branch).await?.filter(Pull::is_open) {
@@ -242,7 +196,7 @@ impl GitHub {
         }
         let path = self.client.repo(&format!("pulls/{number}"));
         let answer = self.client.patch(&path, &request).await?;
-        self.expect(&answer, StatusCode::OK)
+        self.client.expect(&answer, StatusCode::OK)
     }
 
     /// Squash-merges a pull request, provided that its newest commit is `head`. Answers with the
@@ -268,7 +222,7 @@ impl GitHub {
         match answer.status {
             StatusCode::METHOD_NOT_ALLOWED => Err(GitHubError::NotMergeable),
             StatusCode::CONFLICT => Err(GitHubError::HeadMoved),
-            _ => self.expect::<Merged>(&answer, StatusCode::OK).map(|merged| merged.sha),
+            _ => self.client.expect::<Merged>(&answer, StatusCode::OK).map(|merged| merged.sha),
         }
     }
 
@@ -279,7 +233,7 @@ impl GitHub {
     pub async fn close_pull(&self, number: u64) -> Result<(), GitHubError> {
         let path = self.client.repo(&format!("pulls/{number}"));
         let answer = self.client.patch(&path, &json!({"state": "closed"})).await?;
-        self.expect::<Pull>(&answer, StatusCode::OK).map(drop)
+        self.client.expect::<Pull>(&answer, StatusCode::OK).map(drop)
     }
 
     /// Deletes a branch; one that is gone is fine.
@@ -295,14 +249,6 @@ impl GitHub {
             }
             _ => Err(self.client.complain(&answer)),
         }
-    }
-
-    fn expect<T: serde::de::DeserializeOwned>(
-        &self,
-        answer: &Answer,
-        status: StatusCode,
-    ) -> Result<T, GitHubError> {
-        if answer.status == status { read(answer) } else { Err(self.client.complain(answer)) }
     }
 }
 
@@ -324,19 +270,5 @@ mod tests {
             "git/refs/heads/codebutler/a-1"
         );
         assert_eq!(branch_path("x", "a#b?c%2f"), "x/a%23b%3Fc%252f");
-    }
-
-    #[test]
-    fn a_pull_requests_state_is_one_word() {
-        let pull = |state: &str, merged_at: Option<&str>| -> Pull {
-            serde_json::from_value(json!({
-                "number": 7, "html_url": "https://h/7", "title": "t", "state": state,
-                "merged_at": merged_at, "head": {"sha": "abc", "ref": "b"}, "unknown": 1,
-            }))
-            .unwrap()
-        };
-        assert_eq!(pull("open", None).into_state(true).state, "open");
-        assert_eq!(pull("closed", None).into_state(false).state, "closed");
-        assert_eq!(pull("closed", Some("2026-01-01")).into_state(false).state, "merged");
     }
 }

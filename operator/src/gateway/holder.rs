@@ -1,7 +1,6 @@
 //! The agents' port, served by one replica at a time: the one that holds the lease. Its pod carries
 //! a label that the Service selects; who loses the lease stops at once.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -16,7 +15,7 @@ use tokio::net::TcpListener;
 
 use super::api::Shared;
 use super::budget::pause;
-use super::serve;
+use super::{serve, told, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
 
@@ -50,7 +49,7 @@ pub async fn run(
     let lease = lease::start(client, settings);
     if gateway.shutdown.run_until_cancelled(lease.held()).await.is_some() {
         tokio::select! {
-            served = serve_agents(gateway, args.listen, tls, app, &mark) => served?,
+            served = serve_agents(gateway, args, tls, app, &mark) => served?,
             () = lease.lost() => {
                 gateway.shutdown.cancel();
                 bail!("the lease is lost: another gateway may serve agents already");
@@ -64,19 +63,30 @@ pub async fn run(
 
 async fn serve_agents(
     gateway: &Shared,
-    address: SocketAddr,
+    args: &GatewayArgs,
     tls: ServerConfig,
     app: Router,
     mark: &Mark,
 ) -> anyhow::Result<()> {
     gateway.ledger.inherit().await;
+    let address = args.listen;
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("agents can't be served on {address}: choose another --listen"))?;
     mark.take().await;
+    gateway.metrics.leads();
+    for repo in gateway.context.repos.state() {
+        for role in gateway.context.roles_of(&repo) {
+            gateway.metrics.expect(&repo, &role);
+        }
+    }
     tracing::info!(address = %listener.local_addr()?, "serving agents");
     let serving = serve::serve(listener, tls, app, gateway.shutdown.clone());
-    let ((), ()) = tokio::join!(serving, pause::wake(gateway));
+    // One replica tells people of a Thread's conditions and collects it, and asks GitHub what people
+    // did there: two would say it twice.
+    let telling = Box::pin(told::run(gateway));
+    let watching = Box::pin(watch::run(gateway, args.github_poll()));
+    let ((), (), (), ()) = tokio::join!(serving, pause::wake(gateway), telling, watching);
     gateway.calls.close();
     if tokio::time::timeout(GRACE, gateway.calls.wait()).await.is_err() {
         tracing::warn!(open = gateway.calls.len(), "work was cut off");

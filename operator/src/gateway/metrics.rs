@@ -1,226 +1,260 @@
-//! What the gateway counts. Labels are names from the three resources and fixed words: never a
-//! thread, user or message id, and never anything a caller may choose freely.
+//! What the gateway counts; the catalog says what each family means.
 
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
+use codebutler_crds::spend::Limit;
+use codebutler_crds::thread::{PullRequest, PullState, RoleState};
+use codebutler_crds::{AgentRole, Repo};
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use codebutler_crds::spend::Limit;
-
-use super::budget::Standing;
 use super::context::Caller;
 use super::models::billing::Bill;
+use crate::metrics::catalog::gateway as catalog;
+use crate::metrics::family::{Amounts, Counts, Times};
+use crate::metrics::repo_label;
 
 /// The gateway's metric families. Cheap to clone; clones share their values.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    cost: Family<ModelLabels, Counter<f64, AtomicU64>>,
-    tokens: Family<TokenLabels, Counter>,
-    calls: Family<CallLabels, Counter>,
-    duration: Family<ModelLabels, Histogram>,
-    images: Family<ModelLabels, Counter>,
-    audio: Family<ModelLabels, Counter>,
-    exceeded: Family<LimitLabels, Counter>,
-    limit_used: Family<RepoLimitLabels, Gauge<f64, AtomicU64>>,
-    limit_allowed: Family<RepoLimitLabels, Gauge<f64, AtomicU64>>,
-    git: Family<GitLabels, Counter>,
-    refused: Family<RefusedLabels, Counter>,
-    egress: Family<RefusedLabels, Counter>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ModelLabels {
-    repo: String,
-    role: String,
-    model: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TokenLabels {
-    repo: String,
-    role: String,
-    model: String,
-    kind: TokenKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
-#[allow(non_camel_case_types)] // the derive writes a variant's name as the label's value
-enum TokenKind {
-    prompt,
-    completion,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CallLabels {
-    repo: String,
-    role: String,
-    model: String,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LimitLabels {
-    repo: String,
-    role: String,
-    limit: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RepoLimitLabels {
-    repo: String,
-    limit: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct GitLabels {
-    repo: String,
-    service: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RefusedLabels {
-    reason: &'static str,
+    leader: Gauge,
+    cost: Amounts<3>,
+    tokens: Counts<4>,
+    calls: Counts<4>,
+    duration: Times<3>,
+    images: Counts<3>,
+    audio: Counts<3>,
+    exceeded: Counts<2>,
+    unwritten: Gauge,
+    runs: Counts<3>,
+    pulls: Counts<2>,
+    git: Counts<3>,
+    refused: Counts<1>,
+    egress: Counts<1>,
 }
 
 impl Metrics {
-    /// Makes the families and registers them (the registry adds the prefix `codebutler_`).
+    /// Makes the families and registers them.
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            cost: Family::default(),
-            tokens: Family::default(),
-            calls: Family::default(),
-            duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
-            images: Family::default(),
-            audio: Family::default(),
-            exceeded: Family::default(),
-            limit_used: Family::default(),
-            limit_allowed: Family::default(),
-            git: Family::default(),
-            refused: Family::default(),
-            egress: Family::default(),
-        };
-        registry.register("cost_usd", "US dollars that the providers billed", metrics.cost.clone());
-        registry.register("tokens", "Tokens that the providers counted", metrics.tokens.clone());
-        registry.register("model_calls", "Model calls by outcome", metrics.calls.clone());
-        registry.register(
-            "model_call_duration_seconds",
-            "Time from a model call's arrival to its answer, retries included",
-            metrics.duration.clone(),
-        );
-        registry.register("images", "Images that models made", metrics.images.clone());
-        registry.register(
-            "audio_seconds",
-            "Seconds of sound that models heard, rounded up for each recording",
-            metrics.audio.clone(),
-        );
-        registry.register(
-            "limit_exceeded",
-            "Model calls that were not let through because a limit of the Repo was reached",
-            metrics.exceeded.clone(),
-        );
-        registry.register(
-            "limit_used",
-            "What a Repo used of a limit today (US dollars) or this hour (calls)",
-            metrics.limit_used.clone(),
-        );
-        registry.register(
-            "limit_allowed",
-            "A limit of a Repo: US dollars a day, or calls an hour",
-            metrics.limit_allowed.clone(),
-        );
-        registry.register("git_requests", "Requests of Git's protocol", metrics.git.clone());
-        registry.register(
-            "identity_refused",
-            "Calls refused because the caller proved no role of an active Thread",
-            metrics.refused.clone(),
-        );
-        registry.register(
-            "egress_refused",
-            "Connections and pages refused to workspaces and web tools, by reason",
-            metrics.egress.clone(),
-        );
-        metrics
+        Self {
+            leader: catalog::LEADER.level(registry),
+            cost: catalog::COST.amounts(registry),
+            tokens: catalog::TOKENS.counts(registry),
+            calls: catalog::MODEL_CALLS.counts(registry),
+            duration: catalog::MODEL_CALL_DURATION.times(registry),
+            images: catalog::IMAGES.counts(registry),
+            audio: catalog::AUDIO.counts(registry),
+            exceeded: catalog::LIMIT_EXCEEDED.counts(registry),
+            unwritten: catalog::LEDGER_UNWRITTEN.level(registry),
+            runs: catalog::RUNS.counts(registry),
+            pulls: catalog::PULL_REQUESTS.counts(registry),
+            git: catalog::GIT_REQUESTS.counts(registry),
+            refused: catalog::IDENTITY_REFUSED.counts(registry),
+            egress: catalog::EGRESS_REFUSED.counts(registry),
+        }
     }
 
-    /// Counts an answered model call.
+    /// This replica serves agents now.
+    pub fn leads(&self) {
+        self.leader.set(1);
+    }
+
+    /// Shows a role's counters before anything happened: the first step of a counter that begins
+    /// with it is none for `increase`.
+    pub fn expect(&self, repo: &Repo, role: &AgentRole) {
+        let (repo, model) = (repo_label(repo), &role.spec.model);
+        let labels = [repo.as_str(), &role.spec.role, &model.default];
+        self.cost.add(labels, 0.0);
+        for outcome in ["idle", "waiting", "failed"] {
+            self.runs.add([&repo, &role.spec.role, outcome], 0);
+        }
+        for outcome in ["opened", "merged", "closed"] {
+            self.pulls.add([&repo, outcome], 0);
+        }
+        for limit in
+            [Limit::PerThread, Limit::PerDay, Limit::CallsPerHour, Limit::CallsPerUserPerHour]
+        {
+            self.exceeded.add([&repo, limit.name()], 0);
+        }
+        if let Some(model) = &model.image {
+            self.images.add([&repo, &role.spec.role, model], 0);
+        }
+        if let Some(model) = &model.audio {
+            self.audio.add([&repo, &role.spec.role, model], 0);
+        }
+    }
+
+    /// Counts an answered model call. `model` is one of the role's: callers can't make up others.
     pub fn spent(&self, caller: &Caller, model: &str, bill: &Bill) {
-        let labels = model_labels(caller, model);
-        let usage = &bill.usage;
-        self.cost.get_or_create(&labels).inc_by(usage.cost.as_f64());
+        let (repo, role) = of(caller);
+        let (labels, usage) = ([repo.as_str(), role, model], &bill.usage);
+        self.cost.add(labels, usage.cost.as_f64());
         if bill.images > 0 {
-            self.images.get_or_create(&labels).inc_by(bill.images);
+            self.images.add(labels, bill.images);
         }
         if let Some(seconds) = bill.seconds {
-            self.audio.get_or_create(&labels).inc_by(seconds);
+            self.audio.add(labels, seconds);
         }
-        for (kind, count) in [
-            (TokenKind::prompt, usage.prompt_tokens),
-            (TokenKind::completion, usage.completion_tokens),
-        ] {
-            let ModelLabels { repo, role, model } = labels.clone();
-            self.tokens.get_or_create(&TokenLabels { repo, role, model, kind }).inc_by(count);
-        }
+        self.tokens.add([&repo, role, model, "prompt"], usage.prompt_tokens);
+        self.tokens.add([&repo, role, model, "completion"], usage.completion_tokens);
     }
 
     /// Counts a model call, however it ended.
     pub fn model_call(&self, caller: &Caller, model: &str, outcome: &'static str, took: Duration) {
-        let labels = model_labels(caller, model);
-        self.duration.get_or_create(&labels).observe(took.as_secs_f64());
-        let ModelLabels { repo, role, model } = labels;
-        self.calls.get_or_create(&CallLabels { repo, role, model, outcome }).inc();
+        let (repo, role) = of(caller);
+        self.duration.observe([&repo, role, model], took);
+        self.calls.one([&repo, role, model, outcome]);
     }
 
     /// Counts a call that ran into a limit.
     pub fn exceeded(&self, caller: &Caller, limit: Limit) {
-        let (repo, role) = (repo_name(caller), caller.role_name().to_owned());
-        self.exceeded.get_or_create(&LimitLabels { repo, role, limit: limit.name() }).inc();
+        self.exceeded.one([&of(caller).0, limit.name()]);
     }
 
-    /// Shows how much of its limits a Repo has used.
-    pub fn standing(&self, caller: &Caller, standing: Standing) {
-        let labels =
-            |limit: Limit| RepoLimitLabels { repo: repo_name(caller), limit: limit.name() };
-        let day = labels(Limit::PerDay);
-        self.limit_used.get_or_create(&day).set(standing.day.as_f64());
-        if let Some(cap) = standing.day_cap {
-            self.limit_allowed.get_or_create(&day).set(cap.as_f64());
+    /// Costs of one object more, or one less, could not be put on record.
+    pub fn unwritten(&self, more: bool) {
+        self.unwritten.inc_by(if more { 1 } else { -1 });
+    }
+
+    /// Counts a run that ended, and expects one that begins.
+    pub fn run(&self, caller: &Caller, state: RoleState) {
+        let outcome = match state {
+            RoleState::Running => return self.expect(&caller.repo, &caller.role),
+            RoleState::Waiting => "waiting",
+            RoleState::Idle => "idle",
+            RoleState::Failed => "failed",
+        };
+        let (repo, role) = of(caller);
+        self.runs.one([&repo, role, outcome]);
+    }
+
+    /// Counts what became of a pull request, by what was known of it before.
+    pub fn pull_request(&self, repo: &str, before: Option<&PullRequest>, now: &PullRequest) {
+        let before = before.filter(|before| before.number == now.number);
+        if before.is_none() {
+            self.pulls.one([repo, "opened"]);
         }
-        let calls = labels(Limit::CallsPerHour);
-        self.limit_used.get_or_create(&calls).set(standing.calls.into());
-        self.limit_allowed.get_or_create(&calls).set(standing.calls_cap.into());
+        let state = |pull: &PullRequest| match pull.state {
+            _ if pull.merge_commit.is_some() => Some("merged"),
+            Some(PullState::Merged) => Some("merged"),
+            Some(PullState::Closed) => Some("closed"),
+            Some(PullState::Open) | None => None,
+        };
+        if let Some(end) = state(now).filter(|_| before.and_then(state) != state(now)) {
+            self.pulls.one([repo, end]);
+        }
     }
 
     /// Counts a request of Git's protocol.
-    pub fn git_request(&self, repo: &str, service: &'static str, outcome: &'static str) {
-        self.git.get_or_create(&GitLabels { repo: repo.to_owned(), service, outcome }).inc();
+    pub fn git_request(&self, caller: &Caller, service: &'static str, outcome: &'static str) {
+        self.git.one([&of(caller).0, service, outcome]);
     }
 
     /// Counts a connection or page that was refused.
     pub fn egress_refused(&self, reason: &'static str) {
-        self.egress.get_or_create(&RefusedLabels { reason }).inc();
+        self.egress.one([reason]);
     }
 
     /// Counts a call whose caller was refused.
     pub fn refused(&self, reason: &'static str) {
-        self.refused.get_or_create(&RefusedLabels { reason }).inc();
+        self.refused.one([reason]);
     }
 }
 
-const DURATION_BUCKETS: [f64; 11] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0];
-
-fn repo_name(caller: &Caller) -> String {
-    caller.repo.metadata.name.clone().unwrap_or_default()
+/// The labels of a caller: Repo and role.
+fn of(caller: &Caller) -> (String, &str) {
+    (repo_label(&*caller.repo), caller.role_name())
 }
 
-/// `model` is one of the role's: callers can't make up others.
-fn model_labels(caller: &Caller, model: &str) -> ModelLabels {
-    let (repo, role) = (repo_name(caller), caller.role_name().to_owned());
-    ModelLabels { repo, role, model: model.to_owned() }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_pull_request_is_counted_once_for_what_became_of_it() {
+        let mut registry = crate::metrics::registry();
+        let metrics = Metrics::register(&mut registry);
+        let pull = |number, state, merge_commit: Option<&str>| PullRequest {
+            number,
+            url: String::new(),
+            merge_commit: merge_commit.map(str::to_owned),
+            state,
+            seen: None,
+        };
+        let open = pull(1, Some(PullState::Open), None);
+        let merged = pull(1, Some(PullState::Merged), Some("abc"));
+        let steps = [(None, &open), (Some(&open), &open), (Some(&open), &merged)];
+        for (before, now) in steps.into_iter().chain([(Some(&merged), &merged)]) {
+            metrics.pull_request("team/shop", before, now);
+        }
+        metrics.pull_request("team/shop", Some(&merged), &pull(2, Some(PullState::Closed), None));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for (outcome, count) in [("opened", 2), ("merged", 1), ("closed", 1)] {
+            let line = format!(
+                "codebutler_pull_requests_total{{repo=\"team/shop\",outcome=\"{outcome}\"}} {count}\n"
+            );
+            assert!(text.contains(&line), "{line}: {text}");
+        }
+    }
+
+    fn caller(number: usize) -> Caller {
+        let repo = json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+            "metadata": {"name": format!("shop{}", number % 3), "namespace": "team"},
+            "spec": {
+                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0TEAM", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}},
+                "roles": ["pm"],
+            },
+        });
+        let thread = json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {"name": format!("thread-{number}"), "namespace": "team"},
+            "spec": {"repo": "shop", "prompt": "x", "requestedBy": format!("U{number:05}")},
+        });
+        let role = json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole",
+            "metadata": {"name": "pm", "namespace": "team"},
+            "spec": {"role": "pm", "display": {"name": "PM", "icon": ":x:"},
+                     "model": {"default": "scripted/x"}},
+        });
+        Caller {
+            thread: Arc::new(serde_json::from_value(thread).unwrap()),
+            repo: Arc::new(serde_json::from_value(repo).unwrap()),
+            role: Arc::new(serde_json::from_value(role).unwrap()),
+        }
+    }
+
+    #[test]
+    fn five_thousand_threads_have_as_many_series_as_fifty() {
+        let series = |threads: usize| {
+            let mut registry = crate::metrics::registry();
+            let metrics = Metrics::register(&mut registry);
+            let bill = Bill {
+                usage: codebutler_crds::thread::Usage::default(),
+                priced: true,
+                reported: true,
+                completed: true,
+                images: 1,
+                seconds: Some(2),
+            };
+            for number in 0..threads {
+                let caller = caller(number);
+                metrics.spent(&caller, "scripted/x", &bill);
+                metrics.model_call(&caller, "scripted/x", "ok", Duration::from_secs(1));
+                metrics.exceeded(&caller, Limit::PerThread);
+                metrics.run(&caller, RoleState::Idle);
+                metrics.git_request(&caller, "git-upload-pack", "ok");
+            }
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            assert!(!text.contains("thread-") && !text.contains("U0"), "an id is in a label");
+            text.lines().filter(|line| !line.starts_with('#')).count()
+        };
+        assert_eq!(series(50), series(5000));
+    }
 }

@@ -10,6 +10,7 @@ pub mod caches;
 pub mod close;
 mod collect;
 pub mod conditions;
+pub mod consent;
 pub mod context;
 pub mod egress;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub mod holder;
 pub mod identity;
 pub mod metrics;
 pub mod models;
+pub mod receipt;
 pub mod redact;
 pub mod remote;
 mod serve;
@@ -27,6 +29,7 @@ pub mod slack;
 pub mod threads;
 pub mod tls;
 mod told;
+pub mod watch;
 pub mod web;
 
 use std::time::Duration;
@@ -40,6 +43,7 @@ use url::Url;
 
 use self::budget::Ledger;
 use self::conditions::Conditions;
+use self::git::mirror::Mirrors;
 use self::identity::{Identity, PodIndex};
 use self::models::Models;
 use self::slack::Slack;
@@ -74,11 +78,12 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let started = caches::start(client.clone(), args.namespace.clone(), &index, &shutdown).await;
     let Some(context) = started else { return Ok(()) };
     let tls = tls::server_config(&client, &args, shutdown.clone()).await?;
-    let threads = Threads::new(client.clone());
+    let threads = Threads::new(client.clone(), metrics.clone());
     let slack = Slack::new(context.clone(), threads.clone(), &api_url, slack_metrics)?;
     let gateway = api::Gateway {
-        ledger: Ledger::new(context.clone(), threads.clone()),
+        ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
         models: Models::default(),
+        mirrors: Mirrors::new(args.git_cache.clone()),
         identity: Identity::new(context.clone(), index, metrics.clone()),
         conditions: Conditions::new(client),
         context,
@@ -91,12 +96,6 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         calls: TaskTracker::new(),
         shutdown: shutdown.clone(),
     };
-    tokio::spawn(told::run(
-        gateway.context.clone(),
-        slack.clone(),
-        gateway.threads.clone(),
-        shutdown.clone(),
-    ));
     let gateway = api::Shared::from(gateway);
     let app = api::router(gateway.clone());
     // Slack is heard by every replica, agents by the holder of the lease alone.

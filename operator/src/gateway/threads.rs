@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use codebutler_crds::names;
-use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Plan, PullRequest, ThreadState};
+use codebutler_crds::thread::{
+    Closing, ClosingChoice, Pending, Plan, PullRequest, Receipt, ThreadState,
+};
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -25,11 +27,13 @@ use kube::{Api, Client, Resource as _, ResourceExt as _};
 
 use self::keyed::Keyed;
 use super::context::ThreadKey;
+use super::metrics::Metrics;
+use crate::metrics::repo_of;
 
 pub use change::Refusal;
 pub(super) use change::{
     add_pending, approve_plan, decide_closing, decline_plan, done_settling, raise_inbox,
-    set_closing, set_plan, settle,
+    set_closing, set_plan, set_plan_details, settle,
 };
 
 /// Attempts per write; with the jitter between them about three seconds under steady conflict.
@@ -64,6 +68,7 @@ type Written = (Instant, Arc<Thread>);
 pub struct Threads {
     client: Client,
     recorder: Recorder,
+    metrics: Metrics,
     /// One write at a time per Thread in this process: conflicts come from other processes only.
     writing: Keyed<ThreadKey>,
     /// What the last write of each Thread returned: newer than the watch cache for some moments.
@@ -72,10 +77,10 @@ pub struct Threads {
 
 impl Threads {
     /// A writer with the gateway's own identity.
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: Client, metrics: Metrics) -> Self {
         let reporter = Reporter::from(names::GATEWAY);
         let recorder = Recorder::new(client.clone(), reporter);
-        Self { client, recorder, writing: Keyed::default(), latest: Arc::default() }
+        Self { client, recorder, metrics, writing: Keyed::default(), latest: Arc::default() }
     }
 
     /// The newest state known here: the cached one, or what this process itself wrote since.
@@ -148,7 +153,20 @@ impl Threads {
         key: &ThreadKey,
         pull_request: &PullRequest,
     ) -> Result<(), WriteError> {
-        self.update(key, |status| change::set_pull_request(status, pull_request)).await.map(drop)
+        let change = |status: &mut ThreadStatus| {
+            let before = status.pull_request.clone();
+            change::set_pull_request(status, pull_request);
+            Ok(before)
+        };
+        let (thread, before) = self.try_update(key, change).await?;
+        let repo = repo_of(&key.namespace, &thread.spec.repo);
+        self.metrics.pull_request(&repo, before.as_ref(), pull_request);
+        Ok(())
+    }
+
+    /// Records what proves that a commit was tested.
+    pub async fn set_receipt(&self, key: &ThreadKey, receipt: &Receipt) -> Result<(), WriteError> {
+        self.update(key, |status| status.receipt = Some(receipt.clone())).await.map(drop)
     }
 
     /// Says that there is a message for some roles. Marks only grow.

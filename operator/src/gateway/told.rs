@@ -8,12 +8,10 @@ use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{Thread, condition};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use tokio_util::sync::CancellationToken;
 
+use super::api::Gateway;
 use super::collect::{collect, is_due};
-use super::context::{Context, ThreadKey};
-use super::slack::Slack;
-use super::threads::Threads;
+use super::context::ThreadKey;
 
 /// How often conditions are looked at. People read this, no machine waits for it.
 const EVERY: Duration = Duration::from_secs(2);
@@ -24,7 +22,7 @@ const RETRY: Duration = Duration::from_mins(5);
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
 /// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
-const TROUBLES: [&str; 13] = [
+const TROUBLES: [&str; 14] = [
     "ContainerCrashes",
     "ContainerNotCreated",
     "GatewayNotFound",
@@ -34,19 +32,21 @@ const TROUBLES: [&str; 13] = [
     "PodNotEnding",
     "PodNotStarted",
     "PodUnschedulable",
+    "PromptNotFound",
     "Rejected",
     "RepoSuspended",
     "RoleNotFound",
     "VolumeLost",
 ];
 
-/// Tells until `stop`.
-pub async fn run(context: Context, slack: Slack, threads: Threads, stop: CancellationToken) {
+/// Tells until the gateway stops.
+pub async fn run(gateway: &Gateway) {
+    let Gateway { context, slack, threads, shutdown, .. } = gateway;
     let mut said = HashSet::new();
     let mut tried = HashMap::<ThreadKey, Instant>::new();
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    while stop.run_until_cancelled(due.tick()).await.is_some() {
+    while shutdown.run_until_cancelled(due.tick()).await.is_some() {
         let mut now = HashSet::new();
         for thread in context.threads.state() {
             let key = ThreadKey::from(&*thread);
@@ -57,7 +57,7 @@ pub async fn run(context: Context, slack: Slack, threads: Threads, stop: Cancell
                 && let Some(repo) = context.repo(&key.namespace, &thread.spec.repo)
             {
                 tried.insert(key.clone(), Instant::now());
-                if let Err(error) = collect(&context, &slack, &threads, &thread, &repo).await {
+                if let Err(error) = collect(context, slack, threads, &thread, &repo).await {
                     tracing::warn!(thread = key.name, %error, "a thread was not collected");
                 }
             }

@@ -34,6 +34,7 @@ mod store;
 mod strategy;
 mod table;
 mod tls;
+mod twice;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

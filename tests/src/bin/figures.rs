@@ -5,14 +5,21 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use codebutler_testbed::figures::{NAMES, measure};
+use codebutler_testbed::kubelet;
 
 fn main() -> ExitCode {
-    // Under this name (a link to itself) it is the process that is measured.
+    // Under these names (links to itself) it is a process that is measured.
     let name = std::env::args_os().next().unwrap_or_default();
-    if Path::new(&name).file_name().is_some_and(|name| name == "codebutler-operator") {
-        // Never outlives the measurement, however that ends.
-        let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
-        return codebutler_operator::main(std::env::args_os());
+    let program = Path::new(&name).file_name().map(|name| name.to_string_lossy().into_owned());
+    match program.as_deref() {
+        Some("codebutler-operator") => {
+            // Never outlives the measurement, however that ends.
+            let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+            return codebutler_operator::main(std::env::args_os());
+        }
+        Some("codebutler-agent") => return codebutler_agent::main(std::env::args_os()),
+        Some("codebutler-pause") => return kubelet::pause_main(std::env::args_os()),
+        _ => {}
     }
     let _ = rustls::crypto::ring::default_provider().install_default();
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

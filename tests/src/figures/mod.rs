@@ -5,11 +5,14 @@
 //! ratio is what counts.
 
 mod admission;
+mod agent;
 mod ingest;
 mod operator;
 mod proxy;
 mod reconcile;
 mod redact;
+mod search;
+mod worktree;
 
 use serde::Serialize;
 
@@ -96,7 +99,8 @@ pub fn percentile(samples: &mut [f64], percent: usize) -> f64 {
 }
 
 /// The names that [`measure`] knows.
-pub const NAMES: &[&str] = &["admission", "ingest", "proxy", "reconcile", "redact"];
+pub const NAMES: &[&str] =
+    &["admission", "agent", "ingest", "proxy", "reconcile", "redact", "search", "worktree"];
 
 /// Measures what `name` stands for.
 ///
@@ -105,10 +109,13 @@ pub const NAMES: &[&str] = &["admission", "ingest", "proxy", "reconcile", "redac
 pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
     match name {
         "admission" => admission::measure().await,
+        "agent" => Box::pin(agent::measure()).await,
         "ingest" => ingest::measure().await,
         "proxy" => proxy::measure().await,
         "reconcile" => reconcile::measure().await,
         "redact" => redact::measure(),
+        "search" => search::measure(),
+        "worktree" => worktree::measure().await,
         _ => anyhow::bail!("there is no figure `{name}`; the figures are: {}", NAMES.join(", ")),
     }
 }

@@ -1,8 +1,8 @@
 //! The model proxy beside a direct connection to the same provider, in the same run: one call at a
 //! time, many streams at once, and as many calls as it takes.
 
-mod bed;
-mod provider;
+pub(super) mod bed;
+pub(super) mod provider;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -91,7 +91,7 @@ impl Line {
 /// When the parts don't start, or a call fails.
 pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let provider = Provider::start().await?;
-    let bed = Bed::start(&provider).await.context("starting the gateway")?;
+    let bed = Bed::start(&provider, None).await.context("starting the gateway")?;
     let direct = Arc::new(Line {
         client: reqwest::Client::new(),
         url: format!("{}/chat/completions", provider.url()),

@@ -24,10 +24,10 @@ pub enum FirstCommit {
 /// A repository, from behind the host's counter.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     git: Git,
-    owner: String,
-    name: String,
+    pub(super) owner: String,
+    pub(super) name: String,
     url: String,
 }
 
@@ -65,6 +65,8 @@ pub struct PullRequest {
     pub comments: Vec<String>,
     /// Reviews as (state, body).
     pub reviews: Vec<(String, String)>,
+    /// Comments on lines as (path, line, body).
+    pub lines: Vec<(String, u64, String)>,
 }
 
 impl GitHubServer {
@@ -109,6 +111,8 @@ impl GitHubServer {
             created_at: Timestamp::now(),
             git: git.clone(),
             pulls: BTreeMap::new(),
+            issues: BTreeMap::new(),
+            checks: Vec::new(),
         };
         all.insert(key, repository);
         Ok(self.handle(git, owner, name))
@@ -237,6 +241,11 @@ impl Remote {
             merge_commit: pull.merged.as_ref().map(|m| m.sha.clone()),
             comments: pull.comments.iter().map(|c| c.body.clone()).collect(),
             reviews: pull.reviews.iter().map(|r| (r.state.to_string(), r.body.clone())).collect(),
+            lines: pull
+                .lines
+                .iter()
+                .map(|l| (l.path.clone(), l.line, l.comment.body.clone()))
+                .collect(),
         });
         Ok(pulls.collect())
     }

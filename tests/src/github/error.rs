@@ -41,6 +41,18 @@ impl ApiError {
         Self::validation(json!({"resource": resource, "code": "custom", "message": message}))
     }
 
+    /// 422 with a sentence about one field.
+    pub fn custom_field(resource: &str, field: &str, message: &str) -> Self {
+        Self::validation(
+            json!({"resource": resource, "field": field, "code": "custom", "message": message}),
+        )
+    }
+
+    /// 422 whose errors are plain texts, as reviews have them.
+    pub fn plain(message: &str, error: &str) -> Self {
+        Self { errors: vec![error.into()], ..Self::unprocessable(message) }
+    }
+
     fn validation(error: Value) -> Self {
         Self { errors: vec![error], ..Self::unprocessable("Validation Failed") }
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::git::{Change, Commit};
-use super::state::{Comment, Pull, Repository, Review};
+use super::state::{Check, Comment, Issue, LineComment, Pull, Repository, Review};
 
 /// Builds every URL that answers mention.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub(super) fn user(urls: &Urls, login: &str) -> Value {
         "login": login, "id": id_of(login), "node_id": node_id("U", id_of(login)),
         "avatar_url": format!("{}/avatars/{login}", urls.web), "gravatar_id": "",
         "url": api, "html_url": format!("{}/{login}", urls.web),
-        "type": "User", "user_view_type": "public", "site_admin": false,
+        "type": if login.ends_with("[bot]") { "Bot" } else { "User" }, "user_view_type": "public", "site_admin": false,
     });
     for (key, path) in [
         ("followers_url", "followers"),
@@ -224,7 +224,7 @@ pub(super) fn pull_in_full(
     }
     .into();
     value["comments"] = pull.comments.len().into();
-    value["review_comments"] = 0.into();
+    value["review_comments"] = pull.lines.len().into();
     value["maintainer_can_modify"] = false.into();
     value["commits"] = detail.commits.into();
     value["additions"] = detail.changes.iter().map(|c| c.additions).sum::<u64>().into();
@@ -240,7 +240,7 @@ pub(super) fn comment(urls: &Urls, repo: &Repository, pull: u64, comment: &Comme
         "url": urls.repo(repo, &format!("/issues/comments/{}", comment.id)), "html_url": page,
         "issue_url": urls.repo(repo, &format!("/issues/{pull}")),
         "user": user(urls, &comment.user), "body": comment.body,
-        "author_association": "COLLABORATOR",
+        "author_association": comment.association,
         "created_at": comment.created_at, "updated_at": comment.created_at,
     })
 }
@@ -252,7 +252,98 @@ pub(super) fn review(urls: &Urls, repo: &Repository, pull: u64, review: &Review)
         "id": review.id, "node_id": node_id("PRR", review.id), "html_url": page,
         "user": user(urls, &review.user), "body": review.body, "state": review.state,
         "commit_id": review.commit, "pull_request_url": api,
-        "submitted_at": review.submitted_at, "author_association": "COLLABORATOR",
+        "submitted_at": review.submitted_at, "author_association": review.association,
         "_links": {"html": {"href": page}, "pull_request": {"href": api}},
+    })
+}
+
+pub(super) fn line_comment(urls: &Urls, repo: &Repository, pull: u64, at: &LineComment) -> Value {
+    let comment = &at.comment;
+    let page = urls.page(repo, &format!("/pull/{pull}#discussion_r{}", comment.id));
+    let api = urls.repo(repo, &format!("/pulls/comments/{}", comment.id));
+    let of = urls.repo(repo, &format!("/pulls/{pull}"));
+    json!({
+        "id": comment.id, "node_id": node_id("PRRC", comment.id), "url": api, "html_url": page,
+        "pull_request_review_id": at.review, "pull_request_url": of,
+        "user": user(urls, &comment.user), "body": comment.body,
+        "path": at.path, "line": at.line, "original_line": at.line, "side": "RIGHT",
+        "start_line": null, "original_start_line": null, "start_side": null,
+        "position": at.line, "original_position": at.line, "subject_type": "line",
+        "diff_hunk": "@@", "commit_id": at.commit, "original_commit_id": at.commit,
+        "author_association": comment.association,
+        "created_at": comment.created_at, "updated_at": comment.created_at,
+        "_links": {"self": {"href": api}, "html": {"href": page}, "pull_request": {"href": of}},
+    })
+}
+
+pub(super) fn issue(urls: &Urls, repo: &Repository, issue: &Issue) -> Value {
+    let api = urls.repo(repo, &format!("/issues/{}", issue.number));
+    let label = |name: &String| {
+        json!({
+            "id": id_of(name), "node_id": node_id("LA", id_of(name)), "name": name,
+            "url": urls.repo(repo, &format!("/labels/{name}")), "color": "ededed",
+            "default": false, "description": null,
+        })
+    };
+    json!({
+        "id": issue.id, "node_id": node_id("I", issue.id), "number": issue.number, "url": api,
+        "repository_url": urls.repo(repo, ""), "labels_url": format!("{api}/labels{{/name}}"),
+        "comments_url": format!("{api}/comments"), "events_url": format!("{api}/events"),
+        "html_url": urls.page(repo, &format!("/issues/{}", issue.number)),
+        "title": issue.title, "body": issue.body, "user": user(urls, &issue.user),
+        "labels": issue.labels.iter().map(label).collect::<Vec<_>>(),
+        "state": if issue.open { "open" } else { "closed" }, "state_reason": null,
+        "locked": false, "active_lock_reason": null, "assignee": null, "assignees": [],
+        "milestone": null, "comments": issue.comments.len(), "author_association": "NONE",
+        "created_at": issue.created_at, "updated_at": issue.created_at, "closed_at": null,
+    })
+}
+
+/// A pull request among the issues.
+pub(super) fn pull_as_issue(urls: &Urls, repo: &Repository, pull: &Pull) -> Value {
+    let as_issue = Issue {
+        id: pull.id,
+        number: pull.number,
+        title: pull.title.clone(),
+        body: pull.body.clone(),
+        user: pull.user.clone(),
+        labels: Vec::new(),
+        open: pull.open,
+        created_at: pull.created_at,
+        comments: pull.comments.clone(),
+    };
+    let mut value = issue(urls, repo, &as_issue);
+    let page = urls.page(repo, &format!("/pull/{}", pull.number));
+    value["html_url"] = page.clone().into();
+    value["pull_request"] = json!({
+        "url": urls.repo(repo, &format!("/pulls/{}", pull.number)), "html_url": page,
+        "diff_url": format!("{page}.diff"), "patch_url": format!("{page}.patch"), "merged_at": null,
+    });
+    value
+}
+
+pub(super) fn check_run(urls: &Urls, repo: &Repository, check: &Check) -> Value {
+    let done = check.state.is_some();
+    json!({
+        "id": check.id, "node_id": node_id("CR", check.id), "name": check.name,
+        "head_sha": check.commit, "external_id": "",
+        "url": urls.repo(repo, &format!("/check-runs/{}", check.id)),
+        "html_url": urls.page(repo, &format!("/runs/{}", check.id)), "details_url": null,
+        "status": if done { "completed" } else { "in_progress" }, "conclusion": check.state,
+        "started_at": check.at, "completed_at": done.then_some(check.at),
+        "output": {
+            "title": check.name, "summary": check.summary, "text": null,
+            "annotations_count": 0, "annotations_url": "",
+        },
+        "check_suite": {"id": 1}, "app": null, "pull_requests": [],
+    })
+}
+
+pub(super) fn status(urls: &Urls, repo: &Repository, check: &Check) -> Value {
+    json!({
+        "id": check.id, "node_id": node_id("SC", check.id), "context": check.name,
+        "url": urls.repo(repo, &format!("/statuses/{}", check.commit)), "avatar_url": null,
+        "state": check.state.as_deref().unwrap_or("pending"), "description": check.summary,
+        "target_url": null, "created_at": check.at, "updated_at": check.at,
     })
 }

@@ -4,11 +4,13 @@
 //! Shapes, status codes and error bodies are those of the real host, so that typed clients work.
 //! Pull requests are computed from what is pushed; nothing is cached that Git knows better.
 
+pub mod app;
 mod backend;
 mod driver;
 mod error;
 pub mod git;
 mod json;
+mod people;
 mod rest;
 mod snapshot;
 mod state;
@@ -28,6 +30,7 @@ use tokio::sync::Mutex;
 
 pub use self::driver::{FirstCommit, PullRequest, PullState, Remote};
 use self::git::GitError;
+pub use self::people::Standing;
 pub use self::snapshot::Snapshot;
 use self::state::Repository;
 use crate::serving::{HangUp, Serving};
@@ -74,6 +77,8 @@ pub enum Away {
     Unavailable,
     /// Every connection is closed without an answer.
     HangsUp,
+    /// Pushes are taken, but the connection is closed instead of an answer.
+    LosesAnswersToPushes,
 }
 
 /// One request that arrived, for assertions.
@@ -101,6 +106,7 @@ struct Shared {
     repositories: Mutex<BTreeMap<(String, String), Repository>>,
     next_id: AtomicU64,
     faults: StdMutex<Faults>,
+    app: StdMutex<app::App>,
     seen: StdMutex<Vec<Seen>>,
 }
 
@@ -130,6 +136,7 @@ impl GitHubServer {
             repositories: Mutex::default(),
             next_id: AtomicU64::new(1),
             faults: StdMutex::default(),
+            app: StdMutex::default(),
             seen: StdMutex::default(),
         });
         let router = rest::router()
@@ -195,12 +202,23 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
         )
             .into_response(),
         Away::HangsUp => HangUp::response(),
+        Away::LosesAnswersToPushes => {
+            let response = next.run(request).await;
+            if path.ends_with("git-receive-pack") { lost(response).await } else { response }
+        }
     };
-    let status = if faults.away == Away::HangsUp { 0 } else { response.status().as_u16() };
+    let hung_up = response.extensions().get::<HangUp>().is_some();
+    let status = if hung_up { 0 } else { response.status().as_u16() };
     let mut seen = shared.seen.lock().unwrap_or_else(PoisonError::into_inner);
     seen.push(Seen { method, path, status });
     drop(seen);
     response
+}
+
+/// Waits until all is done, and says nothing of it.
+async fn lost(response: Response) -> Response {
+    let _ = http_body_util::BodyExt::collect(response.into_body()).await;
+    HangUp::response()
 }
 
 /// The token that a request carries, whichever way.
@@ -219,12 +237,13 @@ fn token_of(headers: &HeaderMap) -> Option<String> {
 }
 
 async fn git_request(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    if token_of(request.headers()).as_deref() != Some(shared.options.token.as_str()) {
+    let path = request.uri().path().to_owned();
+    let token = token_of(request.headers()).unwrap_or_default();
+    let Ok(login) = shared.who(&token, request.method(), &path) else {
         let challenge = [(header::WWW_AUTHENTICATE, "Basic realm=\"GitHub\"")];
         let message = "Invalid username or token.\n";
         return (StatusCode::UNAUTHORIZED, challenge, message).into_response();
-    }
-    let path = request.uri().path().to_owned();
+    };
     let mut parts = path.trim_start_matches('/').splitn(3, '/');
     let (Some(owner), Some(name), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
         return (StatusCode::NOT_FOUND, "Not Found\n").into_response();
@@ -237,5 +256,5 @@ async fn git_request(State(shared): State<Arc<Shared>>, request: Request) -> Res
         return (StatusCode::NOT_FOUND, "Repository not found.\n").into_response();
     }
     let inside = format!("/{owner}/{name}.git/{rest}");
-    backend::answer(&shared.root, &inside, &shared.options.login, request).await
+    backend::answer(&shared.root, &inside, &login, request).await
 }

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::GitHubServer;
-use super::state::Pull;
+use super::state::{Check, Issue, Pull};
 
-/// Pull requests by repository (`owner/name`).
+/// Pull requests, issues and checks by repository (`owner/name`).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     next_id: u64,
     pulls: BTreeMap<String, BTreeMap<u64, Pull>>,
+    #[serde(default)]
+    issues: BTreeMap<String, BTreeMap<u64, Issue>>,
+    #[serde(default)]
+    checks: BTreeMap<String, Vec<Check>>,
 }
 
 impl GitHubServer {
@@ -19,14 +23,24 @@ impl GitHubServer {
     pub async fn snapshot(&self) -> Snapshot {
         let all = self.shared.repositories.lock().await;
         let pulls = all.values().map(|one| (one.full_name(), one.pulls.clone()));
-        Snapshot { pulls: pulls.collect(), next_id: self.shared.next_id() }
+        let issues = all.values().map(|one| (one.full_name(), one.issues.clone()));
+        let checks = all.values().map(|one| (one.full_name(), one.checks.clone()));
+        Snapshot {
+            next_id: self.shared.next_id(),
+            pulls: pulls.collect(),
+            issues: issues.collect(),
+            checks: checks.collect(),
+        }
     }
 
     /// Takes up what an earlier life remembered of the repositories that exist.
     pub async fn restore(&self, mut snapshot: Snapshot) {
         let mut all = self.shared.repositories.lock().await;
         for repository in all.values_mut() {
-            repository.pulls = snapshot.pulls.remove(&repository.full_name()).unwrap_or_default();
+            let name = repository.full_name();
+            repository.pulls = snapshot.pulls.remove(&name).unwrap_or_default();
+            repository.issues = snapshot.issues.remove(&name).unwrap_or_default();
+            repository.checks = snapshot.checks.remove(&name).unwrap_or_default();
         }
         self.shared.next_id.fetch_max(snapshot.next_id, std::sync::atomic::Ordering::Relaxed);
     }

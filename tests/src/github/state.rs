@@ -19,6 +19,38 @@ pub(super) struct Repository {
     pub git: Git,
     /// By number.
     pub pulls: BTreeMap<u64, Pull>,
+    /// By number; a pull request has none of these.
+    pub issues: BTreeMap<u64, Issue>,
+    /// By commit, in the order of their creation.
+    pub checks: Vec<Check>,
+}
+
+/// An issue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Issue {
+    pub id: u64,
+    pub number: u64,
+    pub title: String,
+    pub body: Option<String>,
+    pub user: String,
+    pub labels: Vec<String>,
+    pub open: bool,
+    pub created_at: Timestamp,
+    pub comments: Vec<Comment>,
+}
+
+/// What a service says of a commit: a check run, or a commit status.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Check {
+    pub id: u64,
+    pub commit: String,
+    pub name: String,
+    /// A check run's conclusion (none while it runs), or a status' state.
+    pub state: Option<String>,
+    pub summary: String,
+    /// A commit status, the older form.
+    pub status: bool,
+    pub at: Timestamp,
 }
 
 /// A pull request.
@@ -43,6 +75,21 @@ pub(super) struct Pull {
     pub closed_at: Option<Timestamp>,
     pub comments: Vec<Comment>,
     pub reviews: Vec<Review>,
+    /// Comments on lines.
+    #[serde(default)]
+    pub lines: Vec<LineComment>,
+}
+
+/// A comment on a line of a pull request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct LineComment {
+    #[serde(flatten)]
+    pub comment: Comment,
+    /// The review that it is part of: the real host makes one for every such comment.
+    pub review: u64,
+    pub path: String,
+    pub line: u64,
+    pub commit: String,
 }
 
 /// How a pull request was merged.
@@ -60,6 +107,14 @@ pub(super) struct Comment {
     pub user: String,
     pub body: String,
     pub created_at: Timestamp,
+    /// What the author is to the repository.
+    #[serde(default = "member")]
+    pub association: Cow<'static, str>,
+}
+
+/// What an account with a token is to a repository.
+pub(super) const fn member() -> Cow<'static, str> {
+    Cow::Borrowed("COLLABORATOR")
 }
 
 /// A review of a pull request.
@@ -72,11 +127,19 @@ pub(super) struct Review {
     pub state: Cow<'static, str>,
     pub commit: String,
     pub submitted_at: Timestamp,
+    /// What the author is to the repository.
+    #[serde(default = "member")]
+    pub association: Cow<'static, str>,
 }
 
 impl Repository {
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.owner, self.name)
+    }
+
+    /// Issues and pull requests are counted together.
+    pub fn next_number(&self) -> u64 {
+        (self.pulls.len() + self.issues.len()) as u64 + 1
     }
 
     /// Brings open pull requests up to date with what was pushed meanwhile.

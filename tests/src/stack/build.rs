@@ -87,6 +87,7 @@ pub async fn start(
                 "--pod=codebutler-gateway-0".to_owned(),
                 format!("--metrics-address={}", metrics.gateway),
                 format!("--slack-api={}", outside.slack.api_url()),
+                format!("--git-cache={}", dir.join("git-cache").display()),
                 // The outside world of the testbed is on this machine.
                 "--egress-allow=127.0.0.0/8".to_owned(),
             ],

@@ -9,13 +9,16 @@ mod players;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use codebutler_crds::Repo;
 use codebutler_testbed::apiserver::Faults;
 use codebutler_testbed::controllers::{ControllerManager, ControllerOptions};
+use kube::api::{Patch, PatchParams};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use serde_json::json;
 
 use crate::controller::world::{Replica, World};
-use players::Team;
+use players::{RUNS, THREADS, Team};
 
 const CONTROLLER: &str = "system:serviceaccount:codebutler-system:codebutler-controller";
 /// The part of the controller's requests that fails.
@@ -73,6 +76,9 @@ async fn nothing_is_lost_in_random_trouble() {
     let options = ControllerOptions { pv_dir: folder.path().to_owned(), root_ca: None };
     let manager = ControllerManager::start(world.admin.clone(), options).await.unwrap();
     world.create_repo().await;
+    let limits = json!({"concurrentThreads": THREADS, "concurrentRuns": RUNS});
+    let limits = Patch::Merge(json!({"spec": {"limits": limits}}));
+    world.api::<Repo>().patch("shop", &PatchParams::default(), &limits).await.unwrap();
     let team = Team::start(world.admin.clone(), dice.random());
 
     let mut deaths = 0;
@@ -83,8 +89,10 @@ async fn nothing_is_lost_in_random_trouble() {
             0 => {
                 let first = dice.random_range(0..2);
                 replicas.kill(first);
+                team.killed();
                 if dice.random_bool(0.3) {
                     replicas.kill(1 - first);
+                    team.killed();
                 }
                 deaths += 1;
             }
@@ -101,10 +109,15 @@ async fn nothing_is_lost_in_random_trouble() {
     println!("{} threads, {met} failures met, {deaths} deaths", team.opened());
     team.settle(RECOVERY, false, || replicas.keep()).await;
     // Whatever was said goes for a controller that has seen nothing of it, too.
-    (0..2).for_each(|index| replicas.kill(index));
+    for index in 0..2 {
+        replicas.kill(index);
+        team.killed();
+    }
     team.write_to_all().await;
     team.settle(RECOVERY, true, || replicas.keep()).await;
-    team.stop().await;
+    let most = team.stop().await;
+    println!("{most} roles had a slot at once");
+    assert!(most > 1, "nothing ran at the same time");
     manager.shutdown().await;
     assert!(met > 0, "no failure was met");
 }

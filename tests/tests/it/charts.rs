@@ -1,7 +1,9 @@
 //! The charts, driven by the Helm engine that people have.
 
+mod run;
+
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use codebutler_testbed::cluster::Cluster;
 use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
@@ -26,16 +28,21 @@ const PARTS: [&str; 9] = [
     "uninstall",
 ];
 
-#[tokio::test(flavor = "multi_thread")]
-async fn helm_installs_upgrades_rolls_back_and_uninstalls() {
-    let venv = match ensure_venv(PACKAGES) {
-        Ok(venv) => venv,
+/// The Helm engine; nothing where there is no Python for it, said in a line.
+fn venv() -> Option<PathBuf> {
+    match ensure_venv(PACKAGES) {
+        Ok(venv) => Some(venv),
         Err(PyToolsError::NoPython) => {
             let _ = writeln!(std::io::stderr(), "skipped: no python3 for the Helm engine");
-            return;
+            None
         }
         Err(error) => panic!("{error}"),
-    };
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helm_installs_upgrades_rolls_back_and_uninstalls() {
+    let Some(venv) = venv() else { return };
     // An installation has the whole cluster: nobody else may run on it meanwhile.
     let _permit = permit(2).await;
     let dir = tempfile::tempdir().unwrap();

@@ -88,8 +88,15 @@ async fn without_arguments_the_chat_page_is_there_until_interrupted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn people_change_their_minds_ask_say_no_and_come_two_at_a_time() {
-    let names =
-        ["plan-changed", "questions", "rejected", "after-close", "two-threads", "from-kubectl"];
+    let names = [
+        "plan-changed",
+        "questions",
+        "rejected",
+        "after-close",
+        "two-threads",
+        "from-kubectl",
+        "destructive",
+    ];
     for name in names {
         let output = demo(&["--scenario", &shipped(name)]).await;
         assert_eq!(output.status.code(), Some(0), "{name}: {}", said(&output));

@@ -101,6 +101,7 @@ fn good() -> Evidence {
                 merge_commit: None,
                 comments: vec![],
                 reviews: vec![],
+                lines: vec![],
             }],
             ..Observed::default()
         },

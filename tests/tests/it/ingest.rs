@@ -3,12 +3,15 @@
 
 mod desk;
 mod outside;
+mod setup;
 
 use std::time::Duration;
 
 use codebutler_crds::thread::{ClosingChoice, Pending, RoleState};
 use codebutler_crds::wire::{Author, Decision, ErrorCode, PostMessage, RunReport};
 use codebutler_crds::{SlackTs, Thread};
+use codebutler_operator::gateway::threads::Threads;
+use codebutler_operator::metrics::registry;
 use codebutler_testbed::slack::{Fault, Release};
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
@@ -17,7 +20,7 @@ use serde_json::json;
 use self::desk::{Desk, PATIENCE, Setting};
 
 fn post(key: &str, text: &str) -> PostMessage {
-    PostMessage { key: key.to_owned(), text: text.to_owned(), decision: None }
+    PostMessage { key: key.to_owned(), text: text.to_owned(), ..PostMessage::default() }
 }
 
 fn ask(key: &str, text: &str, decision: Decision) -> PostMessage {
@@ -390,7 +393,8 @@ async fn marks_and_decisions_survive_many_writers() {
     desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
     let key = desk.caller(&root, "pm").await.key();
     let here = desk.gateway().threads.clone();
-    let replica = codebutler_operator::gateway::threads::Threads::new(desk.cluster.client());
+    let counted = codebutler_operator::gateway::metrics::Metrics::register(&mut registry());
+    let replica = Threads::new(desk.cluster.client(), counted);
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..40_u64 {
         let threads = if n % 2 == 0 { here.clone() } else { replica.clone() };

@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod apiserver;
+mod approvals;
 mod boundaries;
 mod browser;
 mod chaos;
@@ -17,8 +18,11 @@ mod demo;
 mod egress;
 mod expectations;
 mod faults;
+mod files;
 mod gateway;
 mod github;
+mod gitops;
+mod images;
 mod ingest;
 mod kubelet;
 mod kubelet_end;
@@ -26,12 +30,15 @@ mod marks;
 mod model_trouble;
 mod models;
 mod money;
+mod monitoring;
 mod own_repository;
 mod page;
 mod product;
 mod python;
 mod rbac;
+mod receipts;
 mod redact;
+mod resources;
 mod sandbox;
 mod scenario;
 mod seeds;

@@ -27,7 +27,6 @@ const RARELY: &[(&str, &str)] = &[
     ("controller: create networking.k8s.io/networkpolicies ", APPLIED),
     ("controller: get /persistentvolumeclaims ", "a volume whose cache entry is in doubt"),
     ("controller: get /pods ", "a pod whose cache entry is in doubt"),
-    ("controller: get codebutler.dev/", WATCHED),
     ("controller: get /services ", WATCHED),
     ("controller: get /serviceaccounts ", "an account whose cache entry is in doubt"),
     (

@@ -12,7 +12,7 @@ use codebutler_testbed::slack::MessageView;
 use codebutler_testbed::stack::manifests::TEAM;
 use codebutler_testbed::stack::{RepoEdit, RoleEdit, Stack, StackOptions};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -226,6 +226,14 @@ impl Team {
         let gateway = tail(self.stack.gateway.log());
         let controller = tail(self.stack.controller.log());
         format!("--- controller\n{controller}\n--- gateway\n{gateway}")
+    }
+
+    /// Has only these users steer, from when the gateway knows it; everybody if there are none.
+    pub async fn permit_only(&self, users: &[&String]) {
+        let client = self.stack.cluster.client();
+        let repos: Api<codebutler_crds::Repo> = Api::namespaced(client, TEAM);
+        let patch = Patch::Merge(json!({"spec": {"access": {"users": users}}}));
+        repos.patch("shop", &PatchParams::default(), &patch).await.unwrap();
     }
 
     pub async fn stop(self) {

@@ -8,7 +8,9 @@
 mod commit;
 mod history;
 mod libgit;
+mod memory;
 mod prepare;
+mod proof;
 mod push;
 
 use std::fs::File;
@@ -24,7 +26,9 @@ use super::protocol::Hello;
 pub use commit::commit;
 pub use history::{diff, log};
 pub use libgit::init;
+pub use memory::{memory, skills};
 pub use prepare::prepare;
+pub use proof::{snapshot, standing, unchanged};
 pub use push::push;
 
 /// Largest file of the base branch's `.codebutler/` that is read, in bytes.

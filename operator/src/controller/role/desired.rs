@@ -1,12 +1,19 @@
 //! Decides what an AgentRole's status says. Pure.
 
+use std::sync::Arc;
+
+use codebutler_crds::names::LABEL_PROMPT;
 use codebutler_crds::role::TOOLS;
 use codebutler_crds::{AgentRole, AgentRoleStatus};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::controller::health::{Health, Level, Notice};
+
+/// Characters that instructions may have, as in the schema.
+const LONGEST: usize = 65_536;
 
 /// What is to be told of an AgentRole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -20,18 +27,58 @@ pub struct Plan {
 impl Plan {
     /// The merge patch that writes the status; nothing if it is written already.
     pub fn patch(&self, before: Option<&AgentRoleStatus>) -> Option<Value> {
-        (before != Some(&self.status)).then(|| json!(self.status))
+        (before != Some(&self.status)).then(|| {
+            let mut patch = json!(self.status);
+            // Said, so that one that was read before goes.
+            patch["prompt"] = json!(self.status.prompt);
+            patch
+        })
     }
 }
 
-/// What is to be told of `role` at `now`.
-pub fn desired(role: &AgentRole, now: Timestamp) -> Plan {
+/// The instructions of `spec.promptFrom`, if it is used; `find` looks for a ConfigMap by name.
+pub fn prompt(
+    role: &AgentRole,
+    find: impl FnOnce(&str) -> Option<Arc<ConfigMap>>,
+) -> Result<Option<String>, Health> {
+    let Some(source) = &role.spec.prompt_from else {
+        return Ok(None);
+    };
+    let (name, key) = (&source.config_map, source.key());
+    let stalled = |reason, message| Err(Health::new(Level::Stalled, reason, message));
+    let Some(map) = find(name) else {
+        let message = format!(
+            "spec.promptFrom: there is no ConfigMap `{name}` with the label `{LABEL_PROMPT}` in \
+             this namespace: create or label it"
+        );
+        return stalled("PromptNotFound", message);
+    };
+    match map.data.as_ref().and_then(|data| data.get(key)) {
+        None => {
+            let message = format!("spec.promptFrom: ConfigMap `{name}` has no key `{key}`: add it");
+            stalled("PromptNotFound", message)
+        }
+        Some(text) if text.chars().count() > LONGEST => {
+            let message = format!(
+                "spec.promptFrom: `{key}` of ConfigMap `{name}` is longer than {LONGEST} \
+                 characters: shorten it"
+            );
+            stalled("PromptTooLong", message)
+        }
+        Some(text) => Ok(Some(text.clone())),
+    }
+}
+
+/// What is to be told of `role`, with the instructions that it reads, at `now`.
+pub fn desired(role: &AgentRole, prompt: Result<Option<String>, Health>, now: Timestamp) -> Plan {
     let mut status = role.status.clone().unwrap_or_default();
     if role.metadata.deletion_timestamp.is_some() {
         return Plan { status, notices: Vec::new() };
     }
     let ready = Health::new(Level::Ready, "Valid", "can be named by Repos");
-    let verdict = Health::worst(unknown_tools(role), ready);
+    let (prompt, unread) = prompt.map_or_else(|unread| (None, Some(unread)), |read| (read, None));
+    status.prompt = prompt;
+    let verdict = Health::worst(unknown_tools(role).into_iter().chain(unread).collect(), ready);
     let notices = verdict.notice(&status.conditions).into_iter().collect();
     verdict.write(&mut status.conditions, role.metadata.generation, now);
     status.observed_generation = role.metadata.generation;
@@ -61,13 +108,45 @@ mod tests {
     fn a_tool_that_does_not_exist_stalls_the_role_and_is_named() {
         let now = testing::now();
         let mut role = testing::role("coder");
-        let fine = desired(&role, now);
+        let fine = desired(&role, Ok(None), now);
         insta::assert_yaml_snapshot!("role_valid", fine);
         role.status = Some(fine.status.clone());
-        assert_eq!(desired(&role, now).patch(role.status.as_ref()), None, "nothing changed");
+        let again = desired(&role, Ok(None), now);
+        assert_eq!(again.patch(role.status.as_ref()), None, "nothing changed");
 
         role.spec.tools.allow.push("Teleport".to_owned());
         role.metadata.generation = Some(2);
-        insta::assert_yaml_snapshot!("role_unknown_tool", desired(&role, now));
+        insta::assert_yaml_snapshot!("role_unknown_tool", desired(&role, Ok(None), now));
+    }
+
+    #[test]
+    fn instructions_are_read_from_a_config_map_or_what_is_missing_is_named() {
+        let mut role = testing::role("coder");
+        let source = json!({"configMap": "prompts", "key": "coder.md"});
+        role.spec.prompt_from = serde_json::from_value(source).unwrap();
+        let map = |data: Value| {
+            let map = json!({"metadata": {"name": "prompts"}, "data": data});
+            Some(Arc::new(serde_json::from_value::<ConfigMap>(map).unwrap()))
+        };
+        let read = |map: Option<Arc<ConfigMap>>| {
+            let plan = desired(&role, prompt(&role, |_| map), testing::now());
+            let stalled = plan.status.conditions.iter().find(|c| c.type_ == "Stalled").cloned();
+            (plan.status.prompt, stalled.map(|c| (c.reason, c.message)))
+        };
+        assert_eq!(read(map(json!({"coder.md": "Be brief."}))), (Some("Be brief.".into()), None));
+        for (map, reason, named) in [
+            (None, "PromptNotFound", "ConfigMap `prompts` with the label"),
+            (map(json!({"other.md": "x"})), "PromptNotFound", "no key `coder.md`"),
+            (map(json!({"coder.md": "x".repeat(70_000)})), "PromptTooLong", "shorten it"),
+        ] {
+            let (prompt, stalled) = read(map);
+            let (found, message) = stalled.unwrap();
+            assert_eq!((prompt, found.as_str()), (None, reason));
+            assert!(message.contains(named), "{message}");
+        }
+        role.status = Some(AgentRoleStatus { prompt: Some("old".into()), ..<_>::default() });
+        let gone = desired(&role, prompt(&role, |_| None), testing::now());
+        assert_eq!(gone.patch(role.status.as_ref()).unwrap()["prompt"], Value::Null);
+        assert!(role.prompt().is_some() && role.spec.prompt.is_none());
     }
 }

@@ -5,8 +5,9 @@ mod desired;
 use std::sync::Arc;
 
 use codebutler_crds::AgentRole;
-use kube::Resource as _;
 use kube::runtime::controller::Action;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource as _, ResourceExt as _};
 
 use super::context::Context;
 use crate::apply::ApplyError;
@@ -16,7 +17,11 @@ use crate::apply::ApplyError;
 /// # Errors
 /// When the status could not be written.
 pub async fn reconcile(role: Arc<AgentRole>, context: Arc<Context>) -> Result<Action, ApplyError> {
-    let plan = desired::desired(&role, context.clock.now());
+    let prompt = desired::prompt(&role, |name| {
+        let namespace = role.namespace().unwrap_or_default();
+        context.prompts.get(&ObjectRef::new(name).within(&namespace))
+    });
+    let plan = desired::desired(&role, prompt, context.clock.now());
     if let Some(patch) = plan.patch(role.status.as_ref()) {
         context.apply.status(&*role, &patch).await?;
     }

@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 
 use super::collect;
 use super::life::{self, Life};
-use super::observe::Observed;
+use super::observe::{Admission, Observed};
 use super::plan::{Gone, Plan};
 use super::queue;
 use super::role::{self, Role};
@@ -36,6 +36,8 @@ pub fn desired(
     let mut plan = Plan { status: Own::of(&status), ..Plan::default() };
     if thread.is_going() {
         leave(thread, observed, &mut plan, now);
+        keep_slots(thread, observed, &mut plan, now);
+        give_slots(&observed.admission, &mut plan);
         return plan;
     }
     plan.status.queue_position = None;
@@ -47,6 +49,8 @@ pub fn desired(
             work(&view, &mut plan)
         }
     };
+    keep_slots(thread, observed, &mut plan, now);
+    give_slots(&observed.admission, &mut plan);
     plan.status.observed_generation = thread.metadata.generation;
     plan.notices.extend(verdict.notice(&status.conditions));
     verdict.write(&mut plan.status.conditions, thread.metadata.generation, now);
@@ -99,6 +103,34 @@ fn work(view: &View, plan: &mut Plan) -> Health {
     budget(view, plan);
     collect::tell(view, plan);
     Health::worst(verdicts, at_rest(&pods))
+}
+
+/// Whatever becomes of the Thread: a pod that has a slot and is on its way out may still use it.
+fn keep_slots(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) {
+    let Some(status) = &thread.status else { return };
+    for pod in &observed.pods {
+        let life = Life::of(pod);
+        if life != Life::Ending && !(life.is_live() && plan.delete_pods.contains(&id(pod))) {
+            continue;
+        }
+        let (role, left) = (role_of(thread, pod), role::time_to_end(pod, now));
+        let works = status.is_running(&role) || status.wants(&role);
+        if works && left.is_positive() && status.may_run(&role, false) {
+            plan.busy.insert(role);
+            plan.look_again_in(left.unsigned_abs());
+        }
+    }
+}
+
+/// Writes down who has a slot, once that is known.
+fn give_slots(admission: &Admission, plan: &mut Plan) {
+    let Admission::Only { roles, .. } = admission else { return };
+    for own in plan.status.roles.values_mut() {
+        own.admitted = false;
+    }
+    for role in roles {
+        plan.status.roles.entry(role.clone()).or_default().admitted = true;
+    }
 }
 
 /// What is owned by a Thread goes with it, but that waits until the gateway has told the conversation;
@@ -212,8 +244,7 @@ fn make_room(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) {
 /// Whether a live pod has nothing to do.
 fn is_idle(view: &View, pod: &Pod) -> bool {
     let role = role_of(view.thread, pod);
-    let running = view.status.roles.get(&role).is_some_and(|r| r.state == Some(RoleState::Running));
-    Life::of(pod).is_live() && !running && !view.status.wants(&role)
+    Life::of(pod).is_live() && !view.status.is_running(&role) && !view.status.wants(&role)
 }
 
 fn refused(refusal: &Refusal) -> Health {
@@ -228,7 +259,7 @@ fn refused(refusal: &Refusal) -> Health {
 fn progress(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) {
     let roles = &view.status.roles;
     let running = |name: &str| {
-        roles.get(name).is_some_and(|role| role.state == Some(RoleState::Running))
+        view.status.is_running(name)
             && pods.iter().any(|(role, pod)| role == name && Life::of(pod).is_live())
     };
     let active = roles.iter().filter(|(name, _)| running(name));

@@ -30,6 +30,7 @@ use super::context::Context;
 use super::health::Notice;
 use super::index::Key;
 use crate::apply::{ApplyError, Made};
+use crate::metrics::repo_of;
 use plan::Plan;
 
 /// How soon a refused step is tried again: what it waits for is not watched.
@@ -52,10 +53,9 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
             tracing::warn!(thread = %Key::of(&*thread), %refusal, "refused");
             let mut observed = observe::observe(&context, &thread);
             observed.refusal = Some(refusal);
-            let plan = decide(&observed);
             // It starts nothing now: others may.
-            observed.admission = queue::ask(&context, &thread, &observed, &plan);
-            perform(&thread, plan, &context).await?;
+            observed.admission = queue::ask(&context, &thread, &observed, &decide(&observed));
+            perform(&thread, decide(&observed), &context).await?;
             Ok(Action::requeue(RETRY_REFUSED))
         }
         other => other,
@@ -64,6 +64,7 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
 
 async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<Action, ApplyError> {
     let (apply, about) = (&context.apply, thread.object_ref(&()));
+    let repo = repo_of(&thread.namespace().unwrap_or_default(), &thread.spec.repo);
     let owner = thread.uid().unwrap_or_default();
     if let Some(claim) = &plan.create_volume {
         match apply.create(claim, &owner).await? {
@@ -82,7 +83,8 @@ async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<A
         match apply.create(&*new.pod, &owner).await? {
             Made::New(pod) => {
                 context.pods.assume(&pod);
-                context.metrics.pod_started(&thread.spec.repo, role);
+                context.rewritten.made(&new.pod, &pod);
+                context.metrics.pod_started(&repo, role);
                 plan.status.roles.entry(role.clone()).or_default().pod_uid = pod.uid();
                 tell_started(context, &about, role, &pod, new.woken).await;
             }
@@ -99,6 +101,10 @@ async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<A
     let before = thread.status.clone().unwrap_or_default();
     if let Some(patch) = plan.status.patch(&before) {
         apply.status(thread, &patch).await?;
+        queue::settle(context, thread, &plan);
+    }
+    if let Some(wait) = queue::ended_wait(thread, &plan, context.clock.now()) {
+        context.metrics.waited(&repo, wait);
     }
     for notice in &plan.notices {
         apply.tell(&about, None, notice).await;

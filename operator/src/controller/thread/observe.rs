@@ -48,6 +48,8 @@ pub struct Observed {
     pub admission: Admission,
     /// What the API server just refused, if it did.
     pub refusal: Option<Refusal>,
+    /// UIDs of those of its pods that were made with other images than were asked for.
+    pub rewritten: Vec<String>,
     /// Why the volume could not be made larger, if it could not.
     pub unexpanded: Option<String>,
 }
@@ -59,7 +61,10 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
     let repo = context.repo(&key.namespace, &thread.spec.repo);
     let claim = names::volume_claim(&key.name);
     let mine = |pod: &Arc<Pod>| owned_by(&**pod, &uid);
+    let pods: Vec<_> = context.pods.of(&key).into_iter().filter(mine).collect();
+    let rewritten = pods.iter().filter(|pod| context.rewritten.knows(pod));
     Observed {
+        rewritten: rewritten.filter_map(|pod| pod.uid()).collect(),
         roles: repo.iter().flat_map(|repo| context.roles_of(repo)).collect(),
         prepared: repo.as_ref().is_some_and(|repo| repo::observe::is_prepared(context, repo)),
         gateway: context.gateway(),
@@ -68,7 +73,7 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
             .of(&key)
             .into_iter()
             .find(|volume| volume.name_any() == claim && owned_by(&**volume, &uid)),
-        pods: context.pods.of(&key).into_iter().filter(mine).collect(),
+        pods,
         admission: Admission::All,
         refusal: None,
         unexpanded: context.unexpanded.get(&key),

@@ -1,6 +1,6 @@
 //! What is to be done about a Thread: a value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -22,6 +22,9 @@ pub struct Plan {
     /// Pods to create by role; their UIDs go into `status`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub create_pods: BTreeMap<String, NewPod>,
+    /// Roles that run in a pod, or would if they had a slot, besides those of `create_pods`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub busy: BTreeSet<String>,
     /// Roles whose pod the cache doesn't have: to be checked before `status` forgets them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub verify_gone: BTreeMap<String, Gone>,

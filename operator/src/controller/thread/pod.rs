@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use codebutler_crds::names::pod as path;
 use codebutler_crds::repo::AccessMode;
 use codebutler_crds::role::Sandbox;
-use codebutler_crds::{AgentRole, Repo, Thread, names};
+use codebutler_crds::{AgentRole, AgentRoleSpec, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{
-    Affinity, Container, EnvVar, Pod, PodAffinity, PodAffinityTerm, PodDNSConfig, PodSpec,
-    ResourceRequirements, VolumeMount,
+    Affinity, Container, EnvVar, LocalObjectReference, Pod, PodAffinity, PodAffinityTerm,
+    PodDNSConfig, PodSpec, ResourceRequirements, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -52,6 +52,7 @@ impl Input<'_> {
         let parts = serde_json::json!([
             self.spec(),
             self.role.spec,
+            self.role.prompt(),
             repo.git,
             repo.worktree,
             repo.policy,
@@ -101,6 +102,8 @@ impl Input<'_> {
             node_selector: some(&role.node_selector),
             tolerations: (!role.tolerations.is_empty()).then(|| role.tolerations.clone()),
             runtime_class_name: role.runtime_class_name.clone(),
+            priority_class_name: role.priority_class_name.clone(),
+            image_pull_secrets: pull_secrets(role),
             termination_grace_period_seconds: Some(30),
             ..PodSpec::default()
         }
@@ -237,6 +240,12 @@ fn env(name: &str, value: &str) -> EnvVar {
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn pull_secrets(role: &AgentRoleSpec) -> Option<Vec<LocalObjectReference>> {
+    let names = role.image_pull_secrets.iter().map(|secret| secret.name.clone());
+    let all: Vec<_> = names.map(|name| LocalObjectReference { name }).collect();
+    (!all.is_empty()).then_some(all)
 }
 
 fn some(map: &BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {

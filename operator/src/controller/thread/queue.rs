@@ -1,71 +1,93 @@
 //! A Thread at its Repo's desk: what of it runs, what it may start, and what is told of waiting.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
-use codebutler_crds::thread::RoleState;
 use codebutler_crds::{Repo, Thread, condition};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt as _;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
 
-use super::life::Life;
 use super::observe::{Admission, Observed};
 use super::plan::Plan;
-use crate::apply::owned_by;
 use crate::controller::context::Context;
 use crate::controller::health::Notice;
 use crate::controller::index::Key;
-use crate::controller::slots::{Request, Roles};
+use crate::controller::slots::{Request, Roles, Slots};
 
-/// Asks for slots for what `plan` would start. Whatever it got before, it asks again each time.
+/// Threads per answer while all of them are read.
+const PAGE: u32 = 500;
+
+/// Asks for slots for what runs and for what `plan` would start. Whatever it got before, it asks
+/// again each time.
 pub fn ask(context: &Context, thread: &Thread, observed: &Observed, plan: &Plan) -> Admission {
-    let Some(repo) = &observed.repo else { return Admission::default() };
-    let starting: Roles = plan.create_pods.keys().cloned().collect();
+    let limits = observed.repo.as_ref().map(|repo| repo.spec.limits.clone()).unwrap_or_default();
     let answer = context.slots.ask(
-        &Key::of(&**repo),
-        &repo.spec.limits,
+        &desk(thread),
+        &limits,
         Request {
             thread: &thread.name_any(),
-            running: running(thread, observed.pods.iter().map(|pod| &**pod)),
+            admitted: admitted(thread),
+            wanted: plan.busy.iter().chain(plan.create_pods.keys()).cloned().collect(),
             since: waiting_since(thread).unwrap_or_else(|| context.clock.now()),
-            starting,
         },
     );
     context.queues.threads(&thread.namespace().unwrap_or_default(), answer.others);
     Admission::Only { roles: answer.admitted, position: answer.position }
 }
 
-/// Before anything is decided: every slot that is in use already.
-pub fn prime(context: &Context, threads: &[std::sync::Arc<Thread>]) {
-    for thread in threads {
-        let (key, uid) = (Key::of(&**thread), thread.uid().unwrap_or_default());
-        let pods = context.pods.of(&key);
-        let own = pods.iter().map(|pod| &**pod).filter(|pod| owned_by(*pod, &uid));
-        let repo = Key::new(&key.namespace, &thread.spec.repo);
-        context.slots.prime(&repo, &key.name, running(thread, own));
+/// Once `plan` is written: what it takes back is free.
+pub fn settle(context: &Context, thread: &Thread, plan: &Plan) {
+    let holds = |role: &String| plan.status.roles.get(role).is_some_and(|own| own.admitted);
+    let dropped: Roles = admitted(thread).into_iter().filter(|role| !holds(role)).collect();
+    if !dropped.is_empty() {
+        let others = context.slots.release(&desk(thread), &thread.name_any(), &dropped);
+        context.queues.threads(&thread.namespace().unwrap_or_default(), others);
     }
 }
 
-/// Roles that have a live pod and something to do.
-fn running<'a>(thread: &Thread, pods: impl Iterator<Item = &'a Pod>) -> Roles {
-    let Some(status) = &thread.status else { return Roles::new() };
-    let live: BTreeSet<String> = pods
-        .filter(|pod| Life::of(pod).is_live())
-        .map(|pod| super::desired::role_of(thread, pod))
-        .collect();
-    let busy = |role: &String| {
-        let running =
-            |own: &codebutler_crds::thread::RoleStatus| own.state == Some(RoleState::Running);
-        status.wants(role) || status.roles.get(role).is_some_and(running)
-    };
-    live.into_iter().filter(busy).collect()
+/// Before anything is decided: every slot that is given. Caches may lag behind what the replica
+/// before this one wrote last, so the API server is asked.
+///
+/// # Errors
+/// When it can't be asked.
+pub async fn prime(client: Client, slots: &Slots) -> kube::Result<()> {
+    let threads = Api::<Thread>::all(client);
+    let mut page = ListParams::default().limit(PAGE);
+    loop {
+        let found = threads.list(&page).await?;
+        for thread in &found {
+            slots.prime(&desk(thread), &thread.name_any(), admitted(thread));
+        }
+        match found.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Where a Thread asks, whether or not its Repo exists.
+fn desk(thread: &Thread) -> Key {
+    Key::new(thread.namespace().unwrap_or_default(), &thread.spec.repo)
+}
+
+/// Roles that have a slot by what is written.
+fn admitted(thread: &Thread) -> Roles {
+    let roles = thread.status.iter().flat_map(|status| &status.roles);
+    roles.filter(|(_, own)| own.admitted).map(|(role, _)| role.clone()).collect()
 }
 
 fn waiting_since(thread: &Thread) -> Option<Timestamp> {
     let conditions = &thread.status.as_ref()?.conditions;
     let queued = conditions.iter().find(|c| c.type_ == condition::QUEUED && c.status == "True")?;
     Some(queued.last_transition_time.0)
+}
+
+/// How long a Thread had waited whose roles start now, all of them.
+pub fn ended_wait(thread: &Thread, plan: &Plan, now: Timestamp) -> Option<Duration> {
+    let starts = !plan.create_pods.is_empty() && plan.status.queue_position.is_none();
+    let since = waiting_since(thread).unwrap_or(now);
+    starts.then(|| now.duration_since(since).unsigned_abs())
 }
 
 /// Writes what became of it into the status.
@@ -79,7 +101,7 @@ pub fn tell(repo: &Repo, thread: &Thread, observed: &Observed, plan: &mut Plan, 
     let Some(position) = position else {
         if condition::clear(&mut plan.status.conditions, condition::QUEUED)
             && waited
-            && !plan.create_pods.is_empty()
+            && matches!(&observed.admission, Admission::Only { roles, .. } if !roles.is_empty())
         {
             plan.notices.push(Notice::normal("Admitted", "it is this thread's turn"));
         }

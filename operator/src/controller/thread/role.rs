@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use codebutler_crds::thread::{RoleState, RoleStatus};
 use codebutler_crds::{AgentRole, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
@@ -15,6 +14,7 @@ use super::plan::{Gone, NewPod, Plan};
 use super::pod;
 use crate::controller::gateway::Gateway;
 use crate::controller::health::{Health, Level, Notice};
+use crate::controller::rewritten;
 
 /// Pods that may die in a row before a person has to look.
 pub const MAX_FAILURES: u32 = 5;
@@ -72,9 +72,13 @@ fn without_pod(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
     }
     let Some(definition) = role.definition else { return Some(unknown(view, role.name)) };
     if view.repo.spec.suspend {
-        let repo = &view.thread.spec.repo;
-        let message = format!("Repo `{repo}` is suspended: unset its spec.suspend to go on");
-        return Some(Health::new(Level::Held, "RepoSuspended", message));
+        return Some(held(view));
+    }
+    if definition.lacks_prompt() {
+        let name = definition.name_any();
+        let message =
+            format!("AgentRole `{name}` lacks its spec.promptFrom: its conditions say more");
+        return Some(Health::new(Level::Trouble, "PromptNotFound", message));
     }
     if let Some(delay) = gathering(view, role.name) {
         plan.look_again_in(delay);
@@ -90,9 +94,7 @@ fn without_pod(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
         let message = format!("Repo `{repo}` is being prepared: its conditions say more");
         return Some(Health::new(Level::Reconciling, "RepoNotPrepared", message));
     }
-    if let Admission::Only { roles, .. } = &view.observed.admission
-        && !roles.contains(role.name)
-    {
+    if !is_admitted(view, role) {
         return Some(queued(view));
     }
     let input = input(view, definition, gateway);
@@ -107,11 +109,18 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
         plan.delete_pods.push(id(pod));
         return role.wanted.then(|| unknown(view, role.name));
     };
+    let suspended = view.repo.spec.suspend;
+    // Its run has begun, or has to: a role that only has mail can still be stopped before it does.
+    let at_work =
+        view.status.is_running(role.name) || (role.wanted && view.status.may_run(role.name, false));
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
     own.pod_uid = pod.uid();
     if !role.wanted {
         // Whatever died before, a run has ended since.
         own.failures = 0;
+    }
+    if at_work || (role.wanted && !suspended) {
+        plan.busy.insert(role.name.to_owned());
     }
     if let Some(trouble) = life::trouble(pod) {
         if is_outdated(view, pod, definition) {
@@ -121,7 +130,6 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
         }
         return Some(Health::new(Level::Trouble, trouble.reason, trouble.message));
     }
-    let at_work = view.status.roles.get(role.name).is_some_and(is_running) || role.wanted;
     let outdated = is_outdated(view, pod, definition);
     if outdated && (!at_work || *life == Life::Starting) {
         plan.delete_pods.push(id(pod));
@@ -129,11 +137,14 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
         plan.notices.push(Notice::normal("Rolled", note));
         return role.wanted.then(|| starting(role.name));
     }
-    if view.repo.spec.suspend && !at_work {
+    if suspended && !at_work {
         plan.delete_pods.push(id(pod));
         let note = format!("role `{}` sleeps: its Repo is suspended", role.name);
         plan.notices.push(Notice::normal("Suspended", note));
-        return None;
+        return role.wanted.then(|| held(view));
+    }
+    if plan.busy.contains(role.name) && !is_admitted(view, role) {
+        return Some(queued(view));
     }
     if *life == Life::Running {
         return None;
@@ -157,10 +168,7 @@ fn ending(view: &View, role: &Role, pod: &Pod, plan: &mut Plan) -> Option<Health
     if !role.wanted {
         return None;
     }
-    let name = pod.name_any();
-    // The moment at which its grace ends.
-    let due = pod.metadata.deletion_timestamp.as_ref().map_or(view.now, |time| time.0);
-    let left = SLOW_END - view.now.duration_since(due);
+    let (name, left) = (pod.name_any(), time_to_end(pod, view.now));
     if left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
         let message = format!("waiting until the old pod `{name}` is gone");
@@ -171,6 +179,12 @@ fn ending(view: &View, role: &Role, pod: &Pod, plan: &mut Plan) -> Option<Health
          --force`"
     );
     Some(Health::new(Level::Trouble, "PodNotEnding", message))
+}
+
+/// How long a pod that is being deleted may still take, from when its grace ends.
+pub fn time_to_end(pod: &Pod, now: Timestamp) -> SignedDuration {
+    let due = pod.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
+    SLOW_END - now.duration_since(due)
 }
 
 /// The cluster took the pod away. That is nobody's failure: it is made again, a little later.
@@ -259,16 +273,28 @@ fn moved(view: &View, role: &str, failed: &Pod, definition: &AgentRole) -> bool 
 /// Whether a pod made now would be another one. Nothing is known while the gateway can't be found.
 fn is_outdated(view: &View, pod: &Pod, definition: &AgentRole) -> bool {
     let Ok(gateway) = &view.observed.gateway else { return false };
-    let made_from = pod.annotations().get(pod::ANNOTATION_CONFIG);
-    made_from != Some(&input(view, definition, gateway).config())
+    let (made_from, input) =
+        (pod.annotations().get(pod::ANNOTATION_CONFIG), input(view, definition, gateway));
+    let rewritten = pod.uid().is_some_and(|uid| view.observed.rewritten.contains(&uid));
+    made_from != Some(&input.config())
+        || (!rewritten && rewritten::images(pod) != rewritten::images(&input.build()))
 }
 
 fn input<'a>(view: &View<'a>, role: &'a AgentRole, gateway: &'a Gateway) -> pod::Input<'a> {
     pod::Input { thread: view.thread, repo: view.repo, role, gateway, args: view.args }
 }
 
-fn is_running(role: &RoleStatus) -> bool {
-    role.state == Some(RoleState::Running)
+fn is_admitted(view: &View, role: &Role) -> bool {
+    match &view.observed.admission {
+        Admission::All => true,
+        Admission::Only { roles, .. } => roles.contains(role.name),
+    }
+}
+
+fn held(view: &View) -> Health {
+    let repo = &view.thread.spec.repo;
+    let message = format!("Repo `{repo}` is suspended: unset its spec.suspend to go on");
+    Health::new(Level::Held, "RepoSuspended", message)
 }
 
 fn queued(view: &View) -> Health {

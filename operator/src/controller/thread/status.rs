@@ -34,6 +34,9 @@ pub struct OwnRole {
     /// UID of the pod that speaks for the role.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
+    /// Whether it holds a slot.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub admitted: bool,
     /// Pods that died in a row.
     pub failures: u32,
 }
@@ -42,7 +45,11 @@ impl Own {
     /// The controller's part of a status.
     pub fn of(status: &ThreadStatus) -> Self {
         let role = |(name, role): (&String, &codebutler_crds::thread::RoleStatus)| {
-            let own = OwnRole { pod_uid: role.pod_uid.clone(), failures: role.failures };
+            let own = OwnRole {
+                pod_uid: role.pod_uid.clone(),
+                admitted: role.admitted,
+                failures: role.failures,
+            };
             (name.clone(), own)
         };
         Self {
@@ -96,6 +103,9 @@ impl OwnRole {
         if self.pod_uid != before.pod_uid {
             patch.insert("podUID".to_owned(), json!(self.pod_uid));
         }
+        if self.admitted != before.admitted {
+            patch.insert("admitted".to_owned(), json!(self.admitted.then_some(true)));
+        }
         if self.failures != before.failures {
             patch.insert("failures".to_owned(), json!(self.failures));
         }
@@ -112,20 +122,21 @@ mod tests {
         let before: ThreadStatus = serde_json::from_value(json!({
             "phase": "pm", "branch": "codebutler/x", "cost": "0.25",
             "roles": {
-                "pm": {"inbox": "1763765623.000100", "podUID": "a", "turns": 3},
+                "pm": {"inbox": "1763765623.000100", "podUID": "a", "admitted": true, "turns": 3},
                 "coder": {"inbox": "1763765623.000200"},
             },
         }))
         .unwrap();
         let mut own = Own::of(&before);
         assert_eq!(own.patch(&before), None);
-        own.roles.entry("pm".to_owned()).or_default().pod_uid = None;
+        let pm = own.roles.entry("pm".to_owned()).or_default();
+        (pm.pod_uid, pm.admitted) = (None, false);
         own.roles.entry("coder".to_owned()).or_default().failures = 2;
         own.roles.entry("lead".to_owned()).or_default();
         own.active_role = Some("coder".to_owned());
         let wanted = json!({
             "activeRole": "coder",
-            "roles": {"pm": {"podUID": null}, "coder": {"failures": 2}},
+            "roles": {"pm": {"podUID": null, "admitted": null}, "coder": {"failures": 2}},
         });
         assert_eq!(own.patch(&before), Some(wanted));
     }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod readers;
+mod slots;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ fn world() -> Observed {
         admission: Admission::All,
         refusal: None,
         unexpanded: None,
+        rewritten: Vec::new(),
     }
 }
 

@@ -14,13 +14,14 @@ use super::session::note;
 use super::{Any, Json, Open, Query, Shared, needs_tool, unwritten};
 use crate::gateway::context::{ApiError, Caller};
 use crate::gateway::github::{GitHub, Pull};
-use crate::gateway::identity;
+use crate::gateway::{identity, receipt};
 
 /// Longest wait for mail; agents ask again.
 const LONGEST_WAIT: u64 = 60;
 /// Longest message that is taken; Slack gets it in parts.
 const MAX_TEXT: usize = 64 * 1024;
 const MAX_KEY: usize = 64;
+const MAX_TEST: usize = 200;
 
 /// The query of `/v1/inbox`.
 #[derive(Deserialize)]
@@ -63,20 +64,36 @@ pub async fn message(
         // The message shows what the thread has cost.
         gateway.ledger.flush(&caller.key()).await;
     }
-    gateway.slack.post(&caller, &message, head).await.map(axum::Json)
+    let redactor = gateway.context.redactors.of(&caller.repo);
+    let test = message.test.as_deref().map(|test| redactor.mask(test).into_owned());
+    let message = PostMessage { test, ..message };
+    let note = receipt::under_message(&gateway, &caller, &message).await;
+    gateway.slack.post_noted(&caller, &message, head, note).await.map(axum::Json)
 }
 
 fn check(message: &PostMessage) -> Result<(), ApiError> {
     let invalid = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.:-".contains(&b);
-    if message.key.is_empty() || message.key.len() > MAX_KEY || !message.key.bytes().all(plain) {
-        return invalid("`key` has to be 1 to 64 characters of A-Z a-z 0-9 _ . : -");
-    }
+    check_key(&message.key)?;
     if message.text.trim().is_empty() {
         return invalid("`text` is empty: say something");
     }
+    let one_line =
+        |test: &String| test.len() <= MAX_TEST && !test.trim().is_empty() && !test.contains('\n');
+    if !message.test.as_ref().is_none_or(one_line) {
+        return invalid("`test` has to be one line of 1 to 200 bytes");
+    }
     if message.text.len() > MAX_TEXT {
         return invalid("`text` is too long: say it in less than 64 KiB");
+    }
+    Ok(())
+}
+
+/// What effects are found again by.
+pub fn check_key(key: &str) -> Result<(), ApiError> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.:-".contains(&b);
+    if key.is_empty() || key.len() > MAX_KEY || !key.bytes().all(plain) {
+        let message = "`key` has to be 1 to 64 characters of A-Z a-z 0-9 _ . : -";
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
     }
     Ok(())
 }
@@ -117,6 +134,7 @@ pub async fn run(
         .report(&key, caller.role_name(), &report)
         .await
         .map_err(|error| unwritten(&error))?;
+    gateway.metrics.run(&caller, report.state);
     Ok(axum::Json(serde_json::json!({})))
 }
 
@@ -127,7 +145,7 @@ mod tests {
     #[test]
     fn a_message_has_a_plain_key_and_some_text() {
         let message = |key: &str, text: &str| {
-            check(&PostMessage { key: key.into(), text: text.into(), decision: None })
+            check(&PostMessage { key: key.into(), text: text.into(), ..PostMessage::default() })
         };
         message("run-1:plan.a_B", "hello").unwrap();
         for (key, text) in

@@ -1,8 +1,10 @@
 //! The agents' API: who may call what, and how requests and refusals look on the wire. What a call
 //! does is in the module of its name.
 
+mod approval;
 mod conversation;
 mod pull_request;
+mod remote;
 mod session;
 
 use std::ops::Deref;
@@ -26,6 +28,7 @@ use super::close;
 use super::conditions::Conditions;
 use super::context::{ApiError, Caller, Context};
 use super::egress::{self, Egress};
+use super::git::mirror::Mirrors;
 use super::identity::{self, Identity};
 use super::metrics::Metrics;
 use super::models::Models;
@@ -52,6 +55,8 @@ pub struct Gateway {
     pub ledger: Ledger,
     /// What model calls share.
     pub models: Models,
+    /// Copies of the Repos' repositories.
+    pub mirrors: Mirrors,
     /// For model providers and Git hosts: follows no redirect.
     pub http: reqwest::Client,
     /// Connections of workspaces and web tools to the outside.
@@ -90,8 +95,12 @@ pub fn router(gateway: Shared) -> Router {
         .route(path::SESSION, get(session::session))
         .route(path::INBOX, get(conversation::inbox))
         .route(path::MESSAGES, post(conversation::message))
+        .route(path::APPROVALS, post(approval::ask))
         .route(path::RUNS, post(conversation::run))
         .route(path::PULL_REQUEST, get(pull_request::state).post(pull_request::open))
+        .route(path::COMMENTS, post(remote::comment))
+        .route(path::REVIEWS, post(remote::review))
+        .route(path::ISSUES, get(remote::issues))
         .route(path::CLOSE, post(close::close))
         .route(path::CHAT, post(models::complete))
         .route(path::IMAGES, post(models::images))

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use codebutler_crds::names;
+use codebutler_crds::policy::Guarded;
 use codebutler_crds::thread::PullRequest;
 use codebutler_crds::wire::{ErrorCode, OpenPullRequest, PullRequestState};
 use kube::ResourceExt as _;
@@ -9,8 +10,10 @@ use kube::ResourceExt as _;
 use super::session::note;
 use super::{Json, Open, Shared, needs_tool, unwritten};
 use crate::gateway::approval;
+use crate::gateway::consent::{Effect, consent};
 use crate::gateway::context::{ApiError, Caller};
-use crate::gateway::github::{GitHub, Pull};
+use crate::gateway::github::{GitHub, GitHubError, Pull, text};
+use crate::gateway::receipt;
 
 const MAX_TITLE: usize = 256;
 /// GitHub's own limit is 65,536 characters.
@@ -23,13 +26,15 @@ pub async fn state(
 ) -> Result<axum::Json<PullRequestState>, ApiError> {
     needs_tool(&caller, &["GHStatus", "GHCreatePR"])?;
     let branch = names::branch(&caller.thread.name_any());
-    let found =
-        async { GitHub::of(&gateway.context, &caller.repo).await?.find_pull(&branch).await };
-    let pull = note(&gateway, &caller, found.await).await?.ok_or_else(|| {
-        ApiError::new(ErrorCode::InvalidRequest, "this thread has no pull request yet")
-    })?;
+    let found = async {
+        let github = GitHub::of(&gateway.context, &caller.repo).await?;
+        let pull = github.find_pull(&branch).await?.ok_or(GitHubError::NoPull)?;
+        let state = github.state(pull.clone()).await?;
+        Ok((pull, state))
+    };
+    let (pull, state) = note(&gateway, &caller, found.await).await?;
     record(&gateway, &caller, &pull).await?;
-    Ok(axum::Json(pull.into_state(false)))
+    Ok(axum::Json(state))
 }
 
 /// Opens the pull request, or updates it.
@@ -41,20 +46,43 @@ pub async fn open(
     needs_tool(&caller, &["GHCreatePR"])?;
     let title = check(&wanted)?;
     let redactor = gateway.context.redactors.of(&caller.repo);
-    let (title, body) = (redactor.mask(&title), redactor.mask(&wanted.body));
-    if approval::lacks_approved_plan(&gateway, &caller).await? {
+    let title = text::outgoing(&redactor.mask(&title));
+    let body = text::outgoing(&redactor.mask(&wanted.body));
+    if approval::lacks_approved_plan(&gateway, &caller, false).await? {
         let message = "a user has to approve the plan before a pull request is opened";
         return Err(ApiError::new(ErrorCode::NeedsApproval, message));
     }
     let branch = names::branch(&caller.thread.name_any());
-    let opened = async {
+    let base = &caller.repo.spec.git.branch;
+    let asked = async {
         let github = GitHub::of(&gateway.context, &caller.repo).await?;
-        let base = &caller.repo.spec.git.branch;
-        github.open_pull(&branch, base, &title, &body).await
+        let head = github.tip(&branch).await?;
+        let pull = if is_guarded(&caller) { github.find_pull(&branch).await? } else { None };
+        Ok((github, head, pull))
     };
-    let (pull, created) = note(&gateway, &caller, opened.await).await?;
+    let (github, head, pull) = note(&gateway, &caller, asked.await).await?;
+    if is_guarded(&caller) && !pull.as_ref().is_some_and(Pull::is_open) {
+        let commit = head.as_ref().map_or("", |head| head.commit.as_str());
+        let last = pull.map_or(0, |pull| pull.number).to_string();
+        let short: String = commit.chars().take(10).collect();
+        let effect = Effect {
+            kind: Guarded::PullRequest,
+            summary: format!("Open a pull request of `{branch}` at `{short}` against `{base}`"),
+            detail: format!("{title}\n\n{body}"),
+            exactly: &[base, &branch, commit, &title, &body, &last],
+        };
+        Box::pin(consent(&gateway, &caller, &effect)).await?;
+    }
+    let verdict = receipt::weigh(&gateway, &caller, head.as_ref(), wanted.proof.as_ref()).await?;
+    let opened = github.open_pull(&branch, base, &title, &verdict.inscribe(&body)).await;
+    let (pull, created) = note(&gateway, &caller, opened).await?;
     record(&gateway, &caller, &pull).await?;
     Ok(axum::Json(pull.into_state(created)))
+}
+
+/// Whether people are asked before a pull request is opened, each time.
+fn is_guarded(caller: &Caller) -> bool {
+    caller.repo.spec.policy.require_approval.contains(&Guarded::PullRequest)
 }
 
 /// The title as one line.
@@ -93,8 +121,9 @@ mod tests {
 
     #[test]
     fn a_title_becomes_one_line() {
-        let title =
-            |text: &str| check(&OpenPullRequest { title: text.into(), body: String::new() });
+        let title = |text: &str| {
+            check(&OpenPullRequest { title: text.into(), ..OpenPullRequest::default() })
+        };
         assert_eq!(title(" Fix\nthe  total ").unwrap(), "Fix the total");
         assert!(title(" \n ").is_err());
         assert!(title(&"x".repeat(MAX_TITLE + 1)).is_err());

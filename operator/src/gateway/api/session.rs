@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use codebutler_crds::wire::{RoleCard, Session};
+use codebutler_crds::wire::{ErrorCode, RoleCard, Session};
 use codebutler_crds::{SlackTs, names};
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
@@ -11,6 +11,7 @@ use super::{Open, Shared, unwritten};
 use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
 use crate::gateway::egress::check::needs_enforcement;
 use crate::gateway::github::{GitHub, GitHubError};
+use crate::gateway::receipt;
 
 /// Answers with the session.
 pub async fn session(
@@ -18,6 +19,7 @@ pub async fn session(
     Open(caller): Open,
 ) -> Result<Json<Session>, ApiError> {
     needs_enforcement(&caller.repo)?;
+    needs_slot(&caller)?;
     gateway.ledger.flush(&caller.key()).await;
     let base_commit = publish_branch(&gateway, &caller).await?;
     let roles = gateway.context.roles_of(&caller.repo);
@@ -30,6 +32,23 @@ pub async fn session(
     Ok(Json(describe(&caller, cards.collect(), base_commit, root)))
 }
 
+/// Runs begin when the controller lets them: it counts, and knows whose turn it is.
+fn needs_slot(caller: &Caller) -> Result<(), ApiError> {
+    let (repo, role) = (&caller.repo, caller.role_name());
+    let may_run = |suspended| {
+        caller.thread.status.as_ref().is_some_and(|status| status.may_run(role, suspended))
+    };
+    if !may_run(false) {
+        let message = format!("the role {role} waits for a slot of its Repo: try again");
+        return Err(ApiError::new(ErrorCode::Unavailable, message));
+    }
+    if !may_run(repo.spec.suspend) {
+        let message = format!("Repo `{}` is suspended: unset its spec.suspend", repo.name_any());
+        return Err(ApiError::new(ErrorCode::Upstream, message));
+    }
+    Ok(())
+}
+
 fn describe(
     caller: &Caller,
     roles: Vec<RoleCard>,
@@ -40,18 +59,22 @@ fn describe(
     let role = &caller.role.spec;
     let status = caller.thread.status.clone().unwrap_or_default();
     let done = status.roles.get(&role.role).and_then(|own| own.done.clone());
+    let complexity = status.approved_details().and_then(|details| details.complexity);
+    let model = role.model.for_work(complexity).to_owned();
+    let test = receipt::test_command(&caller.repo, &status).map(str::to_owned);
     Session {
         namespace,
         branch: names::branch(&name),
         thread: name,
         repo: caller.repo.name_any(),
         role: role.role.clone(),
-        model: role.model.default.clone(),
+        model,
+        context_tokens: Some(role.model.context_tokens),
         tools: role.tools.offered().map(str::to_owned).collect(),
         max_turns: role.limits.turns,
         timeout_seconds: role.limits.timeout_seconds,
         idle_timeout_seconds: role.idle_timeout_seconds,
-        prompt: role.prompt.clone(),
+        prompt: caller.role.prompt().map(str::to_owned),
         roles,
         base_branch: caller.repo.spec.git.branch.clone(),
         base_commit,
@@ -63,7 +86,7 @@ fn describe(
         models: role.model.allowed().map(str::to_owned).collect(),
         stronger: role.model.stronger().map(str::to_owned),
         tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
-        test: caller.repo.spec.worktree.test.clone(),
+        test,
     }
 }
 

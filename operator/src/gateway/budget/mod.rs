@@ -31,6 +31,7 @@ use self::pot::{Books, Pot};
 use self::repos::{RepoKey, Repos};
 use self::writing::Inner;
 use super::context::{Caller, Context, ThreadKey};
+use super::metrics::Metrics;
 use super::threads::{Threads, WriteError};
 use crate::step;
 
@@ -69,25 +70,12 @@ pub struct Near {
     pub day: String,
 }
 
-/// Where a Repo stands, for gauges.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Standing {
-    /// USD today, flagged included.
-    pub day: NanoUsd,
-    /// The day's cap, without what people added for single Threads.
-    pub day_cap: Option<NanoUsd>,
-    /// Calls this hour.
-    pub calls: u32,
-    /// The hour's limit.
-    pub calls_cap: u32,
-}
-
 impl Ledger {
     /// Empty books of a new holder.
-    pub fn new(context: Context, threads: Threads) -> Self {
+    pub fn new(context: Context, threads: Threads, metrics: Metrics) -> Self {
         let repos = Repos::new(context.client.clone());
         let holder = format!("{:012x}", rand::random::<u64>() >> 16);
-        Self { inner: Arc::new(Inner::new(context, threads, repos, holder)) }
+        Self { inner: Arc::new(Inner::new(context, threads, repos, metrics, holder)) }
     }
 
     /// Lets a call through that may cost `estimate`: reserved here, granted on Thread and Repo.
@@ -147,16 +135,6 @@ impl Ledger {
     /// Puts everything on record and gives all grants back. To be called when no call is under way.
     pub async fn close(&self) {
         self.inner.close().await;
-    }
-
-    /// Where a Repo stands now.
-    pub fn standing(&self, caller: &Caller) -> Standing {
-        let limits = &caller.repo.spec.limits;
-        let mut books = self.inner.books();
-        let found = books.repo(&RepoKey::from(&*caller.repo));
-        let (day, calls) =
-            found.map_or((NanoUsd::ZERO, 0), |book| (book.book.account.used(), book.hour.calls));
-        Standing { day, day_cap: limits.budget.per_day, calls, calls_cap: limits.calls_per_hour }
     }
 
     /// What was flagged for a call is known after all.

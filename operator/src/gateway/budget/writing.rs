@@ -12,6 +12,7 @@ use super::book::{RepoBook, ThreadBook};
 use super::pot::{Books, LoadError, Pot};
 use super::repos::{RepoKey, Repos};
 use crate::gateway::context::{Caller, Context, ThreadKey};
+use crate::gateway::metrics::Metrics;
 use crate::gateway::slack::Recent;
 use crate::gateway::threads::keyed::Keyed;
 use crate::gateway::threads::{Threads, WriteError};
@@ -33,6 +34,7 @@ pub struct Inner {
     context: Context,
     threads: Threads,
     repos: Repos,
+    metrics: Metrics,
     /// Who we are in grants.
     holder: String,
     /// One write, or first reading, at a time.
@@ -46,10 +48,16 @@ pub struct Inner {
 
 impl Inner {
     /// Nothing is known yet.
-    pub fn new(context: Context, threads: Threads, repos: Repos, holder: String) -> Self {
+    pub fn new(
+        context: Context,
+        threads: Threads,
+        repos: Repos,
+        metrics: Metrics,
+        holder: String,
+    ) -> Self {
         let (books, turns, work) = (Mutex::default(), Keyed::default(), TaskTracker::new());
         let (asking, told) = (Keyed::default(), Recent::default());
-        Self { books, context, threads, repos, holder, turns, work, asking, told }
+        Self { books, context, threads, repos, metrics, holder, turns, work, asking, told }
     }
 
     /// The caller's Thread as it is known now: a person may have raised its cap since.
@@ -183,7 +191,12 @@ impl Inner {
                 tokio::time::sleep_until(at).await;
             }
             step::point("before flush");
-            match self.write(pot).await {
+            let written = self.write(pot).await;
+            let failed = matches!(&written, Err(error) if !matches!(error, WriteError::Missing(_)));
+            if failed != (failures > 0) {
+                self.metrics.unwritten(failed);
+            }
+            match written {
                 Ok(()) => failures = 0,
                 Err(WriteError::Missing(_)) => return,
                 Err(error) => {

@@ -1,268 +1,116 @@
-//! Git's smart HTTP protocol between a pod and the Repo's remote. The gateway adds the credentials
-//! and decides about every push before a byte of it is forwarded; fetches pass as they are.
+//! Git's smart HTTP protocol between a pod and the Repo's remote. Pods read from a [`mirror`] that is
+//! brought up to date first; what they push is received into a [`quarantine`], judged by [`rules`], and
+//! only then passed on to the [`host`] with the Repo's credential.
 
+mod command;
+mod guard;
+mod host;
+pub mod mirror;
 pub mod pktline;
+mod policy;
 pub mod push;
+mod quarantine;
+mod receive;
+mod rules;
+mod serve;
 
-use axum::body::{Body, BodyDataStream};
-use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use bytes::{Bytes, BytesMut};
-use codebutler_crds::names::{self, secret_key};
 use codebutler_crds::wire::ErrorCode;
-use futures::{StreamExt as _, stream};
-use http::header::{
-    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
-};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, StatusCode};
 use kube::ResourceExt as _;
-use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use tokio::time::error::Elapsed;
 
-use self::push::{Push, Refusal, Rights};
-use super::api::{Open, Query, Shared};
-use super::approval;
-use super::context::{ApiError, Caller, SecretError};
-use super::remote::Remote;
+use self::host::{Host, HostError};
+use self::mirror::{Mirror, MirrorError, Snapshot};
+use self::policy::Wanted;
+use self::quarantine::ReceiveError;
+use super::api::Shared;
+use super::context::{ApiError, Caller};
+
+pub use self::receive::receive_pack;
+pub use self::serve::{info_refs, upload_pack};
 
 const FETCH: &str = "git-upload-pack";
 const PUSH: &str = "git-receive-pack";
 const PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
 
-/// Most bytes of a refused push that are read and thrown away, so that Git reads the refusal
-/// instead of a broken connection.
-const MAX_DRAIN: usize = 256 * 1024 * 1024;
-
-/// `?service=…` of `info/refs`.
-#[derive(Debug, Deserialize)]
-pub struct Service {
-    service: Option<String>,
+/// What a Git request works with.
+struct Bench {
+    host: Host,
+    mirror: std::sync::Arc<Mirror>,
+    snapshot: Snapshot,
 }
 
-/// `GET info/refs`: what the remote has.
-pub async fn info_refs(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    Query(query): Query<Service>,
-    headers: HeaderMap,
-) -> Response {
-    let service = match query.service.as_deref() {
-        Some(FETCH) => FETCH,
-        Some(PUSH) => PUSH,
-        _ => {
-            let message = "CodeButler speaks Git's smart HTTP protocol only: update Git";
-            return text(StatusCode::FORBIDDEN, message);
-        }
-    };
-    if service == PUSH && caller.role.spec.push.is_none() {
-        gateway.metrics.git_request(&caller.repo.name_any(), PUSH, "refused");
-        return text(
-            StatusCode::FORBIDDEN,
-            &push::explain(&[("", Refusal::Role)], &rights(&caller, "", false)),
-        );
-    }
-    let forward = Forward { service, path: format!("info/refs?service={service}"), content: None };
-    finish(&gateway, &caller, service, forward.run(&gateway, &caller, &headers).await)
+/// Whether the last copy will do while the remote is away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fresh {
+    Must,
+    IfPossible,
 }
 
-/// `POST git-upload-pack`: a fetch.
-pub async fn upload_pack(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let content = reqwest::Body::wrap_stream(body.into_data_stream());
-    let forward = Forward { service: FETCH, path: FETCH.to_owned(), content: Some(content) };
-    finish(&gateway, &caller, FETCH, forward.run(&gateway, &caller, &headers).await)
-}
-
-/// `POST git-receive-pack`: a push.
-pub async fn receive_pack(
-    State(gateway): State<Shared>,
-    Open(caller): Open,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let outcome = receive(&gateway, &caller, &headers, body).await;
-    finish(&gateway, &caller, PUSH, outcome)
-}
-
-async fn receive(
-    gateway: &Shared,
-    caller: &Caller,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<Answered, GitError> {
-    // Git compresses fetch requests only. A push that hides its command list is not looked into.
-    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(GitError::Encoding);
-    }
-    let mut stream = body.into_data_stream();
-    let (head, push, used) = read_commands(&mut stream).await?;
-    if push.commands.is_empty() {
-        // Git's probe before a large push: it changes nothing and needs no remote.
-        return Ok(Answered { response: result(Vec::new()), outcome: "ok" });
-    }
-    let lacks_approval = approval::lacks_approved_plan(gateway, caller).await?;
-    let branch = names::branch(&caller.thread.name_any());
-    let rights = rights(caller, &branch, lacks_approval);
-    let refused = push::judge(&push, &rights);
-    if !refused.is_empty() {
-        drain(stream, head.len().saturating_sub(used)).await;
-        let message = push::explain(&refused, &rights);
-        tracing::warn!(
-            thread = caller.thread.name_any(),
-            role = caller.role_name(),
-            refused = refused.len(),
-            "refused a push"
-        );
-        let response = result(push::report(&push, &refused, &message));
-        return Ok(Answered { response, outcome: "refused" });
-    }
-    let content = stream::once(async move { Ok(head) }).chain(stream);
-    let content = Some(reqwest::Body::wrap_stream(content));
-    let forward = Forward { service: PUSH, path: PUSH.to_owned(), content };
-    forward.run(gateway, caller, headers).await
-}
-
-/// Reads until the command list is complete: all bytes read, the list, and its length.
-async fn read_commands(stream: &mut BodyDataStream) -> Result<(Bytes, Push, usize), GitError> {
-    let mut head = BytesMut::new();
-    loop {
-        if let Some((push, used)) = push::parse(&head)? {
-            return Ok((head.freeze(), push, used));
-        }
-        match stream.next().await {
-            Some(Ok(chunk)) => head.extend_from_slice(&chunk),
-            Some(Err(_)) | None => return Err(GitError::Cut),
-        }
-    }
-}
-
-async fn drain(mut stream: BodyDataStream, mut read: usize) {
-    while read < MAX_DRAIN
-        && let Some(Ok(chunk)) = stream.next().await
-    {
-        read += chunk.len();
-    }
-}
-
-fn rights<'a>(caller: &Caller, branch: &'a str, lacks_approval: bool) -> Rights<'a> {
-    Rights { may_push: caller.role.spec.push.is_some(), lacks_approval, branch }
-}
-
-/// A request for the remote.
-struct Forward {
-    service: &'static str,
-    path: String,
-    content: Option<reqwest::Body>,
-}
-
-impl Forward {
-    async fn run(
-        self,
-        gateway: &Shared,
-        caller: &Caller,
-        headers: &HeaderMap,
-    ) -> Result<Answered, GitError> {
-        let git = &caller.repo.spec.git;
-        let namespace = caller.repo.namespace().unwrap_or_default();
+/// The caller's repository, brought up to date, whoever gives up waiting for it.
+async fn bench(gateway: &Shared, caller: &Caller, fresh: Fresh) -> Result<Bench, GitError> {
+    let (shared, caller, repo) = (gateway.clone(), caller.clone(), caller.repo.clone());
+    let mirror = gateway.mirrors.of(&repo);
+    let work = async move {
         let outcome = async {
-            let remote = Remote::parse(&git.url).map_err(|e| GitError::Remote(e.to_string()))?;
-            let token = gateway
-                .context
-                .secret(&namespace, &git.credentials, secret_key::GIT_TOKEN, &remote.host)
-                .await?;
-            self.send(gateway, &remote, &token, headers).await?.answer(&git.credentials.name)
+            let host = Host::of(&shared, &repo).await?;
+            let base = &repo.spec.git.branch;
+            let snapshot = match fresh {
+                Fresh::Must => mirror.sync(&host, base).await?,
+                Fresh::IfPossible => mirror.read(&host, base).await?,
+            };
+            let bench = Bench { host, mirror, snapshot };
+            learn(&shared, &caller, &bench).await?;
+            Ok::<_, MirrorError>(bench)
         }
         .await;
         match &outcome {
-            Ok(_) => gateway.conditions.git_works(&caller.repo).await,
-            Err(GitError::Remote(why)) => gateway.conditions.git_fails(&caller.repo, why).await,
-            Err(GitError::Secret(why)) => {
-                gateway.conditions.git_fails(&caller.repo, &why.to_string()).await;
+            Ok(Bench { snapshot: Snapshot { stale: Some(why), .. }, .. }) => {
+                shared.conditions.git_fails(&repo, why).await;
             }
-            Err(_) => {}
+            Ok(_) => shared.conditions.git_works(&repo).await,
+            Err(MirrorError::Host(error)) if error.is_about_repo() => {
+                shared.conditions.git_fails(&repo, &error.to_string()).await;
+            }
+            Err(error) => {
+                tracing::warn!(repo = repo.name_any(), %error, cause = ?error, "no copy to work with");
+            }
         }
         outcome
-    }
-
-    async fn send(
-        self,
-        gateway: &Shared,
-        remote: &Remote,
-        token: &str,
-        headers: &HeaderMap,
-    ) -> Result<Answer, GitError> {
-        let url = format!("{}/{}", remote.git, self.path);
-        let mut request = match self.content {
-            Some(content) => gateway.http.post(url).body(content),
-            None => gateway.http.get(url),
-        };
-        let basic = STANDARD.encode(format!("x-access-token:{token}"));
-        let mut basic = HeaderValue::try_from(format!("Basic {basic}")).map_err(|_| {
-            GitError::Remote("the Git token has characters no header allows".into())
-        })?;
-        basic.set_sensitive(true);
-        request = request.header(AUTHORIZATION, basic);
-        let mut passed = vec![ACCEPT, CONTENT_TYPE, CONTENT_LENGTH];
-        if self.service == FETCH {
-            // Protocol 2 exists for fetches only.
-            passed.extend([PROTOCOL, CONTENT_ENCODING]);
-        }
-        for name in passed {
-            if let Some(value) = headers.get(&name) {
-                request = request.header(name, value);
-            }
-        }
-        let response = request.send().await.map_err(|error| {
-            tracing::warn!(error = %error.without_url(), host = remote.host, "the Git host failed");
-            GitError::Unreachable(remote.host.clone())
-        })?;
-        Ok(Answer { response, host: remote.host.clone() })
-    }
-}
-
-/// What the remote said.
-struct Answer {
-    response: reqwest::Response,
-    host: String,
-}
-
-impl Answer {
-    /// Passes a good answer on, as it comes; turns anything else into a sentence.
-    fn answer(self, secret: &str) -> Result<Answered, GitError> {
-        let status = self.response.status();
-        if let Some(why) = complaint(status, &self.host, secret) {
-            return Err(why);
-        }
-        let mut response = Response::new(Body::empty());
-        for name in [CONTENT_TYPE, CACHE_CONTROL] {
-            if let Some(value) = self.response.headers().get(&name) {
-                response.headers_mut().insert(name, value.clone());
-            }
-        }
-        *response.body_mut() = Body::from_stream(self.response.bytes_stream());
-        Ok(Answered { response, outcome: "ok" })
-    }
-}
-
-fn complaint(status: StatusCode, host: &str, secret: &str) -> Option<GitError> {
-    let why = match status.as_u16() {
-        200 => return None,
-        300..=399 => format!("{host} says that the repository has moved: correct spec.git.url"),
-        401 => format!("{host} refused the token of Secret `{secret}`: put a valid one into it"),
-        403 => {
-            format!("{host} does not let the token of Secret `{secret}` do this: extend its rights")
-        }
-        404 => format!(
-            "{host} has no such repository, or hides it from the token of Secret `{secret}`: check spec.git.url"
-        ),
-        status => return Some(GitError::Status(host.to_owned(), status)),
     };
-    Some(GitError::Remote(why))
+    let done = gateway.calls.spawn(work).await;
+    done.map_err(|error| MirrorError::Folder(std::io::Error::other(error)))?.map_err(GitError::from)
+}
+
+/// Puts the base branch's own patterns in force, and tells the thread once what is wrong with them.
+async fn learn(gateway: &Shared, caller: &Caller, bench: &Bench) -> Result<(), MirrorError> {
+    let (repo, redactors) = (&caller.repo, &gateway.context.redactors);
+    let base = &repo.spec.git.branch;
+    let Some(tip) = bench.snapshot.refs.get(&format!("refs/heads/{base}")) else { return Ok(()) };
+    if redactors.knows(repo, tip) {
+        return Ok(());
+    }
+    let Wanted { rules, problems } = policy::read(bench.mirror.git(), tip).await?;
+    redactors.learn(repo, tip, rules, problems.is_empty());
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let problems = problems.join("; ");
+    let text = format!(
+        "`.codebutler/policy.json` on `{base}` can't be used in full: {problems}. Until it is mended, \
+         what its last good version masked stays masked too."
+    );
+    let key = format!("policy-{}", hex::encode(&Sha256::digest(&text)[..4]));
+    let (gateway, thread) = (gateway.clone(), caller.key());
+    gateway.clone().calls.spawn(async move {
+        if let Err(error) = gateway.slack.notice(&thread, &key, &text).await {
+            tracing::warn!(%error, "the thread could not be told what is wrong with its policy");
+        }
+    });
+    Ok(())
 }
 
 /// What Git is answered, and how that is counted.
@@ -274,22 +122,26 @@ struct Answered {
 /// Why a Git request went no further.
 #[derive(Debug, thiserror::Error)]
 enum GitError {
-    #[error("{0}")]
-    Remote(String),
     #[error(transparent)]
-    Secret(#[from] SecretError),
+    Host(#[from] HostError),
+    #[error(transparent)]
+    Mirror(#[from] MirrorError),
     #[error(transparent)]
     Push(#[from] push::PushError),
     #[error(transparent)]
+    Receive(#[from] ReceiveError),
+    #[error(transparent)]
+    Command(#[from] command::CommandError),
+    #[error(transparent)]
     Api(#[from] ApiError),
-    #[error("{0} can't be reached: try again")]
-    Unreachable(String),
-    #[error("{0} failed with status {1}: try again")]
-    Status(String, u16),
     #[error("a push may not be compressed as a whole (Content-Encoding)")]
     Encoding,
+    #[error("a fetch's request is broken or too long")]
+    Request,
     #[error("the push ended in the middle of its command list")]
     Cut,
+    #[error("the push takes too long")]
+    Late(#[from] Elapsed),
 }
 
 fn finish(
@@ -298,25 +150,30 @@ fn finish(
     service: &'static str,
     outcome: Result<Answered, GitError>,
 ) -> Response {
-    let repo = caller.repo.name_any();
     let error = match outcome {
         Ok(answer) => {
-            gateway.metrics.git_request(&repo, service, answer.outcome);
+            gateway.metrics.git_request(caller, service, answer.outcome);
             return answer.response;
         }
         Err(error) => error,
     };
     let (status, outcome) = match &error {
-        GitError::Push(_) | GitError::Encoding | GitError::Cut => {
+        GitError::Push(_) | GitError::Encoding | GitError::Request | GitError::Cut => {
             (StatusCode::BAD_REQUEST, "invalid")
         }
         GitError::Api(error) if error.code == ErrorCode::Forbidden => {
             (StatusCode::FORBIDDEN, "refused")
         }
-        GitError::Api(_) => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
-        _ => (StatusCode::BAD_GATEWAY, "failed"),
+        GitError::Api(_) | GitError::Command(_) | GitError::Late(_) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "failed")
+        }
+        GitError::Host(_) | GitError::Mirror(_) | GitError::Receive(_) => {
+            (StatusCode::BAD_GATEWAY, "failed")
+        }
     };
-    gateway.metrics.git_request(&repo, service, outcome);
+    let repo = caller.repo.name_any();
+    tracing::warn!(repo, service, %error, cause = ?error, "a Git request failed");
+    gateway.metrics.git_request(caller, service, outcome);
     text(status, &format!("CodeButler: {error}"))
 }
 
@@ -325,8 +182,9 @@ fn text(status: StatusCode, message: &str) -> Response {
     (status, [(CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{message}\n")).into_response()
 }
 
-fn result(body: Vec<u8>) -> Response {
-    let headers =
-        [(CONTENT_TYPE, "application/x-git-receive-pack-result"), (CACHE_CONTROL, "no-cache")];
-    (headers, body).into_response()
+/// An answer of Git's protocol: `kind` is `result` or `advertisement`.
+fn answer(service: &str, kind: &str, body: impl Into<axum::body::Body>) -> Response {
+    let kind = format!("application/x-{service}-{kind}");
+    let headers = [(CONTENT_TYPE, kind.as_str()), (CACHE_CONTROL, "no-cache")];
+    (headers, body.into()).into_response()
 }

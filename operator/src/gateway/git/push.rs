@@ -22,8 +22,17 @@ pub struct Push {
 pub struct Command {
     /// Full name.
     pub name: String,
+    /// What the client believes it to be; zeros if it does not exist.
+    pub old: String,
+    /// What it shall be; zeros if it is to go away.
+    pub new: String,
+}
+
+impl Command {
     /// Whether the ref is to go away.
-    pub delete: bool,
+    pub fn is_delete(&self) -> bool {
+        is_zero(&self.new)
+    }
 }
 
 /// Why a command list is not understood. Nothing that is not understood is forwarded.
@@ -96,16 +105,22 @@ fn read_line(push: &mut Push, line: &[u8]) -> Result<(), PushError> {
         (Some(old), Some(new), Some(name))
             if is_object(old) && is_object(new) && !name.is_empty() =>
         {
-            let delete = new.bytes().all(|b| b == b'0');
-            push.commands.push(Command { name: name.to_owned(), delete });
+            let (name, old, new) = (name.to_owned(), old.to_owned(), new.to_owned());
+            push.commands.push(Command { name, old, new });
             Ok(())
         }
         _ => Err(PushError::Command),
     }
 }
 
-fn is_object(text: &str) -> bool {
-    matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
+/// Whether a text is an object's id.
+pub fn is_object(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whether an id stands for nothing.
+pub fn is_zero(id: &str) -> bool {
+    id.bytes().all(|b| b == b'0')
 }
 
 /// What the caller may push.
@@ -130,6 +145,8 @@ pub enum Refusal {
     OtherRef,
     /// The thread's branch would be deleted.
     Delete,
+    /// The thread's branch is named more than once.
+    Twice,
     /// This ref alone would be allowed, but a push happens as a whole or not at all.
     Together,
 }
@@ -142,6 +159,7 @@ impl Refusal {
             Self::Approval => "the plan is not approved yet",
             Self::OtherRef => "not this thread's branch",
             Self::Delete => "the branch may not be deleted",
+            Self::Twice => "named more than once",
             Self::Together => "pushed together with refs that are refused",
         }
     }
@@ -153,7 +171,8 @@ pub fn judge<'p>(push: &'p Push, rights: &Rights<'_>) -> Vec<(&'p str, Refusal)>
     let refusal = |command: &Command| match command {
         _ if !rights.may_push => Some(Refusal::Role),
         _ if command.name != own => Some(Refusal::OtherRef),
-        _ if command.delete => Some(Refusal::Delete),
+        _ if command.is_delete() => Some(Refusal::Delete),
+        _ if push.commands.iter().filter(|c| c.name == own).count() > 1 => Some(Refusal::Twice),
         _ if rights.lacks_approval => Some(Refusal::Approval),
         _ => None,
     };
@@ -174,19 +193,34 @@ pub fn explain(refusals: &[(&str, Refusal)], rights: &Rights<'_>) -> String {
         format!("CodeButler: this thread may push its own branch {branch} and nothing else.")
     } else if has(Refusal::Delete) {
         format!("CodeButler: {branch} may not be deleted; closing the thread does that.")
+    } else if has(Refusal::Twice) {
+        format!("CodeButler: push {branch} once.")
     } else {
         "CodeButler: a user has to approve the plan in the thread before anything is pushed."
             .to_owned()
     }
 }
 
-/// A refusal in Git's own words: the body of a `git-receive-pack` response.
-pub fn report(push: &Push, refusals: &[(&str, Refusal)], message: &str) -> Vec<u8> {
+/// What Git shows beside each ref.
+pub fn reasons(refusals: &[(&str, Refusal)]) -> Vec<(String, String)> {
+    let reason =
+        |(name, refusal): &(&str, Refusal)| ((*name).to_owned(), refusal.reason().to_owned());
+    refusals.iter().map(reason).collect()
+}
+
+/// An answer in Git's own words: the body of a `git-receive-pack` response. `refs` are those of the
+/// push, each with the reason why it did not change; an empty one says that it did.
+pub fn report(push: &Push, refs: &[(String, String)], message: &str) -> Vec<u8> {
     let mut status = Vec::new();
     if push.report_status {
         pktline::write(&mut status, b"unpack ok\n");
-        for (name, refusal) in refusals {
-            pktline::write(&mut status, format!("ng {name} {}\n", refusal.reason()).as_bytes());
+        for (name, reason) in refs {
+            let line = if reason.is_empty() {
+                format!("ok {name}\n")
+            } else {
+                format!("ng {name} {}\n", reason.replace(['\n', '\0'], " "))
+            };
+            pktline::write(&mut status, line.as_bytes());
         }
         pktline::flush(&mut status);
     }
@@ -194,7 +228,9 @@ pub fn report(push: &Push, refusals: &[(&str, Refusal)], message: &str) -> Vec<u
         return status;
     }
     let mut out = Vec::new();
-    pktline::write_band(&mut out, 2, format!("{message}\n").as_bytes());
+    if !message.is_empty() {
+        pktline::write_band(&mut out, 2, format!("{message}\n").as_bytes());
+    }
     if !status.is_empty() {
         pktline::write_band(&mut out, 1, &status);
     }
@@ -248,7 +284,8 @@ mod tests {
         body.extend_from_slice(b"PACK....");
         let (push, used) = parse(&body).unwrap().unwrap();
         assert_eq!(used, list);
-        assert_eq!(push.commands, [Command { name: "refs/heads/a b".into(), delete: false }]);
+        let command = Command { name: "refs/heads/a b".into(), old: OLD.into(), new: NEW.into() };
+        assert_eq!(push.commands, [command]);
         assert!(push.report_status && !push.side_band);
         for cut in 0..list {
             assert_eq!(parse(&body[..cut]), Ok(None), "{cut}");
@@ -289,6 +326,7 @@ mod tests {
             assert_eq!(refusals(&pushed(&[(NEW, name)]), RIGHTS), [Refusal::OtherRef], "{name:?}");
         }
         assert_eq!(refusals(&pushed(&[(ZERO, own)]), RIGHTS), [Refusal::Delete]);
+        assert_eq!(refusals(&pushed(&[(NEW, own), (OLD, own)]), RIGHTS), [Refusal::Twice; 2]);
         let both = pushed(&[(NEW, own), (NEW, "refs/heads/main")]);
         assert_eq!(refusals(&both, RIGHTS), [Refusal::Together, Refusal::OtherRef]);
     }
@@ -303,7 +341,7 @@ mod tests {
     #[test]
     fn a_refusal_is_told_the_way_git_reports() {
         let push = pushed(&[(NEW, "refs/heads/main")]);
-        let refused = judge(&push, &RIGHTS);
+        let refused = reasons(&judge(&push, &RIGHTS));
         let body = report(&push, &refused, "no");
         let text = String::from_utf8(body).unwrap();
         assert!(text.starts_with("0008\u{2}no\n"), "{text:?}");
@@ -314,5 +352,7 @@ mod tests {
         assert!(report(&plain, &refused, "no").starts_with(b"000eunpack ok\n"));
         let silent = Push { side_band: false, report_status: false, ..push.clone() };
         assert!(report(&silent, &refused, "no").is_empty());
+        let done = [("refs/heads/main".to_owned(), String::new())];
+        assert_eq!(report(&plain, &done, ""), b"000eunpack ok\n0017ok refs/heads/main\n0000");
     }
 }

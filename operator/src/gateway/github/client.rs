@@ -1,32 +1,72 @@
-//! The transport below GitHub's API: one token, bounded time, errors by status.
+//! The transport below GitHub's API: one credential, bounded time and size, errors by status. No
+//! redirect is followed: it could lead to a host that the Secret does not name.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use codebutler_crds::Repo;
-use codebutler_crds::names::secret_key;
-use http::{HeaderMap, Method, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Limited};
-use kube::ResourceExt as _;
-use octocrab::Octocrab;
+use http::header::{ACCEPT, AUTHORIZATION, ETAG, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::OwnedMutexGuard;
 
 use super::GitHubError;
-use crate::gateway::context::Context;
-use crate::gateway::remote::Remote;
+use super::app::Tokens;
+use crate::gateway::context::{Context, ThreadKey};
+use crate::gateway::remote::{self, Remote};
+use crate::gateway::threads::keyed::Keyed;
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// Reads are repeated this often; writes never, for their outcome is unknown.
 const READS: u32 = 3;
 const MAX_ANSWER: usize = 8 * 1024 * 1024;
+/// Items a page; the most that GitHub gives.
+const PAGE: usize = 100;
+/// Pages of a list that are read.
+const PAGES: usize = 10;
+
+/// What calls to GitHub share: connections, and one writer per thread. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Access {
+    http: Arc<OnceLock<reqwest::Client>>,
+    /// One remark at a time per thread, so that a key is looked for and written in one go.
+    writing: Keyed<ThreadKey>,
+    /// Of GitHub Apps.
+    pub(in crate::gateway) tokens: Tokens,
+}
+
+impl Access {
+    /// Waits for a thread's turn to say something on its pull request.
+    pub(in crate::gateway) async fn turn(&self, thread: &ThreadKey) -> OwnedMutexGuard<()> {
+        self.writing.lock(thread).await
+    }
+
+    /// The client, made at its first use.
+    pub(in crate::gateway) fn http(&self) -> Result<reqwest::Client, reqwest::Error> {
+        if let Some(http) = self.http.get() {
+            return Ok(http.clone());
+        }
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(10))
+            .timeout(TIMEOUT)
+            .user_agent(concat!("codebutler/", env!("CARGO_PKG_VERSION")))
+            .build()?;
+        Ok(self.http.get_or_init(|| http).clone())
+    }
+}
 
 /// A repository's API.
 pub struct Client {
-    octocrab: Octocrab,
+    http: reqwest::Client,
+    credential: HeaderValue,
     pub remote: Remote,
     secret: String,
+    tokens: Tokens,
+    token: String,
 }
 
 /// What GitHub said.
@@ -36,24 +76,34 @@ pub struct Answer {
     body: Bytes,
 }
 
+impl Answer {
+    /// By which the same answer is known again.
+    pub fn tag(&self) -> Option<HeaderValue> {
+        self.headers.get(ETAG).cloned()
+    }
+
+    /// Whether it was one request too many.
+    pub fn is_limited(&self) -> bool {
+        self.headers.contains_key("retry-after")
+            || self.headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0")
+    }
+
+    /// Whether the body says so. Its words are GitHub's own: they are never shown.
+    pub fn mentions(&self, words: &str) -> bool {
+        String::from_utf8_lossy(&self.body).contains(words)
+    }
+}
+
 impl Client {
     pub async fn of(context: &Context, repo: &Repo) -> Result<Self, GitHubError> {
-        let git = &repo.spec.git;
-        let remote = Remote::parse(&git.url)?;
-        let namespace = repo.namespace().unwrap_or_default();
-        // A Secret that may be sent to github.com may be sent to its API.
-        let token = context
-            .secret(&namespace, &git.credentials, secret_key::GIT_TOKEN, &remote.host)
-            .await?;
-        let client = |error| GitHubError::Client(Box::new(error));
-        let octocrab = Octocrab::builder()
-            .base_uri(remote.api.as_str())
-            .map_err(client)?
-            .set_connect_timeout(Some(Duration::from_secs(10)))
-            .personal_token(token)
-            .build()
-            .map_err(client)?;
-        Ok(Self { octocrab, remote, secret: git.credentials.name.clone() })
+        let remote = Remote::parse(&repo.spec.git.url)?;
+        let token = remote::token(context, repo, &remote).await?;
+        let mut credential = HeaderValue::try_from(format!("Bearer {token}"))
+            .map_err(|_| GitHubError::Unsendable { secret: secret_of(repo) })?;
+        credential.set_sensitive(true);
+        let http = context.github.http().map_err(GitHubError::Client)?;
+        let tokens = context.github.tokens.clone();
+        Ok(Self { http, credential, remote, secret: secret_of(repo), tokens, token })
     }
 
     /// The path of something in the repository.
@@ -63,9 +113,18 @@ impl Client {
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer, GitHubError> {
+        self.get_unless(path, None).await
+    }
+
+    /// The same, but 304 where it is still what `tag` stands for; that costs nothing of the limit.
+    pub async fn get_unless(
+        &self,
+        path: &str,
+        tag: Option<&HeaderValue>,
+    ) -> Result<Answer, GitHubError> {
         let mut attempt = 1;
         loop {
-            let outcome = self.send(Method::GET, path, None).await;
+            let outcome = self.send(Method::GET, path, None, tag).await;
             let again = match &outcome {
                 Ok(answer) => answer.status.is_server_error(),
                 Err(error) => matches!(error, GitHubError::Unavailable { .. }),
@@ -78,20 +137,44 @@ impl Client {
         }
     }
 
+    /// All items of a list, up to a thousand. `path` has no query of its own.
+    pub async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, GitHubError> {
+        let mut all = Vec::new();
+        for page in 1..=PAGES {
+            let answer = self.get(&format!("{path}?per_page={PAGE}&page={page}")).await?;
+            let items: Vec<T> = self.expect(&answer, StatusCode::OK)?;
+            let last = items.len() < PAGE;
+            all.extend(items);
+            if last {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
     pub async fn post(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
-        self.send(Method::POST, path, Some(body)).await
+        self.send(Method::POST, path, Some(body), None).await
     }
 
     pub async fn patch(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
-        self.send(Method::PATCH, path, Some(body)).await
+        self.send(Method::PATCH, path, Some(body), None).await
     }
 
     pub async fn put(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
-        self.send(Method::PUT, path, Some(body)).await
+        self.send(Method::PUT, path, Some(body), None).await
     }
 
     pub async fn delete(&self, path: &str) -> Result<Answer, GitHubError> {
-        self.send(Method::DELETE, path, None).await
+        self.send(Method::DELETE, path, None, None).await
+    }
+
+    /// Reads an answer that has to have this status.
+    pub fn expect<T: DeserializeOwned>(
+        &self,
+        answer: &Answer,
+        status: StatusCode,
+    ) -> Result<T, GitHubError> {
+        if answer.status == status { read(answer) } else { Err(self.complain(answer)) }
     }
 
     async fn send(
@@ -99,38 +182,41 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<&Value>,
+        tag: Option<&HeaderValue>,
     ) -> Result<Answer, GitHubError> {
-        let unavailable = || GitHubError::Unavailable { host: self.remote.host.clone() };
-        let uri = Uri::try_from(path).map_err(|_| GitHubError::Garbled)?;
-        let request = http::Request::builder().method(method).uri(uri);
-        let request = self
-            .octocrab
-            .build_request(request, body)
-            .map_err(|error| GitHubError::Client(Box::new(error)))?;
-        let exchange = async {
-            let response = self.octocrab.execute(request).await.map_err(|error| {
-                tracing::warn!(host = self.remote.host, %error, "GitHub can't be asked");
-                unavailable()
-            })?;
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|_| unavailable())?;
-            Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes() })
-        };
-        tokio::time::timeout(TIMEOUT, exchange).await.unwrap_or_else(|_| Err(unavailable()))
+        let mut request = self
+            .http
+            .request(method, format!("{}{path}", self.remote.api))
+            .header(AUTHORIZATION, self.credential.clone())
+            .header(ACCEPT, "application/vnd.github+json")
+            .header("x-github-api-version", "2022-11-28");
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        if let Some(tag) = tag {
+            request = request.header(IF_NONE_MATCH, tag);
+        }
+        let answer = exchange(request).await.map_err(|error| {
+            let host = self.remote.host.clone();
+            tracing::warn!(host, error = %error.without_url(), "GitHub can't be asked");
+            GitHubError::Unavailable { host }
+        })??;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            // The next call asks for another one.
+            self.tokens.forget(&self.token);
+        }
+        Ok(answer)
     }
 
     /// The sentence for an answer that is not what was asked for. GitHub's own words stay out.
     pub fn complain(&self, answer: &Answer) -> GitHubError {
         let host = self.remote.host.clone();
         let secret = self.secret.clone();
-        let limit_used_up = || {
-            answer.headers.contains_key("retry-after")
-                || answer.headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0")
-        };
         match answer.status.as_u16() {
+            300..=399 => GitHubError::Moved { host },
             401 => GitHubError::Token { host, secret },
             429 => GitHubError::Limited { host },
-            403 if limit_used_up() => GitHubError::Limited { host },
+            403 if answer.is_limited() => GitHubError::Limited { host },
             403 => GitHubError::Permission { host, secret },
             404 => {
                 let repository = format!("{}/{}", self.remote.owner, self.remote.name);
@@ -140,6 +226,26 @@ impl Client {
             status => GitHubError::Strange { host, status },
         }
     }
+}
+
+fn secret_of(repo: &Repo) -> String {
+    repo.spec.git.credentials.name.clone()
+}
+
+/// One request and its whole answer.
+pub async fn exchange(
+    request: reqwest::RequestBuilder,
+) -> Result<Result<Answer, GitHubError>, reqwest::Error> {
+    let mut response = request.send().await?;
+    let (status, headers) = (response.status(), response.headers().clone());
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > MAX_ANSWER {
+            return Ok(Err(GitHubError::Garbled));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Ok(Answer { status, headers, body: body.freeze() }))
 }
 
 /// Reads what GitHub described.
@@ -154,9 +260,12 @@ mod tests {
     fn client() -> Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         Client {
-            octocrab: Octocrab::builder().build().unwrap(),
+            http: reqwest::Client::new(),
+            credential: HeaderValue::from_static("Bearer t"),
             remote: Remote::parse("https://github.com/acme/shop").unwrap(),
             secret: "git".into(),
+            tokens: Tokens::default(),
+            token: "t".into(),
         }
     }
 
@@ -177,6 +286,7 @@ mod tests {
         let says = |status, headers: &[_]| client.complain(&answer(status, headers)).to_string();
         assert!(says(401, &[]).contains("Secret `git`"), "{}", says(401, &[]));
         assert!(says(404, &[]).contains("spec.git.url"), "{}", says(404, &[]));
+        assert!(says(301, &[]).contains("spec.git.url"), "{}", says(301, &[]));
         assert!(says(403, &[]).contains("contents and pull requests"));
         assert!(says(403, &[("x-ratelimit-remaining", "0")]).contains("limits"));
         assert!(says(503, &[]).contains("try again"));

@@ -14,9 +14,67 @@ pub enum GitHubError {
     /// The Repo's Secret.
     #[error(transparent)]
     Secret(#[from] SecretError),
+    /// An App's key.
+    #[error(
+        "key `privateKey` of Secret `{secret}` is no RSA private key in PEM: put the .pem file into it that GitHub gave for the App"
+    )]
+    AppKey {
+        /// Name of the Secret.
+        secret: String,
+    },
+    /// An App's installation.
+    #[error("key `installationId` of Secret `{secret}` is no number: correct it, or leave it out")]
+    InstallationId {
+        /// Name of the Secret.
+        secret: String,
+    },
+    /// 401 for an App.
+    #[error(
+        "{host} does not know the App of Secret `{secret}` by this key: check `appId` and `privateKey`"
+    )]
+    App {
+        /// The API's host.
+        host: String,
+        /// Name of the Secret.
+        secret: String,
+    },
+    /// The App has no way into the repository.
+    #[error(
+        "the GitHub App of Secret `{secret}` is not installed on {repository} at {host}, or is suspended: install it there"
+    )]
+    NotInstalled {
+        /// The API's host.
+        host: String,
+        /// `owner/name`.
+        repository: String,
+        /// Name of the Secret.
+        secret: String,
+    },
+    /// The App may do too little.
+    #[error(
+        "the GitHub App of Secret `{secret}` lacks the permission {missing}: grant it in the App's settings, and accept it where the App is installed"
+    )]
+    AppPermissions {
+        /// As GitHub names them: `contents: write`.
+        missing: String,
+        /// Name of the Secret.
+        secret: String,
+    },
     /// No client could be built.
     #[error("no TLS client for the Git host")]
-    Client(#[source] Box<octocrab::Error>),
+    Client(#[source] reqwest::Error),
+    /// A credential that no header can carry.
+    #[error("Secret `{secret}` has characters that no header allows: put a valid token into it")]
+    Unsendable {
+        /// Name of the Secret.
+        secret: String,
+    },
+    /// 3xx.
+    #[error("{host} says that the repository has moved: correct spec.git.url")]
+    Moved {
+        /// The API's host.
+        host: String,
+    },
     /// 401.
     #[error("{host} refused the token of Secret `{secret}`: put a valid one into it")]
     Token {
@@ -73,6 +131,17 @@ pub enum GitHubError {
     /// 409 on a merge.
     #[error("the branch has new commits since the user decided: ask for the decision again")]
     HeadMoved,
+    /// 422 for a remark on a line that the pull request does not show.
+    #[error(
+        "GitHub takes remarks only on lines that the pull request shows: name a changed file and a line of its new version in or near a change, or leave file and line out"
+    )]
+    NotInDiff,
+    /// The thread's branch has no pull request.
+    #[error("this thread has no pull request yet")]
+    NoPull,
+    /// 404 for an issue.
+    #[error("this repository has no issue with this number")]
+    NoIssue,
     /// 429, or 403 with the limit used up.
     #[error("{host} limits the number of requests right now: try again later")]
     Limited {
@@ -106,6 +175,13 @@ impl GitHubError {
             self,
             Self::Remote(_)
                 | Self::Secret(_)
+                | Self::AppKey { .. }
+                | Self::InstallationId { .. }
+                | Self::App { .. }
+                | Self::NotInstalled { .. }
+                | Self::AppPermissions { .. }
+                | Self::Unsendable { .. }
+                | Self::Moved { .. }
                 | Self::Token { .. }
                 | Self::Permission { .. }
                 | Self::NotFound { .. }
@@ -117,7 +193,9 @@ impl GitHubError {
 
     const fn code(&self) -> ErrorCode {
         match self {
-            Self::NothingToMerge { .. } => ErrorCode::InvalidRequest,
+            Self::NothingToMerge { .. } | Self::NotInDiff | Self::NoPull | Self::NoIssue => {
+                ErrorCode::InvalidRequest
+            }
             Self::HeadMoved => ErrorCode::NeedsApproval,
             Self::Limited { .. } | Self::Unavailable { .. } => ErrorCode::Unavailable,
             _ => ErrorCode::Upstream,

@@ -47,13 +47,12 @@ struct Made {
 pub async fn make(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
     let begun = Instant::now();
     let mut made = Made { model: job.model().to_owned(), bill: None };
-    let outcome = tried(&gateway, &caller, &job, wanted, &mut made).await;
+    let outcome = Box::pin(tried(&gateway, &caller, &job, wanted, &mut made)).await;
     let label = outcome.as_ref().err().map_or("ok", |error| error.outcome());
     gateway.metrics.model_call(&caller, &made.model, label, begun.elapsed());
     if let Some(bill) = &made.bill {
         gateway.metrics.spent(&caller, &made.model, bill);
     }
-    gateway.metrics.standing(&caller, gateway.ledger.standing(&caller));
     if let Err(error) = &outcome {
         tracing::warn!(
             thread = caller.thread.name_any(),

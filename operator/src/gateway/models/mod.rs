@@ -47,7 +47,7 @@ pub async fn complete(
     Open(caller): Open,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
-    let request = Request::read(&body, &caller.role.spec.model).map_err(|e| invalid(&e))?;
+    let request = read(&gateway, &caller, &body)?;
     answer(gateway, caller, Job::Chat(request)).await
 }
 
@@ -57,7 +57,7 @@ pub async fn images(
     Open(caller): Open,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
-    let request = Request::read(&body, &caller.role.spec.model).map_err(|e| invalid(&e))?;
+    let request = read(&gateway, &caller, &body)?;
     if request.stream {
         return Err(invalid(&"`stream` is not possible here: leave it out"));
     }
@@ -73,6 +73,15 @@ pub async fn transcriptions(
 ) -> Result<Response, ApiError> {
     let recording = Recording::read(&headers, body, &caller.role.spec.model).await;
     answer(gateway, caller, Job::Speech(recording.map_err(|e| invalid(&e))?)).await
+}
+
+/// A request that may be forwarded, masked where the Repo wants that.
+fn read(gateway: &Shared, caller: &Caller, body: &[u8]) -> Result<Request, ApiError> {
+    let mut request = Request::read(body, &caller.role.spec.model).map_err(|e| invalid(&e))?;
+    if caller.repo.spec.policy.redact_models {
+        request.mask(&gateway.context.redactors.of(&caller.repo));
+    }
+    Ok(request)
 }
 
 async fn answer(gateway: Shared, caller: Caller, job: Job) -> Result<Response, ApiError> {

@@ -1,14 +1,22 @@
 //! What goes to the provider: the caller's request with the few fields that are CodeButler's own
 //! checked or set, and everything else as it came.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use codebutler_crds::role::RoleModel;
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+
+use crate::gateway::redact::Redactor;
 
 /// Fields by which a request could reach another model, or run up another bill, than the one that
 /// the role is given. (OpenRouter's names.)
 const REFUSED: [&str; 4] = ["models", "preset", "plugins", "web_search_options"];
+/// Fields that hold what a model reads.
+const TEXTS: [&str; 4] = ["messages", "prompt", "input", "tools"];
+/// Fields of those that are no text: pictures, sounds, and what ties calls to answers.
+const OPAQUE: [&str; 7] = ["url", "data", "id", "tool_call_id", "type", "role", "format"];
 /// Answers to one question.
 const MOST_ANSWERS: u64 = 8;
 
@@ -101,14 +109,25 @@ impl Request {
         Ok(Self { fields, model, stream, max_tokens, answers, draws })
     }
 
+    /// Masks what must not reach a model in every text of the request. Pictures stay as they are.
+    pub fn mask(&mut self, redactor: &Redactor) {
+        for name in TEXTS {
+            let Some(field) = self.fields.get_mut(name) else { continue };
+            let Ok(mut value) = serde_json::from_str::<Value>(field.get()) else { continue };
+            mask(&mut value, redactor);
+            if let Ok(masked) = to_raw_value(&value) {
+                *field = masked;
+            }
+        }
+    }
+
     /// The body to forward, for `model`. `accounted`: whether the provider knows how to be asked
     /// what a call cost.
     ///
     /// # Errors
     /// Never, as far as is known.
     pub fn body(&self, model: &str, accounted: bool) -> Result<Vec<u8>, RequestError> {
-        let raw =
-            |value: &serde_json::Value| to_raw_value(value).map_err(|_| RequestError::NotJson);
+        let raw = |value: &Value| to_raw_value(value).map_err(|_| RequestError::NotJson);
         let mut own = vec![("model", raw(&model.into())?)];
         if accounted {
             own.push(("usage", raw(&serde_json::json!({"include": true}))?));
@@ -125,9 +144,46 @@ impl Request {
     }
 }
 
+fn mask(value: &mut Value, redactor: &Redactor) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(masked) = redactor.mask(text) {
+                *text = masked;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| mask(value, redactor)),
+        Value::Object(fields) => {
+            let texts = fields.iter_mut().filter(|(name, _)| !OPAQUE.contains(&name.as_str()));
+            texts.for_each(|(_, value)| mask(value, redactor));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_text_is_masked_and_nothing_else() {
+        let key = ["ghp", &"a1B2".repeat(9)].join("_");
+        let body = serde_json::json!({
+            "model": "m/x", "seed": 1, "messages": [
+                {"role": "user", "content": format!("use {key}")},
+                {"role": "user", "content": [
+                    {"type": "text", "text": key},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]},
+                {"role": "assistant", "tool_calls": [
+                    {"id": "c1", "function": {"name": "Bash", "arguments": format!("{{\"command\":\"echo {key}\"}}")}}]},
+            ],
+        });
+        let mut request = read(&body.to_string()).unwrap();
+        request.mask(&Redactor::default());
+        let sent = String::from_utf8(request.body("m/x", false).unwrap()).unwrap();
+        assert!(!sent.contains(&key), "{sent}");
+        assert_eq!(sent.matches("[redacted:github-token]").count(), 3, "{sent}");
+        assert!(sent.contains("data:image/png;base64,AAAA") && sent.contains("\"c1\""), "{sent}");
+    }
 
     fn models() -> RoleModel {
         let model = serde_json::json!({"default": "m/x", "pool": ["m/z"]});

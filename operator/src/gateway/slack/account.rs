@@ -11,6 +11,7 @@ use serde::Deserialize;
 use slack_morphism::prelude::SlackApiToken;
 
 use super::event::Stored;
+use super::scopes::{self, Scopes};
 use super::web::{self, CallError, Web};
 use crate::gateway::context::{Context, SecretError};
 
@@ -31,9 +32,21 @@ pub struct Account {
     pub user: Option<String>,
     /// The bot's bot id.
     pub bot_id: Option<String>,
+    /// What the bot may do, if Slack said so.
+    pub scopes: Option<Scopes>,
 }
 
 impl Account {
+    /// Whether it may not do what there is no conversation without.
+    pub fn lacks_scopes(&self) -> bool {
+        self.scopes.as_ref().is_some_and(|scopes| !scopes.lacks().is_empty())
+    }
+
+    /// Whether a message may carry a role's own name and icon.
+    pub fn customizes(&self) -> bool {
+        self.scopes.as_ref().is_none_or(|scopes| scopes.has(scopes::CUSTOMIZE))
+    }
+
     /// Whether a message is this app's own.
     pub fn wrote(&self, message: &Stored) -> bool {
         let is = |own: &Option<String>, sender: &Option<String>| own.is_some() && own == sender;
@@ -115,7 +128,7 @@ impl Accounts {
         self.lock().remove(&(namespace, repo.spec.slack.credentials.name.clone()));
     }
 
-    /// None if the tokens are those of `before`.
+    /// None if the tokens are those of `before`, and nothing was missing.
     async fn read(
         &self,
         context: &Context,
@@ -131,17 +144,28 @@ impl Accounts {
         };
         let bot = secret(secret_key::SLACK_BOT_TOKEN).await?;
         let app = secret(secret_key::SLACK_APP_TOKEN).await?;
-        if before.is_some_and(|before| before.bot == bot && before.app == app) {
+        let known = before.filter(|before| before.bot == bot && before.app == app);
+        if known.is_some_and(|before| before.scopes.as_ref().is_some_and(Scopes::suffice)) {
             return Ok(None);
         }
-        let body = serde_json::json!({});
-        let asking = web.post(&bot, "auth.test", &body);
-        let who: AuthTest = match tokio::time::timeout(PATIENCE, asking).await {
-            Ok(who) => who?,
+        // A token stays the same when scopes are added to the app.
+        let asking = async {
+            let scopes = web.scopes(&bot).await;
+            let who = match known {
+                Some(before) => {
+                    AuthTest { user_id: before.user.clone(), bot_id: before.bot_id.clone() }
+                }
+                None => web.post(&bot, "auth.test", &serde_json::json!({})).await?,
+            };
+            Ok((who, scopes))
+        };
+        let (who, scopes) = match tokio::time::timeout(PATIENCE, asking).await {
+            Ok(Ok(known)) => known,
+            Ok(Err(error)) => return Err(AccessError::Call(error)),
             // Other Repos wait for this one.
             Err(_) => return Err(CallError::Limited { method: "auth.test" }.into()),
         };
-        Ok(Some(Account { bot, app, user: who.user_id, bot_id: who.bot_id }))
+        Ok(Some(Account { bot, app, user: who.user_id, bot_id: who.bot_id, scopes }))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Known>> {

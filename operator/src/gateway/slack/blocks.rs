@@ -12,10 +12,7 @@ const SECTION: usize = 2900;
 
 /// The text with the decision's buttons under it. `key` is the message's own.
 pub fn asking(text: &str, decision: Decision, key: &str) -> Value {
-    let mut blocks: Vec<Value> = split(text, SECTION)
-        .into_iter()
-        .map(|part| json!({"type": "section", "text": {"type": "mrkdwn", "text": part}}))
-        .collect();
+    let mut blocks = sections(text);
     let buttons: Vec<Value> =
         Choice::of(decision).into_iter().map(|choice| button(choice, key)).collect();
     blocks.push(json!({"type": "actions", "block_id": decision.kind(), "elements": buttons}));
@@ -24,10 +21,7 @@ pub fn asking(text: &str, decision: Decision, key: &str) -> Value {
 
 /// The text with the buttons of a question about money under it, if it can be answered.
 pub fn asking_money(text: &str, answers: &[Money], key: &str) -> Value {
-    let mut blocks: Vec<Value> = split(text, SECTION)
-        .into_iter()
-        .map(|part| json!({"type": "section", "text": {"type": "mrkdwn", "text": part}}))
-        .collect();
+    let mut blocks = sections(text);
     let buttons: Vec<Value> = answers
         .iter()
         .map(|answer| {
@@ -43,6 +37,25 @@ pub fn asking_money(text: &str, answers: &[Money], key: &str) -> Value {
         blocks.push(json!({"type": "actions", "block_id": "budget", "elements": buttons}));
     }
     Value::Array(blocks)
+}
+
+/// The blocks, or else the text, with a line under the text.
+pub fn noted(blocks: Value, text: &str, note: &str) -> Value {
+    let mut blocks = match blocks {
+        Value::Array(blocks) => blocks,
+        _ => sections(text),
+    };
+    let buttons = blocks.iter().position(|block| block["type"] == "actions");
+    let note = json!({"type": "context", "elements": [{"type": "mrkdwn", "text": note}]});
+    blocks.insert(buttons.unwrap_or(blocks.len()), note);
+    Value::Array(blocks)
+}
+
+fn sections(text: &str) -> Vec<Value> {
+    split(text, SECTION)
+        .into_iter()
+        .map(|part| json!({"type": "section", "text": {"type": "mrkdwn", "text": part}}))
+        .collect()
 }
 
 /// The same blocks with a line in place of the buttons; None if there are no buttons.
@@ -93,6 +106,19 @@ mod tests {
         let after = settled(&asking, "Approved by <@U1>").unwrap();
         assert_eq!(after[1]["elements"][0]["text"], "Approved by <@U1>");
         assert_eq!(settled(&after, "Approved by <@U2>"), None);
+    }
+
+    #[test]
+    fn a_note_stands_between_text_and_buttons() {
+        let types = |blocks: &Value| -> Vec<String> {
+            let blocks = blocks.as_array().unwrap().iter();
+            blocks.map(|block| block["type"].as_str().unwrap().to_owned()).collect()
+        };
+        let plain = noted(Value::Null, "Done", "checked");
+        assert_eq!(types(&plain), ["section", "context"]);
+        assert_eq!(plain[1]["elements"][0]["text"], "checked");
+        let asking = noted(asking("Done", Decision::Merge, "k"), "Done", "checked");
+        assert_eq!(types(&asking), ["section", "context", "actions"]);
     }
 
     #[test]

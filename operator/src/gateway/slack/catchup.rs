@@ -87,14 +87,19 @@ async fn sweep(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
     for channel in channels {
         let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
         let result = match inner.account(&repo).await {
+            // Whatever else fails, fails for that.
+            Ok(account) if account.lacks_scopes() => Ok(inner.standing(&account, &repo)),
             Ok(account) => {
                 let sweep = Sweep { inner, repo: &repo, channel, account: &account };
-                sweep.all(&mut pace).await
+                sweep.all(&mut pace).await.map(|()| inner.standing(&account, &repo))
             }
             Err(error) => Err(error),
         };
         match result {
-            Ok(()) => inner.reach.tell(&repo, Ok(())).await,
+            Ok(standing) => {
+                fine &= standing.is_ok();
+                inner.reach.tell(&repo, standing).await;
+            }
             Err(error) => {
                 fine = false;
                 inner.reach.tell(&repo, Err(explain::condition(&error, &repo))).await;

@@ -1,11 +1,13 @@
-//! Decisions of people: which words count as one, which button means what, and what a message or a
-//! click changes in a Thread. Pure: applied again, nothing changes.
+//! Decisions of people: which button means what, and what a message or a click changes in a Thread.
+//! Which words count is in [`words`](super::words). Pure: applied again, nothing changes.
 
 use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Plan, RoleState, Settled};
 use codebutler_crds::wire::Decision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::approval::{self, Words};
+use super::words::Intent;
 use crate::gateway::threads::{self, Refusal};
 
 /// A button under a message that asks for a decision.
@@ -90,132 +92,6 @@ impl Choice {
     }
 }
 
-/// What a whole message can mean. A message that says anything more is not a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intent {
-    /// Yes, to a plan.
-    Approve,
-    /// Merge.
-    Merge,
-    /// End the thread without merging.
-    Close,
-    /// End what runs now, at once.
-    Stop,
-}
-
-const APPROVE: &[&str] = &[
-    "approve",
-    "approved",
-    "i approve",
-    "lgtm",
-    "looks good",
-    "looks good to me",
-    "go",
-    "go ahead",
-    "go for it",
-    "ship it",
-    "yes",
-    "yes please",
-    "yep",
-    "ok",
-    "okay",
-    "do it",
-    "si",
-    "sí",
-    "dale",
-    "adelante",
-    "apruebo",
-    "aprobado",
-    "aprobada",
-    "hazlo",
-    "vale",
-    "de acuerdo",
-    "perfecto",
-];
-const MERGE: &[&str] = &[
-    "merge",
-    "merge it",
-    "please merge",
-    "merge please",
-    "fusiona",
-    "fusionar",
-    "fusiónalo",
-    "fusionalo",
-    "mergea",
-    "mergéalo",
-    "mergealo",
-    "haz merge",
-    "haz el merge",
-];
-const CLOSE: &[&str] = &[
-    "close",
-    "close it",
-    "close this",
-    "close this thread",
-    "close the thread",
-    "close thread",
-    "cierra",
-    "ciérralo",
-    "cierralo",
-    "cierra este hilo",
-    "cierra el hilo",
-    "cerrar",
-    "cerrar este hilo",
-    "cerrar hilo",
-];
-
-const STOP: &[&str] = &[
-    "stop",
-    "stop it",
-    "stop now",
-    "please stop",
-    "halt",
-    "abort",
-    "para",
-    "detente",
-    "basta",
-    "alto",
-];
-const STOP_SIGNS: [&str; 4] = ["🛑", ":octagonal_sign:", "✋", ":raised_hand:"];
-
-/// The decision that a text is, if it is exactly one.
-pub fn intent(text: &str) -> Option<Intent> {
-    if text.contains(['?', '¿']) {
-        return None;
-    }
-    if STOP_SIGNS.contains(&text.trim()) {
-        return Some(Intent::Stop);
-    }
-    let kept = |c: char| c.is_alphanumeric() || c.is_whitespace();
-    // Punctuation and emoji around the words say nothing; anything between them says more.
-    let trimmed = without_emoji(text.trim()).trim_matches(|c: char| !c.is_alphanumeric());
-    if trimmed.len() > 40 || !trimmed.chars().all(kept) {
-        return None;
-    }
-    let words = trimmed.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-    let means = |list: &[&str]| list.contains(&words.as_str());
-    if means(APPROVE) {
-        Some(Intent::Approve)
-    } else if means(MERGE) {
-        Some(Intent::Merge)
-    } else if means(CLOSE) {
-        Some(Intent::Close)
-    } else if means(STOP) {
-        Some(Intent::Stop)
-    } else {
-        None
-    }
-}
-
-/// Without one of Slack's `:emoji:` at the end.
-fn without_emoji(text: &str) -> &str {
-    let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+');
-    match text.strip_suffix(':').and_then(|rest| rest.rsplit_once(':')) {
-        Some((before, emoji)) if !emoji.is_empty() && emoji.chars().all(name) => before.trim_end(),
-        _ => text,
-    }
-}
-
 /// A person's message, as far as a Thread is concerned with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
@@ -238,6 +114,19 @@ pub struct Decided {
     pub choice: Choice,
 }
 
+/// What a person's message came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Something to read.
+    Message,
+    /// A decision.
+    Decided(Decided),
+    /// The answer to a question about an action, in time or too late.
+    Answered,
+    /// A yes or no that can mean several things.
+    Unclear,
+}
+
 /// The roles that a person's message is for. `first` takes what nobody else is to take.
 pub fn recipients(status: &ThreadStatus, said: &Said, first: Option<&str>) -> Vec<String> {
     if !said.mentioned.is_empty() {
@@ -247,9 +136,10 @@ pub fn recipients(status: &ThreadStatus, said: &Said, first: Option<&str>) -> Ve
     if said.intent == Some(Intent::Stop) {
         return Vec::new();
     }
-    let asker = match question(status, said) {
-        Some((role, _)) => Some(role),
-        None => first,
+    let asker = match (approval::words(status, said), question(status, said)) {
+        (Words::One(asked), _) => Some(asked.role.as_str()),
+        (_, Some((role, _))) => Some(role),
+        (_, None) => first,
     };
     asker.map(str::to_owned).into_iter().collect()
 }
@@ -264,7 +154,7 @@ fn question<'a>(status: &'a ThreadStatus, said: &Said) -> Option<(&'a str, bool)
         Intent::Merge | Intent::Close => {
             closing.map(|closing| (closing.role.as_str(), closing.choice.is_none()))
         }
-        Intent::Stop => None,
+        Intent::Deny | Intent::Stop => None,
     }
 }
 
@@ -283,12 +173,35 @@ pub fn take_message(
     said: &Said,
     first: Option<&str>,
     now: &Time,
-) -> Result<Option<Decided>, Refusal> {
+) -> Result<Taken, Refusal> {
     let recipients = recipients(status, said, first);
+    let taken = if said.mentioned.is_empty() {
+        in_words(status, said, first, now)?
+    } else {
+        Taken::Message
+    };
+    threads::raise_inbox(status, &recipients, &said.ts, now);
+    Ok(taken)
+}
+
+fn in_words(
+    status: &mut ThreadStatus,
+    said: &Said,
+    first: Option<&str>,
+    now: &Time,
+) -> Result<Taken, Refusal> {
+    match approval::words(status, said) {
+        Words::Nothing => {}
+        Words::Many => return Ok(Taken::Unclear),
+        Words::One(asked) => {
+            let id = asked.id.clone();
+            approval::take_words(status, &id, said, now.0)?;
+            return Ok(Taken::Answered);
+        }
+    }
     let decided = match (&said.intent, question(status, said)) {
-        _ if !said.mentioned.is_empty() => None,
         (Some(Intent::Stop), _) => {
-            stop(status, said)?;
+            stop(status, &said.ts, &said.user)?;
             None
         }
         (Some(intent), Some((role, true))) => {
@@ -303,8 +216,7 @@ pub fn take_message(
         }
         _ => None,
     };
-    threads::raise_inbox(status, &recipients, &said.ts, now);
-    Ok(decided)
+    Ok(decided.map_or(Taken::Message, Taken::Decided))
 }
 
 fn decide_in_words(
@@ -317,7 +229,7 @@ fn decide_in_words(
         Intent::Approve => (Choice::Approve, status.plan.as_ref().map(|plan| plan.ts.clone())),
         Intent::Merge => (Choice::Merge, status.closing.as_ref().map(|c| c.ts.clone())),
         Intent::Close => (Choice::Discard, status.closing.as_ref().map(|c| c.ts.clone())),
-        Intent::Stop => return Ok(None),
+        Intent::Deny | Intent::Stop => return Ok(None),
     };
     let Some(asked) = asked else { return Ok(None) };
     let id = format!("text:{}", said.ts);
@@ -325,18 +237,22 @@ fn decide_in_words(
     Ok(Some(Decided { asked, choice }))
 }
 
-/// Every role that runs now is told; whoever has ended meanwhile takes it as done.
-fn stop(status: &mut ThreadStatus, said: &Said) -> Result<(), Refusal> {
+/// Every role that runs now is told; whoever has ended meanwhile takes it as done. `ts` is the word's
+/// or sign's own.
+///
+/// # Errors
+/// When too many decisions wait already.
+pub fn stop(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> Result<(), Refusal> {
     let running = status.roles.iter().filter(|(_, role)| role.state == Some(RoleState::Running));
     let running: Vec<String> = running.map(|(name, _)| name.clone()).collect();
     for role in running {
         let pending = Pending {
-            id: format!("stop:{}:{role}", said.ts),
+            id: format!("stop:{ts}:{role}"),
             role,
             kind: "stop".to_owned(),
             choice: "stop".to_owned(),
-            user: said.user.clone(),
-            message: said.ts.clone(),
+            user: user.to_owned(),
+            message: ts.clone(),
         };
         threads::add_pending(status, &pending)?;
     }

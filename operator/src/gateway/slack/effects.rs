@@ -7,8 +7,8 @@ use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, SlackTs, Thread};
 use serde_json::{Value, json};
 
-use super::account::AccessError;
-use super::{Inner, post, settle};
+use super::account::{AccessError, Account};
+use super::{Inner, access, post, settle};
 use crate::gateway::context::ThreadKey;
 
 /// Something visible that follows.
@@ -35,6 +35,15 @@ pub enum Effect {
         /// What.
         text: String,
     },
+    /// A line for somebody who may not steer; the conversation may have no Thread.
+    Decline {
+        /// Namespace and name of the Repo.
+        repo: (String, String),
+        /// First message of the conversation.
+        root: SlackTs,
+        /// Who.
+        user: String,
+    },
     /// The one answer of a closed thread.
     TellClosed {
         /// The conversation.
@@ -56,6 +65,7 @@ impl Inner {
             Effect::Eyes { thread, ts } => self.eyes(&thread, &ts).await,
             Effect::Settled { thread } => settle::all(self, &thread).await,
             Effect::Whisper { thread, user, text } => self.whisper(&thread, &user, &text).await,
+            Effect::Decline { repo, root, user } => self.decline(&repo, &root, &user).await,
             Effect::TellClosed { thread } => {
                 let text = "This thread is closed. Start a new one for anything else.";
                 if let Err(error) = post::notice(self, &thread, "closed", text).await {
@@ -84,6 +94,28 @@ impl Inner {
         let Some((thread, repo)) = self.known(key) else { return Ok(()) };
         let account = self.account(&repo).await?;
         let Some(slack) = thread.conversation() else { return Ok(()) };
+        self.ephemeral(&account, slack, user, text).await
+    }
+
+    async fn decline(
+        &self,
+        (namespace, name): &(String, String),
+        root: &SlackTs,
+        user: &str,
+    ) -> Result<(), AccessError> {
+        let Some(repo) = self.context.repo(namespace, name) else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let slack = SlackThread { channel: repo.spec.slack.channel.clone(), ts: root.clone() };
+        self.ephemeral(&account, &slack, user, access::NOT_PERMITTED).await
+    }
+
+    async fn ephemeral(
+        &self,
+        account: &Account,
+        slack: &SlackThread,
+        user: &str,
+        text: &str,
+    ) -> Result<(), AccessError> {
         let body = json!({
             "channel": slack.channel, "thread_ts": slack.ts, "user": user, "text": text,
         });

@@ -2,8 +2,10 @@
 //! kinds pass. A payload that Slack extends tomorrow must neither be lost nor block the socket.
 
 use codebutler_crds::SlackTs;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use url::Url;
 
 /// A frame on the socket.
 #[derive(Debug, Deserialize)]
@@ -29,6 +31,8 @@ pub enum Payload {
     Message(Box<Incoming>),
     /// A button.
     Click(Box<Click>),
+    /// An emoji on a message.
+    Reaction(Box<Reaction>),
     /// Known and of no interest, such as `app_mention`, which `message` says too.
     Ignored,
     /// Not known here.
@@ -69,11 +73,43 @@ pub struct Stored {
     #[serde(default)]
     pub parent_user_id: Option<String>,
     /// Ours if `event_type` says so and the sender is our bot.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     pub metadata: Option<Metadata>,
     /// Block Kit.
     #[serde(default)]
     pub blocks: Option<Value>,
+    /// What came with it.
+    #[serde(default, deserialize_with = "if_readable")]
+    pub files: Vec<Shared>,
+}
+
+/// A file in a conversation. Everything about it is whatever the sender chose.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Shared {
+    /// Identity.
+    #[serde(default)]
+    pub id: String,
+    #[serde(default)]
+    pub name: String,
+    /// As Slack guesses it.
+    #[serde(default)]
+    pub mimetype: String,
+    /// Bytes.
+    #[serde(default)]
+    pub size: u64,
+    /// Where it is, for whoever has the bot's token.
+    #[serde(default)]
+    pub url_private: Option<Url>,
+}
+
+/// What can't be read is left out: it must not hide the message that it is a part of.
+fn if_readable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    let value = Value::deserialize(deserializer)?;
+    Ok(T::deserialize(value).unwrap_or_default())
 }
 
 impl Stored {
@@ -121,6 +157,23 @@ pub struct Click {
     pub action_id: String,
 }
 
+/// `reaction_added`.
+#[derive(Debug)]
+pub struct Reaction {
+    /// Channel id.
+    pub channel: String,
+    /// The message.
+    pub message: SlackTs,
+    /// User id of who wrote the message.
+    pub author: Option<String>,
+    /// User id of who reacted.
+    pub user: String,
+    /// The emoji's name, without colons.
+    pub name: String,
+    /// When it was added.
+    pub at: SlackTs,
+}
+
 impl Frame {
     /// What is in it.
     pub fn payload(&self) -> Payload {
@@ -140,9 +193,26 @@ fn event(event: &Value) -> Payload {
             Err(_) if event["subtype"].is_string() => Payload::Ignored,
             Err(_) => Payload::Unknown,
         },
-        Some("app_mention") => Payload::Ignored,
+        Some("reaction_added") => {
+            reaction(event).map_or(Payload::Unknown, |found| Payload::Reaction(Box::new(found)))
+        }
+        Some("app_mention" | "reaction_removed") => Payload::Ignored,
         _ => Payload::Unknown,
     }
+}
+
+fn reaction(event: &Value) -> Option<Reaction> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let ts = |value: &Value| value.as_str().and_then(|ts| ts.parse::<SlackTs>().ok());
+    let item = &event["item"];
+    Some(Reaction {
+        channel: text(&item["channel"])?,
+        message: ts(&item["ts"])?,
+        author: text(&event["item_user"]),
+        user: text(&event["user"])?,
+        name: text(&event["reaction"])?,
+        at: ts(&event["event_ts"])?,
+    })
 }
 
 fn click(payload: &Value) -> Payload {
@@ -216,6 +286,13 @@ mod tests {
         assert!(matches!(event(changed), Payload::Ignored));
         assert!(matches!(event(json!({"type": "app_mention"})), Payload::Ignored));
         assert!(matches!(event(json!({"type": "reaction_added"})), Payload::Unknown));
+        let file = json!({"type": "reaction_added", "user": "U1", "reaction": "+1",
+            "item": {"type": "file", "file": "F1"}, "event_ts": "2.000000"});
+        assert!(matches!(event(file), Payload::Unknown));
+        let thumb = json!({"type": "reaction_added", "user": "U1", "reaction": "+1",
+            "item": {"type": "message", "channel": "C01", "ts": "1.000000"},
+            "item_user": "U0BOT", "event_ts": "2.000000"});
+        assert!(matches!(event(thumb), Payload::Reaction(_)));
         assert!(matches!(event(json!({"type": "message", "channel": 7})), Payload::Unknown));
         assert!(matches!(event(Value::Null), Payload::Unknown));
         let view = json!({"type": "interactive", "payload": {"type": "view_submission"}});

@@ -18,6 +18,28 @@ pub fn condition(error: &AccessError, repo: &Repo) -> (&'static str, String) {
     }
 }
 
+/// Everything that the app may not do and has to.
+pub fn scopes(lacks: &[String], repo: &Repo) -> (&'static str, String) {
+    let secret = &repo.spec.slack.credentials.name;
+    let what = if lacks.len() == 1 { "the scope" } else { "the scopes" };
+    let message = format!(
+        "spec.slack.credentials: `botToken` of the Secret `{secret}` lacks {what} {}: add to the \
+         app and install it again",
+        lacks.join(", ")
+    );
+    ("MissingScope", message)
+}
+
+/// Somebody else holds sockets of the same app.
+pub fn shared_app(repo: &Repo) -> (&'static str, String) {
+    let secret = &repo.spec.slack.credentials.name;
+    let message = format!(
+        "spec.slack.credentials: another installation uses the Slack app of the Secret `{secret}`, \
+         so each hears only some of the messages: give each installation an app of its own"
+    );
+    ("SharedApp", message)
+}
+
 /// For the role that wanted something.
 pub fn api(error: &AccessError, repo: &Repo) -> ApiError {
     let code = match error {

@@ -16,9 +16,9 @@ use kube::ResourceExt as _;
 
 use super::account::AccessError;
 use super::open::{self, Claimed, LaterError};
-use super::post::{self, Outgoing};
+use super::post::{self, Asks, Outgoing};
 use super::split::split;
-use super::{Inner, catchup, mrkdwn, settle};
+use super::{Inner, catchup, markdown, settle};
 use crate::gateway::context::ThreadKey;
 
 /// How long a deleted Thread waits for its conversation to be told.
@@ -109,9 +109,9 @@ async fn tell(
         key: "deleted",
         role: None,
         kind: "notice",
-        decision: None,
-        money: None,
-        parts: split(&mrkdwn::from_markdown(&farewell(thread)), post::LIMIT),
+        asks: Asks::Nothing,
+        parts: split(&markdown::inline(&farewell(thread)), post::LIMIT),
+        note: None,
     };
     let _turn = inner.posting.lock(&key).await;
     let sent = post::once(inner, &outgoing).await?;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::account::Account;
 use super::event::Stored;
 use super::route::{self, Channel};
-use super::{Inner, address, decision, history, mrkdwn, open, own_metadata};
+use super::{Inner, access, address, decision, files, history, mrkdwn, open, own_metadata, post};
 use crate::gateway::context::{ApiError, Caller, conversation};
 
 /// How often the watch cache is looked at while nothing waits.
@@ -20,7 +20,8 @@ const LOOK: Duration = Duration::from_millis(150);
 /// The longest that a caller may be kept.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// Answers at once if the role has mail or something pending, else when it has, else after `wait`.
+/// Answers at once if the role has mail or something pending and may run, else when that is so, else
+/// after `wait`.
 pub async fn wait(
     inner: &Inner,
     caller: &Caller,
@@ -37,7 +38,8 @@ pub async fn wait(
             _ => return Ok(Inbox { closed: true, ..Inbox::default() }),
         };
         let status = thread.status.clone().unwrap_or_default();
-        if waits(&status, role, after) {
+        let suspended = is_suspended(inner, caller);
+        if status.may_run(role, suspended) && waits(&status, role, after) {
             return read(inner, caller, &thread, &status, after).await;
         }
         let now = Instant::now();
@@ -46,6 +48,12 @@ pub async fn wait(
         }
         tokio::time::sleep(LOOK.min(deadline - now)).await;
     }
+}
+
+/// As of now: a caller can be kept for long.
+fn is_suspended(inner: &Inner, caller: &Caller) -> bool {
+    let (namespace, name) = (caller.key().namespace, &caller.thread.spec.repo);
+    inner.context.repo(&namespace, name).is_none_or(|repo| repo.spec.suspend)
 }
 
 fn pod(thread: &Thread, role: &str) -> Option<String> {
@@ -84,10 +92,22 @@ async fn read(
         Ok(stored) => stored,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
-    let reader =
-        Reader { status, role, thread, channel: inner.channel(repo, &account), account: &account };
+    let reader = Reader {
+        status,
+        role,
+        thread,
+        channel: inner.channel(repo, &account),
+        account: &account,
+        users: &repo.spec.access.users,
+    };
     let said = stored.iter().filter(|m| m.is_said());
-    let messages = said.filter_map(|m| reader.message(m)).collect();
+    let mut messages = Vec::new();
+    let mut left = files::budget();
+    for stored in said {
+        let Some(mut message) = reader.message(stored) else { continue };
+        message.text += &files::read(inner, reader.account, stored, &mut left).await;
+        messages.push(message);
+    }
     let pending = status.pending.iter().filter(|p| p.role == role).cloned().collect();
     Ok(Inbox { messages, pending, closed: false })
 }
@@ -99,10 +119,12 @@ struct Reader<'a> {
     thread: &'a Thread,
     channel: Channel,
     account: &'a Account,
+    /// Who may steer; empty: everybody.
+    users: &'a [String],
 }
 
 impl Reader<'_> {
-    /// None: it only repeats what another one says.
+    /// None: it only repeats what another one says, or is of somebody who may not steer.
     fn message(&self, stored: &Stored) -> Option<Message> {
         let mrkdwn = stored.text.as_deref().unwrap_or_default();
         if self.account.wrote(stored) && self.opens(stored) {
@@ -111,6 +133,9 @@ impl Reader<'_> {
         let (author, addressed) = if self.account.wrote(stored) {
             self.own(stored, mrkdwn)
         } else if let Some(user) = stored.person() {
+            if !access::permits(self.users, user) {
+                return None;
+            }
             let said = route::said(stored, user, &self.channel);
             let recipients = decision::recipients(self.status, &said, self.channel.first());
             (Author::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
@@ -141,6 +166,13 @@ impl Reader<'_> {
         Some(Message { ts: stored.ts.clone(), author, text, addressed })
     }
 
+    /// Whether CodeButler itself tells this role of what a person said elsewhere.
+    fn is_mail(&self, payload: &serde_json::Value) -> bool {
+        let prefix = post::key_for(self.role, "");
+        payload["thread"] == self.thread.name_any()
+            && payload["key"].as_str().is_some_and(|key| key.starts_with(&prefix))
+    }
+
     /// One of CodeButler's own messages: a role's if its metadata says so.
     fn own(&self, stored: &Stored, mrkdwn: &str) -> (Author, bool) {
         let payload = own_metadata(stored.metadata.as_ref());
@@ -154,7 +186,7 @@ impl Reader<'_> {
                 let addressed = recipients.iter().any(|r| r == self.role);
                 (Author::Role { role: role.to_owned() }, addressed)
             }
-            None => (Author::System, false),
+            None => (Author::System, payload.is_some_and(|payload| self.is_mail(payload))),
         }
     }
 }
@@ -188,6 +220,7 @@ mod tests {
             app: token(),
             user: Some("UBOT".to_owned()),
             bot_id: Some("BBOT".to_owned()),
+            scopes: None,
         };
         let status = ThreadStatus::default();
         let roles = ["pm", "coder"].map(str::to_owned).to_vec();
@@ -210,6 +243,7 @@ mod tests {
                 bot_user: Some("UBOT".to_owned()),
             },
             account: &account,
+            users: &[],
         };
         let read = |value: serde_json::Value| {
             let message = reader.message(&serde_json::from_value(value).unwrap()).unwrap();

@@ -1,27 +1,31 @@
 //! Taking in: what a message or click changes in its Thread, stored before anything else happens.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{SlackThread, ThreadState};
 use codebutler_crds::wire::Decision;
 use codebutler_crds::{SlackTs, Thread, ThreadSpec, ThreadStatus, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
+use tokio::sync::OwnedMutexGuard;
 
 use super::account::AccessError;
-use super::decision::{self, ClickOutcome, Clicked, Said};
+use super::decision::{self, ClickOutcome, Clicked, Said, Taken};
 use super::effects::Effect;
 use super::event::{Frame, Payload};
-use super::metrics::EnvelopeLabels;
 use super::route::{self, Action, Channel, Ignored};
-use super::{Inner, open};
+use super::{Inner, access, open};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{Refusal, WriteError};
 
 /// How long a decision waits for a post that is under way: Slack wants its answer within three
 /// seconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Told to who says yes or no where that can mean several things.
+const UNCLEAR: &str =
+    "Several questions are open here: please answer with the buttons of the one that you mean.";
 
 /// Why something was not taken in. It comes again.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +50,7 @@ impl Inner {
         let (outcome, action) = match frame.payload() {
             Payload::Message(incoming) => ("message", route::message(&incoming, channels)),
             Payload::Click(click) => ("click", route::click(&click, channels)),
+            Payload::Reaction(reaction) => ("reaction", route::reaction(&reaction, channels)),
             Payload::Ignored => ("ignored", Action::Ignore(Ignored::NotOurs)),
             Payload::Unknown => ("unknown", Action::Ignore(Ignored::NotOurs)),
         };
@@ -58,7 +63,7 @@ impl Inner {
                 ("failed", None)
             }
         };
-        self.metrics.envelopes.get_or_create(&EnvelopeLabels { outcome }).inc();
+        self.metrics.envelope(outcome);
         effects
     }
 
@@ -73,13 +78,42 @@ impl Inner {
             }
             Action::Click { channel, root, clicked } => self.click(&channel, &root, &clicked).await,
             Action::Money { channel, root, clicked } => self.money(&channel, &root, &clicked).await,
+            Action::Answer { channel, root, answered } => {
+                self.answered(&channel, &root, &answered, false).await
+            }
+            Action::Reaction { channel, reacted } => self.reacted(&channel, &reacted).await,
             Action::Ignore(Ignored::Channel(channel)) => {
                 if self.strangers.first_time(channel.clone()) {
                     tracing::info!(channel, "messages of a channel that no Repo names: ignored");
                 }
                 Ok(Vec::new())
             }
+            Action::Ignore(Ignored::Shared { channel, bot }) => {
+                self.another_installation(&channel, &bot).await;
+                Ok(Vec::new())
+            }
             Action::Ignore(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// CodeButler speaks with this app where none of our Repos is: told on those that use it.
+    async fn another_installation(&self, channel: &str, bot: &str) {
+        // A Repo that is gone leaves Threads whose farewell is heard here too.
+        let threads = self.context.threads.state();
+        if threads.iter().filter_map(|thread| thread.conversation()).any(|s| s.channel == channel) {
+            return;
+        }
+        tracing::warn!(channel, "another installation of CodeButler uses the same Slack app");
+        self.shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(bot.to_owned(), Instant::now());
+        for repo in self.context.repos.state() {
+            if let Ok(account) = self.account(&repo).await
+                && account.user.as_deref() == Some(bot)
+            {
+                self.reach.tell(&repo, self.standing(&account, &repo)).await;
+            }
         }
     }
 
@@ -90,6 +124,10 @@ impl Inner {
         requested_by: &str,
         said: &Said,
     ) -> Result<Vec<Effect>, TakeError> {
+        let repo = self.context.repo(&channel.namespace, &channel.repo);
+        if repo.is_some_and(|repo| !access::permits(&repo.spec.access.users, &said.user)) {
+            return Ok(self.declined(channel, root, said));
+        }
         let ours = Some(requested_by) == channel.bot_user.as_deref();
         let starter = if ours { &*said.user } else { requested_by };
         let thread = match self.find(channel, root, ours).await? {
@@ -133,10 +171,24 @@ impl Inner {
             let text = Refusal::Full.to_string();
             effects.push(Effect::Whisper { thread: key.clone(), user: said.user.clone(), text });
         }
-        if stored.decided {
-            effects.push(Effect::Settled { thread: key });
+        match stored.taken {
+            Taken::Message => {}
+            Taken::Decided(_) | Taken::Answered => effects.push(Effect::Settled { thread: key }),
+            Taken::Unclear => {
+                let (user, text) = (said.user.clone(), UNCLEAR.to_owned());
+                effects.push(Effect::Whisper { thread: key, user, text });
+            }
         }
         Ok(effects)
+    }
+
+    /// What somebody is told who may not steer: once in each conversation.
+    fn declined(&self, channel: &Channel, root: &SlackTs, said: &Said) -> Vec<Effect> {
+        if !self.declined.first_time((channel.id.clone(), root.clone(), said.user.clone())) {
+            return Vec::new();
+        }
+        let repo = (channel.namespace.clone(), channel.repo.clone());
+        vec![Effect::Decline { repo, root: root.clone(), user: said.user.clone() }]
     }
 
     /// The Thread of a conversation. `ours`: CodeButler began it.
@@ -174,7 +226,7 @@ impl Inner {
             decision::take_message(status, said, channel.first(), &now)
         };
         match self.threads.try_update(key, take).await {
-            Ok((thread, decided)) => Ok(Stored { thread, decided: decided.is_some(), full: false }),
+            Ok((thread, taken)) => Ok(Stored { thread, taken, full: false }),
             Err(WriteError::Refused(Refusal::Full)) => {
                 // The decision has no place, but the message itself is not to be lost.
                 let plain = Said { intent: None, ..said.clone() };
@@ -182,10 +234,38 @@ impl Inner {
                     decision::take_message(status, &plain, channel.first(), &now)
                 };
                 let (thread, _) = self.threads.try_update(key, take).await?;
-                Ok(Stored { thread, decided: false, full: true })
+                Ok(Stored { thread, taken: Taken::Message, full: true })
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether a person may decide in a conversation, and its turn to: a person may answer before it is
+    /// recorded what a message asks.
+    pub(super) async fn deciding(
+        &self,
+        channel: &Channel,
+        root: &SlackTs,
+        user: &str,
+    ) -> Result<Deciding, TakeError> {
+        let Some(thread) = self.find(channel, root, false).await? else {
+            return Ok(Deciding::Not(Vec::new()));
+        };
+        let key = ThreadKey::from(&*thread);
+        let repo = self.context.repo(&channel.namespace, &channel.repo);
+        let why = if thread.is_going() {
+            "This thread is being deleted in the cluster."
+        } else if thread.spec.state == ThreadState::Closed {
+            "This thread is closed."
+        } else if repo.is_none_or(|repo| !access::permits(&repo.spec.access.users, user)) {
+            access::NOT_PERMITTED
+        } else {
+            let turn = self.posting.lock(&key);
+            let turn = tokio::time::timeout(PATIENCE, turn).await.ok();
+            return Ok(Deciding::In(key, turn));
+        };
+        let (user, text) = (user.to_owned(), why.to_owned());
+        Ok(Deciding::Not(vec![Effect::Whisper { thread: key, user, text }]))
     }
 
     async fn click(
@@ -194,26 +274,19 @@ impl Inner {
         root: &SlackTs,
         clicked: &Clicked,
     ) -> Result<Vec<Effect>, TakeError> {
-        let Some(found) = self.find(channel, root, false).await? else { return Ok(Vec::new()) };
-        let key = ThreadKey::from(&*found);
+        let (key, _turn) = match self.deciding(channel, root, &clicked.user).await? {
+            Deciding::In(key, turn) => (key, turn),
+            Deciding::Not(effects) => return Ok(effects),
+        };
         let (thread, user) = (key.clone(), clicked.user.clone());
         let stale = |text: &str| {
             let (thread, user) = (thread.clone(), user.clone());
             Ok(vec![Effect::Whisper { thread, user, text: text.to_owned() }])
         };
-        if found.is_going() {
-            return stale("This thread is being deleted in the cluster.");
-        }
-        if found.spec.state == ThreadState::Closed {
-            return stale("This thread is closed.");
-        }
         let seen = (key.clone(), clicked.clone());
         if self.clicks.contains(&seen) {
             return Ok(Vec::new());
         }
-        // A person may click before the gateway has recorded what the message asks.
-        let turn = self.posting.lock(&key);
-        let _turn = tokio::time::timeout(PATIENCE, turn).await.ok();
         let take = |status: &mut ThreadStatus| decision::take_click(status, clicked);
         match self.threads.try_update(&key, take).await {
             Ok((_, ClickOutcome::Counts)) => {
@@ -269,9 +342,17 @@ fn unrecorded(thread: &Thread, clicked: &Clicked) -> bool {
     recorded.is_none_or(|recorded| *recorded < clicked.message)
 }
 
+/// Whether a person may decide something now.
+pub(super) enum Deciding {
+    /// Yes, in this Thread; nothing is posted there meanwhile.
+    In(ThreadKey, Option<OwnedMutexGuard<()>>),
+    /// No; what they are told.
+    Not(Vec<Effect>),
+}
+
 /// What storing a message led to.
 struct Stored {
     thread: Arc<Thread>,
-    decided: bool,
+    taken: Taken,
     full: bool,
 }

@@ -1,67 +1,74 @@
-//! What is counted about Slack. Labels are bounded: never a thread, user or message id.
+//! What is counted about Slack; the catalog says what each family means.
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
+use std::time::Duration;
+
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Outcome of one envelope.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct EnvelopeLabels {
-    /// What became of it: `message`, `click`, `ignored`, `unknown`, `failed`.
-    pub outcome: &'static str,
-}
-
-/// Outcome of one Web API call.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct CallLabels {
-    /// Slack's method.
-    pub method: &'static str,
-    /// `ok`, `refused`, `limited` or `failed`.
-    pub outcome: &'static str,
-}
+use crate::metrics::catalog::gateway as catalog;
+use crate::metrics::family::{Counts, Times};
 
 /// Slack's metrics. Clones count together.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Envelopes by outcome.
-    pub envelopes: Family<EnvelopeLabels, Counter>,
-    /// Web API calls by method and outcome.
-    pub calls: Family<CallLabels, Counter>,
-    /// Seconds from an envelope's arrival to its acknowledgement.
-    pub ack_seconds: Histogram,
-    /// Open sockets.
-    pub sockets: Gauge,
+    envelopes: Counts<1>,
+    calls: Counts<2>,
+    acks: Times<0>,
+    sockets: Gauge,
+    sends: Gauge,
 }
 
 impl Metrics {
     /// Creates and registers them.
     pub fn new(registry: &mut Registry) -> Self {
-        let buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
-        let metrics = Self {
-            envelopes: Family::default(),
-            calls: Family::default(),
-            ack_seconds: Histogram::new(buckets),
-            sockets: Gauge::default(),
-        };
-        registry.register(
-            "slack_envelopes",
-            "Socket Mode envelopes by what became of them",
-            metrics.envelopes.clone(),
-        );
-        registry.register(
-            "slack_calls",
-            "Slack Web API calls by method and outcome",
-            metrics.calls.clone(),
-        );
-        registry.register(
-            "slack_ack_seconds",
-            "Seconds from an envelope's arrival to its acknowledgement, after its effect was stored",
-            metrics.ack_seconds.clone(),
-        );
-        registry.register("slack_sockets", "Open Socket Mode connections", metrics.sockets.clone());
-        metrics
+        Self {
+            envelopes: catalog::SLACK_ENVELOPES.counts(registry),
+            calls: catalog::SLACK_CALLS.counts(registry),
+            acks: catalog::SLACK_ACK.times(registry),
+            sockets: catalog::SLACK_SOCKETS.level(registry),
+            sends: catalog::SLACK_SENDS_WAITING.level(registry),
+        }
+    }
+
+    /// What became of an envelope: `message`, `click`, `reaction`, `ignored`, `unknown`, `failed`.
+    pub fn envelope(&self, outcome: &'static str) {
+        self.envelopes.one([outcome]);
+    }
+
+    /// How a Web API call ended: `ok`, `refused`, `limited` or `failed`.
+    pub fn call(&self, method: &'static str, outcome: &'static str) {
+        self.calls.one([method, outcome]);
+    }
+
+    /// An envelope was acknowledged.
+    pub fn acknowledged(&self, took: Duration) {
+        self.acks.observe([], took);
+    }
+
+    /// A socket is open until the answer is dropped.
+    pub fn socket(&self) -> Held {
+        Held::new(&self.sockets)
+    }
+
+    /// A message waits to be sent until the answer is dropped.
+    pub fn send_waits(&self) -> Held {
+        Held::new(&self.sends)
+    }
+}
+
+/// One more in a gauge, until dropped.
+#[derive(Debug)]
+pub struct Held(Gauge);
+
+impl Held {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }

@@ -4,11 +4,14 @@
 //! What has to happen without anybody saying a word (prompts to open, deleted Threads to take leave
 //! of, settled questions) is looked for by [`tend`].
 //!
-//! Pure: [`address`], [`decision`], [`event`], [`route`], [`mrkdwn`], [`split`], [`blocks`],
-//! [`explain`], [`usage`]. Acting: everything else.
+//! Pure: [`access`], [`address`], [`approval`], [`decision`], [`event`], [`route`], [`markdown`],
+//! [`mrkdwn`], [`people`], [`split`], [`blocks`], [`explain`], [`usage`], [`words`]. Acting: everything
+//! else.
 
+mod access;
 mod account;
 mod address;
+mod approval;
 mod blocks;
 mod catchup;
 mod connections;
@@ -18,29 +21,42 @@ mod ends;
 mod event;
 mod explain;
 mod farewell;
+mod files;
 mod history;
+#[cfg(test)]
+mod hostile;
 mod inbox;
 mod ingest;
+mod markdown;
+mod meaning;
 pub mod metrics;
 pub mod money;
 mod mrkdwn;
 mod open;
+mod people;
 mod post;
+mod queue;
 mod reach;
+mod reaction;
 mod route;
+mod scopes;
 mod settle;
 mod socket;
 mod split;
 mod tend;
 pub mod usage;
 mod web;
+mod words;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use codebutler_crds::wire::{ErrorCode, Inbox, PostMessage, Posted};
+use codebutler_crds::thread::SlackThread;
+use codebutler_crds::wire::{
+    ApprovalReply, ApprovalRequest, ErrorCode, Inbox, PostMessage, Posted,
+};
 use codebutler_crds::{Repo, SlackTs, Thread};
 use kube::ResourceExt as _;
 use tokio_util::sync::CancellationToken;
@@ -53,11 +69,14 @@ use self::event::Metadata;
 pub use self::metrics::Metrics;
 use self::post::Sent;
 use self::reach::Reach;
+use self::scopes::Scopes;
 use self::web::Web;
 use super::context::{ApiError, Caller, Context, ThreadKey};
 use super::threads::Threads;
 use super::threads::keyed::Keyed;
 
+/// How long it is told that somebody else uses the same app.
+const SHARED: Duration = Duration::from_hours(1);
 /// `event_type` of the metadata of our own messages.
 const EVENT_TYPE: &str = "codebutler";
 
@@ -77,6 +96,8 @@ struct Inner {
     reach: Reach,
     /// What is in Slack already, by key.
     sent: Sent,
+    /// Texts that came as files.
+    contents: files::Contents,
     /// Conversations that were opened for a prompt.
     opened: open::Opened,
     /// Conversations whose Threads were deleted.
@@ -85,14 +106,16 @@ struct Inner {
     name: String,
     /// One post at a time per thread, so that a key is looked for and posted in one go.
     posting: Keyed<ThreadKey>,
-    /// One message at a time per channel, in order of arrival.
-    sending: Keyed<String>,
     /// Messages that got their reaction from this process.
     seen: Recent<(String, SlackTs)>,
     /// Clicks that this process took in: a redelivery is told nothing.
     clicks: Recent<(ThreadKey, decision::Clicked)>,
+    /// Who was told that they may not steer, by channel and conversation.
+    declined: Recent<(String, SlackTs, String)>,
     /// Channels of no Repo that were logged.
     strangers: Recent<String>,
+    /// Apps, by their user id, that somebody else uses too, and when that was last seen.
+    shared: Mutex<HashMap<String, Instant>>,
     /// What follows an acknowledgement, in the background.
     background: TaskTracker,
 }
@@ -126,14 +149,16 @@ impl Slack {
             accounts: Accounts::default(),
             reach,
             sent: Sent::default(),
+            contents: files::Contents::default(),
             opened: open::Opened::default(),
             ends: ends::Ends::default(),
             name: format!("{:016x}", rand::random::<u64>()),
             posting: Keyed::default(),
-            sending: Keyed::default(),
             seen: Recent::default(),
             clicks: Recent::default(),
+            declined: Recent::default(),
             strangers: Recent::default(),
+            shared: Mutex::default(),
             background: TaskTracker::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -165,7 +190,21 @@ impl Slack {
         message: &PostMessage,
         closing_head: Option<String>,
     ) -> Result<Posted, ApiError> {
-        let posted = post::of_role(&self.inner, caller, message, closing_head).await?;
+        self.post_noted(caller, message, closing_head, None).await
+    }
+
+    /// As [`Self::post`], with a line of CodeButler's own under the message.
+    ///
+    /// # Errors
+    /// A sentence for the role.
+    pub async fn post_noted(
+        &self,
+        caller: &Caller,
+        message: &PostMessage,
+        closing_head: Option<String>,
+        note: Option<String>,
+    ) -> Result<Posted, ApiError> {
+        let posted = post::of_role(&self.inner, caller, message, closing_head, note).await?;
         if message.decision.is_some() {
             // What it replaced.
             self.inner.follow_up(vec![Effect::Settled { thread: caller.key() }]);
@@ -184,6 +223,20 @@ impl Slack {
         wait: Duration,
     ) -> Result<Inbox, ApiError> {
         Box::pin(inbox::wait(&self.inner, caller, after, wait)).await
+    }
+
+    /// Asks the people of a thread whether exactly one action may happen, unless they were asked, and
+    /// answers how it stands after at most `wait`.
+    ///
+    /// # Errors
+    /// A sentence for the role.
+    pub async fn approval(
+        &self,
+        caller: &Caller,
+        request: &ApprovalRequest,
+        wait: Duration,
+    ) -> Result<ApprovalReply, ApiError> {
+        Box::pin(approval::ask::ask(&self.inner, caller, request, wait)).await
     }
 
     /// Asks the people of a thread about money and records the question; the same key asks once.
@@ -212,6 +265,36 @@ impl Slack {
     ) -> Result<SlackTs, ApiError> {
         post::notice(&self.inner, thread, key, text).await
     }
+
+    /// The same with mail for a role: what a person said elsewhere. It wakes the role.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub async fn remark(
+        &self,
+        thread: &ThreadKey,
+        key: &str,
+        text: &str,
+        role: &str,
+    ) -> Result<(), ApiError> {
+        let key = post::key_for(role, key);
+        let ts = post::notice(&self.inner, thread, &key, text).await?;
+        let raised = self.inner.threads.raise_inbox(thread, &[role.to_owned()], &ts).await;
+        raised.map_err(|error| ApiError::new(ErrorCode::Unavailable, error.to_string()))
+    }
+
+    /// Where the conversation is to be read; nothing if Slack does not say.
+    pub async fn permalink(&self, repo: &Repo, thread: &Thread) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct Place {
+            permalink: String,
+        }
+        let SlackThread { channel, ts } = thread.conversation()?;
+        let account = self.inner.account(repo).await.ok()?;
+        let params = [("channel", channel.as_str()), ("message_ts", ts.as_str())];
+        let place = self.inner.web.get::<Place>(&account.bot, "chat.getPermalink", &params).await;
+        place.ok().map(|place| place.permalink)
+    }
 }
 
 impl Inner {
@@ -226,6 +309,20 @@ impl Inner {
             self.reach.tell(repo, Err(explain::condition(error, repo))).await;
         }
         account
+    }
+
+    /// What there is to tell of an app that works.
+    fn standing(&self, account: &Account, repo: &Repo) -> reach::State {
+        let lacks = account.scopes.as_ref().map(Scopes::lacks).unwrap_or_default();
+        if !lacks.is_empty() {
+            return Err(explain::scopes(&lacks, repo));
+        }
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = account.user.as_ref().and_then(|user| shared.get(user));
+        if seen.is_some_and(|seen| seen.elapsed() < SHARED) {
+            return Err(explain::shared_app(repo));
+        }
+        Ok(account.scopes.as_ref().and_then(Scopes::limits))
     }
 
     /// What a failed call means for the Repo, and for who wanted it.

@@ -2,17 +2,16 @@
 //! again, nothing changes. [`Inner::money`] takes a click in.
 
 use codebutler_crds::spend::{BudgetAsk, DayAmount, Limit};
-use codebutler_crds::thread::{Pending, Settled, ThreadState};
+use codebutler_crds::thread::{Pending, Settled};
 use codebutler_crds::{NanoUsd, SlackTs, ThreadStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Inner;
 use super::effects::Effect;
-use super::ingest::{self, TakeError};
+use super::ingest::{Deciding, TakeError};
 use super::route::Channel;
 use crate::gateway::budget::calendar;
-use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{self, Refusal, WriteError};
 
 /// `kind` of the pending item that wakes a role.
@@ -197,25 +196,15 @@ impl Inner {
         root: &SlackTs,
         clicked: &Clicked,
     ) -> Result<Vec<Effect>, TakeError> {
-        let Some(thread) = self.find(channel, root, false).await? else { return Ok(Vec::new()) };
-        let key = ThreadKey::from(&*thread);
+        let (key, _turn) = match self.deciding(channel, root, &clicked.user).await? {
+            Deciding::In(key, turn) => (key, turn),
+            Deciding::Not(effects) => return Ok(effects),
+        };
         let whisper = |text: &str| {
             let (thread, user) = (key.clone(), clicked.user.clone());
             Ok(vec![Effect::Whisper { thread, user, text: text.to_owned() }])
         };
         let Ok((_, repo)) = self.conversation(&key) else { return Ok(Vec::new()) };
-        if thread.spec.state == ThreadState::Closed {
-            return whisper("This thread is closed.");
-        }
-        let users = &repo.spec.access.users;
-        if !users.is_empty() && !users.contains(&clicked.user) {
-            return whisper(
-                "You can't decide about money here: spec.access.users of the Repo does not name you.",
-            );
-        }
-        // A person may click before it is recorded what the message asks.
-        let turn = self.posting.lock(&key);
-        let _turn = tokio::time::timeout(ingest::PATIENCE, turn).await.ok();
         let today = calendar::moment(Timestamp::now(), &repo.spec.limits.time_zone).day;
         match self.threads.try_update(&key, |status| take(status, clicked, &today)).await {
             Ok((_, true)) => Ok(vec![Effect::Settled { thread: key }]),

@@ -18,11 +18,11 @@ use serde::Deserialize;
 
 use super::account::{AccessError, Account};
 use super::effects::Effect;
-use super::post::{self, Outgoing};
+use super::post::{self, Asks, Outgoing};
 use super::route::Channel;
 use super::split::split;
 use super::web::CallError;
-use super::{Inner, address, catchup, explain, history, mrkdwn, own_metadata};
+use super::{Inner, address, catchup, explain, history, markdown, own_metadata};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{self, WriteError};
 
@@ -259,9 +259,9 @@ impl Opening<'_> {
             key: KEY,
             role: None,
             kind: KIND,
-            decision: None,
-            money: None,
+            asks: Asks::Nothing,
             parts,
+            note: None,
         };
         {
             let _turn = inner.posting.lock(&key).await;
@@ -282,7 +282,6 @@ impl Opening<'_> {
             "unfurl_media": false,
             "metadata": post::metadata(self.thread, "", KEY, KIND, parts.len()),
         });
-        let _turn = self.inner.sending.lock(channel).await;
         let posting = self.inner.web.post::<PostedAt>(&self.account.bot, "chat.postMessage", &body);
         posting.await.map(|posted| posted.ts)
     }
@@ -357,7 +356,7 @@ fn shown(thread: &Thread) -> String {
     let spec = &thread.spec;
     let by = match spec.requested_by.as_deref() {
         Some(id) if is_user(id) => format!("<@{id}>"),
-        Some(name) => mrkdwn::from_markdown(name),
+        Some(name) => markdown::inline(name),
         None => "kubectl".to_owned(),
     };
     let part = match (&spec.parent, &spec.item) {
@@ -366,9 +365,9 @@ fn shown(thread: &Thread) -> String {
         (None, Some(item)) => format!(", item `{item}`"),
         (None, None) => String::new(),
     };
-    let part = mrkdwn::from_markdown(&part);
+    let part = markdown::inline(&part);
     let name = thread.name_any();
-    let prompt = mrkdwn::from_markdown(spec.prompt.as_deref().unwrap_or_default());
+    let prompt = markdown::inline(spec.prompt.as_deref().unwrap_or_default());
     format!("From {by} (Thread `{name}`{part}):\n\n{prompt}")
 }
 

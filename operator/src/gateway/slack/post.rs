@@ -5,22 +5,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use codebutler_crds::thread::{Closing, Plan, SlackThread, ThreadState};
+use codebutler_crds::thread::{SlackThread, ThreadState};
 use codebutler_crds::wire::{Decision, ErrorCode, PostMessage, Posted};
-use codebutler_crds::{AgentRole, Repo, SlackTs, Thread, ThreadStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use codebutler_crds::{AgentRole, Repo, SlackTs, Thread};
 use kube::ResourceExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::account::{AccessError, Account};
+use super::files::{self, Attachment};
+use super::markdown::{self, Rendered, Snippet};
 use super::money::{self, Money};
 use super::split::split;
 use super::web::CallError;
-use super::{EVENT_TYPE, Inner, address, blocks, history, mrkdwn, own_metadata, usage};
+use super::{EVENT_TYPE, Inner, blocks, history, meaning, mrkdwn, own_metadata, usage};
 use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
-use crate::gateway::threads::{self, WriteError};
+use crate::gateway::threads::WriteError;
 
 /// Slack recommends at most 4,000 characters in a message.
 pub const LIMIT: usize = 3900;
@@ -89,14 +89,28 @@ pub struct Outgoing<'a> {
     pub role: Option<&'a AgentRole>,
     /// What kind of message, if it asks for no decision.
     pub kind: &'static str,
-    pub decision: Option<Decision>,
-    /// The buttons of a question about money.
-    pub money: Option<&'a [Money]>,
+    pub asks: Asks<'a>,
     pub parts: Vec<String>,
+    /// A line of CodeButler's own under the last part, which no text can pass for.
+    pub note: Option<String>,
+}
+
+/// What a text asks of people.
+#[derive(Clone, Copy)]
+pub enum Asks<'a> {
+    /// Nothing.
+    Nothing,
+    /// A decision.
+    Decision(Decision),
+    /// Whether more money may be spent.
+    Money(&'a [Money]),
+    /// What these blocks say. The text is one part.
+    Blocks(&'a Value),
 }
 
 impl Outgoing<'_> {
-    fn role_name(&self) -> &str {
+    /// Empty: CodeButler itself.
+    pub fn role_name(&self) -> &str {
         self.role.map_or("", |role| role.spec.role.as_str())
     }
 
@@ -108,10 +122,19 @@ impl Outgoing<'_> {
         }
     }
 
-    fn body(&self, index: usize) -> Value {
-        let (text, key) = (&self.parts[index], self.part_key(index));
+    /// `customize`: whether the message may carry the role's own name and icon.
+    fn body(&self, index: usize, customize: bool) -> Value {
+        let (part, key) = (&self.parts[index], self.part_key(index));
+        let text = &match self.role.filter(|_| !customize) {
+            // On a line of its own: a mention stays at the start of a line.
+            Some(role) => format!("*{}*\n{part}", mrkdwn::escape(&role.spec.display.name)),
+            None => part.clone(),
+        };
         let slack = self.slack;
-        let kind = self.decision.map_or(self.kind, Decision::kind);
+        let kind = match self.asks {
+            Asks::Decision(decision) => decision.kind(),
+            _ => self.kind,
+        };
         let mut body = json!({
             "channel": slack.channel,
             "thread_ts": slack.ts,
@@ -120,20 +143,26 @@ impl Outgoing<'_> {
             "unfurl_media": false,
             "metadata": metadata(self.thread, self.role_name(), &key, kind, self.parts.len()),
         });
-        if let Some(role) = self.role {
+        if let Some(role) = self.role.filter(|_| customize) {
             body["username"] = json!(role.spec.display.name);
             body["icon_emoji"] = json!(role.spec.display.icon);
         }
         // The buttons are under the last part.
-        if let Some(decision) = self.decision
-            && index + 1 == self.parts.len()
-        {
-            body["blocks"] = blocks::asking(text, decision, self.key);
+        let is_last = index + 1 == self.parts.len();
+        match self.asks {
+            Asks::Decision(decision) if is_last => {
+                body["blocks"] = blocks::asking(text, decision, self.key);
+            }
+            Asks::Money(answers) if is_last => {
+                body["blocks"] = blocks::asking_money(text, answers, self.key);
+            }
+            Asks::Blocks(blocks) => body["blocks"] = blocks.clone(),
+            _ => {}
         }
-        if let Some(answers) = self.money
+        if let Some(note) = &self.note
             && index + 1 == self.parts.len()
         {
-            body["blocks"] = blocks::asking_money(text, answers, self.key);
+            body["blocks"] = blocks::noted(body["blocks"].take(), text, note);
         }
         body
     }
@@ -164,6 +193,7 @@ pub async fn of_role(
     caller: &Caller,
     message: &PostMessage,
     closing_head: Option<String>,
+    note: Option<String>,
 ) -> Result<Posted, ApiError> {
     check(message)?;
     // What people see and approve is what is recorded and hashed.
@@ -174,7 +204,9 @@ pub async fn of_role(
     if thread.spec.state == ThreadState::Closed || thread.is_going() {
         return Err(ApiError::new(ErrorCode::ThreadClosed, "the thread is closed"));
     }
-    let mut text = mrkdwn::from_markdown(&message.text);
+    // Until what the message means is recorded: a quick click on it waits for that.
+    let _turn = inner.posting.lock(&key).await;
+    let mut text = in_slack(inner, caller, &thread, message).await?;
     if message.decision == Some(Decision::Merge) {
         let status = thread.status.clone().unwrap_or_default();
         text = format!("{text}\n\n{}", usage::table(&status));
@@ -186,17 +218,15 @@ pub async fn of_role(
         key: &message.key,
         role: Some(&caller.role),
         kind: "message",
-        decision: message.decision,
-        money: None,
+        asks: message.decision.map_or(Asks::Nothing, Asks::Decision),
         parts: split(&text, LIMIT),
+        note: note.map(|note| markdown::inline(&note)),
     };
-    // Until what the message means is recorded: a quick click on it waits for that.
-    let _turn = inner.posting.lock(&key).await;
     let sent = match once(inner, &outgoing).await {
         Ok(sent) => sent,
         Err(error) => return Err(inner.failed(error, &caller.repo).await),
     };
-    let meaning = meaning(inner, &outgoing, &sent, message, closing_head);
+    let meaning = meaning::of(inner, &outgoing, &sent, message, closing_head);
     inner
         .threads
         .update(&key, |status| meaning.apply(status))
@@ -204,6 +234,11 @@ pub async fn of_role(
         .map_err(|error| not_recorded(&error))?;
     let first = sent.into_iter().next();
     first.map(|ts| Posted { ts }).ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))
+}
+
+/// The key of a notice that is mail for a role.
+pub fn key_for(role: &str, key: &str) -> String {
+    format!("to:{role}:{key}")
 }
 
 /// Posts a line of CodeButler itself.
@@ -235,9 +270,9 @@ pub async fn told(
         key: id,
         role: None,
         kind: "notice",
-        decision: None,
-        money: None,
-        parts: split(&mrkdwn::from_markdown(&text), LIMIT),
+        asks: Asks::Nothing,
+        parts: split(&markdown::inline(&text), LIMIT),
+        note: None,
     };
     let key = &ThreadKey::from(thread);
     let _turn = inner.posting.lock(key).await;
@@ -265,9 +300,9 @@ pub async fn money(
         key: id,
         role: None,
         kind: "budget",
-        decision: None,
-        money: Some(Money::of(question.limit)),
-        parts: split(&mrkdwn::from_markdown(text), LIMIT),
+        asks: Asks::Money(Money::of(question.limit)),
+        parts: split(&markdown::inline(text), LIMIT),
+        note: None,
     };
     let _turn = inner.posting.lock(key).await;
     let sent = match once(inner, &outgoing).await {
@@ -277,6 +312,65 @@ pub async fn money(
     let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
     let recorded = inner.threads.update(key, |status| question.record(status, asked)).await;
     recorded.map(drop).map_err(|error| not_recorded(&error))
+}
+
+/// The message in Slack's markup. Long code goes into files first, so that the text, and buttons
+/// under it, come last; where Slack takes no files, it stays in the text.
+async fn in_slack(
+    inner: &Inner,
+    caller: &Caller,
+    thread: &Thread,
+    message: &PostMessage,
+) -> Result<String, ApiError> {
+    let name = |index, snippet: &Snippet| {
+        files::name(thread, caller.role_name(), &message.key, index, snippet)
+    };
+    let Rendered { text, snippets } = markdown::render(&message.text, name);
+    let files = snippets
+        .into_iter()
+        .enumerate()
+        .map(|(index, snippet)| Attachment { name: name(index, &snippet), content: snippet.code });
+    match attach(inner, caller, thread, files.collect()).await {
+        Ok(()) => Ok(text),
+        Err(AccessError::Call(CallError::Refused { code, .. })) => {
+            tracing::warn!(code, "Slack takes no files: code stays in the text");
+            Ok(markdown::inline(&message.text))
+        }
+        Err(error) => Err(inner.failed(error, &caller.repo).await),
+    }
+}
+
+/// Uploads the files that are not in the thread yet. The caller holds the thread's turn to post.
+async fn attach(
+    inner: &Inner,
+    caller: &Caller,
+    thread: &Thread,
+    files: Vec<Attachment>,
+) -> Result<(), AccessError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let Some(slack) = thread.conversation() else { return Ok(()) };
+    let account = inner.account(&caller.repo).await?;
+    for file in files {
+        let id = file_id(&file.name);
+        if find(inner, &account, thread, slack, &id).await?.is_some() {
+            continue;
+        }
+        if let Err(error) = files::upload(inner, &account, slack, &file).await {
+            // It may be there all the same.
+            inner.sent.forget(&ThreadKey::from(thread));
+            return Err(error.into());
+        }
+        let part = Part { ts: slack.ts.clone(), of: 1 };
+        inner.sent.add(&ThreadKey::from(thread), id, part);
+    }
+    Ok(())
+}
+
+/// The key of a file of ours.
+fn file_id(name: &str) -> String {
+    format!("file:{name}")
 }
 
 const EMPTY: &str = "the text is empty: say something";
@@ -298,68 +392,6 @@ fn not_recorded(error: &WriteError) -> ApiError {
     ApiError::new(ErrorCode::Unavailable, "posted, but not recorded yet: send it again")
 }
 
-/// What a posted message means for its Thread. Applied again, nothing changes.
-struct Meaning {
-    plan: Option<Plan>,
-    closing: Option<Closing>,
-    /// Roles addressed, by the part that does.
-    addressed: Vec<(Vec<String>, SlackTs)>,
-    now: Time,
-}
-
-impl Meaning {
-    fn apply(&self, status: &mut ThreadStatus) {
-        if let Some(plan) = &self.plan {
-            threads::set_plan(status, plan);
-        }
-        if let Some(closing) = &self.closing {
-            threads::set_closing(status, closing);
-        }
-        for (roles, ts) in &self.addressed {
-            threads::raise_inbox(status, roles, ts, &self.now);
-        }
-    }
-}
-
-fn meaning(
-    inner: &Inner,
-    outgoing: &Outgoing<'_>,
-    sent: &[SlackTs],
-    message: &PostMessage,
-    head: Option<String>,
-) -> Meaning {
-    let role = outgoing.role_name().to_owned();
-    let roles = inner.role_names(outgoing.repo);
-    let addressed = outgoing
-        .parts
-        .iter()
-        .zip(sent)
-        .map(|(text, ts)| (address::by_role(text, &roles, &role), ts.clone()))
-        .filter(|(roles, _)| !roles.is_empty())
-        .collect();
-    // The message with the buttons.
-    let asked = sent.last().cloned();
-    let of = |decision| asked.clone().filter(|_| message.decision == Some(decision));
-    Meaning {
-        plan: of(Decision::Plan).map(|ts| Plan {
-            ts,
-            hash: hex::encode(Sha256::digest(message.text.as_bytes())),
-            role: role.clone(),
-            approved_by: None,
-            declined_by: None,
-        }),
-        closing: of(Decision::Merge).map(|ts| Closing {
-            ts,
-            role: role.clone(),
-            choice: None,
-            decided_by: None,
-            head,
-        }),
-        addressed,
-        now: Time(jiff::Timestamp::now()),
-    }
-}
-
 /// Posts the parts that are not in Slack yet; answers the `ts` of all. The caller holds the
 /// thread's turn to post.
 pub async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>, AccessError> {
@@ -370,7 +402,7 @@ pub async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>
     let mut index = 0;
     while index < count {
         let id = format!("{}/{}", outgoing.role_name(), outgoing.part_key(index));
-        let part = match find(inner, &account, outgoing, &thread, &id).await? {
+        let part = match find(inner, &account, outgoing.thread, outgoing.slack, &id).await? {
             Some(part) => part,
             // Posted before with a text of fewer parts: there is nothing to add.
             None if index >= outgoing.parts.len() => break,
@@ -389,29 +421,33 @@ pub async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>
 async fn find(
     inner: &Inner,
     account: &Account,
-    outgoing: &Outgoing<'_>,
-    thread: &ThreadKey,
+    thread: &Thread,
+    slack: &SlackThread,
     id: &str,
 ) -> Result<Option<Part>, CallError> {
-    match inner.sent.find(thread, id) {
+    let key = ThreadKey::from(thread);
+    match inner.sent.find(&key, id) {
         Some(Found::Yes(part)) => return Ok(Some(part)),
         Some(Found::No) => return Ok(None),
         None => {}
     }
-    let SlackThread { channel, ts: root } = outgoing.slack;
+    let SlackThread { channel, ts: root } = slack;
     let messages = history::replies(&inner.web, &account.bot, channel, root, None).await?;
     let mut keys = HashMap::new();
     for message in messages.iter().filter(|message| account.wrote(message)) {
+        for file in &message.files {
+            keys.insert(file_id(&file.name), Part { ts: message.ts.clone(), of: 1 });
+        }
         let Some(payload) = own_metadata(message.metadata.as_ref()) else { continue };
         let text = |name: &str| payload[name].as_str().unwrap_or_default();
-        if speaks_of(payload, outgoing.thread) {
+        if speaks_of(payload, thread) {
             let id = format!("{}/{}", text("role"), text("key"));
             let of = text("of").parse().unwrap_or(1);
             keys.entry(id).or_insert(Part { ts: message.ts.clone(), of });
         }
     }
     let found = keys.get(id).cloned();
-    inner.sent.loaded(thread, keys);
+    inner.sent.loaded(&key, keys);
     Ok(found)
 }
 
@@ -429,13 +465,9 @@ async fn send(
     index: usize,
     id: &str,
 ) -> Result<Part, CallError> {
-    let body = outgoing.body(index);
-    let channel = outgoing.slack.channel.clone();
+    let body = outgoing.body(index, account.customizes());
     for attempt in 0..ATTEMPTS {
-        let result = {
-            let _turn = inner.sending.lock(&channel).await;
-            inner.web.post::<PostedAt>(&account.bot, "chat.postMessage", &body).await
-        };
+        let result = inner.web.post::<PostedAt>(&account.bot, "chat.postMessage", &body).await;
         match result {
             Ok(PostedAt { ts }) => {
                 let part = Part { ts, of: outgoing.parts.len() };
@@ -448,7 +480,9 @@ async fn send(
                     return Err(error);
                 }
                 tokio::time::sleep(Duration::from_millis(250 << attempt)).await;
-                if let Some(part) = find(inner, account, outgoing, thread, id).await? {
+                if let Some(part) =
+                    find(inner, account, outgoing.thread, outgoing.slack, id).await?
+                {
                     return Ok(part);
                 }
             }

@@ -11,9 +11,12 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 
-/// What is told: nothing but that it works, or a reason and a sentence.
-pub type State = Result<(), (&'static str, String)>;
+/// What is told: that it works, with what it can't do if there is something, or a reason and a
+/// sentence.
+pub type State = Result<Option<String>, (&'static str, String)>;
 
+/// That nothing hinders.
+const WORKS: &str = "the app can read the channel";
 /// Attempts against other writers of the same status.
 const ATTEMPTS: usize = 8;
 
@@ -70,9 +73,11 @@ impl Reach {
         let api: Api<Repo> =
             Api::namespaced(self.client.clone(), &repo.namespace().unwrap_or_default());
         let (reason, message) = match state {
-            Ok(()) => ("Reachable", "the app can read the channel"),
-            Err((reason, message)) => (*reason, message.as_str()),
+            Ok(None) => ("Reachable", WORKS.to_owned()),
+            Ok(Some(limits)) => ("Reachable", format!("{WORKS}; {limits}")),
+            Err((reason, message)) => (*reason, message.clone()),
         };
+        let message = message.as_str();
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let Some(current) = api.get_opt(&repo.name_any()).await? else { return Ok(()) };

@@ -2,10 +2,12 @@
 
 use codebutler_crds::{SlackTs, names};
 
-use super::address;
-use super::decision::{self, Choice, Clicked, Said};
-use super::event::{Click, Incoming, Stored};
+use super::approval::{Answer, Answered};
+use super::decision::{Choice, Clicked, Said};
+use super::event::{Click, Incoming, Reaction, Stored};
 use super::money::{self, Money};
+use super::reaction::{Reacted, Sign};
+use super::{EVENT_TYPE, address, words};
 use crate::gateway::context::ThreadKey;
 
 /// A Repo as the router sees it.
@@ -67,6 +69,22 @@ pub enum Action {
         /// What it means.
         clicked: money::Clicked,
     },
+    /// A person answered a question about an action with its button.
+    Answer {
+        /// Where.
+        channel: Channel,
+        /// First message of the conversation.
+        root: SlackTs,
+        /// What it means.
+        answered: Answered,
+    },
+    /// A person reacted to a message with something that may be an answer.
+    Reaction {
+        /// Where.
+        channel: Channel,
+        /// What it means.
+        reacted: Reacted,
+    },
     /// Nothing.
     Ignore(Ignored),
 }
@@ -76,6 +94,13 @@ pub enum Action {
 pub enum Ignored {
     /// No Repo of this app names the channel.
     Channel(String),
+    /// Said by CodeButler in a channel that no Repo of this app names: another installation's.
+    Shared {
+        /// Where.
+        channel: String,
+        /// The app's user id.
+        bot: String,
+    },
     /// Not said by a person.
     NotAPerson,
     /// A button of somebody else.
@@ -86,7 +111,17 @@ pub enum Ignored {
 pub fn message(incoming: &Incoming, channels: &[Channel]) -> Action {
     match of(&incoming.channel, channels) {
         Some(channel) => stored(&incoming.message, channel),
-        None => Action::Ignore(Ignored::Channel(incoming.channel.clone())),
+        None => Action::Ignore(foreign(incoming, channels)),
+    }
+}
+
+fn foreign(incoming: &Incoming, channels: &[Channel]) -> Ignored {
+    let (channel, message) = (incoming.channel.clone(), &incoming.message);
+    let ours = message.metadata.as_ref().is_some_and(|m| m.event_type == EVENT_TYPE);
+    let bot = channels.iter().find_map(|known| known.bot_user.clone());
+    match bot.filter(|bot| ours && message.user.as_ref() == Some(bot)) {
+        Some(bot) => Ignored::Shared { channel, bot },
+        None => Ignored::Channel(channel),
     }
 }
 
@@ -112,7 +147,7 @@ pub fn said(message: &Stored, user: &str, channel: &Channel) -> Said {
         ts: message.ts.clone(),
         user: user.to_owned(),
         mentioned: address::by_person(text, &channel.roles, channel.bot_user.as_deref()),
-        intent: decision::intent(text),
+        intent: words::intent(text),
     }
 }
 
@@ -126,6 +161,11 @@ pub fn click(click: &Click, channels: &[Channel]) -> Action {
             money::Clicked { message: click.message.clone(), answer, user: click.user.clone() };
         return Action::Money { channel: channel.clone(), root: click.root.clone(), clicked };
     }
+    if let Some(answer) = Answer::by_action_id(&click.action_id) {
+        let answered =
+            Answered { message: click.message.clone(), answer, user: click.user.clone() };
+        return Action::Answer { channel: channel.clone(), root: click.root.clone(), answered };
+    }
     let Some(choice) = Choice::by_action_id(&click.action_id) else {
         return Action::Ignore(Ignored::NotOurs);
     };
@@ -133,6 +173,27 @@ pub fn click(click: &Click, channels: &[Channel]) -> Action {
         channel: channel.clone(),
         root: click.root.clone(),
         clicked: Clicked { message: click.message.clone(), choice, user: click.user.clone() },
+    }
+}
+
+/// Routes a reaction.
+pub fn reaction(reaction: &Reaction, channels: &[Channel]) -> Action {
+    let Some(channel) = of(&reaction.channel, channels) else {
+        return Action::Ignore(Ignored::Channel(reaction.channel.clone()));
+    };
+    let own = channel.bot_user.as_deref();
+    match Sign::by_name(&reaction.name) {
+        Some(sign) if own != Some(&*reaction.user) => Action::Reaction {
+            channel: channel.clone(),
+            reacted: Reacted {
+                message: reaction.message.clone(),
+                sign,
+                user: reaction.user.clone(),
+                on_ours: own.is_some() && own == reaction.author.as_deref(),
+                at: reaction.at.clone(),
+            },
+        },
+        _ => Action::Ignore(Ignored::NotOurs),
     }
 }
 

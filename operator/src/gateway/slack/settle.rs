@@ -6,6 +6,7 @@ use codebutler_crds::thread::{Settled, SlackThread};
 use serde_json::{Value, json};
 
 use super::account::{AccessError, Account};
+use super::approval::{self, Answer};
 use super::decision::Choice;
 use super::money::Money;
 use super::{Inner, blocks, history};
@@ -35,9 +36,13 @@ pub async fn all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
 }
 
 fn told(settled: &Settled) -> String {
+    if settled.choice.as_deref() == Some(approval::EXPIRED) {
+        return ":hourglass: Nobody answered in time: it was not done".to_owned();
+    }
     let told = settled.choice.as_deref().and_then(|id| {
         let money = Money::by_action_id(id).map(Money::told);
-        Choice::by_action_id(id).map(Choice::told).or(money)
+        let answer = Answer::by_action_id(id).map(Answer::told);
+        Choice::by_action_id(id).map(Choice::told).or(money).or(answer)
     });
     match (told, &settled.user) {
         (Some(told), Some(user)) => format!("{told} <@{user}>"),

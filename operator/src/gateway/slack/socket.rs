@@ -158,7 +158,7 @@ struct One {
 impl One {
     /// Serves until either side has enough, then finishes what was begun.
     async fn serve(self, mut socket: Socket) {
-        self.inner.metrics.sockets.inc();
+        let open = self.inner.metrics.socket();
         let (acks, mut to_ack) = mpsc::unbounded_channel::<String>();
         let permits = Arc::new(Semaphore::new(AT_ONCE));
         let working = TaskTracker::new();
@@ -198,7 +198,7 @@ impl One {
                 }
             }
         }
-        self.inner.metrics.sockets.dec();
+        drop(open);
         // A new connection need not wait for the old one's farewell.
         drop(self.replace);
         drop(acks);
@@ -249,7 +249,7 @@ impl One {
                         return;
                     };
                     let _ = acks.send(ack);
-                    inner.metrics.ack_seconds.observe(arrived.elapsed().as_secs_f64());
+                    inner.metrics.acknowledged(arrived.elapsed());
                     inner.follow_up(effects);
                 })
             }

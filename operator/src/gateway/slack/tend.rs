@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use codebutler_crds::thread::ThreadState;
-use codebutler_crds::{Thread, names};
+use codebutler_crds::{Thread, ThreadStatus, names};
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::open::{self, LaterError};
-use super::{Inner, farewell, settle};
+use super::{Inner, approval, farewell, settle};
 use crate::gateway::context::ThreadKey;
 
 /// Between two looks.
@@ -38,12 +39,18 @@ enum Due {
     Release,
     /// Buttons that nobody can use any more.
     Settle,
+    /// A question about an action that nobody answered in time.
+    Expire,
 }
 
 /// What is due for a Thread. Pure.
-fn due(thread: &Thread) -> Option<Due> {
+fn due(thread: &Thread, now: Timestamp) -> Option<Due> {
     let held = thread.finalizers().iter().any(|finalizer| finalizer == names::FINALIZER);
     let settled = || thread.status.as_ref().is_some_and(|status| !status.settled.is_empty());
+    let late = || {
+        let mut approvals = thread.status.iter().flat_map(|status| &status.approvals);
+        approvals.any(|question| approval::is_late(question, now))
+    };
     let active = thread.spec.state == ThreadState::Active;
     if thread.is_going() {
         return held.then_some(Due::Farewell);
@@ -51,6 +58,7 @@ fn due(thread: &Thread) -> Option<Due> {
     match thread.conversation() {
         None if active && thread.spec.prompt.is_some() => Some(Due::Open),
         Some(_) if settled() => Some(Due::Settle),
+        Some(_) if active && late() => Some(Due::Expire),
         Some(_) if active && !held => Some(Due::Hold),
         Some(_) if !active && held => Some(Due::Release),
         None | Some(_) => None,
@@ -84,7 +92,7 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
         let threads = inner.context.threads.state();
         inner.opened.learn(&threads);
         for thread in &threads {
-            let Some(due) = due(thread) else { continue };
+            let Some(due) = due(thread, Timestamp::now()) else { continue };
             let key = (ThreadKey::from(&**thread), due);
             if begin(&attempts, &key, look) {
                 let (inner, attempts) = (Arc::clone(&inner), Arc::clone(&attempts));
@@ -111,6 +119,11 @@ async fn perform(inner: &Arc<Inner>, thread: &Thread, due: Due) -> Result<(), La
         Due::Hold => Ok(inner.threads.hold(&key, true).await?),
         Due::Release => Ok(inner.threads.hold(&key, false).await?),
         Due::Settle => Ok(settle::all(inner, &key).await?),
+        Due::Expire => {
+            let expire = |status: &mut ThreadStatus| approval::expire(status, Timestamp::now());
+            inner.threads.try_update(&key, expire).await?;
+            Ok(settle::all(inner, &key).await?)
+        }
     }
 }
 
@@ -179,6 +192,10 @@ mod tests {
         let mut going = held.clone();
         going["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         let settled = json!({"settled": [{"ts": "2.000000"}]});
+        let asked = |expires: &str, answer: Value| {
+            json!({"approvals": [{"id": "pm:k", "role": "pm", "tool": "Bash", "hash": "aa",
+                "ts": "2.000000", "expires": expires, "answer": answer}]})
+        };
         for (metadata, spec, status, expected) in [
             (&held, &began, json!({}), None),
             (&free, &began, json!({}), Some(Due::Hold)),
@@ -187,9 +204,16 @@ mod tests {
             (&free, &prompt, json!({}), Some(Due::Open)),
             (&held, &prompt, json!({"slack": slack}), None),
             (&held, &began, settled, Some(Due::Settle)),
+            (&held, &began, asked("1970-01-01T00:00:09Z", Value::Null), Some(Due::Expire)),
+            (&held, &closed, asked("1970-01-01T00:00:09Z", Value::Null), Some(Due::Release)),
+            (&held, &began, asked("1970-01-01T00:00:09Z", json!("denied")), None),
+            (&held, &began, asked("1970-01-01T00:00:11Z", Value::Null), None),
             (&going, &prompt, json!({}), Some(Due::Farewell)),
         ] {
-            assert_eq!(due(&thread(metadata, spec, &status)), expected);
+            assert_eq!(
+                due(&thread(metadata, spec, &status), Timestamp::from_second(10).unwrap()),
+                expected
+            );
         }
     }
 }

@@ -13,7 +13,9 @@ use slack_morphism::hyper_tokio::connector::SlackClientHyperConnector;
 use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue, SlackClient};
 use url::Url;
 
-use super::metrics::{CallLabels, Metrics};
+use super::metrics::Metrics;
+use super::queue::{Queue, Turn};
+use super::scopes::Scopes;
 
 /// One answer must come within this time.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -72,6 +74,12 @@ pub struct Web {
     metrics: Metrics,
     /// `host` or `host:port`, as Secrets name it.
     host: String,
+    scheme: String,
+    /// Of the API, without a trailing slash.
+    base: String,
+    queue: Queue,
+    /// For the bytes of files: follows no redirect.
+    http: reqwest::Client,
 }
 
 impl Web {
@@ -88,9 +96,17 @@ impl Web {
             .build();
         let connector = SlackClientHyperConnector::with_connector(connector)
             .with_slack_api_url(base.as_str().trim_end_matches('/'));
+        let url = base.as_str().trim_end_matches('/').to_owned();
         let name = base.host_str().unwrap_or_default();
         let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
-        Ok(Self { client: Arc::new(SlackClient::new(connector)), metrics, host })
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(std::io::Error::other)?;
+        let scheme = base.scheme().to_owned();
+        let client = Arc::new(SlackClient::new(connector));
+        let queue = Queue::new(metrics.clone());
+        Ok(Self { client, metrics, host, scheme, base: url, queue, http })
     }
 
     /// Where tokens are sent.
@@ -111,7 +127,7 @@ impl Web {
         loop {
             let session = self.client.open_session(token);
             let call = || session.http_session_api.http_get::<R, _, _>(method, &params, None);
-            match self.patiently(method, call).await {
+            match self.patiently(method, None, call).await {
                 Err(CallError::Failed { .. }) if failures < REREAD => {
                     failures += 1;
                     tokio::time::sleep(Duration::from_millis(100 << failures)).await;
@@ -130,13 +146,85 @@ impl Web {
     ) -> Result<R, CallError> {
         let session = self.client.open_session(token);
         let call = || session.http_session_api.http_post::<Value, R>(method, body, None);
-        self.patiently(method, call).await
+        let text = |name: &str| body[name].as_str().unwrap_or_default();
+        let turn =
+            self.queue.turn(&token.token_value.0, method, text("channel"), text("thread_ts"));
+        let turn = turn.await;
+        self.patiently(method, Some(&turn), call).await
+    }
+
+    /// What a token may do, from a header that the client does not hand out. None: Slack did not
+    /// say.
+    pub async fn scopes(&self, token: &SlackApiToken) -> Option<Scopes> {
+        let request = self.http.post(format!("{}/auth.test", self.base)).timeout(TIMEOUT);
+        let answer = request.bearer_auth(&token.token_value.0).send().await.ok()?;
+        let scopes = answer.headers().get("x-oauth-scopes")?.to_str().ok()?;
+        Some(Scopes::parse(scopes))
+    }
+
+    /// Bytes of a file, to where Slack said. `method` is the one that said it.
+    pub async fn upload(
+        &self,
+        method: &'static str,
+        url: Url,
+        content: String,
+    ) -> Result<(), CallError> {
+        if !self.is_slack(&url) {
+            return Err(failed(method, "a foreign upload address"));
+        }
+        let sent = self.http.post(url).timeout(TIMEOUT).body(content).send().await;
+        let result = match sent {
+            Ok(answer) if answer.status().is_success() => Ok(()),
+            Ok(answer) => Err(failed(method, format!("status {}", answer.status().as_u16()))),
+            Err(_) => Err(failed(method, "no connection")),
+        };
+        self.count("upload", if result.is_ok() { "ok" } else { "failed" });
+        result
+    }
+
+    /// A file of at most `most` bytes, from Slack itself.
+    pub async fn download(
+        &self,
+        token: &SlackApiToken,
+        url: Url,
+        most: usize,
+    ) -> Result<Vec<u8>, CallError> {
+        const NAME: &str = "download";
+        if !self.is_slack(&url) {
+            return Err(failed(NAME, "a file that is not Slack's"));
+        }
+        let request = self.http.get(url).timeout(TIMEOUT).bearer_auth(&token.token_value.0);
+        let mut answer = request.send().await.map_err(|_| failed(NAME, "no connection"))?;
+        self.count(NAME, if answer.status().is_success() { "ok" } else { "refused" });
+        if !answer.status().is_success() {
+            // Without the scope, Slack sends one to its sign-in page.
+            let code = format!("http_{}", answer.status().as_u16());
+            let needed = Some("files:read".to_owned());
+            return Err(CallError::Refused { method: NAME, code, needed });
+        }
+        let mut content = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(|_| failed(NAME, "cut off"))? {
+            if content.len() + chunk.len() > most {
+                return Err(failed(NAME, "longer than announced"));
+            }
+            content.extend_from_slice(&chunk);
+        }
+        Ok(content)
+    }
+
+    /// Slack's own host or one under it, such as `files.slack.com`: nothing else gets the token.
+    fn is_slack(&self, url: &Url) -> bool {
+        let host = url.host_str().unwrap_or_default();
+        let name = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let own = url.scheme() == self.scheme;
+        own && (name == self.host || name.ends_with(&format!(".{}", self.host)))
     }
 
     /// Repeats a call for as long as Slack says "later".
     async fn patiently<R, F>(
         &self,
         method: &'static str,
+        turn: Option<&Turn>,
         call: impl Fn() -> F,
     ) -> Result<R, CallError>
     where
@@ -151,7 +239,11 @@ impl Web {
                 Ok(answer) => ("ok", Some(Ok(answer))),
                 Err(Outcome::Later(wait)) => {
                     self.count(method, "limited");
-                    tokio::time::sleep(wait.min(LONGEST_WAIT)).await;
+                    let wait = wait.min(LONGEST_WAIT);
+                    if let Some(turn) = turn {
+                        turn.later(wait);
+                    }
+                    tokio::time::sleep(wait).await;
                     continue;
                 }
                 Err(Outcome::Error(error)) => {
@@ -168,7 +260,7 @@ impl Web {
     }
 
     fn count(&self, method: &'static str, outcome: &'static str) {
-        self.metrics.calls.get_or_create(&CallLabels { method, outcome }).inc();
+        self.metrics.call(method, outcome);
     }
 }
 

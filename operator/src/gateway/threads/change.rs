@@ -1,7 +1,7 @@
 //! How a Thread's status may change: pure, monotone, and the same when applied again.
 
 use codebutler_crds::thread::{
-    Closing, ClosingChoice, Pending, Plan, PullRequest, RoleState, Settled,
+    Closing, ClosingChoice, Pending, Plan, PlanDetails, PullRequest, RoleState, Settled,
 };
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -21,6 +21,17 @@ pub enum Refusal {
         "{PENDING} decisions wait in this thread already: another one can't be taken in until a role has worked on them"
     )]
     Full,
+    /// Too many questions about single actions are open.
+    #[error(
+        "too many questions about single actions wait in this thread for an answer: people have to answer one of them first"
+    )]
+    Asked,
+    /// The key of a question is that of another action.
+    #[error("this key stands for another action: a new action needs a key of its own")]
+    OtherAction,
+    /// There is no such question (any more).
+    #[error("nobody was asked about this action: ask again with a new key")]
+    NotAsked,
 }
 
 /// Takes in a role's report.
@@ -82,6 +93,13 @@ pub fn set_plan(status: &mut ThreadStatus, plan: &Plan) {
         if let Some(before) = before.filter(open) {
             settle(status, Settled { ts: before.ts, choice: None, user: None });
         }
+    }
+}
+
+/// Records what the plan at `details.plan` says of itself, if that is the current one.
+pub fn set_plan_details(status: &mut ThreadStatus, details: &PlanDetails) {
+    if status.plan.as_ref().is_some_and(|plan| plan.ts == details.plan) {
+        status.plan_details = Some(details.clone());
     }
 }
 

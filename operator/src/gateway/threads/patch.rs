@@ -49,6 +49,8 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
         "branch": status.branch,
         "pullRequest": status.pull_request,
         "plan": status.plan,
+        "planDetails": status.plan_details,
+        "receipt": status.receipt,
         "closing": status.closing,
         "approvals": if status.approvals.is_empty() { Value::Null } else { json!(status.approvals) },
         "pending": if status.pending.is_empty() { Value::Null } else { json!(status.pending) },
@@ -65,6 +67,7 @@ fn role_fields(role: &RoleStatus) -> Map<String, Value> {
         "done": role.done,
         "state": role.state,
         "turns": role.turns,
+        "sandbox": role.sandbox,
         "usage": role.usage,
     }))
 }

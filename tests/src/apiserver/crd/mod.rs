@@ -1,6 +1,7 @@
 //! Custom resources: what a CustomResourceDefinition turns into.
 
 mod definition;
+pub mod names;
 mod validate;
 
 pub use definition::{accept, check, default, kinds_of};

@@ -1,12 +1,15 @@
 //! What a write sets off in the server itself: definitions come and go with their kinds and objects.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::delete::{self, CLEANUP, Options};
 use crate::apiserver::Server;
-use crate::apiserver::crd;
+use crate::apiserver::crd::{self, names};
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::object::{self, text};
+use crate::apiserver::store::Stored;
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
@@ -25,8 +28,10 @@ impl Server {
             let (plural, group) = name.split_once('.').unwrap_or((name, ""));
             self.kinds.replace_custom(group, plural, Vec::new());
             self.store.wake(name);
+            self.settle_names(group);
             return;
         };
+        let stored = self.accept_names(stored);
         let definition = &stored.value;
         let (group, plural) = (
             text(definition, "/spec/group").unwrap_or_default(),
@@ -41,7 +46,37 @@ impl Server {
             self.finish_definition(&served.table);
             return;
         }
+        let kinds = if names::are_accepted(definition) { kinds } else { Vec::new() };
         self.kinds.replace_custom(group, plural, kinds);
+    }
+
+    /// A definition as it is once it is known whether its names are its own.
+    fn accept_names(&self, stored: Arc<Stored>) -> Arc<Stored> {
+        let all: Vec<Value> =
+            self.store.list(DEFINITIONS, None).0.iter().map(|other| other.value.clone()).collect();
+        let (mut value, now) = (stored.value.clone(), object::now());
+        match names::conflict(&value, &all) {
+            Some(conflict) => names::refuse(&mut value, &conflict, &now),
+            None if names::are_accepted(&value) => return stored,
+            None => {
+                object::set_field(&mut value, "status", None);
+                crd::accept(&mut value, &now);
+            }
+        }
+        // A write that comes between looks again itself.
+        let name = object::name(&stored.value).to_owned();
+        let _ = self.store.replace(DEFINITIONS, stored.version, value);
+        self.store.get(DEFINITIONS, "", &name).unwrap_or(stored)
+    }
+
+    /// Names have become free: who waits for them gets them.
+    fn settle_names(&self, group: &str) {
+        for other in self.store.list(DEFINITIONS, None).0 {
+            let waits = text(&other.value, "/spec/group") == Some(group);
+            if waits && !names::are_accepted(&other.value) {
+                self.after_definition(object::name(&other.value));
+            }
+        }
     }
 
     /// Removes a terminating definition once the last of its objects is gone.

@@ -8,6 +8,7 @@ use crate::apiserver::object::{self, text};
 use crate::apiserver::scalars;
 use crate::apiserver::schema::{self, Node};
 use crate::apiserver::status::{ApiError, Cause};
+use crate::apiserver::twice;
 
 impl Context<'_> {
     /// Checks that an object is what the path says and completes what the path says of it.
@@ -66,8 +67,11 @@ impl Context<'_> {
         let Some(node) = self.kind.node() else { return Ok(Vec::new()) };
         let mut unknown = Vec::new();
         schema::prune(value, node, "", &mut unknown);
-        let warnings: Vec<String> =
-            unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+        let json = matches!(self.request.content_type(), "" | "application/json");
+        let twice = if json && !patch { twice::fields(&self.request.body) } else { Vec::new() };
+        let twice = twice.iter().map(|path| format!("duplicate field \"{path}\""));
+        let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
+        let warnings: Vec<String> = twice.chain(unknown).collect();
         if !warnings.is_empty() && self.request.query.get("fieldValidation") == Some("Strict") {
             let why = format!("strict decoding error: {}", warnings.join(", "));
             return Err(self.unreadable(value, patch, &why));

@@ -40,8 +40,8 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Starts everything; returns when a call gets an answer.
-    pub async fn start(provider: &Provider) -> anyhow::Result<Self> {
+    /// Starts everything, with `git` as the Repo's URL and token; returns when a call gets an answer.
+    pub async fn start(provider: &Provider, git: Option<(&str, &str)>) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         let slack = SlackServer::start(Options::default()).await?;
         let cluster = Cluster::start(&dir.path().join("cluster")).await?;
@@ -49,7 +49,7 @@ impl Bed {
         for yaml in system() {
             cluster.apply_yaml(&yaml).await?;
         }
-        for object in objects(provider, &slack) {
+        for object in objects(provider, &slack, git) {
             cluster.apply_yaml(&object.to_string()).await?;
         }
         let token = thread(&cluster).await?;
@@ -69,6 +69,7 @@ impl Bed {
                 format!("--listen={address}"),
                 format!("--metrics-address={ip}:8080"),
                 format!("--slack-api={}", slack.api_url()),
+                format!("--git-cache={}", dir.path().join("git-cache").display()),
             ]
             .map(Into::into)
             .to_vec(),
@@ -118,6 +119,21 @@ impl Bed {
         format!("https://{HOST}:{}", self.address.port())
     }
 
+    /// Where that is.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its authority's certificate.
+    pub fn ca(&self) -> &str {
+        &self.ca
+    }
+
+    /// The Thread's branch.
+    pub fn branch() -> String {
+        names::branch(&thread_name())
+    }
+
     /// The pod's.
     pub fn token(&self) -> &str {
         &self.token
@@ -141,7 +157,8 @@ impl Bed {
     }
 }
 
-fn objects(provider: &Provider, slack: &SlackServer) -> Vec<Value> {
+fn objects(provider: &Provider, slack: &SlackServer, git: Option<(&str, &str)>) -> Vec<Value> {
+    let (git_url, git_token) = git.unwrap_or(("https://git.invalid/acme/figures", "none"));
     let secret = |name: &str, url: &str, data: Value| {
         let host = url.split('/').nth(2).unwrap_or_default();
         json!({
@@ -157,6 +174,7 @@ fn objects(provider: &Provider, slack: &SlackServer) -> Vec<Value> {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}}),
         secret("model", &provider.url(), json!({"apiKey": KEY})),
         secret("slack", &slack.api_url(), tokens),
+        secret("git", git_url, json!({"token": git_token})),
         json!({
             "apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"namespace": TEAM, "name": names::service_account(REPO)},
@@ -173,7 +191,7 @@ fn objects(provider: &Provider, slack: &SlackServer) -> Vec<Value> {
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
             "metadata": {"namespace": TEAM, "name": REPO},
             "spec": {
-                "git": {"url": "https://git.invalid/acme/figures", "credentials": {"name": "git"}},
+                "git": {"url": git_url, "credentials": {"name": "git"}},
                 "slack": {"channel": CHANNEL, "credentials": {"name": "slack"}},
                 "model": {"baseURL": provider.url(), "credentials": {"name": "model"}},
                 "roles": ["pm"],
@@ -208,7 +226,7 @@ async fn thread(cluster: &Cluster) -> anyhow::Result<String> {
     let pods = Api::<Pod>::namespaced(client.clone(), TEAM);
     let pod = pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
     let uid = pod.uid().context("a pod without UID")?;
-    let status = json!({"status": {"roles": {"pm": {"podUID": uid}}}});
+    let status = json!({"status": {"roles": {"pm": {"podUID": uid, "admitted": true}}}});
     let threads = Api::<Thread>::namespaced(client.clone(), TEAM);
     threads.patch_status(&thread_name(), &PatchParams::default(), &Patch::Merge(status)).await?;
     Api::<Repo>::namespaced(client.clone(), TEAM).get(REPO).await?;

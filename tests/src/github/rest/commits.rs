@@ -1,4 +1,4 @@
-//! Commits, comparisons, files, and the (empty) results of checks.
+//! Commits, comparisons, files, and what services say of a commit.
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Answer, Caller, Host, Name, Paged, find};
 use crate::github::error::ApiError;
 use crate::github::json::{self, Urls};
-use crate::github::state::Repository;
+use crate::github::state::{Check, Repository};
 
 #[derive(Deserialize)]
 pub(super) struct Rest {
@@ -56,20 +56,43 @@ pub(super) async fn read(State(shared): Host, caller: Caller, Path(path): Path<R
     let unknown = || ApiError::unprocessable(format!("No commit found for SHA: {name}"));
     let sha = repo.git.commit_id(name).await.ok_or_else(unknown)?;
     let value = match below {
-        "check-runs" => json!({"total_count": 0, "check_runs": []}),
+        "check-runs" => {
+            let runs = repo.checks.iter().filter(|c| c.commit == sha && !c.status);
+            let runs = runs.map(|c| json::check_run(&caller.urls, repo, c));
+            let runs: Vec<Value> = runs.collect();
+            json!({"total_count": runs.len(), "check_runs": runs})
+        }
         "check-suites" => json!({"total_count": 0, "check_suites": []}),
-        "statuses" => json!([]),
+        "statuses" => statuses(&caller.urls, repo, &sha).into(),
         "status" => combined_status(&caller.urls, repo, &sha),
         _ => in_full(&caller.urls, repo, &sha).await?,
     };
     Ok(Json(value).into_response())
 }
 
+/// Newest first, one of each context.
+fn statuses(urls: &Urls, repo: &Repository, sha: &str) -> Vec<Value> {
+    let mut newest: Vec<&Check> = Vec::new();
+    for check in repo.checks.iter().rev().filter(|c| c.commit == sha && c.status) {
+        if newest.iter().all(|known| known.name != check.name) {
+            newest.push(check);
+        }
+    }
+    newest.into_iter().map(|check| json::status(urls, repo, check)).collect()
+}
+
 fn combined_status(urls: &Urls, repo: &Repository, sha: &str) -> Value {
     let commit = format!("/repos/{}/commits/{sha}", repo.full_name());
-    json!({
+    let statuses = statuses(urls, repo, sha);
+    let any = |state: &str| statuses.iter().any(|status| status["state"] == state);
+    let state = match () {
+        () if any("failure") || any("error") => "failure",
         // The real host says `pending` where nothing has reported.
-        "state": "pending", "statuses": [], "sha": sha, "total_count": 0,
+        () if statuses.is_empty() || any("pending") => "pending",
+        () => "success",
+    };
+    json!({
+        "state": state, "total_count": statuses.len(), "statuses": statuses, "sha": sha,
         "repository": json::repository(urls, repo),
         "commit_url": urls.api(&commit), "url": urls.api(&format!("{commit}/status")),
     })

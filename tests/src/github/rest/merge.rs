@@ -52,24 +52,45 @@ pub(super) async fn merge(
         }
         Some(_) => return Err(ApiError::field("PullRequest", "merge_method", "invalid")),
     };
-    let tree = repo.git.merge_tree(&pull.base_sha, &pull.head_sha).await;
-    let tree = tree.ok_or_else(|| refuse("Pull Request is not mergeable"))?;
+    if repo.git.merge_tree(&pull.base_sha, &pull.head_sha).await.is_none() {
+        return Err(refuse("Pull Request is not mergeable"));
+    }
     let message = message(repo, &pull, squash, body).await?;
-    let parents: &[&str] =
-        if squash { &[&pull.base_sha] } else { &[&pull.base_sha, &pull.head_sha] };
-    let author = Signature::of(&caller.login);
-    let host =
-        Signature { name: "GitHub".to_owned(), email: "noreply@github.com".to_owned(), date: None };
-    let sha = repo.git.commit_tree(&tree, parents, &message, &author, &host).await?;
-    let base = format!("refs/heads/{}", pull.base);
-    let moved = "Base branch was modified. Review and try the merge again.";
-    repo.git.update_ref(&base, &sha, &pull.base_sha).await.map_err(|_| refuse(moved))?;
-    let now = Timestamp::now();
-    let pull = find_pull(repo, at.number)?;
-    pull.merged = Some(Merged { sha: sha.clone(), at: now, by: caller.login });
-    pull.close(now);
+    let sha = commit(repo, &pull, squash, &message, &caller.login)
+        .await
+        .map_err(|_| refuse("Base branch was modified. Review and try the merge again."))?;
+    record(find_pull(repo, at.number)?, &sha, &caller.login);
     let value = json!({"sha": sha, "merged": true, "message": "Pull Request successfully merged"});
     Ok(Json(value).into_response())
+}
+
+/// Makes the commit on the base branch.
+pub(in crate::github) async fn commit(
+    repo: &Repository,
+    pull: &Pull,
+    squash: bool,
+    message: &str,
+    login: &str,
+) -> Result<String, GitError> {
+    let tree = repo.git.merge_tree(&pull.base_sha, &pull.head_sha).await;
+    let conflict = || GitError::Failed { command: "merge-tree".into(), stderr: "conflict".into() };
+    let tree = tree.ok_or_else(conflict)?;
+    let parents: &[&str] =
+        if squash { &[&pull.base_sha] } else { &[&pull.base_sha, &pull.head_sha] };
+    let author = Signature::of(login);
+    let host =
+        Signature { name: "GitHub".to_owned(), email: "noreply@github.com".to_owned(), date: None };
+    let sha = repo.git.commit_tree(&tree, parents, message, &author, &host).await?;
+    let base = format!("refs/heads/{}", pull.base);
+    repo.git.update_ref(&base, &sha, &pull.base_sha).await?;
+    Ok(sha)
+}
+
+/// Takes note of a merge.
+pub(in crate::github) fn record(pull: &mut Pull, sha: &str, login: &str) {
+    let now = Timestamp::now();
+    pull.merged = Some(Merged { sha: sha.to_owned(), at: now, by: login.to_owned() });
+    pull.close(now);
 }
 
 async fn message(

@@ -1,17 +1,20 @@
 //! The REST API: who may call it, and where each call goes.
 
+mod app;
 mod commits;
-mod merge;
+mod issues;
+pub(super) mod merge;
 mod pulls;
 mod refs;
-mod talk;
+pub(super) mod talk;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, patch, post, put};
@@ -19,6 +22,7 @@ use axum::{Json, Router};
 use jiff::{Timestamp, ToSpan as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::sync::MutexGuard;
 
 use super::error::ApiError;
@@ -37,6 +41,9 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route(&api("/"), get(async |_: Caller| Json(json!({}))))
         .route(&api("/user"), get(user))
         .route(&api("/rate_limit"), get(rate_limit))
+        .route(&api("/app/installations/{id}"), get(app::by_id))
+        .route(&api("/app/installations/{id}/access_tokens"), post(app::token))
+        .route(&repo("/installation"), get(app::of_repository))
         .route(&repo(""), get(repository))
         .route(&repo("/branches"), get(refs::branches))
         .route(&repo("/branches/{*branch}"), get(refs::branch))
@@ -54,7 +61,9 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route(&repo("/pulls/{number}/files"), get(pulls::files))
         .route(&repo("/pulls/{number}/commits"), get(pulls::commits))
         .route(&repo("/pulls/{number}/reviews"), get(talk::reviews).post(talk::review))
-        .route(&repo("/pulls/{number}/comments"), get(talk::line_comments))
+        .route(&repo("/pulls/{number}/comments"), get(talk::line_comments).post(talk::line_comment))
+        .route(&repo("/issues"), get(issues::list).post(issues::create))
+        .route(&repo("/issues/{number}"), get(issues::read))
         .route(&repo("/issues/{number}/comments"), get(talk::comments).post(talk::comment))
         .route(&api("/{*unknown}"), any(async || ApiError::not_found()))
         .method_not_allowed_fallback(async || ApiError::not_found())
@@ -77,10 +86,10 @@ impl FromRequestParts<Arc<Shared>> for Caller {
         let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok());
         let web = format!("http://{}", host.unwrap_or("localhost"));
         match token_of(&parts.headers) {
-            Some(token) if token == shared.options.token => {
-                Ok(Self { login: shared.options.login.clone(), urls: Urls { web } })
+            Some(token) => {
+                let login = shared.who(&token, &parts.method, parts.uri.path())?;
+                Ok(Self { login, urls: Urls { web } })
             }
-            Some(_) => Err(ApiError::new(StatusCode::UNAUTHORIZED, "Bad credentials")),
             // A private repository does not exist for strangers.
             None if parts.uri.path().contains("repos/") => Err(ApiError::not_found()),
             None => Err(ApiError::new(StatusCode::UNAUTHORIZED, "Requires authentication")),
@@ -161,9 +170,29 @@ fn in_an_hour() -> i64 {
     (Timestamp::now() + 1.hour()).as_second()
 }
 
-/// The headers that every answer of the real host has and clients read.
+/// The headers that every answer of the real host has and clients read. What was read is marked, and
+/// not sent again to who has it.
 async fn standard_headers(request: Request, next: Next) -> Response {
+    let known = request.headers().get(header::IF_NONE_MATCH).cloned();
+    let reads = request.method() == Method::GET;
     let mut response = next.run(request).await;
+    if reads && response.status() == StatusCode::OK {
+        let (mut parts, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+        let tag = format!("W/\"{}\"", hex::encode(Sha256::digest(&body)));
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            let same = known.is_some_and(|known| known == tag);
+            parts.headers.insert(header::ETAG, tag);
+            response = Response::from_parts(parts, body.into());
+            if same {
+                *response.status_mut() = StatusCode::NOT_MODIFIED;
+                *response.body_mut() = Body::empty();
+                response.headers_mut().remove(header::CONTENT_LENGTH);
+            }
+        } else {
+            response = Response::from_parts(parts, body.into());
+        }
+    }
     let headers = response.headers_mut();
     headers.insert("x-ratelimit-limit", HeaderValue::from_static("5000"));
     headers.insert("x-ratelimit-remaining", HeaderValue::from_static("4999"));

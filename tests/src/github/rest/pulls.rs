@@ -103,7 +103,7 @@ async fn opened(
     let now = Timestamp::now();
     Ok(Pull {
         id: shared.next_id(),
-        number: repo.pulls.len() as u64 + 1,
+        number: repo.next_number(),
         title,
         body: body.body,
         user: login.to_owned(),
@@ -119,6 +119,7 @@ async fn opened(
         closed_at: None,
         comments: Vec::new(),
         reviews: Vec::new(),
+        lines: Vec::new(),
     })
 }
 

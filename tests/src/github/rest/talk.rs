@@ -7,15 +7,28 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Answer, Caller, Host, Numbered, Paged, find, find_pull};
+use crate::github::Shared;
 use crate::github::error::ApiError;
+use crate::github::git::Change;
 use crate::github::json;
-use crate::github::state::{Comment, Review};
+use crate::github::state::{Comment, LineComment, Pull, Repository, Review, member};
 
 #[derive(Deserialize)]
 pub(super) struct CommentBody {
     body: String,
+}
+
+/// The conversation of an issue or pull request.
+fn conversation(repo: &mut Repository, number: u64) -> Result<&mut Vec<Comment>, ApiError> {
+    if let Some(issue) = repo.issues.get_mut(&number) {
+        return Ok(&mut issue.comments);
+    }
+    let pull = repo.pulls.get_mut(&number).ok_or_else(ApiError::not_found)?;
+    pull.updated_at = Timestamp::now();
+    Ok(&mut pull.comments)
 }
 
 pub(super) async fn comment(
@@ -30,11 +43,15 @@ pub(super) async fn comment(
     }
     let mut all = shared.repositories.lock().await;
     let repo = find(&mut all, &at.owner, &at.repo)?;
-    let created_at = Timestamp::now();
-    let comment = Comment { id: shared.next_id(), user: caller.login, body, created_at };
-    find_pull(repo, at.number)?.comments.push(comment.clone());
+    let comment = said(&shared, caller.login, body);
+    conversation(repo, at.number)?.push(comment.clone());
     let value = json::comment(&caller.urls, repo, at.number, &comment);
     Ok((StatusCode::CREATED, Json(value)).into_response())
+}
+
+fn said(shared: &Shared, user: String, body: String) -> Comment {
+    let (id, created_at) = (shared.next_id(), Timestamp::now());
+    Comment { id, user, body, created_at, association: member() }
 }
 
 pub(super) async fn comments(
@@ -45,7 +62,11 @@ pub(super) async fn comments(
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find(&mut all, &at.owner, &at.repo)?;
-    let comments = find_pull(repo, at.number)?.comments.clone();
+    let comments = match (repo.issues.get(&at.number), repo.pulls.get(&at.number)) {
+        (Some(issue), _) => issue.comments.clone(),
+        (None, Some(pull)) => pull.comments.clone(),
+        (None, None) => return Err(ApiError::not_found()),
+    };
     let items = comments.iter().map(|c| json::comment(&caller.urls, repo, at.number, c));
     Ok(page.answer(&caller.urls, items.collect()))
 }
@@ -55,6 +76,15 @@ pub(super) struct ReviewBody {
     body: Option<String>,
     event: Option<String>,
     commit_id: Option<String>,
+    #[serde(default)]
+    comments: Vec<OnLine>,
+}
+
+#[derive(Deserialize)]
+struct OnLine {
+    path: String,
+    line: u64,
+    body: String,
 }
 
 pub(super) async fn review(
@@ -67,8 +97,8 @@ pub(super) async fn review(
     let mut all = shared.repositories.lock().await;
     let repo = find(&mut all, &at.owner, &at.repo)?;
     repo.refresh().await?;
-    let pull = find_pull(repo, at.number)?;
-    let own = pull.user == caller.login;
+    let before = find_pull(repo, at.number)?.clone();
+    let own = before.user == caller.login;
     let state = match body.event.as_deref() {
         Some("APPROVE") if own => {
             return Err(ApiError::unprocessable("Can not approve your own pull request"));
@@ -82,15 +112,35 @@ pub(super) async fn review(
         Some("COMMENT") => "COMMENTED",
         _ => return Err(ApiError::field("PullRequestReview", "event", "invalid")),
     };
+    let changes = super::pulls::detail(repo, &before).await?.changes;
+    for remark in &body.comments {
+        if let Some(what) = unresolved(&changes, &remark.path, remark.line) {
+            let why = format!("{what} could not be resolved");
+            return Err(ApiError::plain("Unprocessable Entity", &why));
+        }
+    }
+    let now = Timestamp::now();
     let review = Review {
         id: shared.next_id(),
-        user: caller.login,
+        user: caller.login.clone(),
         body: body.body.unwrap_or_default(),
         state: state.into(),
-        commit: body.commit_id.unwrap_or_else(|| pull.head_sha.clone()),
-        submitted_at: Timestamp::now(),
+        commit: body.commit_id.unwrap_or_else(|| before.head_sha.clone()),
+        submitted_at: now,
+        association: member(),
     };
+    let lines = body.comments.into_iter().map(|remark| LineComment {
+        comment: said(&shared, caller.login.clone(), remark.body),
+        review: review.id,
+        path: remark.path,
+        line: remark.line,
+        commit: review.commit.clone(),
+    });
+    let lines: Vec<_> = lines.collect();
+    let pull = find_pull(repo, at.number)?;
     pull.reviews.push(review.clone());
+    pull.lines.extend(lines);
+    pull.updated_at = now;
     Ok(Json(json::review(&caller.urls, repo, at.number, &review)).into_response())
 }
 
@@ -107,7 +157,67 @@ pub(super) async fn reviews(
     Ok(page.answer(&caller.urls, items.collect()))
 }
 
-/// Comments on lines: none are ever made here.
+#[derive(Deserialize)]
+pub(super) struct LineBody {
+    body: String,
+    commit_id: String,
+    path: String,
+    line: Option<u64>,
+}
+
+pub(super) async fn line_comment(
+    State(shared): Host,
+    caller: Caller,
+    Path(at): Path<Numbered>,
+    body: Result<Json<LineBody>, JsonRejection>,
+) -> Answer {
+    let Json(body) = body?;
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &at.owner, &at.repo)?;
+    repo.refresh().await?;
+    let before = find_pull(repo, at.number)?.clone();
+    if body.commit_id != before.head_sha && repo.git.commit_id(&body.commit_id).await.is_none() {
+        return Err(ApiError::field("PullRequestReviewComment", "commit_id", "invalid"));
+    }
+    let line = body.line.unwrap_or_default();
+    let changes = super::pulls::detail(repo, &before).await?.changes;
+    if let Some(what) = unresolved(&changes, &body.path, line) {
+        let field = format!("pull_request_review_thread.{}", what.to_ascii_lowercase());
+        let message = format!("{field} must be part of the diff");
+        return Err(ApiError::custom_field("PullRequestReviewComment", &field, &message));
+    }
+    let comment = said(&shared, caller.login, body.body);
+    let pull = find_pull(repo, at.number)?;
+    let made = on_line(&shared, pull, comment, &body.path, line, body.commit_id);
+    let value = json::line_comment(&caller.urls, repo, at.number, &made);
+    Ok((StatusCode::CREATED, Json(value)).into_response())
+}
+
+/// A comment on a line, in a review of its own.
+pub(in crate::github) fn on_line(
+    shared: &Shared,
+    pull: &mut Pull,
+    comment: Comment,
+    path: &str,
+    line: u64,
+    commit: String,
+) -> LineComment {
+    let review = Review {
+        id: shared.next_id(),
+        user: comment.user.clone(),
+        body: String::new(),
+        state: "COMMENTED".into(),
+        commit: commit.clone(),
+        submitted_at: comment.created_at,
+        association: comment.association.clone(),
+    };
+    let made = LineComment { comment, review: review.id, path: path.to_owned(), line, commit };
+    pull.updated_at = review.submitted_at;
+    pull.reviews.push(review);
+    pull.lines.push(made.clone());
+    made
+}
+
 pub(super) async fn line_comments(
     State(shared): Host,
     caller: Caller,
@@ -116,6 +226,31 @@ pub(super) async fn line_comments(
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find(&mut all, &at.owner, &at.repo)?;
-    find_pull(repo, at.number)?;
-    Ok(page.answer(&caller.urls, Vec::new()))
+    let lines = find_pull(repo, at.number)?.lines.clone();
+    let items = lines.iter().map(|l| json::line_comment(&caller.urls, repo, at.number, l));
+    Ok(page.answer(&caller.urls, items.collect::<Vec<Value>>()))
+}
+
+/// What of file and line the pull request does not show.
+fn unresolved(changes: &[Change], path: &str, line: u64) -> Option<&'static str> {
+    let Some(change) = changes.iter().find(|change| change.path == path) else {
+        return Some("Path");
+    };
+    (!shown_lines(&change.patch).contains(&line)).then_some("Line")
+}
+
+/// Lines of the new version that a patch shows.
+fn shown_lines(patch: &str) -> Vec<u64> {
+    let (mut shown, mut next) = (Vec::new(), 0);
+    for line in patch.lines() {
+        if let Some(hunk) = line.strip_prefix("@@ ") {
+            let new = hunk.split(' ').find_map(|part| part.strip_prefix('+'));
+            let first = new.and_then(|new| new.split(',').next());
+            next = first.and_then(|first| first.parse().ok()).unwrap_or(0);
+        } else if !line.starts_with(['-', '\\']) {
+            shown.push(next);
+            next += 1;
+        }
+    }
+    shown
 }

@@ -2,7 +2,7 @@
 //! agents that do what they are told, somebody who deletes things, and the one who looks at the end.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,9 @@ use crate::controller::world::TEAM;
 const ROLES: [&str; 2] = ["pm", "coder"];
 /// Threads that are open at the same time.
 const MOST: usize = 8;
+/// Threads in which a role may run at the same time, and roles.
+pub const THREADS: usize = 3;
+pub const RUNS: usize = 4;
 /// Pods that die of their own; more of them would only make everybody wait.
 const ACCIDENTS: u64 = 4;
 
@@ -34,6 +37,10 @@ struct World {
     client: Client,
     marks: Arc<Mutex<Marks>>,
     clock: Arc<AtomicU64>,
+    /// Roles that had a slot at the same time, at most.
+    most: Arc<AtomicUsize>,
+    /// Controllers that died so far.
+    killed: Arc<AtomicUsize>,
 }
 
 pub struct Team {
@@ -74,6 +81,7 @@ impl World {
     async fn serve(&self, dice: &mut StdRng, accidents: &mut u64) {
         let Ok(pods) = self.api::<Pod>().list(&ListParams::default()).await else { return };
         let threads = self.api::<Thread>().list(&ListParams::default()).await.unwrap();
+        self.count(&threads.items);
         let threads: BTreeMap<String, Thread> =
             threads.into_iter().map(|t| (t.name_any(), t)).collect();
         for pod in pods {
@@ -107,11 +115,36 @@ impl World {
                 self.phase(&name, "Failed").await;
             } else if status.is_some_and(|s| s.wants(&role)) {
                 let inbox = own.and_then(|own| own.inbox.as_ref()).map(ToString::to_string);
-                self.role(&thread, &role, json!({"done": inbox, "state": "Idle"})).await;
+                let may_run = status.is_some_and(|s| s.may_run(&role, false));
+                let runs = status.is_some_and(|s| s.is_running(&role));
+                if runs {
+                    self.role(&thread, &role, json!({"done": inbox, "state": "Idle"})).await;
+                } else if may_run {
+                    self.role(&thread, &role, json!({"state": "Running"})).await;
+                }
             } else {
                 self.phase(&name, "Succeeded").await;
             }
         }
+    }
+
+    /// One moment's slots: what a list shows was all true at once.
+    fn count(&self, threads: &[Thread]) {
+        let admitted = |thread: &Thread| {
+            let roles = thread.status.iter().flat_map(|status| status.roles.values());
+            roles.filter(|role| role.admitted).count()
+        };
+        let held: BTreeMap<String, usize> = threads
+            .iter()
+            .map(|thread| (thread.name_any(), admitted(thread)))
+            .filter(|(_, roles)| *roles > 0)
+            .collect();
+        let runs = held.values().sum::<usize>();
+        // A controller that dies leaves a grant under way that its successor has not seen.
+        let late = self.killed.load(Ordering::SeqCst);
+        let within = held.len() <= THREADS + late && runs <= RUNS + late;
+        assert!(within, "too much at once: {held:?}, {late} killed");
+        self.most.fetch_max(runs, Ordering::SeqCst);
     }
 
     async fn bind(&self, pod: &str) {
@@ -131,7 +164,8 @@ impl World {
 impl Team {
     pub fn start(client: Client, seed: u64) -> Self {
         let clock = Arc::new(AtomicU64::new(1_767_268_700));
-        let world = World { client, marks: Arc::default(), clock };
+        let (most, killed) = (Arc::default(), Arc::default());
+        let world = World { client, marks: Arc::default(), clock, most, killed };
         let stop = CancellationToken::new();
         let (serving, stopping) = (world.clone(), stop.clone());
         let kubelet = tokio::spawn(async move {
@@ -145,9 +179,16 @@ impl Team {
         Self { world, stop, kubelet }
     }
 
-    pub async fn stop(self) {
+    /// Fails if a limit was ever exceeded by more than dying controllers explain. Answers how many roles had a slot at once, at most.
+    pub async fn stop(self) -> usize {
         self.stop.cancel();
         self.kubelet.await.unwrap();
+        self.world.most.load(Ordering::SeqCst)
+    }
+
+    /// A controller dies.
+    pub fn killed(&self) {
+        self.world.killed.fetch_add(1, Ordering::SeqCst);
     }
 
     pub fn opened(&self) -> usize {

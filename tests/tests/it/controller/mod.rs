@@ -1,6 +1,8 @@
 //! The controller under its own account and rights, against an API server.
 
 mod availability;
+mod lifecycle;
+mod prompts;
 mod slots;
 pub mod world;
 
@@ -200,16 +202,4 @@ async fn without_definitions_it_waits_for_them() {
     world.create_repo().await;
     world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
     world.stop_controller().await;
-}
-
-#[tokio::test]
-async fn a_role_with_an_unknown_tool_says_which_there_are() {
-    let world = World::start().await;
-    let role = json!({
-        "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole", "metadata": {"name": "odd"},
-        "spec": {"role": "odd", "display": {"name": "Odd", "icon": ":robot_face:"},
-                 "model": {"default": "scripted/x"}, "tools": {"allow": ["Read", "Teleport"]}}});
-    create::<AgentRole>(&world.admin, TEAM, role).await;
-    let message = world.condition::<AgentRole>("odd", "Stalled", "True", "UnknownTool").await;
-    assert!(message.contains("spec.tools.allow[1]") && message.contains("GitLog"), "{message}");
 }

@@ -2,8 +2,8 @@
 
 use codebutler_crds::{Repo, Thread, names};
 use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::world::{TEAM, World, create, eventually};
@@ -25,6 +25,16 @@ impl World {
         let patch = Patch::Merge(json!({"status": {"roles": {"pm": fields}}}));
         let params = PatchParams::default();
         self.api::<Thread>().patch_status(thread, &params, &patch).await.unwrap();
+    }
+
+    async fn admitted(&self, thread: &str, wanted: bool) {
+        let api: Api<Thread> = self.api();
+        eventually(&format!("{thread} is admitted: {wanted}"), || async {
+            let status = api.get(thread).await.unwrap().status?;
+            let pm = status.roles.get("pm")?;
+            (pm.admitted == wanted && (!wanted || pm.pod_uid.is_some())).then_some(())
+        })
+        .await;
     }
 
     async fn position(&self, thread: &str, wanted: Option<u32>) {
@@ -66,4 +76,32 @@ async fn threads_wait_their_turn_and_say_where_they_stand() {
     // The second one is deleted while it runs.
     world.api::<Thread>().delete(&second, &kube::api::DeleteParams::default()).await.unwrap();
     world.position(&third, None).await;
+}
+
+#[tokio::test]
+async fn a_role_that_is_awake_asks_before_it_runs_again() {
+    let world = World::start().await;
+    world.create_repo().await;
+    let one = Patch::Merge(json!({"spec": {"limits": {"concurrentRuns": 1}}}));
+    world.api::<Repo>().patch("shop", &PatchParams::default(), &one).await.unwrap();
+    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    let first = world.conversation(TS[0]).await;
+    world.admitted(&first, true).await;
+    let pod = world.api::<Pod>().get(&names::pod_name(&first, "pm")).await.unwrap();
+    world.pod_is(&pod, "Running").await;
+    world.pm_of(&first, json!({"done": TS[0], "state": "Waiting"})).await;
+    world.admitted(&first, false).await;
+
+    let second = world.conversation(TS[1]).await;
+    world.admitted(&second, true).await;
+    // The answer comes while the only slot is taken: its pod is there, and waits.
+    world.pm_of(&first, json!({"inbox": TS[2]})).await;
+    world.condition::<Thread>(&first, "Queued", "True", "NoFreeSlot").await;
+    world.event(&first, "Queued").await;
+    world.admitted(&first, false).await;
+    world.pm_of(&second, json!({"done": TS[1], "state": "Idle"})).await;
+    world.admitted(&first, true).await;
+    world.admitted(&second, false).await;
+    let same = world.api::<Pod>().get(&pod.name_any()).await.unwrap();
+    assert_eq!(same.metadata.uid, pod.metadata.uid);
 }

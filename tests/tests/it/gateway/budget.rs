@@ -36,7 +36,7 @@ impl World {
         self.repo().await.status.and_then(|status| status.spend).unwrap_or_default()
     }
 
-    fn told(&self, what: &str) -> usize {
+    pub fn told(&self, what: &str) -> usize {
         let messages = self.slack.messages(&self.channel, Some(&self.root));
         messages.iter().filter(|message| message.text.contains(what)).count()
     }

@@ -24,13 +24,20 @@ const CALL: NanoUsd = NanoUsd(300_000_000);
 /// More than a call passes: a walk that goes on for longer never ends.
 const MOST: u64 = 40;
 
-struct Holder {
-    child: Child,
-    address: SocketAddr,
+pub struct Holder {
+    pub child: Child,
+    pub address: SocketAddr,
 }
 
 impl Holder {
     async fn start(world: &World, die_at: Option<u64>) -> Self {
+        let mut holder = Self::spawn(world, "codebutler-gateway-0", die_at, 60).await;
+        assert!(holder.serves().await, "the gateway does not serve");
+        holder
+    }
+
+    /// Starts one as a pod of this name.
+    pub async fn spawn(world: &World, pod: &str, die_at: Option<u64>, lease: u32) -> Self {
         let dir = world.dir.path();
         let program = dir.join("codebutler-operator");
         if !program.exists() {
@@ -45,9 +52,11 @@ impl Holder {
         command
             .arg("gateway")
             .arg(format!("--listen={address}"))
-            .arg("--pod=codebutler-gateway-0")
+            .arg(format!("--pod={pod}"))
+            .arg(format!("--lease-seconds={lease}"))
             .arg(format!("--metrics-address={ip}:8080"))
             .arg(format!("--slack-api={}", world.slack.api_url()))
+            .arg(format!("--git-cache={}", dir.join("cache").display()))
             .env_clear()
             .env("KUBECONFIG", dir.join("kubeconfig"))
             .env("CODEBUTLER_LOG", "info")
@@ -58,20 +67,31 @@ impl Holder {
         if let Some(step) = die_at {
             command.env("CODEBUTLER_DIE_AT_STEP", step.to_string());
         }
-        let mut holder = Self { child: command.spawn().unwrap(), address };
+        Self { child: command.spawn().unwrap(), address }
+    }
+
+    /// Whether agents can connect.
+    pub async fn is_open(&self) -> bool {
+        tokio::net::TcpStream::connect(self.address).await.is_ok()
+    }
+
+    /// Waits until it serves agents, or is dead; answers no if it takes too long.
+    pub async fn serves(&mut self) -> bool {
         let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
-        while tokio::net::TcpStream::connect(address).await.is_err() {
-            if holder.child.try_wait().unwrap().is_some() {
-                break;
+        while !self.is_open().await {
+            if self.child.try_wait().unwrap().is_some() {
+                return true;
             }
-            assert!(tokio::time::Instant::now() < deadline, "the gateway does not serve");
+            if tokio::time::Instant::now() > deadline {
+                return false;
+            }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        holder
+        true
     }
 
     /// A call; nothing if there was no answer.
-    async fn ask(&self, world: &World) -> Option<u16> {
+    pub async fn ask(&self, world: &World) -> Option<u16> {
         let maps = world.cluster.api::<ConfigMap>(SYSTEM);
         let map = maps.get_opt("codebutler-gateway-ca").await.unwrap()?;
         let ca = Certificate::from_pem(map.data.unwrap()["ca.crt"].as_bytes()).unwrap();
@@ -103,7 +123,7 @@ impl Holder {
     }
 
     /// Tells it to stop; answers whether it lived until then, and ended well.
-    async fn stop(mut self) -> bool {
+    pub async fn stop(mut self) -> bool {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
@@ -171,7 +191,7 @@ async fn the_holder_dies_at_every_step_of_a_call_and_every_dollar_is_accounted_f
 }
 
 impl World {
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         let text = std::fs::read_to_string(self.dir.path().join("gateway.log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")

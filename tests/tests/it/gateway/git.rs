@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use codebutler_crds::AgentRole;
+use codebutler_testbed::github::Away;
 use codebutler_testbed::github::git::Git;
+use serde_json::json;
 
-use super::World;
+use super::cluster::SYSTEM;
+use super::{World, eventually};
 
 impl World {
-    async fn git(&self, token: &str, folder: &Path, arguments: &[&str]) -> Output {
+    pub(super) async fn git(&self, token: &str, folder: &Path, arguments: &[&str]) -> Output {
         let mut command = Git::command();
         command.arg("-C").arg(folder);
         command
@@ -18,7 +22,7 @@ impl World {
     }
 
     /// A clone with one commit of its own on the thread's branch.
-    async fn clone(&self, token: &str) -> PathBuf {
+    pub(super) async fn clone(&self, token: &str) -> PathBuf {
         assert_eq!(self.get(token, "/v1/session").await.0, 200);
         let url = format!("{}/v1/git", self.url);
         let name = format!("work-{token}");
@@ -32,12 +36,29 @@ impl World {
         folder
     }
 
-    async fn ok(&self, token: &str, folder: &Path, arguments: &[&str]) {
+    pub(super) async fn ok(&self, token: &str, folder: &Path, arguments: &[&str]) {
         let output = self.git(token, folder, arguments).await;
         assert!(output.status.success(), "{arguments:?}: {output:?}");
     }
 
-    async fn refused(&self, token: &str, folder: &Path, arguments: &[&str]) -> String {
+    /// A push's request as no Git would send it.
+    pub(super) async fn raw_push(&self, token: &str, line: &str, pack: &[u8]) -> (u16, String) {
+        let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
+        body.extend_from_slice(pack);
+        let url = format!("{}/v1/git/git-receive-pack", self.url);
+        let request = self.http.post(url).bearer_auth(self.token(token)).body(body);
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, String::from_utf8_lossy(&response.bytes().await.unwrap()).into_owned())
+    }
+
+    /// What a condition of the Repo says.
+    pub(super) async fn condition(&self, type_: &str) -> String {
+        let conditions = self.repo().await.status.unwrap_or_default().conditions;
+        conditions.into_iter().find(|c| c.type_ == type_).map(|c| c.message).unwrap_or_default()
+    }
+
+    pub(super) async fn refused(&self, token: &str, folder: &Path, arguments: &[&str]) -> String {
         let output = self.git(token, folder, arguments).await;
         assert!(!output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stderr).unwrap()
@@ -58,15 +79,15 @@ async fn a_role_pushes_its_threads_branch_once_the_plan_is_approved() {
     world.approve_plan().await;
     world.ok("coder", &folder, &push).await;
     assert_eq!(world.remote.show(&world.branch, "a.txt").await.as_deref(), Some("a\n"));
-    // Its own branch may be rewritten, and a large push comes in chunks.
+    // A large push comes in chunks.
     let large: Vec<u8> =
-        (0..3_000_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        (0..2_000_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     std::fs::write(folder.join("large.bin"), large).unwrap();
     world.ok("coder", &folder, &["add", "."]).await;
-    world.ok("coder", &folder, &["commit", "-q", "--amend", "-m", "Add b"]).await;
-    world.ok("coder", &folder, &["push", "--force", "origin", &world.branch]).await;
+    world.ok("coder", &folder, &["commit", "-q", "-m", "Add b"]).await;
+    world.ok("coder", &folder, &push).await;
     let log = world.remote.log(&format!("main..{}", world.branch)).await.unwrap();
-    assert_eq!(log.len(), 1, "{log:?}");
+    assert_eq!(log.len(), 2, "{log:?}");
     let metrics = world.metrics().await;
     assert!(metrics.contains(r#"outcome="refused"} 1"#), "{metrics}");
 }
@@ -123,4 +144,156 @@ async fn a_push_that_hides_its_commands_goes_nowhere() {
     }
     let pushes = world.github.seen().iter().filter(|s| s.path.contains("receive-pack")).count();
     assert_eq!(pushes, 0);
+}
+
+#[tokio::test]
+async fn a_pushed_branch_is_taken_back_only_by_a_role_that_may() {
+    let world = World::start(vec![]).await;
+    world.approve_plan().await;
+    let folder = world.clone("coder").await;
+    world.ok("coder", &folder, &["push", "origin", &world.branch]).await;
+    let before = world.remote.branches().await.unwrap();
+    world.ok("coder", &folder, &["commit", "-q", "--amend", "-m", "Add b"]).await;
+    let force = ["push", "--force", "origin", &world.branch];
+    let said = world.refused("coder", &folder, &force).await;
+    assert!(said.contains("may not take back what is on"), "{said}");
+    assert!(said.contains("(non-fast-forward)"), "{said}");
+    assert_eq!(world.remote.branches().await.unwrap(), before);
+
+    let push = json!({"spec": {"push": {"rewrite": true}}});
+    world.cluster.patch::<AgentRole>(SYSTEM, "coder", &push).await;
+    eventually("the role's new right", || async {
+        world.git("coder", &folder, &force).await.status.success()
+    })
+    .await;
+    let log = world.remote.log(&format!("main..{}", world.branch)).await.unwrap();
+    assert_eq!((log.len(), log[0].subject()), (1, "Add b"));
+}
+
+#[tokio::test]
+async fn a_clone_shows_the_repository_and_no_other_threads_branch() {
+    let world = World::start(vec![]).await;
+    world
+        .remote
+        .commit("codebutler/other", "ben", "Elsewhere", &[("b.txt", Some("b\n"))])
+        .await
+        .unwrap();
+    world.remote.commit("feature", "ben", "A feature", &[("c.txt", Some("c\n"))]).await.unwrap();
+    let main = world.remote.head("main").await.unwrap();
+    world.remote.git().run(&["tag", "v1", &main]).await.unwrap();
+    let folder = world.clone("pm").await;
+    for version in ["version=0", "version=2"] {
+        let argument = format!("protocol.{version}");
+        let list = ["-c", &argument, "ls-remote", "origin"];
+        let output = world.git("pm", &folder, &list).await;
+        let shown = String::from_utf8(output.stdout).unwrap();
+        let names: Vec<&str> = shown.lines().filter_map(|line| line.split('\t').nth(1)).collect();
+        let own = format!("refs/heads/{}", world.branch);
+        assert_eq!(names, ["HEAD", &own, "refs/heads/feature", "refs/heads/main", "refs/tags/v1"]);
+    }
+    // What people push is there at once.
+    let tip = world.remote.commit("main", "ben", "Later", &[("d.txt", Some("d\n"))]).await.unwrap();
+    world.ok("pm", &folder, &["fetch", "-q", "origin"]).await;
+    let output = world.git("pm", &folder, &["rev-parse", "origin/main"]).await;
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), tip);
+}
+
+#[tokio::test]
+async fn many_clones_fetch_a_repository_once() {
+    let world = World::start(vec![]).await;
+    assert_eq!(world.get("pm", "/v1/session").await.0, 200);
+    let url = format!("{}/v1/git", world.url);
+    let clones = (0..6).map(|n| {
+        let (world, url) = (&world, &url);
+        async move {
+            let name = format!("clone-{n}");
+            world.ok("pm", world.dir.path(), &["clone", "-q", url, &name]).await;
+        }
+    });
+    futures::future::join_all(clones).await;
+    let packs = world.dir.path().join("cache");
+    let mirror = std::fs::read_dir(packs).unwrap().next().unwrap().unwrap().path();
+    let packs = std::fs::read_dir(mirror.join("objects/pack")).unwrap().flatten();
+    let packs = packs.filter(|entry| entry.path().extension().is_some_and(|e| e == "pack")).count();
+    assert_eq!(packs, 1);
+}
+
+#[tokio::test]
+async fn while_the_host_is_away_clones_get_the_last_copy_and_pushes_wait() {
+    let world = World::start(vec![]).await;
+    world.approve_plan().await;
+    let folder = world.clone("coder").await;
+    for away in [Away::HangsUp, Away::Unavailable] {
+        world.github.set_away(away);
+        let url = format!("{}/v1/git", world.url);
+        let name = format!("late-{away:?}");
+        world.ok("coder", world.dir.path(), &["clone", "-q", &url, &name]).await;
+        assert!(world.dir.path().join(name).join("README.md").exists());
+        let condition = world.condition("GitReachable").await;
+        assert!(condition.contains("clones and fetches get the last copy"), "{condition}");
+        let said = world.refused("coder", &folder, &["push", "origin", &world.branch]).await;
+        assert!(said.contains("502"), "{said}");
+    }
+    world.github.set_away(Away::No);
+    world.ok("coder", &folder, &["push", "origin", &world.branch]).await;
+    assert!(world.condition("GitReachable").await.contains("accepts the credentials"));
+}
+
+#[tokio::test]
+async fn a_damaged_copy_is_made_anew() {
+    let world = World::start(vec![]).await;
+    let folder = world.clone("pm").await;
+    let mirror = std::fs::read_dir(world.dir.path().join("cache")).unwrap();
+    let mirror = mirror.flatten().next().unwrap().path();
+    for (n, damage) in ["objects", "refs", "HEAD", "config"].into_iter().enumerate() {
+        if mirror.join(damage).is_dir() {
+            std::fs::remove_dir_all(mirror.join(damage)).unwrap();
+        } else {
+            std::fs::write(mirror.join(damage), "nonsense").unwrap();
+        }
+        let file = format!("{n}.txt");
+        world.remote.commit("main", "ben", "Later", &[(&file, Some("d\n"))]).await.unwrap();
+        eventually("the copy to be made anew", || async {
+            world
+                .git("pm", &folder, &["pull", "-q", "--no-rebase", "--no-edit", "origin", "main"])
+                .await
+                .status
+                .success()
+        })
+        .await;
+        assert!(folder.join(&file).exists(), "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn a_push_whose_answer_is_lost_is_found_and_not_repeated() {
+    let world = World::start(vec![]).await;
+    world.approve_plan().await;
+    let folder = world.clone("coder").await;
+    world.github.set_away(Away::LosesAnswersToPushes);
+    let output = world.git("coder", &folder, &["push", "origin", &world.branch]).await;
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("it has taken the push"), "{said}");
+    let tip = world.remote.head(&world.branch).await.unwrap();
+    // The same request once more, as from a client that never heard.
+    let zero = "0".repeat(40);
+    let line = format!("{zero} {tip} refs/heads/{}\0report-status", world.branch);
+    let (status, answer) = world.raw_push("coder", &line, &[]).await;
+    assert_eq!((status, answer.contains(&format!("ok refs/heads/{}", world.branch))), (200, true));
+    let pushes = world.github.seen().into_iter().filter(|s| s.path.ends_with("git-receive-pack"));
+    assert_eq!(pushes.count(), 1);
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_told_with_what_to_do() {
+    let world = World::start(vec![]).await;
+    world.clone("pm").await;
+    world.cluster.secret("git", world.remote.url(), &json!({"token": "ghp_expired"})).await;
+    let url = format!("{}/v1/git", world.url);
+    let said = world.refused("pm", world.dir.path(), &["clone", "-q", &url, "again"]).await;
+    assert!(said.contains("502"), "{said}");
+    let condition = world.condition("GitReachable").await;
+    assert!(condition.contains("put a valid one into it"), "{condition}");
+    world.cluster.secret("git", world.remote.url(), &json!({"token": world.github.token()})).await;
+    world.ok("pm", world.dir.path(), &["clone", "-q", &url, "again"]).await;
 }

@@ -129,3 +129,44 @@ async fn a_repo_that_cannot_be_worked_with_says_what_to_correct() {
     eventually("it works again", || async { world.get("coder", SESSION).await.0 == 200 }).await;
     assert!(is_true(&world.repo().await.status.unwrap().conditions, GIT_REACHABLE));
 }
+
+#[tokio::test]
+async fn without_a_slot_there_is_neither_session_nor_mail() {
+    let world = World::start(vec![]).await;
+    let coder = |fields: serde_json::Value| {
+        let patch = json!({"status": {"roles": {"coder": fields}}});
+        let world = &world;
+        async move { world.patch_thread(&patch).await }
+    };
+    assert_eq!(world.get("coder", SESSION).await.0, 200);
+    coder(json!({"admitted": null, "inbox": world.root})).await;
+    eventually("no session without a slot", || async {
+        let (status, body) = world.get("coder", SESSION).await;
+        (status, body["error"]["code"].as_str()) == (503, Some("unavailable"))
+    })
+    .await;
+    let (status, body) = world.get("coder", "/v1/inbox?wait=1").await;
+    assert_eq!((status, &body["messages"]), (200, &json!([])), "{body}");
+
+    coder(json!({"admitted": true})).await;
+    eventually("the session comes with the slot", || async {
+        world.get("coder", SESSION).await.0 == 200
+    })
+    .await;
+    let (_, body) = world.get("coder", "/v1/inbox?wait=30").await;
+    assert_eq!(body["messages"][0]["ts"], json!(world.root), "{body}");
+
+    // Nothing begins while the Repo is suspended; what runs goes on.
+    let suspend = json!({"spec": {"suspend": true}});
+    world.cluster.patch::<Repo>(TEAM, "shop", &suspend).await;
+    eventually("no session while suspended", || async {
+        let (status, body) = world.get("coder", SESSION).await;
+        let message = body["error"]["message"].as_str().unwrap_or_default();
+        status == 502 && message.contains("spec.suspend")
+    })
+    .await;
+    let (_, body) = world.get("coder", "/v1/inbox?wait=1").await;
+    assert_eq!(body["messages"], json!([]), "{body}");
+    coder(json!({"state": "Running"})).await;
+    eventually("a run goes on", || async { world.get("coder", SESSION).await.0 == 200 }).await;
+}

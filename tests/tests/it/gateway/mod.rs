@@ -1,19 +1,28 @@
 //! The gateway's API as an agent pod meets it: on the API server with the gateway's own rights, with
 //! a Git host, a model server and a Slack behind it.
 
+mod app;
+mod approvals;
 mod budget;
 mod close;
 mod cluster;
 mod crash;
 mod egress;
 mod git;
+mod hosts;
 mod identity;
 mod models;
 mod pull_request;
+mod redteam_git;
+mod remote;
+mod replicas;
+mod sending;
 mod tls;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
@@ -22,6 +31,7 @@ use codebutler_operator::gateway::budget::{Ledger, pause};
 use codebutler_operator::gateway::caches;
 use codebutler_operator::gateway::conditions::Conditions;
 use codebutler_operator::gateway::egress::Egress;
+use codebutler_operator::gateway::git::mirror::Mirrors;
 use codebutler_operator::gateway::identity::{Identity, PodIndex};
 use codebutler_operator::gateway::metrics::Metrics;
 use codebutler_operator::gateway::models::Models;
@@ -59,6 +69,7 @@ struct World {
     /// Pods' tokens by role.
     tokens: BTreeMap<String, String>,
     metrics: Server,
+    gateway: api::Shared,
     dir: tempfile::TempDir,
     _alive: (AbortOnDropHandle<()>, DropGuard),
 }
@@ -70,6 +81,11 @@ impl World {
 
     /// With these fields in the Repo's `spec`, and in the coder's `spec.model`.
     async fn play(script: Script, spec: &Value, model: &Value) -> Self {
+        Self::play_in(Options::default(), script, spec, model).await
+    }
+
+    /// In such a workspace.
+    async fn play_in(workspace: Options, script: Script, spec: &Value, model: &Value) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         let host = dir.path().join("host");
@@ -78,7 +94,7 @@ impl World {
         let first = FirstCommit::Files(files);
         let remote = github.create_repo("acme", "shop", first, "main").await.unwrap();
         let models = ModelServer::start(script, ModelOptions::default()).await.unwrap();
-        let slack = SlackServer::start(Options::default()).await.unwrap();
+        let slack = SlackServer::start(workspace).await.unwrap();
         let user = slack.create_user("ana", "Ana");
         let channel = slack.create_channel("shop", &[&user]);
         let root = slack.post_as(&user, &channel, None, "The total is wrong").unwrap();
@@ -97,7 +113,9 @@ impl World {
         let counted = Metrics::register(&mut families);
         let any = "127.0.0.1:0".parse().unwrap();
         let metrics = Server::start(any, families, Ready::default()).await.unwrap();
-        let app = gateway(&cluster, &slack, counted, &stop).await;
+        let cache = dir.path().join("cache");
+        let gateway = gateway(&cluster, cache, &slack, counted, &stop).await;
+        let app = api::router(gateway.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
@@ -115,6 +133,7 @@ impl World {
             name,
             tokens,
             metrics,
+            gateway,
             dir,
             _alive: (AbortOnDropHandle::new(serving), stop.drop_guard()),
         }
@@ -177,25 +196,30 @@ async fn answer(request: reqwest::RequestBuilder) -> (u16, Value) {
 
 async fn gateway(
     cluster: &Cluster,
+    cache: PathBuf,
     slack: &SlackServer,
     metrics: Metrics,
     stop: &CancellationToken,
-) -> axum::Router {
+) -> api::Shared {
     let client = cluster.gateway.clone();
     let index = PodIndex::default();
     let context = caches::start(client.clone(), SYSTEM.to_owned(), &index, stop).await.unwrap();
-    let threads = Threads::new(client.clone());
+    let threads = Threads::new(client.clone(), metrics.clone());
     let api_url = slack.api_url().parse().unwrap();
     let counted = slack::Metrics::new(&mut registry());
     let gateway = Gateway {
-        ledger: Ledger::new(context.clone(), threads.clone()),
+        ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
         models: Models::default(),
+        mirrors: Mirrors::new(cache),
         identity: Identity::new(context.clone(), index, metrics.clone()),
         slack: Slack::new(context.clone(), threads.clone(), &api_url, counted).unwrap(),
         conditions: Conditions::new(client),
         context,
         threads,
-        http: reqwest::Client::new(),
+        http: reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .unwrap(),
         egress: Egress::new(vec!["127.0.0.0/8".parse().unwrap()]),
         search: web::Search::default(),
         metrics,
@@ -205,7 +229,7 @@ async fn gateway(
     let gateway = api::Shared::from(gateway);
     let waking = gateway.clone();
     tokio::spawn(async move { pause::wake(&waking).await });
-    api::router(gateway)
+    gateway
 }
 
 async fn install(
@@ -271,7 +295,7 @@ async fn thread(
         let pod = names::pod_name(name, role);
         let uid = cluster.pod(TEAM, &pod, ACCOUNT).await;
         let token = cluster.token(TEAM, ACCOUNT, AUDIENCE, Some((&pod, &uid))).await;
-        roles[role] = json!({"podUID": uid});
+        roles[role] = json!({"podUID": uid, "admitted": true});
         tokens.insert(role.to_owned(), token);
     }
     cluster.patch::<Thread>(TEAM, name, &json!({"status": {"roles": roles}})).await;

@@ -37,7 +37,7 @@ async fn what_the_provider_bills_is_on_the_thread_to_the_nano_dollar() {
     let usage = world.thread().await.status.unwrap().roles["coder"].usage;
     assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.calls), (2400, 160, 2));
     let metrics = world.metrics().await;
-    let labels = r#"{repo="shop",role="coder",model="scripted/coder"}"#;
+    let labels = r#"{repo="team/shop",role="coder",model="scripted/coder"}"#;
     assert!(
         metrics.contains(&format!("codebutler_cost_usd_total{labels} 0.024691358")),
         "{metrics}"
@@ -201,8 +201,8 @@ async fn images_and_minutes_are_metered_and_only_for_roles_that_have_them() {
     .await;
     let metrics = world.metrics().await;
     for line in [
-        r#"codebutler_images_total{repo="shop",role="coder",model="scripted/brush"} 2"#,
-        r#"codebutler_audio_seconds_total{repo="shop",role="coder",model="scripted/ear"} 90"#,
+        r#"codebutler_images_total{repo="team/shop",role="coder",model="scripted/brush"} 2"#,
+        r#"codebutler_audio_seconds_total{repo="team/shop",role="coder",model="scripted/ear"} 90"#,
     ] {
         assert!(metrics.contains(line), "{metrics}");
     }

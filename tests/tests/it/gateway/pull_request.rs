@@ -1,5 +1,6 @@
 //! The thread's pull request.
 
+use codebutler_testbed::models::Script;
 use serde_json::{Value, json};
 
 use super::{World, eventually, set_tools};
@@ -66,4 +67,58 @@ async fn only_a_role_with_the_tool_and_a_users_word_closes() {
         body["error"]["code"] == "needs_approval"
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_repo_can_have_people_asked_each_time_before_one_is_opened() {
+    let policy = json!({"policy": {"requireApproval": ["PullRequest"]}});
+    let world = World::play(Script::of("coder", vec![]), &policy, &json!({})).await;
+    assert_eq!(world.get("coder", "/v1/session").await.0, 200);
+    world.remote.commit(&world.branch, "Ana", "Add a", &[("a.txt", Some("a\n"))]).await.unwrap();
+    world.approve_plan().await;
+    let refused = async |title: &str| {
+        let (status, body) = world.post("coder", PULL, &wanted(title)).await;
+        assert_eq!(
+            (status, body["error"]["code"].as_str()),
+            (403, Some("needs_approval")),
+            "{body}"
+        );
+        body["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let said = refused("Add a").await;
+    assert!(said.contains("end your run"), "{said}");
+    refused("Add a").await;
+    let approvals = || async { world.thread().await.status.unwrap().approvals };
+    let asked = approvals().await;
+    assert_eq!(asked.len(), 1, "the same is asked once: {asked:?}");
+    assert_eq!((&*asked[0].tool, &*asked[0].role), ("PullRequest", "coder"));
+    let shown = world.slack.messages(&world.channel, Some(&world.root));
+    let shown = shown.iter().find(|message| message.shown.contains("Open a pull request"));
+    assert!(shown.is_some_and(|message| message.shown.contains("Add a")), "{shown:?}");
+
+    // A role can't have people say yes to other words for the same thing.
+    let own = asked[0].id.strip_prefix("coder:").unwrap();
+    let forged = json!({
+        "key": own, "tool": "PullRequest", "summary": "Say hello", "hash": asked[0].hash,
+    });
+    assert_eq!(world.post("coder", "/v1/approvals", &forged).await.0, 400);
+
+    let mut answered = json!(asked);
+    answered[0]["answer"] = json!("approved");
+    answered[0]["by"] = json!("U1");
+    world.patch_thread(&json!({"status": {"approvals": answered}})).await;
+    refused("Something else").await;
+    assert!(world.remote.pulls().await.unwrap().is_empty());
+    eventually("exactly what was approved is opened", || async {
+        let (status, body) = world.post("coder", PULL, &wanted("Add a")).await;
+        status == 200 && body["created"] == true
+    })
+    .await;
+    // It is open: what it says may change.
+    let (status, body) = world.post("coder", PULL, &wanted("Add b")).await;
+    assert_eq!((status, body["created"].as_bool()), (200, Some(false)), "{body}");
+
+    let number = body["number"].as_u64().unwrap();
+    world.remote.set_open(number, false).await.unwrap();
+    refused("Add a").await;
 }

@@ -27,7 +27,9 @@ fn args() -> GatewayArgs {
         die_at_step: None,
         slack_api: String::new(),
         egress_allow: Vec::new(),
+        git_cache: std::path::PathBuf::new(),
         search: codebutler_operator::gateway::web::SearchOptions::default(),
+        github_poll_seconds: 60,
     }
 }
 

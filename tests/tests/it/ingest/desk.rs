@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
 use codebutler_operator::gateway::context::{Caller, Context, ThreadKey};
+use codebutler_operator::gateway::metrics::Metrics as Counted;
 use codebutler_operator::gateway::slack::{Metrics, Slack};
 use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::metrics::registry;
@@ -14,7 +15,7 @@ use codebutler_testbed::apiserver;
 use codebutler_testbed::cluster::Cluster;
 use codebutler_testbed::slack::{Options, SlackServer};
 use futures::StreamExt as _;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
@@ -32,6 +33,8 @@ const TEAM: &str = "team";
 pub struct Setting {
     pub bot_token: Option<&'static str>,
     pub channel: Option<&'static str>,
+    /// What the bot may do.
+    pub scopes: Option<&'static [&'static str]>,
     /// Said in the channel before the Repo exists.
     pub said_before: Option<&'static str>,
 }
@@ -65,9 +68,11 @@ impl Gateway {
             client: client.clone(),
             namespace: "codebutler-system".to_owned(),
             redactors: codebutler_operator::gateway::redact::Redactors::default(),
+            github: codebutler_operator::gateway::github::Access::default(),
         };
-        let threads = Threads::new(client);
-        let metrics = Metrics::new(&mut registry());
+        let mut families = registry();
+        let threads = Threads::new(client, Counted::register(&mut families));
+        let metrics = Metrics::new(&mut families);
         let url = api_url.parse().unwrap();
         let slack = Slack::new(context.clone(), threads.clone(), &url, metrics).unwrap();
         let stop = CancellationToken::new();
@@ -107,7 +112,11 @@ impl Desk {
         let options = apiserver::Options::default();
         let cluster = Cluster::embedded(dir.path(), options).await.unwrap();
         cluster.install_crds().await.unwrap();
-        let slack = SlackServer::start(Options::default()).await.unwrap();
+        let mut given = Options::default();
+        if let Some(scopes) = setting.scopes {
+            given.scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        }
+        let slack = SlackServer::start(given).await.unwrap();
         let ana = slack.create_user("ana", "Ana Example");
         let channel = slack.create_channel("shop", &[&ana]);
         if let Some(text) = setting.said_before {
@@ -202,12 +211,20 @@ impl Desk {
         self.caller_of(&Self::key(root).name, role).await
     }
 
-    /// A role of a Thread of this name.
+    /// A role of a Thread of this name, which the controller lets run.
     pub async fn caller_of(&self, thread: &str, role: &str) -> Caller {
         let context = &self.gateway().context;
         let key = ThreadKey { namespace: TEAM.to_owned(), name: thread.to_owned() };
         self.until("the caches know the Thread", || async {
             context.thread(&key).is_some() && context.repo(TEAM, "shop").is_some()
+        })
+        .await;
+        let slot = json!({"status": {"roles": {role: {"admitted": true}}}});
+        let (slot, params) = (Patch::Merge(slot), PatchParams::default());
+        self.api().patch_status(thread, &params, &slot).await.unwrap();
+        let status = || context.thread(&key)?.status.clone();
+        self.until("the caches know of the slot", || async {
+            status().is_some_and(|status| status.may_run(role, false))
         })
         .await;
         let repo = context.repo(TEAM, "shop").unwrap();
@@ -244,6 +261,17 @@ impl Desk {
             self.repo().await.status.is_some_and(|status| status.slack.cursor.is_some())
         })
         .await;
+    }
+
+    /// What the Repo says of a reachable Slack.
+    pub async fn reachable(&self) -> String {
+        let find = |repo: Repo| {
+            let conditions = repo.status.unwrap_or_default().conditions;
+            let mut found = conditions.into_iter();
+            found.find(|c| c.type_ == condition::SLACK_REACHABLE && c.status == "True")
+        };
+        self.until("reachable", || async { find(self.repo().await).is_some() }).await;
+        find(self.repo().await).unwrap().message
     }
 
     /// Waits until the Repo says that Slack can't be reached; returns why.

@@ -13,7 +13,7 @@ use super::{ask, inbox};
 const ROOT: Option<&str> = None;
 
 impl Desk {
-    fn api(&self) -> Api<Thread> {
+    pub fn api(&self) -> Api<Thread> {
         Api::namespaced(self.cluster.client(), "team")
     }
 

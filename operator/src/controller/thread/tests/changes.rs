@@ -28,8 +28,8 @@ fn without_a_slot_a_role_waits_and_its_place_is_told() {
 fn a_change_of_its_role_replaces_an_idle_pod_and_never_cuts_a_run() {
     let mut world = world();
     let at = |state: &str, done: &str| {
-        testing::thread(&json!({"roles": {
-            "pm": {"inbox": LATER, "done": done, "podUID": "a", "state": state}}}))
+        testing::thread(&json!({"roles": {"pm": {
+            "inbox": LATER, "done": done, "podUID": "a", "admitted": true, "state": state}}}))
     };
     world.volume = Some(claim(&at("Idle", LATER), "Bound"));
     world.pods = vec![pod(&at("Idle", LATER), "pm", "a", json!({"phase": "Running"}))];

@@ -1,6 +1,7 @@
 use codebutler_crds::thread::Plan;
 
 use super::*;
+use crate::gateway::slack::words::intent;
 
 fn ts(text: &str) -> SlackTs {
     text.parse().unwrap()
@@ -71,14 +72,17 @@ fn words_approve_the_open_plan_once_and_wake_who_asked() {
     let mut status = asked();
     let message = said("11.000000", "go ahead");
     let decided = take_message(&mut status, &message, Some("triage"), &now()).unwrap();
-    assert_eq!(decided, Some(Decided { asked: ts("10.000000"), choice: Choice::Approve }));
+    assert_eq!(
+        decided,
+        Taken::Decided(Decided { asked: ts("10.000000"), choice: Choice::Approve })
+    );
     assert_eq!(status.plan.as_ref().unwrap().approved_by.as_deref(), Some("U1"));
     assert_eq!(status.pending.len(), 1);
     assert_eq!(status.roles["pm"].inbox, Some(ts("11.000000")));
     assert!(!status.roles.contains_key("triage"));
 
     let after = status.clone();
-    assert_eq!(take_message(&mut status, &message, Some("triage"), &now()), Ok(None));
+    assert_eq!(take_message(&mut status, &message, Some("triage"), &now()), Ok(Taken::Message));
     assert_eq!(status, after);
 }
 
@@ -86,7 +90,7 @@ fn words_approve_the_open_plan_once_and_wake_who_asked() {
 fn words_said_before_the_plan_do_not_approve_it() {
     let mut status = asked();
     let decided = take_message(&mut status, &said("9.000000", "ok"), Some("triage"), &now());
-    assert_eq!(decided, Ok(None));
+    assert_eq!(decided, Ok(Taken::Message));
     assert_eq!(status.plan.as_ref().unwrap().approved_by, None);
     assert!(status.roles.contains_key("triage"));
 }
@@ -96,7 +100,7 @@ fn a_message_that_mentions_a_role_is_for_that_role() {
     let mut status = asked();
     let mut message = said("30.000000", "merge");
     message.mentioned = vec!["coder".to_owned()];
-    assert_eq!(take_message(&mut status, &message, Some("pm"), &now()), Ok(None));
+    assert_eq!(take_message(&mut status, &message, Some("pm"), &now()), Ok(Taken::Message));
     assert_eq!(status.closing.as_ref().unwrap().choice, None);
     assert_eq!(status.roles.keys().collect::<Vec<_>>(), ["coder"]);
 }
@@ -182,7 +186,7 @@ fn a_declined_plan_is_not_approved_by_a_yes_to_something_else() {
 
         // "Shall I leave it as it is?" "Yes." The one who asked hears it, as words.
         let yes = said("11.000000", "Yes.");
-        assert_eq!(take_message(&mut status, &yes, Some("triage"), &now()), Ok(None));
+        assert_eq!(take_message(&mut status, &yes, Some("triage"), &now()), Ok(Taken::Message));
         assert_eq!(status.roles["pm"].inbox, Some(ts("11.000000")));
         assert!(!status.roles.contains_key("triage"));
 

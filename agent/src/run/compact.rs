@@ -1,0 +1,106 @@
+//! When the conversation grows too long for the model: its older part is told anew by a summary that
+//! the model itself writes. The transcript keeps everything.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::turns::Ended;
+use super::{Agent, RunError};
+use crate::decisions::Kind;
+use crate::model::{self, Reply};
+use crate::prompt;
+use crate::text::clip;
+use crate::transcript::Record;
+
+/// Longest summary, in characters.
+const MAX_SUMMARY: usize = 12_000;
+/// Characters of a message in the summary that is made without a model.
+const MAX_LINE: usize = 300;
+
+const ASK: &str = "[CodeButler] The conversation is longer than you can be shown. Write down what you need to go \
+    on, in at most 1,500 words, for nothing older than this will be shown to you any more: what people want and \
+    what they decided; what was decided otherwise and why; files that matter, with what you know and changed of \
+    them; commands that work here; open questions; what you do next. Call no tool.";
+
+impl Agent {
+    /// Makes room if there is none. Returns an outcome if the run has to end.
+    pub(super) async fn compact(
+        &mut self,
+        system: &str,
+        specs: &[Value],
+        deadline: Instant,
+    ) -> Result<Option<Ended>, RunError> {
+        let room = prompt::room(self.session.context_tokens, system, specs);
+        let chat = self.transcript.state().chat();
+        let Some(upto) = prompt::overlong(chat, room) else { return Ok(None) };
+        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
+        let older = &chat[..upto];
+        let model = self.transcript.state().model().unwrap_or(&self.session.model);
+        let mut body = prompt::request(model, system, &prompt::squeezed(older, room), specs, room);
+        if let Some(messages) = body["messages"].as_array_mut() {
+            messages.push(model::user(ASK));
+        }
+        if !specs.is_empty() {
+            body["tool_choice"] = json!("none");
+        }
+        let answer = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
+            Ok(answer) => answer,
+            Err(cut) => return self.cut(cut).await.map(Some),
+        };
+        let told = answer.ok().and_then(|body| model::parse(&body).ok());
+        let told = told.and_then(|Reply { message, .. }| message.content);
+        let (how, summary) = match told {
+            Some(text) => ("the model's summary", clip(&text, MAX_SUMMARY)),
+            None => ("a list of what was said", plain(older)),
+        };
+        let evidence = format!("{upto} of {} messages", chat.len());
+        self.log.note(&run, Kind::Compacted, how, &["hiding results alone"], &evidence);
+        self.transcript.append(&Record::Compacted { upto, summary })?;
+        Ok(None)
+    }
+}
+
+/// Without a model: what people and the role said, each cut, the newest kept.
+fn plain(chat: &[Value]) -> String {
+    let mut lines = Vec::new();
+    for message in chat {
+        let role = message["role"].as_str().unwrap_or_default();
+        let text = prompt::text_of(message);
+        if matches!(role, "user" | "assistant") && !text.trim().is_empty() {
+            let mut line = String::new();
+            let _ = write!(line, "{role}: {}", clip(text.trim(), MAX_LINE));
+            lines.push(line);
+        }
+    }
+    let mut left = MAX_SUMMARY;
+    let fits = |line: &&String| {
+        left = left.saturating_sub(line.chars().count() + 1);
+        left > 0
+    };
+    let mut kept: Vec<_> = lines.iter().rev().take_while(fits).cloned().collect();
+    kept.reverse();
+    kept.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_without_a_model_keeps_the_newest_words() {
+        let chat = [
+            model::user("fix it"),
+            json!({"role": "assistant", "content": null, "tool_calls": []}),
+            model::tool("c", "a result"),
+            json!({"role": "assistant", "content": "I see."}),
+        ];
+        assert_eq!(plain(&chat), "user: fix it\nassistant: I see.");
+        let many: Vec<_> =
+            (0..100).map(|n| model::user(&format!("{n} {}", "x".repeat(400)))).collect();
+        let text = plain(&many);
+        assert!(text.len() <= MAX_SUMMARY + 100 && text.contains("user: 99 x"), "{}", text.len());
+        assert!(!text.contains("user: 1 x"));
+    }
+}

@@ -1,0 +1,133 @@
+//! Which files a test run has seen, and whether they are the ones of HEAD. Git's own index is not
+//! asked, since commands can write it: every file is hashed anew.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use git2::{Delta, DiffOptions, Index, IndexAddOption, Oid, Repository};
+
+use super::Place;
+use crate::toolbox::ToolError;
+use crate::toolbox::protocol::Standing;
+
+/// Files and bytes of a worktree above which it is not hashed.
+const MAX_FILES: usize = 200_000;
+const MAX_BYTES: u64 = 1024 * 1024 * 1024;
+/// Files that are named.
+const MAX_NAMED: usize = 10;
+
+/// The tree that a commit of all files would have now, ignored ones left out.
+pub fn snapshot(place: &Place) -> Result<String, ToolError> {
+    let _lock = place.lock()?;
+    let repo = place.open()?;
+    Ok(tree_of_files(&repo)?.to_string())
+}
+
+/// What a run began with, if it left those files as they were. New ones may have come.
+pub fn unchanged(place: &Place, before: &str) -> Result<Option<String>, ToolError> {
+    let _lock = place.lock()?;
+    let repo = place.open()?;
+    let from = repo.find_tree(Oid::from_str(before)?)?;
+    let to = repo.find_tree(tree_of_files(&repo)?)?;
+    let diff = repo.diff_tree_to_tree(Some(&from), Some(&to), None)?;
+    let same = diff.deltas().all(|delta| delta.status() == Delta::Added);
+    Ok(same.then(|| before.to_owned()))
+}
+
+/// How HEAD and the worktree stand to what was tested.
+pub fn standing(place: &Place, tested: Option<&str>) -> Result<Standing, ToolError> {
+    let _lock = place.lock()?;
+    let repo = place.open()?;
+    let commit = repo.find_commit(place.head_on_branch(&repo)?)?;
+    let own = commit.tree_id();
+    let changed = match tested.map(Oid::from_str).transpose()? {
+        // Of a volume that was lost nothing is known.
+        Some(tested) if repo.find_tree(tested).is_ok() => difference(&repo, tested, own)?,
+        _ => Vec::new(),
+    };
+    let uncommitted = difference(&repo, own, tree_of_files(&repo)?)?;
+    Ok(Standing { commit: commit.id().to_string(), changed, uncommitted })
+}
+
+fn tree_of_files(repo: &Repository) -> Result<Oid, ToolError> {
+    let mut index = Index::new()?;
+    repo.set_index(&mut index)?;
+    let mut index = repo.index()?;
+    index.read_tree(&repo.head()?.peel_to_tree()?)?;
+    let root = repo.workdir().unwrap_or(Path::new("")).to_owned();
+    let (files, bytes) = (Cell::new(0), Cell::new(0));
+    let mut count = |path: &Path, _: &[u8]| {
+        let length = root.join(path).symlink_metadata().map_or(0, |meta| meta.len());
+        files.set(files.get() + 1);
+        bytes.set(bytes.get() + length);
+        if files.get() > MAX_FILES || bytes.get() > MAX_BYTES { -1 } else { 0 }
+    };
+    index.add_all(["*"], IndexAddOption::DEFAULT, Some(&mut count))?;
+    Ok(index.write_tree_to(repo)?)
+}
+
+fn difference(repo: &Repository, from: Oid, to: Oid) -> Result<Vec<String>, ToolError> {
+    if from == to {
+        return Ok(Vec::new());
+    }
+    let (from, to) = (repo.find_tree(from)?, repo.find_tree(to)?);
+    let diff = repo.diff_tree_to_tree(Some(&from), Some(&to), Some(&mut DiffOptions::new()))?;
+    let names = diff.deltas().filter_map(|delta| {
+        let file = delta.new_file().path().or_else(|| delta.old_file().path())?;
+        Some(file.display().to_string())
+    });
+    Ok(names.take(MAX_NAMED).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::fixture::Fixture;
+    use super::super::{commit, head, prepare};
+    use super::*;
+    use crate::toolbox::paths::Tree;
+    use crate::tools::args;
+
+    fn commit_all(f: &Fixture) {
+        let args = args::GitCommit { message: "Change".into(), paths: None };
+        let tree = Tree::open(&f.place.tree()).unwrap();
+        commit(&f.place, &tree, &args, &head(&f.place).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_was_tested_is_what_a_commit_of_it_holds() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        f.write("src/a.rs", "fn a() {}\n");
+        f.write("target/out", "ignored");
+        fs::remove_file(f.place.tree().join("README")).unwrap();
+        let tested = snapshot(&f.place).unwrap();
+        let before = standing(&f.place, Some(&tested)).unwrap();
+        assert_eq!(before.changed, ["README", "src/a.rs"]);
+        assert_eq!(before.uncommitted, ["README", "src/a.rs"]);
+        commit_all(&f);
+        let standing = |tested: &str| standing(&f.place, Some(tested)).unwrap();
+        let now = standing(&tested);
+        assert_eq!((now.changed, now.uncommitted), (vec![], vec![]));
+        assert_eq!(now.commit, head(&f.place).unwrap());
+        assert_eq!(f.git(&f.place.tree(), &["rev-parse", "HEAD^{tree}"]), tested);
+
+        f.write("src/a.rs", "fn b() {}\n");
+        // Git itself can be told to look away; this can't.
+        f.git(&f.place.tree(), &["update-index", "--assume-unchanged", "src/a.rs"]);
+        assert_eq!(standing(&tested).uncommitted, ["src/a.rs"]);
+        assert_eq!(standing(&tested).changed, [""; 0]);
+    }
+
+    #[test]
+    fn a_run_that_changes_what_it_tests_proves_nothing() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        let before = snapshot(&f.place).unwrap();
+        f.write("report.xml", "new files are fine");
+        assert_eq!(unchanged(&f.place, &before).unwrap().as_deref(), Some(&*before));
+        f.write("README", "changed\n");
+        assert_eq!(unchanged(&f.place, &before).unwrap(), None);
+    }
+}

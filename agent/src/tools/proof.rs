@@ -1,0 +1,66 @@
+//! What the harness itself knows about tests, for whatever says that work is done. No model writes
+//! any of it.
+
+use codebutler_crds::wire::{Proof, TestRun};
+
+use super::Context;
+use crate::toolbox::client::ToolboxError;
+use crate::toolbox::protocol::{Reply, Request, Standing};
+
+/// The test command of the thread, and the newest run of it by this role.
+#[derive(Clone, Debug, Default)]
+pub struct Tests {
+    /// The command line that counts, if there is one.
+    pub command: Option<String>,
+    /// What was seen of it.
+    pub last: Option<TestRun>,
+}
+
+impl Tests {
+    /// Whether a command is the one that counts.
+    pub fn is(&self, command: &str) -> bool {
+        self.command.as_ref().is_some_and(|test| test.trim() == command.trim())
+    }
+
+    /// What the model is told of a proof that proves nothing.
+    pub fn advice(&self, proof: Option<&Proof>) -> String {
+        let Some(command) = &self.command else { return String::new() };
+        let proven = |proof: &Proof| {
+            proof.changed.is_empty()
+                && proof.uncommitted.is_empty()
+                && proof
+                    .test
+                    .as_ref()
+                    .is_some_and(|run| self.is(&run.command) && run.tree.is_some())
+        };
+        if proof.is_some_and(proven) {
+            return String::new();
+        }
+        format!(
+            " People are told that what is pushed was not checked: with everything committed, run exactly \
+             `{command}` in Bash (in the foreground, nothing added to it), push, and say it again."
+        )
+    }
+}
+
+impl Context {
+    /// What is known now.
+    pub async fn proof(&self) -> Result<Option<Proof>, ToolboxError> {
+        let test = self.tests.last.clone();
+        let tested = test.as_ref().and_then(|run| run.tree.clone());
+        match self.toolbox.ask(Request::Standing { tested }).await? {
+            Reply::Standing(Standing { commit, changed, uncommitted }) => {
+                Ok(Some(Proof { commit, test, changed, uncommitted }))
+            }
+            other => {
+                tracing::warn!(?other, "how the worktree stands is not known");
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Whether a message has a line that begins with a role's address.
+pub fn hands_over(text: &str) -> bool {
+    text.lines().any(|line| line.trim_start().starts_with("@codebutler."))
+}

@@ -1,0 +1,279 @@
+//! `validate`: what is wrong with a repository's `.codebutler/`, for its CI. It is judged by the code
+//! that reads it in a run.
+
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::policy::rules::Rules;
+use crate::prompt::MAX_GUIDE;
+use crate::skills;
+
+/// The folder in a repository.
+const FOLDER: &str = ".codebutler";
+/// What later versions may read; this one does not.
+const UNREAD: [&str; 1] = ["mcp.json"];
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Probably not what was meant.
+    Warning,
+    /// It is not used as it stands.
+    Error,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The file, as the folder was named.
+    pub file: PathBuf,
+    /// Its line, from 1; 0 for all of it.
+    pub line: usize,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        let file = self.file.display();
+        match self.line {
+            0 => write!(f, "{file}: {severity}: {}", self.message),
+            line => write!(f, "{file}:{line}: {severity}: {}", self.message),
+        }
+    }
+}
+
+/// Prints the findings, a line each. 0: nothing is wrong (warnings aside, unless `strict`); 1:
+/// something is; 2: there is nothing to check.
+pub fn run(dir: &Path, strict: bool, out: &mut impl Write) -> ExitCode {
+    let own = dir.join(FOLDER);
+    let folder = if own.is_dir() { own } else { dir.to_owned() };
+    if !folder.is_dir() || (folder == dir && !dir.ends_with(FOLDER)) {
+        let _ = writeln!(out, "{}: there is no folder {FOLDER} to check", dir.display());
+        return ExitCode::from(2);
+    }
+    let findings = check(&folder);
+    for finding in &findings {
+        let _ = writeln!(out, "{finding}");
+    }
+    let limit = if strict { Severity::Warning } else { Severity::Error };
+    ExitCode::from(u8::from(findings.iter().any(|finding| finding.severity >= limit)))
+}
+
+/// Everything that is wrong in the folder, by file and line.
+pub fn check(folder: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            findings.push(whole(folder, Severity::Error, format!("can't be read: {error}")));
+            return findings;
+        }
+    };
+    for entry in entries.flatten() {
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        if UNREAD.contains(&name.as_str()) {
+            let message = "this version of CodeButler does not read it".to_owned();
+            findings.push(whole(&path, Severity::Warning, message));
+        } else if name == "skills" {
+            let files = std::fs::read_dir(&path).into_iter().flatten().flatten();
+            for file in files.map(|file| file.path()).filter(|file| is_markdown(file)) {
+                with_text(&file, &mut findings, skill);
+            }
+        } else if name == "policy.json" {
+            with_text(&path, &mut findings, policy);
+        } else if is_markdown(&path) {
+            with_text(&path, &mut findings, guide);
+        }
+    }
+    findings.sort();
+    findings
+}
+
+fn whole(file: &Path, severity: Severity, message: String) -> Finding {
+    Finding { file: file.to_owned(), line: 0, severity, message }
+}
+
+type Found = Vec<(usize, Severity, String)>;
+
+fn with_text(path: &Path, findings: &mut Vec<Finding>, judge: fn(&str) -> Found) {
+    let found = match std::fs::read(path).map(String::from_utf8) {
+        Err(error) => vec![(0, Severity::Error, format!("can't be read: {error}"))],
+        Ok(Err(error)) => {
+            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = String::from_utf8_lossy(good).matches('\n').count() + 1;
+            vec![(line, Severity::Error, "is no UTF-8: it is left out".to_owned())]
+        }
+        Ok(Ok(text)) => judge(&text).into_iter().chain(anywhere(&text)).collect(),
+    };
+    let finding =
+        |(line, severity, message)| Finding { file: path.to_owned(), line, severity, message };
+    findings.extend(found.into_iter().map(finding));
+}
+
+fn is_markdown(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "md")
+}
+
+/// A skill, by the rules of [`skills::parse`].
+fn skill(text: &str) -> Found {
+    let wrong = skills::parse(text).err();
+    wrong
+        .map(|wrong| (wrong.line, Severity::Error, format!("{}: it is left out", wrong.why)))
+        .into_iter()
+        .collect()
+}
+
+/// A role's guide, `global.md` or `workflows.md`.
+fn guide(text: &str) -> Found {
+    let mut found = Vec::new();
+    if text.trim().is_empty() {
+        let message = "is empty: remove it, and CodeButler's own takes its place".to_owned();
+        found.push((0, Severity::Warning, message));
+    }
+    if let Some((cut, _)) = text.trim().char_indices().nth(MAX_GUIDE) {
+        let blank = text.len() - text.trim_start().len();
+        let line = text[..blank + cut].matches('\n').count() + 1;
+        let message =
+            format!("what follows is not read: a guide has {MAX_GUIDE} characters at most");
+        found.push((line, Severity::Error, message));
+    }
+    found
+}
+
+/// `policy.json`, by the rules of [`Rules::parse`].
+fn policy(text: &str) -> Found {
+    let Err(message) = Rules::parse(text) else { return Vec::new() };
+    let line = match serde_json::from_str::<serde_json::Value>(text) {
+        Err(error) => error.line(),
+        Ok(_) => line_in(&message).unwrap_or_else(|| line_of_quoted(text, &message)),
+    };
+    let message = format!("{message}; until this is mended no rule of the file counts");
+    vec![(line, Severity::Error, message)]
+}
+
+/// The line that the parser names.
+fn line_in(message: &str) -> Option<usize> {
+    let (_, rest) = message.rsplit_once(" at line ")?;
+    rest.split(' ').next()?.parse().ok().filter(|line| *line > 0)
+}
+
+/// The line with the last of the texts in backticks that is in the file.
+fn line_of_quoted(text: &str, message: &str) -> usize {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let line = |part: &&str| text.lines().position(|line| line.contains(*part));
+    quoted.iter().rev().find_map(line).map_or(0, |line| line + 1)
+}
+
+/// What is wrong in any file.
+fn anywhere(text: &str) -> Found {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {
+            let message = "a conflict of a merge is left over".to_owned();
+            found.push((number + 1, Severity::Error, message));
+        }
+        if let Some(hidden) = line.chars().find(|c| is_hidden(*c)) {
+            let message = format!(
+                "has U+{:04X}, which people don't see and models do: remove it",
+                u32::from(hidden)
+            );
+            found.push((number + 1, Severity::Error, message));
+        }
+    }
+    found
+}
+
+/// Direction marks, zero-width characters and tags: a way to tell a model what no reviewer sees.
+fn is_hidden(c: char) -> bool {
+    matches!(c, '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}'
+        | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(files: &[(&str, &[u8])]) -> (String, ExitCode, ExitCode) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join(FOLDER);
+        std::fs::create_dir(&folder).unwrap();
+        for (name, bytes) in files {
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+        let mut said = Vec::new();
+        let code = run(dir.path(), false, &mut said);
+        let strict = run(dir.path(), true, &mut Vec::new());
+        let said = String::from_utf8(said).unwrap();
+        (said.replace(&format!("{}/", folder.display()), ""), code, strict)
+    }
+
+    #[test]
+    fn good_files_are_passed_in_silence() {
+        let policy = br#"{"tool_overrides": {"bash": {"destructive": ["./migrate.sh"]}}}"#;
+        let (said, code, strict) = checked(&[
+            ("pm.md", b"# PM\n\nBe brief.\n"),
+            ("workflows.md", b"# Workflows\n"),
+            ("policy.json", policy),
+        ]);
+        assert_eq!((said.as_str(), code, strict), ("", ExitCode::SUCCESS, ExitCode::SUCCESS));
+    }
+
+    #[test]
+    fn a_mistake_is_said_by_file_and_line() {
+        let contradiction = br#"{"tool_overrides": {"bash": {
+  "safe": [
+    {"command": "npm ci", "matches": ["npm ci --offline"],
+     "spares": ["npm ci --force"]}]}}}"#;
+        let broken = b"{\n  \"tool_overrides\": {\n    \"bash\": {\"safe\": [1,]}\n}}";
+        let misspelt = b"{\"tool_overrides\": {\n  \"bash\": {\"destructiv\": []}\n}}";
+        for (policy, line, word) in [
+            (&contradiction[..], "policy.json:4: error: ", "its own example `npm ci --force`"),
+            (&broken[..], "policy.json:3: error: ", "no rule of the file counts"),
+            (&misspelt[..], "policy.json:2: error: ", "unknown field `destructiv`"),
+        ] {
+            let (said, code, _) = checked(&[("policy.json", policy)]);
+            assert!(said.starts_with(line) && said.contains(word), "{said}");
+            assert_eq!(code, ExitCode::FAILURE);
+        }
+    }
+
+    #[test]
+    fn what_no_reviewer_sees_is_seen() {
+        let long = format!("# Long\n{}", "word\n".repeat(20_000));
+        let (said, code, _) = checked(&[
+            ("coder.md", "# Coder\nBe kind.\u{202E}\n".as_bytes()),
+            ("global.md", b"one\n<<<<<<< HEAD\n"),
+            ("lead.md", b"# Lead\n\xff\n"),
+            ("pm.md", long.as_bytes()),
+        ]);
+        for line in [
+            "coder.md:2: error: has U+202E",
+            "global.md:2: error: a conflict of a merge",
+            "lead.md:2: error: is no UTF-8",
+            "pm.md:9831: error: what follows is not read",
+        ] {
+            assert!(said.contains(line), "{line}: {said}");
+        }
+        assert_eq!(code, ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn warnings_fail_only_who_wants_that() {
+        let (said, code, strict) = checked(&[("mcp.json", b"{}"), ("pm.md", b" \n")]);
+        assert!(
+            said.contains("mcp.json: warning: this version") && said.contains("pm.md: warning")
+        );
+        assert_eq!((code, strict), (ExitCode::SUCCESS, ExitCode::FAILURE));
+        let nothing = tempfile::tempdir().unwrap();
+        assert_eq!(run(nothing.path(), false, &mut Vec::new()), ExitCode::from(2));
+    }
+}

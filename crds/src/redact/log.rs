@@ -1,0 +1,99 @@
+//! A writer for logs: what must not leave is masked in every line, whoever wrote it.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+use super::Redactor;
+
+/// Where things run is what logs are for.
+const SHOWN: &str = "internal-address";
+/// Shorter ones would mask ordinary words.
+const SHORTEST: usize = 8;
+/// Credentials that are kept; the oldest are forgotten first.
+const MOST: usize = 512;
+
+/// Credentials that this process holds. A process has one log, and any part of it may write there.
+static HELD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Masks a credential in all that is logged from now on, whatever it looks like. Of one with several
+/// lines, each.
+pub fn hold(secret: &str) {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    for line in secret.lines().map(str::trim).filter(|line| line.len() >= SHORTEST) {
+        if held.iter().any(|known| known == line) {
+            continue;
+        }
+        if held.len() >= MOST {
+            held.remove(0);
+        }
+        held.push(line.to_owned());
+    }
+}
+
+/// Passes text on with everything masked that must not leave, and with the credentials of [`hold`].
+#[derive(Debug)]
+pub struct MaskedLog<W>(pub W);
+
+impl<W: Write> Write for MaskedLog<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        self.0.write_all(masked(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn masked(text: &str) -> Cow<'_, str> {
+    let held: Vec<String> = {
+        let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter().filter(|secret| text.contains(secret.as_str())).cloned().collect()
+    };
+    let redactor = Redactor::default();
+    if held.is_empty() {
+        return redactor.mask_but(text, SHOWN);
+    }
+    let text = held.iter().fold(text.to_owned(), |text, secret| {
+        text.replace(secret.as_str(), "[redacted:credential]")
+    });
+    Cow::Owned(redactor.mask_but(&text, SHOWN).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logged(text: &str) -> String {
+        let mut out = Vec::new();
+        MaskedLog(&mut out).write_all(text.as_bytes()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_masked_but_says_where_things_run() {
+        let key = ["ghp", &"a1B2".repeat(9)].join("_");
+        assert_eq!(
+            logged(&format!("WARN host=10.0.0.7:6443 got {key}\n")),
+            "WARN host=10.0.0.7:6443 got [redacted:github-token]\n"
+        );
+        let jwt = ["eyJhbGciOiJSUzI1NiJ9", "eyJzdWIiOiJhIn0", &"aB3_".repeat(12)].join(".");
+        assert!(!logged(&format!("{{\"fields\":{{\"error\":\"{jwt}\"}}}}\n")).contains(&jwt));
+        let url = ["postgres://app:", "hV7kq2Lm9x", "@db.example.com/app"].concat();
+        assert!(!logged(&url).contains("hV7kq2Lm9x"));
+    }
+
+    #[test]
+    fn a_credential_that_looks_like_nothing_is_masked_once_it_is_held() {
+        let odd = "correct horse battery";
+        assert_eq!(logged(odd), odd);
+        hold(&format!("{odd}\nstaple of the second line\nshort"));
+        assert_eq!(
+            logged("use correct horse battery, a short one"),
+            "use [redacted:credential], a short one"
+        );
+        assert_eq!(logged("staple of the second line"), "[redacted:credential]");
+    }
+}

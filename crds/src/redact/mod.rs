@@ -1,0 +1,230 @@
+//! What must not leave as text: credentials, private keys and internal addresses are found and
+//! masked as `[redacted:<name>]`. Pure: text in, ranges or text out. Where it is applied is the
+//! business of whoever sends the text.
+//!
+//! One automaton looks for the beginnings of everything known ([`anchors`]); only there is more
+//! looked at: [`providers`]' tokens by their form, [`assignment`]s by name and value, [`address`]es
+//! and connection strings. The same is done for what [`fold`] makes of hidden characters and
+//! escapes, and for what [`encoded`] runs decode to.
+
+mod address;
+mod anchors;
+mod assignment;
+mod encoded;
+mod fold;
+pub mod log;
+mod providers;
+mod value;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use regex_automata::Input;
+use regex_automata::meta::Regex;
+use regex_automata::util::syntax;
+
+use crate::policy::RedactionRule;
+
+/// How deep encodings are unpacked: a token in hex in base64 is still found.
+const DEPTH: u8 = 2;
+/// Most memory that one pattern of a Repo may compile to.
+const PATTERN_SIZE: usize = 1 << 20;
+
+/// Something that must not leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is: stands in its place as `[redacted:<name>]`.
+    pub name: Cow<'static, str>,
+    /// Where it is, in bytes of the text.
+    pub range: Range<usize>,
+}
+
+/// A pattern that can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("redaction[{index}].pattern (`{name}`) can't be used: {why}")]
+pub struct BadPattern {
+    /// Its place in the list.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// What is wrong, in one line.
+    pub why: String,
+}
+
+/// Finds and masks: the built-in kinds, and patterns of a Repo's own.
+#[derive(Clone, Debug, Default)]
+pub struct Redactor {
+    own: Vec<(String, Regex)>,
+}
+
+impl Redactor {
+    /// With the patterns of `rules` on top of the built-in kinds. Patterns that can't be used are
+    /// left out and told of: the others go on protecting.
+    pub fn new(rules: &[RedactionRule]) -> (Self, Vec<BadPattern>) {
+        let mut own = Vec::new();
+        let mut bad = Vec::new();
+        for (index, rule) in rules.iter().enumerate() {
+            match compile(&rule.pattern) {
+                Ok(regex) => own.push((rule.name.clone(), regex)),
+                Err(why) => bad.push(BadPattern { index, name: rule.name.clone(), why }),
+            }
+        }
+        (Self { own }, bad)
+    }
+
+    /// Everything that must not leave, in order and without overlaps.
+    pub fn find(&self, text: &str) -> Vec<Finding> {
+        let mut found = self.unpacked(text, DEPTH);
+        fold::folds(text, |folded| {
+            let hidden = self.unpacked(&folded.text, DEPTH);
+            found.extend(hidden.into_iter().map(|f| Found { range: folded.origin(f.range), ..f }));
+        });
+        merge(found)
+    }
+
+    /// The text with everything found masked.
+    pub fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.mask_but(text, "")
+    }
+
+    /// The text with everything found masked but for one kind.
+    pub fn mask_but<'t>(&self, text: &'t str, shown: &str) -> Cow<'t, str> {
+        let mut found = self.find(text);
+        found.retain(|finding| finding.name != shown);
+        if found.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut masked = String::with_capacity(text.len());
+        let mut end = 0;
+        for Finding { name, range } in found {
+            masked.push_str(&text[end..range.start]);
+            masked.push_str("[redacted:");
+            masked.push_str(&name);
+            masked.push(']');
+            end = range.end;
+        }
+        masked.push_str(&text[end..]);
+        Cow::Owned(masked)
+    }
+
+    fn unpacked(&self, text: &str, depth: u8) -> Vec<Found> {
+        let mut found = self.plain(text);
+        if depth > 0 {
+            encoded::runs(text, |range, decoded| {
+                if let Some(inner) = self.unpacked(decoded, depth - 1).into_iter().next() {
+                    found.push(Found { range, ..inner });
+                }
+            });
+        }
+        found
+    }
+
+    fn plain(&self, text: &str) -> Vec<Found> {
+        let mut found = anchors::find(text);
+        for (name, regex) in &self.own {
+            let ranges = regex.find_iter(Input::new(text)).map(|m| m.range());
+            found.extend(ranges.filter(|range| !range.is_empty()).map(|range| Found {
+                name: Cow::Owned(name.clone()),
+                weight: Weight::Own,
+                range,
+            }));
+        }
+        found
+    }
+}
+
+/// How much a name says, least first: it decides what stands where findings overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Weight {
+    Assigned,
+    Formed,
+    Own,
+}
+
+#[derive(Clone, Debug)]
+struct Found {
+    name: Cow<'static, str>,
+    weight: Weight,
+    range: Range<usize>,
+}
+
+/// Overlapping findings become one, named after the one that says most.
+fn merge(mut found: Vec<Found>) -> Vec<Finding> {
+    found.sort_by_key(|f| (f.range.start, f.range.end));
+    let mut merged: Vec<Found> = Vec::with_capacity(found.len());
+    for next in found {
+        match merged.last_mut() {
+            Some(last) if next.range.start < last.range.end => {
+                last.range.end = last.range.end.max(next.range.end);
+                if next.weight > last.weight {
+                    (last.name, last.weight) = (next.name, next.weight);
+                }
+            }
+            _ => merged.push(next),
+        }
+    }
+    merged.into_iter().map(|f| Finding { name: f.name, range: f.range }).collect()
+}
+
+fn compile(pattern: &str) -> Result<Regex, String> {
+    let limits = Regex::config().nfa_size_limit(Some(PATTERN_SIZE)).hybrid_cache_capacity(1 << 18);
+    let regex = Regex::builder()
+        .configure(limits)
+        .syntax(syntax::Config::new().nest_limit(50))
+        .build(pattern)
+        .map_err(|error| match error.syntax_error() {
+            // The first lines repeat the pattern; the last one says what is wrong with it.
+            Some(syntax) => {
+                let text = syntax.to_string();
+                let last = text.lines().last().unwrap_or_default();
+                last.trim_start_matches("error: ").trim().to_owned()
+            }
+            None => "it is too large once its repetitions are counted out".to_owned(),
+        })?;
+    if regex.is_match("") {
+        return Err("it matches the empty text, and so everything".to_owned());
+    }
+    Ok(regex)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(name: &str, pattern: &str) -> RedactionRule {
+        RedactionRule { name: name.to_owned(), pattern: pattern.to_owned() }
+    }
+
+    #[test]
+    fn what_is_found_is_masked_and_nothing_else() {
+        let (redactor, _) = Redactor::new(&[]);
+        let key = ["ghp", &"a1B2".repeat(9)].join("_");
+        let text = format!("the key is {key}, see README");
+        assert_eq!(redactor.mask(&text), "the key is [redacted:github-token], see README");
+        assert_eq!(redactor.mask(&redactor.mask(&text)), redactor.mask(&text));
+        assert!(matches!(redactor.mask("nothing here"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_repos_own_patterns_count_and_bad_ones_are_told_by_index() {
+        let rules = [
+            rule("customer", r"cust_[a-z0-9]{20,}"),
+            rule("broken", r"(unclosed"),
+            rule("empty", r"x*"),
+            rule("huge", r"(?:\w{1000}){1000}"),
+            rule("look", r"(?=ahead)"),
+        ];
+        let (redactor, bad) = Redactor::new(&rules);
+        let told: Vec<String> = bad.iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(told.join("\n"));
+        let text = format!("see cust_{}.", "a1".repeat(12));
+        assert_eq!(redactor.mask(&text), "see [redacted:customer].");
+    }
+
+    #[test]
+    fn the_name_that_says_most_stands_where_findings_overlap() {
+        let (redactor, _) = Redactor::new(&[]);
+        let key = ["ghp", &"a1B2".repeat(9)].join("_");
+        assert_eq!(redactor.mask(&format!("token={key}")), "token=[redacted:github-token]");
+    }
+}

@@ -1,0 +1,143 @@
+//! What people were asked about a Thread's work, and what they answered; what proves the work.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::SlackTs;
+
+/// One action that people were asked about: a yes is for exactly what the hash stands for, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    /// Identity: role and the request's own key.
+    #[schemars(length(min = 1, max = 88))]
+    pub id: String,
+    /// The role that wants it.
+    pub role: String,
+    /// The tool, or `Push` or `PullRequest`.
+    #[schemars(length(max = 64))]
+    pub tool: String,
+    /// SHA-256 of the exact action, in hex.
+    #[schemars(length(max = 64))]
+    pub hash: String,
+    /// The message that asks.
+    pub ts: SlackTs,
+    /// After this nobody's yes counts any more.
+    pub expires: Time,
+    /// The answer, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<ApprovalAnswer>,
+    /// Slack user id of who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub by: Option<String>,
+    /// The message that answered, if it was said in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<SlackTs>,
+    /// The role has the answer. It was for one action: a second one needs a new yes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub used: bool,
+}
+
+/// How a question ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ApprovalAnswer {
+    /// Yes.
+    Approved,
+    /// No.
+    Denied,
+    /// Nobody answered in time: neither.
+    Expired,
+}
+
+/// A plan as it was posted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// The message that shows it.
+    pub ts: SlackTs,
+    /// SHA-256 of its text, in hex.
+    pub hash: String,
+    /// The role that proposed it.
+    pub role: String,
+    /// Slack user id of who approved exactly this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_by: Option<String>,
+    /// Slack user id of who rejected it or wants it changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined_by: Option<String>,
+}
+
+/// What a plan says of itself. It counts once that plan is approved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanDetails {
+    /// The message that shows the plan.
+    pub plan: SlackTs,
+    /// The command line whose success proves what the plan promises.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 200))]
+    pub test: Option<String>,
+    /// How hard the work is: decides which of a role's models does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complexity: Option<Complexity>,
+}
+
+/// How hard work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Complexity {
+    /// A line or two, one place.
+    Simple,
+    /// Several files, known ground.
+    Medium,
+    /// New ground, or something that many things depend on.
+    Complex,
+}
+
+/// A test run that a role's harness saw, of exactly the files of a commit that is on the remote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Receipt {
+    /// The commit.
+    #[schemars(length(max = 64))]
+    pub commit: String,
+    /// The command line.
+    #[schemars(length(min = 1, max = 200))]
+    pub command: String,
+    /// What it ended with.
+    pub exit_code: i32,
+    /// The role that ran it.
+    pub role: String,
+}
+
+/// How a thread is to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Closing {
+    /// The message that asked, or the user's message that said it.
+    pub ts: SlackTs,
+    /// The role that acts on the answer.
+    pub role: String,
+    /// The user's answer, once given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<ClosingChoice>,
+    /// Slack user id of who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
+    /// Head commit of the pull request when it was asked: nothing else is merged on this answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+}
+
+/// The ways a thread can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ClosingChoice {
+    /// Squash-merge the pull request.
+    Merge,
+    /// Close without merging.
+    Discard,
+}

@@ -1,0 +1,115 @@
+//! What an agent hears and says in its own thread.
+
+use serde::{Deserialize, Serialize};
+
+use super::Proof;
+use crate::slack_ts::SlackTs;
+use crate::thread::{Complexity, Pending};
+
+/// What waits for a role. The messages are all of the conversation after `after`, so that a role
+/// also knows what was said to others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Inbox {
+    /// Oldest first.
+    pub messages: Vec<Message>,
+    /// Oldest first.
+    pub pending: Vec<Pending>,
+    /// The Thread was closed, or the caller replaced: finish and exit.
+    pub closed: bool,
+}
+
+/// A message of the conversation. Its text is untrusted, whoever wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Message {
+    /// Identity and order.
+    pub ts: SlackTs,
+    /// Who wrote it.
+    pub author: Author,
+    /// Slack's markup as text.
+    pub text: String,
+    /// Whether it is addressed to the caller's role.
+    pub addressed: bool,
+}
+
+/// Who wrote a message: known from Slack's ids and the gateway's own metadata, never from text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum Author {
+    /// A person.
+    User {
+        /// Slack user id.
+        id: String,
+    },
+    /// A role of this conversation.
+    Role {
+        /// Short name.
+        role: String,
+    },
+    /// Whoever made the Thread in the cluster: the text is its `spec.prompt`, and as much of an
+    /// instruction as a person's message.
+    Prompt {
+        /// The Thread.
+        thread: String,
+        /// Slack user id or name of who asked, if it was said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requested_by: Option<String>,
+    },
+    /// CodeButler itself (reports, notices), or another bot.
+    System,
+}
+
+/// A message that a role wants in its own thread, under its own name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PostMessage {
+    /// Identity of the effect: a second request with the same key posts nothing and answers with
+    /// the first one's `ts`. At most 64 characters of `[A-Za-z0-9_.:-]`.
+    pub key: String,
+    /// Markdown.
+    pub text: String,
+    /// Ask the people of the thread for a decision with buttons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+    /// With [`Decision::Plan`]: the command whose success will prove the change, shown with the plan
+    /// and approved with it. At most 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<String>,
+    /// With [`Decision::Plan`]: how hard the work is, shown with the plan and approved with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complexity: Option<Complexity>,
+    /// What the harness knows of the tests, where the message hands work over. The gateway puts its
+    /// verdict under the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
+}
+
+/// Decisions that are asked with buttons. The gateway records the answer; an agent can't.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Decision {
+    /// The text is a plan: Approve, Modify, Reject.
+    Plan,
+    /// The work is done: Merge, Hold, Close without merge.
+    Merge,
+}
+
+impl Decision {
+    /// `plan` or `merge`: the `kind` of the resulting pending item.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Merge => "merge",
+        }
+    }
+}
+
+/// A message that is in Slack now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Posted {
+    /// Its identity (of the first part, if it had to be split).
+    pub ts: SlackTs,
+}

@@ -1,0 +1,68 @@
+//! The one API between an agent pod and the gateway: JSON over TLS, authorised by the pod's
+//! projected token (`Authorization: Bearer …`). The caller is a (Thread, role); no request names
+//! either.
+//!
+//! `POST /v1/chat/completions` is OpenAI's own and has no types here.
+
+mod approval;
+mod error;
+mod message;
+mod receipt;
+mod remote;
+mod run;
+mod session;
+mod web;
+
+pub use approval::*;
+pub use error::*;
+pub use message::*;
+pub use receipt::*;
+pub use remote::*;
+pub use run::*;
+pub use session::*;
+pub use web::*;
+
+/// Paths of the API.
+pub mod path {
+    /// `GET` → [`super::Session`].
+    pub const SESSION: &str = "/v1/session";
+    /// `GET ?after=<ts>&wait=<seconds>` → [`super::Inbox`]. Answers at once if the role has mail or
+    /// a pending decision, otherwise after `wait` seconds at the latest.
+    pub const INBOX: &str = "/v1/inbox";
+    /// `POST` [`super::PostMessage`] → [`super::Posted`].
+    pub const MESSAGES: &str = "/v1/messages";
+    /// `POST` [`super::RunReport`] → `{}`.
+    pub const RUNS: &str = "/v1/runs";
+    /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.
+    pub const PULL_REQUEST: &str = "/v1/pull-request";
+    /// `POST` [`super::PostComment`] → [`super::Commented`]: on the thread's own pull request.
+    pub const COMMENTS: &str = "/v1/pull-request/comments";
+    /// `POST` [`super::PostReview`] → [`super::Commented`]: of the thread's own pull request.
+    pub const REVIEWS: &str = "/v1/pull-request/reviews";
+    /// `GET ?number=<n>` → [`super::Issue`]; `GET ?label=<l>` (or nothing) → a list of the newest
+    /// open ones, without their comments.
+    pub const ISSUES: &str = "/v1/issues";
+    /// `POST ?wait=<seconds>` [`super::ApprovalRequest`] → [`super::ApprovalReply`]. The same `key`
+    /// is the same request: it is shown once, and every repetition tells how it stands. With `wait`
+    /// an open one is answered once it is decided, or after that time at the latest.
+    pub const APPROVALS: &str = "/v1/approvals";
+    /// `POST` [`super::CloseThread`] → [`super::ThreadClosed`].
+    pub const CLOSE: &str = "/v1/close";
+    /// OpenAI-compatible model calls, streamed or not.
+    pub const CHAT: &str = "/v1/chat/completions";
+    /// `GET ?to=<host>:<port>` with `Upgrade: codebutler-tunnel` → 101 and the connection's bytes.
+    pub const CONNECT: &str = "/v1/connect";
+    /// `POST` [`super::EgressReport`] → `{}`; refused where the Repo wants enforcement and has none.
+    pub const EGRESS_CHECK: &str = "/v1/egress-check";
+    /// `POST` [`super::WebFetch`] → [`super::WebPage`].
+    pub const WEB_FETCH: &str = "/v1/web/fetch";
+    /// `POST` [`super::WebSearch`] → [`super::WebResults`].
+    pub const WEB_SEARCH: &str = "/v1/web/search";
+    /// OpenAI-compatible: makes images with the role's `model.image`.
+    pub const IMAGES: &str = "/v1/images/generations";
+    /// OpenAI-compatible, a multipart form: text of a recording, by the role's `model.audio`.
+    pub const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";
+    /// Git's smart HTTP protocol: `/v1/git/info/refs`, `/v1/git/git-upload-pack`,
+    /// `/v1/git/git-receive-pack`. The relay serves it inside the pod as `/git/…`.
+    pub const GIT: &str = "/v1/git";
+}

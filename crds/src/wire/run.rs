@@ -1,0 +1,60 @@
+//! Where a run stands, and how a conversation ends.
+
+use serde::{Deserialize, Serialize};
+
+use crate::slack_ts::SlackTs;
+use crate::thread::RoleState;
+
+/// Where a role's run stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunReport {
+    /// `Running` at the start; anything else ends the run.
+    pub state: RoleState,
+    /// Newest message taken, when the run ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<SlackTs>,
+    /// Ids of pending items taken, when the run ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handled: Vec<String>,
+    /// Model calls of this run so far.
+    pub turns: u32,
+    /// For `Failed`: what to tell the thread, one or two sentences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How the run ended: set exactly once for each run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<Terminal>,
+    /// What confines commands: `landlock-<version>`, `runtime`, or why there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Terminal {
+    /// What was asked for is done.
+    Completed,
+    /// A person has to say something first.
+    NeedsInformation,
+    /// It could not go on; the thread was told why.
+    Error,
+}
+
+/// Ends the conversation the way a user decided (recorded by the gateway, not claimed here).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloseThread {
+    /// Markdown: what was done. Becomes the pull request's description.
+    pub summary: String,
+}
+
+/// How the conversation ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadClosed {
+    /// The squash commit on the base branch, if it was merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge_commit: Option<String>,
+}

@@ -1,0 +1,80 @@
+//! What a role knows when it starts.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::policy::RiskTier;
+use crate::slack_ts::SlackTs;
+use crate::thread::{Plan, PullRequest, Usage};
+
+/// Everything a role needs to know to start a run. Taken once per turn boundary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    /// Namespace of the Thread.
+    pub namespace: String,
+    /// Name of the Thread.
+    pub thread: String,
+    /// Name of the Repo.
+    pub repo: String,
+    /// The caller's role.
+    pub role: String,
+    /// The model to ask for.
+    pub model: String,
+    /// Tokens that the model can be shown.
+    #[serde(default)]
+    pub context_tokens: Option<u32>,
+    /// Tools the role has.
+    pub tools: Vec<String>,
+    /// Model calls per run.
+    pub max_turns: u32,
+    /// Seconds per run.
+    pub timeout_seconds: u32,
+    /// Seconds to stay with nothing to do.
+    pub idle_timeout_seconds: u32,
+    /// Additional instructions from the AgentRole.
+    pub prompt: Option<String>,
+    /// The roles of this Repo, the caller included.
+    pub roles: Vec<RoleCard>,
+    /// The thread's own branch; published on the remote before this is answered.
+    pub branch: String,
+    /// The branch that a pull request targets.
+    pub base_branch: String,
+    /// The commit of the base branch from which `branch` was made, if this call made it.
+    pub base_commit: Option<String>,
+    /// The current plan, approved or not.
+    pub plan: Option<Plan>,
+    /// The pull request, if there is one.
+    pub pull_request: Option<PullRequest>,
+    /// Newest message that an ended run of this role had taken.
+    pub done: Option<SlackTs>,
+    /// `ts` of the conversation's first message.
+    pub root: SlackTs,
+    /// Usage by role so far.
+    pub usage: Vec<(String, Usage)>,
+    /// Models that a user may switch the role to, `model` included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
+    /// The model to go on with where `model` is stuck.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stronger: Option<String>,
+    /// The Repo's risk tiers by tool.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_overrides: BTreeMap<String, RiskTier>,
+    /// The command whose success proves a change: the Repo's, or else that of the approved plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<String>,
+}
+
+/// What one role knows of another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RoleCard {
+    /// Short name; `@codebutler.<role>` addresses it.
+    pub role: String,
+    /// Shown in Slack.
+    pub name: String,
+    /// One sentence.
+    pub description: String,
+}

@@ -1,0 +1,96 @@
+//! What the controller counts; the catalog says what each family means. [`state`] is what it reads
+//! off objects.
+
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebutler_crds::{Repo, Thread};
+use kube::runtime::reflector::Store;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::slots::Slots;
+use crate::metrics::catalog::controller as catalog;
+use crate::metrics::family::{Counts, Times};
+use state::State;
+
+/// How an attempt to reconcile ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything was done.
+    Done,
+    /// The cache was behind; the next look comes by itself.
+    Stale,
+    /// It failed and is tried again with backoff.
+    Failed,
+}
+
+impl Outcome {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Stale => "stale",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Handles to the families. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    leader: Gauge,
+    duration: Times<1>,
+    reconciles: Counts<2>,
+    pods: Counts<2>,
+    waits: Times<1>,
+}
+
+impl Metrics {
+    /// Registers all families.
+    pub fn register(
+        registry: &mut Registry,
+        threads: Store<Thread>,
+        repos: Store<Repo>,
+        slots: Arc<Slots>,
+    ) -> Self {
+        let metrics = Self {
+            leader: catalog::LEADER.level(registry),
+            duration: catalog::RECONCILE_DURATION.times(registry),
+            reconciles: catalog::RECONCILES.counts(registry),
+            pods: catalog::PODS_STARTED.counts(registry),
+            waits: catalog::QUEUE_WAIT.times(registry),
+        };
+        registry.register_collector(Box::new(State {
+            leader: metrics.leader.clone(),
+            threads,
+            repos,
+            slots,
+        }));
+        metrics
+    }
+
+    /// This replica acts now.
+    pub fn leads(&self) {
+        self.leader.set(1);
+    }
+
+    /// One look at an object of `kind` ended.
+    pub fn reconciled(&self, kind: &'static str, outcome: Outcome, took: Duration) {
+        self.duration.observe([kind], took);
+        self.reconciles.one([kind, outcome.label()]);
+    }
+
+    /// A pod was created.
+    pub fn pod_started(&self, repo: &str, role: &str) {
+        self.pods.one([repo, role]);
+    }
+
+    /// Roles of a Thread start, after they waited for a slot.
+    pub fn waited(&self, repo: &str, wait: Duration) {
+        self.waits.observe([repo], wait);
+    }
+}

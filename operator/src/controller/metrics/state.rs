@@ -1,0 +1,225 @@
+//! What is read off objects when somebody reads the metrics, by the replica that acts.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use codebutler_crds::thread::{Approval, Plan, ThreadState};
+use codebutler_crds::{NanoUsd, Repo, Thread, ThreadStatus, condition};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::runtime::reflector::Store;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::controller::slots::Slots;
+use crate::gateway::budget::calendar::{self, Moment};
+use crate::metrics::catalog::controller as catalog;
+use crate::metrics::{repo_label, repo_of};
+
+/// Threads of a Repo that does not exist (any more).
+const NO_REPO: &str = "(none)";
+
+/// Where the numbers come from.
+#[derive(Debug)]
+pub struct State {
+    /// Not 0 on the replica that acts.
+    pub leader: Gauge,
+    /// All Threads.
+    pub threads: Store<Thread>,
+    /// All Repos.
+    pub repos: Store<Repo>,
+    /// Who runs.
+    pub slots: Arc<Slots>,
+}
+
+/// Samples by the values of two labels.
+type Pairs = BTreeMap<[String; 2], f64>;
+
+/// What is counted over Threads.
+#[derive(Debug, Default)]
+struct Counted {
+    phases: Pairs,
+    waiting: Pairs,
+    decisions: Pairs,
+    /// Seconds, by Repo.
+    oldest: BTreeMap<String, f64>,
+}
+
+impl Collector for State {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let acts = self.leader.get() != 0;
+        let repos = if acts { self.repos.state() } else { Vec::new() };
+        let threads = if acts { self.threads.state() } else { Vec::new() };
+        let now = Timestamp::now();
+        counted(&repos, &threads, now, &mut encoder)?;
+        self.slots(&repos, &mut encoder)?;
+        limits(&repos, now, &mut encoder)?;
+        let conditions = repos.iter().flat_map(|repo| conditions(repo));
+        catalog::REPO_CONDITION.write(&mut encoder, conditions)
+    }
+}
+
+impl State {
+    fn slots(&self, repos: &[Arc<Repo>], encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let used = self.slots.used();
+        let pairs = |values: &dyn Fn(&Repo) -> [f64; 2]| {
+            let of = |repo: &Arc<Repo>| {
+                let ([threads, runs], label) = (values(repo), repo_label(&**repo));
+                [([label.clone(), "threads".into()], threads), ([label, "runs".into()], runs)]
+            };
+            repos.iter().flat_map(of).collect::<Vec<_>>()
+        };
+        let held = pairs(&|repo| {
+            let (threads, runs) = used.get(&repo_label(repo)).copied().unwrap_or_default();
+            [number(threads), number(runs)]
+        });
+        catalog::SLOTS_USED.write(encoder, held)?;
+        let allowed = pairs(&|repo| {
+            let limits = &repo.spec.limits;
+            [limits.concurrent_threads.into(), limits.concurrent_runs.into()]
+        });
+        catalog::SLOTS_ALLOWED.write(encoder, allowed)
+    }
+}
+
+fn counted(
+    repos: &[Arc<Repo>],
+    threads: &[Arc<Thread>],
+    now: Timestamp,
+    encoder: &mut DescriptorEncoder,
+) -> fmt::Result {
+    let known: HashSet<String> = repos.iter().map(|repo| repo_label(&**repo)).collect();
+    let mut counted = Counted::default();
+    for repo in &known {
+        counted.begin(repo);
+    }
+    for thread in threads {
+        let repo = thread.metadata.namespace.as_deref().unwrap_or_default();
+        let repo = repo_of(repo, &thread.spec.repo);
+        let repo = known.get(&repo).map_or(NO_REPO, String::as_str);
+        counted.add(repo, thread, now);
+    }
+    catalog::THREADS.write(encoder, counted.phases)?;
+    catalog::THREADS_WAITING.write(encoder, counted.waiting)?;
+    let oldest = counted.oldest.into_iter().map(|(repo, seconds)| ([repo], seconds));
+    catalog::QUEUE_OLDEST_WAIT.write(encoder, oldest)?;
+    catalog::DECISIONS_WAITING.write(encoder, counted.decisions)
+}
+
+impl Counted {
+    /// So that a Repo where nothing waits shows zeros.
+    fn begin(&mut self, repo: &str) {
+        for reason in ["slot", "user", "budget"] {
+            self.waiting.insert([repo.to_owned(), reason.to_owned()], 0.0);
+        }
+        for kind in ["plan", "merge", "action", "budget"] {
+            self.decisions.insert([repo.to_owned(), kind.to_owned()], 0.0);
+        }
+        self.oldest.insert(repo.to_owned(), 0.0);
+    }
+
+    fn add(&mut self, repo: &str, thread: &Thread, now: Timestamp) {
+        let status = thread.status.as_ref();
+        let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or("new");
+        one(&mut self.phases, repo, phase);
+        let Some(status) = status.filter(|_| thread.spec.state == ThreadState::Active) else {
+            return;
+        };
+        for (type_, reason) in [
+            (condition::QUEUED, "slot"),
+            (condition::AWAITING_USER, "user"),
+            (condition::BUDGET_EXCEEDED, "budget"),
+        ] {
+            if condition::is_true(&status.conditions, type_) {
+                one(&mut self.waiting, repo, reason);
+            }
+        }
+        let queued = |c: &&_| is(c, condition::QUEUED);
+        if let Some(queued) = status.conditions.iter().find(queued) {
+            let waited = now.duration_since(queued.last_transition_time.0).as_secs_f64();
+            let oldest = self.oldest.entry(repo.to_owned()).or_default();
+            *oldest = oldest.max(waited);
+        }
+        for (kind, count) in open_questions(status, now) {
+            *self.decisions.entry([repo.to_owned(), kind.to_owned()]).or_default() += number(count);
+        }
+    }
+}
+
+fn is(c: &Condition, type_: &str) -> bool {
+    c.type_ == type_ && c.status == "True"
+}
+
+/// What people are asked in a Thread, by kind.
+fn open_questions(status: &ThreadStatus, now: Timestamp) -> [(&'static str, usize); 4] {
+    let undecided = |plan: &Plan| plan.approved_by.is_none() && plan.declined_by.is_none();
+    let plan = status.plan.as_ref().is_some_and(undecided);
+    let merge = status.closing.as_ref().is_some_and(|closing| closing.choice.is_none());
+    let asked = |approval: &&Approval| approval.answer.is_none() && approval.expires.0 > now;
+    let actions = status.approvals.iter().filter(asked).count();
+    let budget = status.budget.as_ref().is_some_and(|budget| budget.ask.is_some());
+    [("plan", plan.into()), ("merge", merge.into()), ("action", actions), ("budget", budget.into())]
+}
+
+fn limits(repos: &[Arc<Repo>], now: Timestamp, encoder: &mut DescriptorEncoder) -> fmt::Result {
+    let moments: Vec<(&Arc<Repo>, Moment)> = repos
+        .iter()
+        .map(|repo| (repo, calendar::moment(now, &repo.spec.limits.time_zone)))
+        .collect();
+    let used = moments.iter().flat_map(|(repo, moment)| budget_used(repo, moment));
+    catalog::BUDGET_USED.write(encoder, used)?;
+    let cap =
+        |repo: &Arc<Repo>| Some(([repo_label(&**repo)], repo.spec.limits.budget.per_day?.as_f64()));
+    catalog::BUDGET_ALLOWED.write(encoder, repos.iter().filter_map(cap))?;
+    let calls = moments.iter().map(|(repo, moment)| ([repo_label(&***repo)], calls(repo, moment)));
+    catalog::CALLS_USED.write(encoder, calls)?;
+    let allowed =
+        repos.iter().map(|repo| ([repo_label(&**repo)], repo.spec.limits.calls_per_hour.into()));
+    catalog::CALLS_ALLOWED.write(encoder, allowed)
+}
+
+/// What is on record of today; a day without a call has cost nothing.
+fn budget_used(repo: &Repo, moment: &Moment) -> [([String; 2], f64); 3] {
+    let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
+    let spend = spend.filter(|spend| spend.day == moment.day);
+    let sample = |state: &str, amount: Option<NanoUsd>| {
+        ([repo_label(repo), state.to_owned()], amount.map_or(0.0, NanoUsd::as_f64))
+    };
+    [
+        sample("settled", spend.map(|spend| spend.settled)),
+        sample("granted", spend.map(|spend| spend.granted)),
+        sample("flagged", spend.map(|spend| spend.flagged)),
+    ]
+}
+
+fn calls(repo: &Repo, moment: &Moment) -> f64 {
+    let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
+    let hour = spend.and_then(|spend| spend.hour.as_ref());
+    hour.filter(|hour| hour.hour == moment.hour).map_or(0.0, |hour| hour.calls.into())
+}
+
+fn conditions(repo: &Repo) -> Vec<([String; 2], f64)> {
+    let label = repo_label(repo);
+    let conditions = repo.status.as_ref().map(|status| status.conditions.as_slice());
+    let known = [
+        condition::READY,
+        condition::SLACK_REACHABLE,
+        condition::GIT_REACHABLE,
+        condition::EGRESS_ENFORCED,
+    ];
+    let listed = conditions.unwrap_or_default().iter();
+    listed
+        .filter(|c| known.contains(&c.type_.as_str()))
+        .map(|c| ([label.clone(), c.type_.clone()], f64::from(u8::from(c.status == "True"))))
+        .collect()
+}
+
+fn one(samples: &mut Pairs, repo: &str, value: &str) {
+    *samples.entry([repo.to_owned(), value.to_owned()]).or_default() += 1.0;
+}
+
+fn number(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}

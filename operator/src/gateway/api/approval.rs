@@ -1,0 +1,37 @@
+//! `POST /v1/approvals`: a role asks people about one action.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use codebutler_crds::wire::{ApprovalReply, ApprovalRequest, ErrorCode};
+use serde::Deserialize;
+
+use super::{Json, Open, Query, Shared};
+use crate::gateway::consent::is_own_key;
+use crate::gateway::context::ApiError;
+
+/// The query of `/v1/approvals`.
+#[derive(Deserialize)]
+pub struct Patience {
+    #[serde(default)]
+    wait: u64,
+}
+
+/// Answers how the question stands, after at most `wait` seconds.
+pub async fn ask(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Query(patience): Query<Patience>,
+    Json(request): Json<ApprovalRequest>,
+) -> Result<axum::Json<ApprovalReply>, ApiError> {
+    if is_own_key(&request.key) {
+        let message = "`key` begins like those of the gateway's own questions: choose another one";
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    }
+    let wait = Duration::from_secs(patience.wait);
+    let asked = gateway.slack.approval(&caller, &request, wait);
+    match gateway.shutdown.run_until_cancelled(asked).await {
+        Some(reply) => reply.map(axum::Json),
+        None => Err(ApiError::new(ErrorCode::Unavailable, "the gateway restarts: ask again")),
+    }
+}

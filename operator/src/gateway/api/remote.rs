@@ -1,0 +1,148 @@
+//! `/v1/pull-request/comments`, `/v1/pull-request/reviews` and `/v1/issues`: what roles say on their
+//! thread's own pull request, and what they read of the repository's issues. No request names a
+//! pull request: it is found by the thread's branch.
+
+use axum::extract::State;
+use codebutler_crds::names;
+use codebutler_crds::wire::{
+    Commented, ErrorCode, Issue, LineComment, LineRef, PostComment, PostReview, Verdict,
+};
+use kube::ResourceExt as _;
+use serde::{Deserialize, Serialize};
+
+use super::conversation::check_key;
+use super::session::note;
+use super::{Json, Open, Query, Shared, needs_tool};
+use crate::gateway::context::{ApiError, Caller};
+use crate::gateway::github::{GitHub, GitHubError, Key, Pull, text};
+
+/// GitHub's own limit is 65,536 characters.
+const MAX_BODY: usize = 60_000;
+const MAX_PATH: usize = 500;
+/// Remarks on lines in one review.
+const MAX_REMARKS: usize = 50;
+const MAX_LABEL: usize = 100;
+
+/// Comments on the pull request, or on a line of it.
+pub async fn comment(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Json(wanted): Json<PostComment>,
+) -> Result<axum::Json<Commented>, ApiError> {
+    needs_tool(&caller, &["GHComment"])?;
+    check_key(&wanted.key)?;
+    if let Some(at) = &wanted.at {
+        check_place(at)?;
+    }
+    let body = written(&gateway, &caller, &wanted.body)?;
+    if body.is_empty() {
+        return Err(invalid("`body` is empty: say something"));
+    }
+    let key = key(&caller, "comment", &wanted.key);
+    let _turn = gateway.context.github.turn(&caller.key()).await;
+    let made = async {
+        let (github, pull) = own_pull(&gateway, &caller).await?;
+        github.comment(&pull, &key, &body, wanted.at.as_ref()).await
+    };
+    note(&gateway, &caller, made.await).await.map(axum::Json)
+}
+
+/// Reviews the pull request.
+pub async fn review(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Json(wanted): Json<PostReview>,
+) -> Result<axum::Json<Commented>, ApiError> {
+    needs_tool(&caller, &["GHReview"])?;
+    check_key(&wanted.key)?;
+    if wanted.comments.len() > MAX_REMARKS {
+        return Err(invalid("too many remarks on lines: 50 at most, the most important ones"));
+    }
+    let body = written(&gateway, &caller, &wanted.body)?;
+    if body.is_empty() && (wanted.comments.is_empty() || wanted.verdict != Verdict::Comment) {
+        return Err(invalid("`body` is empty: say what you conclude"));
+    }
+    let remark = |remark: &LineComment| {
+        check_place(&remark.at)?;
+        let body = written(&gateway, &caller, &remark.body)?;
+        Ok(LineComment { at: remark.at.clone(), body })
+    };
+    let remarks = wanted.comments.iter().map(remark).collect::<Result<Vec<_>, ApiError>>()?;
+    let key = key(&caller, "review", &wanted.key);
+    let _turn = gateway.context.github.turn(&caller.key()).await;
+    let made = async {
+        let (github, pull) = own_pull(&gateway, &caller).await?;
+        github.review(&pull, &key, wanted.verdict, &body, &remarks).await
+    };
+    note(&gateway, &caller, made.await).await.map(axum::Json)
+}
+
+/// The query of `/v1/issues`.
+#[derive(Deserialize)]
+pub struct Wanted {
+    number: Option<u64>,
+    label: Option<String>,
+}
+
+/// One issue, or the newest ones.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum Issues {
+    /// Asked for by number.
+    One(Box<Issue>),
+    /// Open ones.
+    Newest(Vec<Issue>),
+}
+
+/// One issue, or the newest ones.
+pub async fn issues(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Query(wanted): Query<Wanted>,
+) -> Result<axum::Json<Issues>, ApiError> {
+    needs_tool(&caller, &["GHIssues"])?;
+    if wanted.label.as_ref().is_some_and(|label| label.len() > MAX_LABEL) {
+        return Err(invalid("`label` is too long"));
+    }
+    let read = async {
+        let github = GitHub::of(&gateway.context, &caller.repo).await?;
+        Ok(match wanted.number {
+            Some(number) => Issues::One(Box::new(github.issue(number).await?)),
+            None => Issues::Newest(github.issues(wanted.label.as_deref()).await?),
+        })
+    };
+    note(&gateway, &caller, read.await).await.map(axum::Json)
+}
+
+async fn own_pull(gateway: &Shared, caller: &Caller) -> Result<(GitHub, Pull), GitHubError> {
+    let github = GitHub::of(&gateway.context, &caller.repo).await?;
+    let branch = names::branch(&caller.thread.name_any());
+    let pull = github.find_pull(&branch).await?.ok_or(GitHubError::NoPull)?;
+    Ok((github, pull))
+}
+
+/// One effect of one role in one Thread: a later Thread of the same name is another.
+fn key(caller: &Caller, kind: &str, key: &str) -> Key {
+    let (thread, uid) = (caller.key(), caller.thread.uid().unwrap_or_default());
+    Key::of(&[&thread.namespace, &thread.name, &uid, caller.role_name(), kind, key])
+}
+
+/// A model's text as it may leave.
+fn written(gateway: &Shared, caller: &Caller, body: &str) -> Result<String, ApiError> {
+    if body.len() > MAX_BODY {
+        return Err(invalid("`body` is too long: write less than 60,000 characters"));
+    }
+    let masked = gateway.context.redactors.of(&caller.repo).mask(body).into_owned();
+    Ok(text::outgoing(&masked))
+}
+
+fn check_place(at: &LineRef) -> Result<(), ApiError> {
+    if at.path.is_empty() || at.path.len() > MAX_PATH || at.line == 0 {
+        return Err(invalid("a remark on a line needs a file's path and a line, counted from 1"));
+    }
+    Ok(())
+}
+
+fn invalid(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::InvalidRequest, message)
+}

@@ -1,0 +1,251 @@
+//! `git` as a child process. It works on objects and refs in one folder and nowhere else: it has no
+//! credential, no network protocol, no configuration of a user's or the system's, and runs no hook.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// Most output that is kept of a command, in bytes.
+const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
+/// Most of its complaints, in bytes.
+const MAX_COMPLAINT: u64 = 4096;
+/// How long a command may take.
+pub const PATIENCE: Duration = Duration::from_mins(10);
+/// Largest single piece of memory for what a pod has sent: what would need more was made to.
+const MAX_ALLOCATION: &str = "256m";
+/// For every command: no hook, no tidying up behind our back, no way out, and large files are not
+/// held in memory.
+const ALWAYS: [&str; 14] = [
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+    "-c",
+    "protocol.allow=never",
+    "-c",
+    "core.bigFileThreshold=32m",
+    "-c",
+    "pack.windowMemory=64m",
+    "-c",
+    "pack.threads=1",
+];
+
+/// Why a command did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// It could not be started or talked to.
+    #[error("git can't be run: {0}")]
+    Run(#[from] std::io::Error),
+    /// It ended with an error.
+    #[error("git {command} ended with {code}: {said}")]
+    Failed {
+        /// The subcommand.
+        command: String,
+        /// Its exit code; -1 after a signal.
+        code: i32,
+        /// What it said.
+        said: String,
+    },
+    /// It says more than anybody wants to know.
+    #[error("git {0} says too much")]
+    TooMuch(String),
+    /// It takes too long.
+    #[error("git {0} takes too long")]
+    TooLong(String),
+}
+
+/// A bare repository to run commands in.
+#[derive(Clone, Debug)]
+pub struct Git {
+    dir: PathBuf,
+    quarantine: Option<PathBuf>,
+}
+
+impl Git {
+    /// The repository in `dir`.
+    pub fn at(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), quarantine: None }
+    }
+
+    /// The same refs and objects, with new objects written to (and found in) a folder of their own.
+    pub fn with_quarantine(&self, objects: &Path) -> Self {
+        Self { dir: self.dir.clone(), quarantine: Some(objects.to_owned()) }
+    }
+
+    /// Where the repository is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A command, not started yet, whose ends are pipes.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("git");
+        command
+            .args(ALWAYS)
+            .args(arguments)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", "/nonexistent")
+            .env("LC_ALL", "C.UTF-8")
+            .env("GIT_DIR", &self.dir)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_ATTR_NOSYSTEM", "1")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        if let Some(objects) = &self.quarantine {
+            command
+                .env("GIT_ALLOC_LIMIT", MAX_ALLOCATION)
+                .env("GIT_OBJECT_DIRECTORY", objects)
+                .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", self.dir.join("objects"))
+                .env("GIT_QUARANTINE_PATH", objects);
+        }
+        command
+    }
+
+    /// Starts a command that is talked to while it runs.
+    pub fn start(&self, arguments: &[&str]) -> Result<Running, CommandError> {
+        let name = arguments.first().copied().unwrap_or_default();
+        Running::start(self.command(arguments), name)
+    }
+
+    /// Runs a command to its end and gives its output.
+    pub async fn run(&self, arguments: &[&str], input: &[u8]) -> Result<Vec<u8>, CommandError> {
+        self.start(arguments)?.finish(input).await
+    }
+
+    /// Runs a command that answers yes (0) or no (1).
+    pub async fn asks(&self, arguments: &[&str]) -> Result<bool, CommandError> {
+        match self.run(arguments, b"").await {
+            Ok(_) => Ok(true),
+            Err(CommandError::Failed { code: 1, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A command that runs; dropped, it is killed.
+#[derive(Debug)]
+pub struct Running {
+    name: String,
+    /// Its input, until it is taken.
+    pub stdin: Option<ChildStdin>,
+    /// Its output.
+    pub stdout: ChildStdout,
+    child: Child,
+}
+
+impl Running {
+    /// Starts a command made by [`Git::command`].
+    pub fn start(mut command: Command, name: &str) -> Result<Self, CommandError> {
+        let mut child = command.spawn()?;
+        let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        let stdin = child.stdin.take().ok_or_else(broken)?;
+        let stdout = child.stdout.take().ok_or_else(broken)?;
+        Ok(Self { name: name.to_owned(), stdin: Some(stdin), stdout, child })
+    }
+
+    /// Feeds `input`, reads everything, and waits for the end.
+    pub async fn finish(mut self, input: &[u8]) -> Result<Vec<u8>, CommandError> {
+        let stdin = self.stdin.take();
+        let feed = async move {
+            if let Some(mut stdin) = stdin {
+                // A command that ends early says why by itself.
+                let _ = stdin.write_all(input).await;
+            }
+        };
+        let name = self.name.clone();
+        let work = async { tokio::join!(feed, self.rest()).1 };
+        let late = |_| CommandError::TooLong(name);
+        tokio::time::timeout(PATIENCE, work).await.map_err(late)?
+    }
+
+    /// Its input, its output, and the process, to be kept as long as they are used.
+    pub fn apart(self) -> Result<(ChildStdin, ChildStdout, Child), CommandError> {
+        let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        Ok((self.stdin.ok_or_else(broken)?, self.stdout, self.child))
+    }
+
+    /// Reads what is left of its output, and waits for the end.
+    pub async fn rest(mut self) -> Result<Vec<u8>, CommandError> {
+        drop(self.stdin.take());
+        let stderr = self.child.stderr.take();
+        let complaint = async {
+            let mut said = Vec::new();
+            if let Some(mut stderr) = stderr {
+                let _ = (&mut stderr).take(MAX_COMPLAINT).read_to_end(&mut said).await;
+                let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+            }
+            Ok(String::from_utf8_lossy(&said).trim().to_owned())
+        };
+        let mut out = Vec::new();
+        let read = async {
+            let read = (&mut self.stdout).take(MAX_OUTPUT).read_to_end(&mut out).await?;
+            if u64::try_from(read).is_ok_and(|read| read < MAX_OUTPUT) {
+                Ok(())
+            } else {
+                Err(CommandError::TooMuch(self.name.clone()))
+            }
+        };
+        let ((), said) = tokio::try_join!(read, complaint)?;
+        let status = self.child.wait().await?;
+        if status.success() {
+            return Ok(out);
+        }
+        let code = status.code().unwrap_or(-1);
+        Err(CommandError::Failed { command: self.name.clone(), code, said })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn repository() -> (tempfile::TempDir, Git) {
+        let dir = tempfile::tempdir().unwrap();
+        let git = Git::at(dir.path());
+        git.run(&["init", "--quiet", "--bare"], b"").await.unwrap();
+        (dir, git)
+    }
+
+    #[tokio::test]
+    async fn a_command_is_fed_and_answers() {
+        let (_dir, git) = repository().await;
+        let id = git.run(&["hash-object", "-w", "--stdin"], b"hello\n").await.unwrap();
+        assert_eq!(id, b"ce013625030ba8dba906f756967f9e9ca394464a\n");
+        let text = String::from_utf8(id).unwrap();
+        assert!(git.asks(&["cat-file", "-e", text.trim()]).await.unwrap());
+        assert!(!git.asks(&["cat-file", "-e", &"1".repeat(40)]).await.unwrap());
+        let error = git.run(&["cat-file", "-p", "nothing"], b"").await.unwrap_err().to_string();
+        assert!(error.starts_with("git cat-file ended with 128: fatal: "), "{error}");
+    }
+
+    #[tokio::test]
+    async fn it_reaches_no_other_host_and_runs_no_hook() {
+        let (dir, git) = repository().await;
+        let other = format!("file://{}", dir.path().display());
+        let error = git.run(&["ls-remote", &other], b"").await.unwrap_err().to_string();
+        assert!(error.contains("transport 'file' not allowed"), "{error}");
+        let (mark, hook) =
+            (dir.path().join("mark"), dir.path().join("hooks/reference-transaction"));
+        std::fs::create_dir_all(dir.path().join("hooks")).unwrap();
+        std::fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", mark.display())).unwrap();
+        std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        let id = git.run(&["hash-object", "-w", "--stdin"], b"hello\n").await.unwrap();
+        let id = String::from_utf8(id).unwrap();
+        git.run(&["update-ref", "refs/x", id.trim()], b"").await.unwrap();
+        assert!(!mark.exists());
+    }
+}

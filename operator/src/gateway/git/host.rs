@@ -1,0 +1,236 @@
+//! The Repo's Git host, spoken to in Git's protocol 2 (and for pushes in the only one there is) by
+//! this process itself: the credential is in no argument, no environment and no file.
+
+mod talk;
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Buf as _, Bytes, BytesMut};
+use codebutler_crds::Repo;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+
+use self::talk::{MAX_ANSWER, PATIENCE, Sections, ask_for_pack, ask_for_refs, read_refs, report};
+use super::pktline::{self, PacketError};
+use super::{FETCH, PROTOCOL, PUSH};
+use crate::gateway::api::Shared;
+use crate::gateway::github::GitHubError;
+use crate::gateway::github::app::Tokens;
+use crate::gateway::remote::{self, Remote};
+
+pub use self::talk::{Verdict, ask_for_update};
+
+/// Object ids by the full names of refs.
+pub type Refs = BTreeMap<String, String>;
+
+/// Why the host did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// Somebody has to correct the Repo or its Secret.
+    #[error("{0}")]
+    Repo(String),
+    /// The credential can't be used.
+    #[error(transparent)]
+    Credentials(#[from] GitHubError),
+    /// No connection, or it broke off.
+    #[error("{0} can't be reached: try again")]
+    Unreachable(String),
+    /// The host has trouble of its own.
+    #[error("{0} failed with status {1}: try again")]
+    Status(String, u16),
+    /// An answer that is none.
+    #[error("{0} does not speak Git's protocol 2: {1}")]
+    Protocol(String, String),
+}
+
+impl HostError {
+    /// Whether somebody has to correct the Repo.
+    pub const fn is_about_repo(&self) -> bool {
+        match self {
+            Self::Repo(_) => true,
+            Self::Credentials(error) => error.is_about_repo(),
+            Self::Unreachable(_) | Self::Status(..) | Self::Protocol(..) => false,
+        }
+    }
+
+    /// Whether the same question may be answered later.
+    pub const fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Status(..) => true,
+            Self::Credentials(error) => !error.is_about_repo(),
+            Self::Repo(_) | Self::Protocol(..) => false,
+        }
+    }
+}
+
+/// A change of one ref.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// Full name.
+    pub name: String,
+    /// What it has to be now; nothing if it must not exist.
+    pub old: Option<String>,
+    /// What it shall be.
+    pub new: String,
+}
+
+/// A Repo's remote with its credential.
+pub struct Host {
+    http: reqwest::Client,
+    remote: Remote,
+    authorization: HeaderValue,
+    secret: String,
+    token: String,
+    tokens: Tokens,
+}
+
+impl Host {
+    /// The host of a Repo.
+    ///
+    /// # Errors
+    /// When URL or credential can't be used.
+    pub async fn of(gateway: &Shared, repo: &Repo) -> Result<Self, HostError> {
+        let git = &repo.spec.git;
+        let remote = Remote::parse(&git.url).map_err(|e| HostError::Repo(e.to_string()))?;
+        let token = remote::token(&gateway.context, repo, &remote).await?;
+        let basic = STANDARD.encode(format!("x-access-token:{token}"));
+        let mut authorization = HeaderValue::try_from(format!("Basic {basic}")).map_err(|_| {
+            HostError::Repo("the Git token has characters no header allows".to_owned())
+        })?;
+        authorization.set_sensitive(true);
+        let secret = git.credentials.name.clone();
+        let tokens = gateway.context.github.tokens.clone();
+        Ok(Self { http: gateway.http.clone(), remote, authorization, secret, token, tokens })
+    }
+
+    /// Its name, for people.
+    pub fn host(&self) -> &str {
+        &self.remote.host
+    }
+
+    /// Branches and tags as they are now.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn refs(&self) -> Result<Refs, HostError> {
+        let mut answer = self.ask(FETCH, ask_for_refs().into()).await?;
+        let mut bytes = BytesMut::new();
+        while let Some(chunk) = self.chunk(&mut answer).await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MAX_ANSWER {
+                return Err(self.nonsense("it has too many branches and tags"));
+            }
+        }
+        read_refs(&bytes).map_err(|why| self.nonsense(&why))
+    }
+
+    /// Writes a pack with everything that `wants` need and `haves` don't lead to.
+    ///
+    /// # Errors
+    /// When it does not arrive whole. What was written then is no pack.
+    pub async fn fetch(
+        &self,
+        wants: &[&str],
+        haves: &[&str],
+        pack: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<(), HostError> {
+        let mut answer = self.ask(FETCH, ask_for_pack(wants, haves).into()).await?;
+        let (mut buffer, mut sections) = (BytesMut::new(), Sections::default());
+        while let Some(chunk) = self.chunk(&mut answer).await? {
+            buffer.extend_from_slice(&chunk);
+            let wrong = |error: PacketError| self.nonsense(&error.to_string());
+            while let Some((packet, used)) = pktline::next(&buffer).map_err(wrong)? {
+                if let Some(data) = sections.read(packet).map_err(|why| self.nonsense(&why))? {
+                    // The reader says itself why it wants no more.
+                    if pack.write_all(data).await.is_err() {
+                        return Ok(());
+                    }
+                }
+                buffer.advance(used);
+            }
+        }
+        if sections.is_whole() { Ok(()) } else { Err(self.away()) }
+    }
+
+    /// Changes a ref. The pack has to hold all that the host lacks.
+    ///
+    /// # Errors
+    /// When it can't be told whether the ref has changed, but for errors that
+    /// [are about the Repo](HostError::is_about_repo): then it has not.
+    pub async fn push(&self, update: &Update, pack: reqwest::Body) -> Result<Verdict, HostError> {
+        let mut answer = self.ask(PUSH, pack).await?;
+        let mut bytes = BytesMut::new();
+        while let Some(chunk) = self.chunk(&mut answer).await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MAX_ANSWER {
+                return Err(self.nonsense("its answer to a push is too long"));
+            }
+        }
+        report(&bytes, &update.name).ok_or_else(|| self.away())
+    }
+
+    async fn ask(
+        &self,
+        service: &'static str,
+        body: reqwest::Body,
+    ) -> Result<reqwest::Response, HostError> {
+        let mut request = self
+            .http
+            .post(format!("{}/{service}", self.remote.git))
+            .header(AUTHORIZATION, self.authorization.clone())
+            .header(CONTENT_TYPE, format!("application/x-{service}-request"))
+            .header(ACCEPT, format!("application/x-{service}-result"))
+            .body(body);
+        if service == FETCH {
+            request = request.header(PROTOCOL, "version=2");
+        }
+        let sent = tokio::time::timeout(PATIENCE, request.send()).await;
+        let response = sent.map_err(|_| self.away())?.map_err(|error| {
+            let host = &self.remote.host;
+            tracing::warn!(error = %error.without_url(), host, "the Git host failed");
+            self.away()
+        })?;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            // An App's token that was revoked: the next request gets another one.
+            self.tokens.forget(&self.token);
+        }
+        match complaint(response.status(), &self.remote.host, &self.secret) {
+            Some(why) => Err(why),
+            None => Ok(response),
+        }
+    }
+
+    async fn chunk(&self, answer: &mut reqwest::Response) -> Result<Option<Bytes>, HostError> {
+        match tokio::time::timeout(PATIENCE, answer.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(_)) | Err(_) => Err(self.away()),
+        }
+    }
+
+    fn away(&self) -> HostError {
+        HostError::Unreachable(self.remote.host.clone())
+    }
+
+    fn nonsense(&self, why: &str) -> HostError {
+        HostError::Protocol(self.remote.host.clone(), why.to_owned())
+    }
+}
+
+fn complaint(status: StatusCode, host: &str, secret: &str) -> Option<HostError> {
+    let why = match status.as_u16() {
+        200 => return None,
+        300..=399 => format!("{host} says that the repository has moved: correct spec.git.url"),
+        401 => format!("{host} refused the token of Secret `{secret}`: put a valid one into it"),
+        403 => {
+            format!("{host} does not let the token of Secret `{secret}` do this: extend its rights")
+        }
+        404 => format!(
+            "{host} has no such repository, or hides it from the token of Secret `{secret}`: check spec.git.url"
+        ),
+        status => return Some(HostError::Status(host.to_owned(), status)),
+    };
+    Some(HostError::Repo(why))
+}

@@ -1,0 +1,223 @@
+//! What is said to a Git host and what its answers mean. Pure: bytes in, bytes and values out.
+
+use std::time::Duration;
+
+use super::{Refs, Update};
+use crate::gateway::git::pktline::{self, Packet};
+use crate::gateway::git::push::is_object;
+
+/// Longest answer but for packs, in bytes.
+pub const MAX_ANSWER: usize = 64 * 1024 * 1024;
+/// How long the host may be silent.
+pub const PATIENCE: Duration = Duration::from_mins(2);
+/// Most tips that are named as known.
+const MAX_HAVES: usize = 512;
+
+const AGENT: &[u8] = concat!("agent=codebutler/", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+const DELIMITER: &[u8] = b"0001";
+
+/// Asks for all branches and tags.
+pub fn ask_for_refs() -> Vec<u8> {
+    let mut out = command("ls-refs");
+    pktline::write(&mut out, b"ref-prefix refs/heads/\n");
+    pktline::write(&mut out, b"ref-prefix refs/tags/\n");
+    pktline::flush(&mut out);
+    out
+}
+
+/// Asks for a pack, in one round: what is had already is named by its tips.
+pub fn ask_for_pack(wants: &[&str], haves: &[&str]) -> Vec<u8> {
+    let mut out = command("fetch");
+    for option in ["thin-pack\n", "no-progress\n", "ofs-delta\n"] {
+        pktline::write(&mut out, option.as_bytes());
+    }
+    for want in wants {
+        pktline::write(&mut out, format!("want {want}\n").as_bytes());
+    }
+    for have in haves.iter().take(MAX_HAVES) {
+        pktline::write(&mut out, format!("have {have}\n").as_bytes());
+    }
+    pktline::write(&mut out, b"done\n");
+    pktline::flush(&mut out);
+    out
+}
+
+fn command(name: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    pktline::write(&mut out, format!("command={name}\n").as_bytes());
+    pktline::write(&mut out, AGENT);
+    pktline::write(&mut out, b"object-format=sha1\n");
+    out.extend_from_slice(DELIMITER);
+    out
+}
+
+/// The beginning of a push, up to its pack.
+pub fn ask_for_update(update: &Update) -> Vec<u8> {
+    let zero = "0".repeat(update.new.len());
+    let old = update.old.as_deref().unwrap_or(&zero);
+    let (new, name) = (&update.new, &update.name);
+    let mut out = Vec::new();
+    let line = format!("{old} {new} {name}\0 report-status side-band-64k ofs-delta");
+    pktline::write(&mut out, line.as_bytes());
+    pktline::flush(&mut out);
+    out
+}
+
+/// The refs of a whole answer.
+pub fn read_refs(mut bytes: &[u8]) -> Result<Refs, String> {
+    let mut refs = Refs::new();
+    loop {
+        let next = pktline::next(bytes).map_err(|error| error.to_string())?;
+        let Some((packet, used)) = next else {
+            return Err("its list of branches is cut off".to_owned());
+        };
+        bytes = bytes.get(used..).unwrap_or_default();
+        let Packet::Data(line) = packet else { return Ok(refs) };
+        let Ok(line) = std::str::from_utf8(line) else { continue };
+        let line = line.trim_end_matches('\n');
+        if let Some(why) = line.strip_prefix("ERR ") {
+            return Err(why.chars().take(200).collect());
+        }
+        let mut words = line.split(' ');
+        match (words.next(), words.next()) {
+            (Some(id), Some(name)) if is_object(id) && name.starts_with("refs/") => {
+                refs.insert(name.to_owned(), id.to_owned());
+            }
+            _ => return Err("its list of branches is none".to_owned()),
+        }
+    }
+}
+
+/// Finds the pack in the answer to a fetch.
+#[derive(Debug, Default)]
+pub struct Sections {
+    in_pack: bool,
+    ended: bool,
+}
+
+impl Sections {
+    /// A piece of the pack, if the packet has one.
+    pub fn read<'p>(&mut self, packet: Packet<'p>) -> Result<Option<&'p [u8]>, String> {
+        match packet {
+            Packet::Flush => {
+                self.ended = true;
+                Ok(None)
+            }
+            Packet::Data(line) if !self.in_pack => {
+                if let Some(why) = line.strip_prefix(b"ERR ") {
+                    return Err(String::from_utf8_lossy(why).chars().take(200).collect());
+                }
+                self.in_pack = line.strip_suffix(b"\n").unwrap_or(line) == b"packfile";
+                Ok(None)
+            }
+            Packet::Data([1, data @ ..]) => Ok(Some(data)),
+            Packet::Data([3, why @ ..]) => {
+                Err(String::from_utf8_lossy(why).trim().chars().take(200).collect())
+            }
+            Packet::Data(_) | Packet::Delimiter | Packet::ResponseEnd => Ok(None),
+        }
+    }
+
+    /// Whether a pack has come to its end.
+    pub const fn is_whole(&self) -> bool {
+        self.in_pack && self.ended
+    }
+}
+
+/// What the host says about a push.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Why the ref has not changed; nothing if it has.
+    pub refused: Option<String>,
+    /// What the host has to say besides.
+    pub said: String,
+}
+
+/// Reads the answer to a push; nothing if it does not say what became of the ref.
+pub fn report(mut bytes: &[u8], name: &str) -> Option<Verdict> {
+    let (mut status, mut said) = (Vec::new(), Vec::new());
+    while let Ok(Some((packet, used))) = pktline::next(bytes) {
+        bytes = bytes.get(used..).unwrap_or_default();
+        match packet {
+            Packet::Data([1, data @ ..]) => status.extend_from_slice(data),
+            Packet::Data([2 | 3, data @ ..]) => said.extend_from_slice(data),
+            Packet::Data(_) => {}
+            Packet::Flush | Packet::Delimiter | Packet::ResponseEnd => break,
+        }
+    }
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let (mut rest, mut unpacked) = (status.as_slice(), None);
+    while let Ok(Some((Packet::Data(line), used))) = pktline::next(rest) {
+        rest = rest.get(used..).unwrap_or_default();
+        let line = String::from_utf8_lossy(line);
+        let line = line.trim_end_matches('\n');
+        if let Some(result) = line.strip_prefix("unpack ") {
+            unpacked = (result != "ok").then(|| format!("the Git host: {result}"));
+        } else if line.strip_prefix("ok ").is_some_and(|done| done == name) {
+            return Some(Verdict { refused: unpacked, said });
+        } else if let Some(why) = line.strip_prefix("ng ").and_then(|l| l.strip_prefix(name)) {
+            return Some(Verdict { refused: Some(why.trim().to_owned()), said });
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "1111111111111111111111111111111111111111";
+
+    fn lines(lines: &[&[u8]]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for line in lines {
+            pktline::write(&mut out, line);
+        }
+        pktline::flush(&mut out);
+        out
+    }
+
+    #[test]
+    fn refs_are_read_to_the_end_or_not_at_all() {
+        let line = format!("{ID} refs/heads/main\n");
+        let whole = lines(&[line.as_bytes(), format!("{ID} refs/tags/v1 peeled:{ID}").as_bytes()]);
+        let refs = read_refs(&whole).unwrap();
+        assert_eq!(refs.keys().collect::<Vec<_>>(), ["refs/heads/main", "refs/tags/v1"]);
+        assert!(read_refs(&whole[..whole.len() - 4]).is_err());
+        assert_eq!(read_refs(&lines(&[b"ERR access denied\n"])).unwrap_err(), "access denied");
+        assert!(read_refs(b"<!DOCTYPE html>").is_err());
+        assert!(read_refs(&lines(&[b"nonsense"])).is_err());
+    }
+
+    #[test]
+    fn a_pack_is_taken_from_its_band_and_counts_when_it_has_ended() {
+        let mut sections = Sections::default();
+        assert_eq!(sections.read(Packet::Data(b"shallow-info\n")), Ok(None));
+        assert_eq!(sections.read(Packet::Delimiter), Ok(None));
+        assert_eq!(sections.read(Packet::Data(b"packfile\n")), Ok(None));
+        assert_eq!(sections.read(Packet::Data(b"\x01PACK")), Ok(Some(&b"PACK"[..])));
+        assert_eq!(sections.read(Packet::Data(b"\x02counting")), Ok(None));
+        assert!(!sections.is_whole());
+        assert_eq!(sections.read(Packet::Flush), Ok(None));
+        assert!(sections.is_whole());
+        assert_eq!(sections.read(Packet::Data(b"\x03gone\n")), Err("gone".to_owned()));
+    }
+
+    #[test]
+    fn a_push_is_taken_refused_or_unknown() {
+        let name = "refs/heads/codebutler/t";
+        let answer = |status: &[&[u8]]| {
+            let mut out = Vec::new();
+            pktline::write_band(&mut out, 2, b"hi\n");
+            pktline::write_band(&mut out, 1, &lines(status));
+            pktline::flush(&mut out);
+            report(&out, name)
+        };
+        let taken = answer(&[b"unpack ok\n", b"ok refs/heads/codebutler/t\n"]).unwrap();
+        assert_eq!((taken.refused, &*taken.said), (None, "hi\n"));
+        let refused = answer(&[b"unpack ok\n", b"ng refs/heads/codebutler/t fetch first\n"]);
+        assert_eq!(refused.unwrap().refused.as_deref(), Some("fetch first"));
+        assert_eq!(answer(&[b"unpack ok\n", b"ok refs/heads/other\n"]), None);
+        assert_eq!(report(b"", name), None);
+    }
+}

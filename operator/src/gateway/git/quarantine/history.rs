@@ -1,0 +1,151 @@
+//! New commits, their trees, and what they change.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::diff::{self, Changed, Diffs};
+use super::objects::{Objects, commits_head};
+use super::{ReceiveError, too_much};
+use crate::gateway::git::command::{CommandError, Git};
+use crate::gateway::git::guard::Guard;
+use crate::gateway::git::rules::{Change, NewCommit};
+
+/// Trees of commits, and how they differ.
+#[derive(Default)]
+pub struct History {
+    /// New commits: tree, parents, whole text.
+    new: BTreeMap<String, (String, Vec<String>, String)>,
+    /// Trees by commit.
+    trees: BTreeMap<String, String>,
+    diffs: Diffs,
+}
+
+impl History {
+    /// Reads the new commits.
+    ///
+    /// # Errors
+    /// `Refused` when one is none.
+    pub async fn read(git: &Git, ids: &[String]) -> Result<Self, ReceiveError> {
+        let mut history = Self::default();
+        let mut objects = Objects::open(git)?;
+        for id in ids {
+            let text = String::from_utf8_lossy(&objects.read(id).await?).into_owned();
+            let Some((tree, parents)) = commits_head(&text) else {
+                return Err(ReceiveError::Refused(format!("{id} is no commit")));
+            };
+            history.trees.insert(id.clone(), tree.clone());
+            history.new.insert(id.clone(), (tree, parents, text));
+        }
+        Ok(history)
+    }
+
+    async fn tree(&mut self, git: &Git, commit: &str) -> Result<String, CommandError> {
+        if let Some(tree) = self.trees.get(commit) {
+            return Ok(tree.clone());
+        }
+        let name = format!("{commit}^{{tree}}");
+        let tree =
+            git.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &name], b"").await?;
+        let tree = String::from_utf8_lossy(&tree).trim().to_owned();
+        self.trees.insert(commit.to_owned(), tree.clone());
+        Ok(tree)
+    }
+
+    /// The new commits with what they change.
+    pub async fn commits(
+        &mut self,
+        git: &Git,
+        ids: &[String],
+    ) -> Result<Vec<NewCommit>, ReceiveError> {
+        let mut pairs = Vec::new();
+        for id in ids {
+            let Some((tree, parents, _)) = self.new.get(id).cloned() else { continue };
+            let mut olds = Vec::new();
+            for parent in &parents {
+                olds.push(self.tree(git, parent).await?);
+            }
+            if olds.is_empty() {
+                olds.push(diff::EMPTY.to_owned());
+            }
+            pairs.push((id.clone(), olds, tree));
+        }
+        let mut all = Vec::new();
+        for (_, olds, tree) in &pairs {
+            all.extend(olds.iter().map(|old| (old.clone(), tree.clone())));
+        }
+        self.diffs.load(&mut Objects::open(git)?, all).await.map_err(too_much)?;
+        let commit = |(id, olds, tree): (String, Vec<String>, String)| {
+            let text = self.new.get(&id).map(|(_, _, text)| text.clone()).unwrap_or_default();
+            let diffs = olds.iter().flat_map(|old| self.diffs.get(old, &tree));
+            NewCommit { changes: changes(diffs), id, text, accepted: BTreeSet::new() }
+        };
+        Ok(pairs.into_iter().map(commit).collect())
+    }
+
+    /// What of the guarded files is different after a rewrite: as if it were one commit.
+    pub async fn rewritten(
+        &mut self,
+        git: &Git,
+        old: &str,
+        new: &str,
+        guard: &Guard,
+    ) -> Result<NewCommit, ReceiveError> {
+        let (before, after) = (self.tree(git, old).await?, self.tree(git, new).await?);
+        self.diffs
+            .load(&mut Objects::open(git)?, vec![(before.clone(), after.clone())])
+            .await
+            .map_err(too_much)?;
+        let mut changes = changes(self.diffs.get(&before, &after));
+        changes.retain(|change| guard.why(&change.path).is_some());
+        Ok(NewCommit { id: new.to_owned(), changes, ..NewCommit::default() })
+    }
+
+    /// Paths at which two commits differ.
+    pub async fn differs(
+        &mut self,
+        git: &Git,
+        one: &str,
+        other: &str,
+    ) -> Result<BTreeSet<String>, ReceiveError> {
+        let (one, other) = (self.tree(git, one).await?, self.tree(git, other).await?);
+        self.diffs
+            .load(&mut Objects::open(git)?, vec![(one.clone(), other.clone())])
+            .await
+            .map_err(too_much)?;
+        Ok(self.diffs.get(&one, &other).iter().map(|changed| changed.path.clone()).collect())
+    }
+}
+
+/// One change for each path, whichever parents it differs from.
+fn changes<'d>(changed: impl IntoIterator<Item = &'d Changed>) -> Vec<Change> {
+    let mut by_path: BTreeMap<&str, Change> = BTreeMap::new();
+    for one in changed {
+        let change = by_path.entry(&one.path).or_insert_with(|| Change {
+            path: one.path.clone(),
+            blob: one.new.clone(),
+            before: Vec::new(),
+        });
+        change.before.extend(one.old.clone());
+    }
+    by_path.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_differs_from_several_parents_is_one_change() {
+        let changed = |old: &str, new: Option<&str>| Changed {
+            path: "a".to_owned(),
+            old: Some(old.to_owned()),
+            new: new.map(str::to_owned),
+        };
+        let both = [changed("1", Some("3")), changed("2", Some("3"))];
+        let expected = Change {
+            path: "a".into(),
+            blob: Some("3".into()),
+            before: vec!["1".into(), "2".into()],
+        };
+        assert_eq!(changes(&both), [expected]);
+    }
+}

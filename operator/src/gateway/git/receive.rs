@@ -1,0 +1,245 @@
+//! A push: read, judged, and passed on or refused in Git's own words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use axum::extract::State;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use codebutler_crds::names;
+use codebutler_crds::policy::Guarded;
+use futures::StreamExt as _;
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+use kube::ResourceExt as _;
+
+use super::guard::Guard;
+use super::host::{Host, HostError, Update};
+use super::push::{self, Command, Push, Rights};
+use super::quarantine::{Place, Quarantine, ReceiveError};
+use super::rules::{self, Rules};
+use super::{Answered, Bench, Fresh, GitError, PUSH, answer, bench, finish};
+use crate::gateway::api::{Open, Shared};
+use crate::gateway::approval;
+use crate::gateway::context::Caller;
+use crate::gateway::redact::Redactor;
+use crate::step;
+
+/// Most bytes of a refused push that are read and thrown away, so that Git reads the refusal
+/// instead of a broken connection.
+const MAX_DRAIN: usize = 256 * 1024 * 1024;
+
+/// How long a push may take, however slowly it comes.
+const PATIENCE: Duration = Duration::from_mins(20);
+
+/// `POST git-receive-pack`: a push.
+pub async fn receive_pack(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let outcome = receive(&gateway, &caller, &headers, body).await;
+    finish(&gateway, &caller, PUSH, outcome)
+}
+
+/// What becomes of the one ref of a push.
+struct Told {
+    /// Why it did not change; empty if it did.
+    reason: String,
+    /// For people.
+    message: String,
+}
+
+impl Told {
+    fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason: reason.into(), message: message.into() }
+    }
+}
+
+async fn receive(
+    gateway: &Shared,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Answered, GitError> {
+    // Git compresses fetch requests only. A push that hides its command list is not looked into.
+    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(GitError::Encoding);
+    }
+    let mut stream = body.into_data_stream();
+    let (head, push, used) = read_commands(&mut stream).await?;
+    if push.commands.is_empty() {
+        // Git's probe before a large push: it changes nothing and needs no remote.
+        return Ok(Answered { response: answer(PUSH, "result", Vec::new()), outcome: "ok" });
+    }
+    let rest = head.slice(used..);
+    let branch = names::branch(&caller.thread.name_any());
+    let rights = rights(caller, &branch, lacks_approval(gateway, caller).await?);
+    let refused = push::judge(&push, &rights);
+    let outcome = match push.commands.as_slice() {
+        [command] if refused.is_empty() => {
+            let passed = pass(gateway, caller, command, rest, &mut stream);
+            match tokio::time::timeout(PATIENCE, passed).await? {
+                Ok(told) => Ok((vec![(command.name.clone(), told.reason)], told.message)),
+                Err(error) => Err(error),
+            }
+        }
+        _ => Ok((push::reasons(&refused), push::explain(&refused, &rights))),
+    };
+    drain(stream).await;
+    let (refs, message) = outcome?;
+    Ok(respond(caller, &push, &refs, &message))
+}
+
+fn respond(caller: &Caller, push: &Push, refs: &[(String, String)], message: &str) -> Answered {
+    let refused = refs.iter().filter(|(_, reason)| !reason.is_empty()).count();
+    if refused > 0 {
+        let thread = caller.thread.name_any();
+        tracing::warn!(thread, role = caller.role_name(), refused, "refused a push");
+    }
+    let outcome = if refused > 0 { "refused" } else { "ok" };
+    Answered { response: answer(PUSH, "result", push::report(push, refs, message)), outcome }
+}
+
+/// Judges a push to the thread's branch, and passes it on.
+async fn pass(
+    gateway: &Shared,
+    caller: &Caller,
+    command: &Command,
+    rest: Bytes,
+    stream: &mut BodyDataStream,
+) -> Result<Told, GitError> {
+    let Bench { host, mirror, snapshot } = bench(gateway, caller, Fresh::Must).await?;
+    let current = snapshot.refs.get(&command.name).cloned();
+    if current.as_ref() == Some(&command.new) {
+        // An earlier try whose answer was lost, or somebody else's.
+        return Ok(Told::new("", "CodeButler: the branch is there already."));
+    }
+    if current.as_deref().unwrap_or_default() != believed(command) {
+        let message = "CodeButler: the branch has moved since you looked: fetch first.";
+        return Ok(Told::new("fetch first", message));
+    }
+    let update = Update { name: command.name.clone(), old: current, new: command.new.clone() };
+    let base = &caller.repo.spec.git.branch;
+    let place = Place { update: &update, refs: &snapshot.refs, base };
+    let quarantine = Quarantine::new(mirror.git()).map_err(ReceiveError::from)?;
+    let redactor = gateway.context.redactors.of(&caller.repo);
+    let looked = look(caller, &quarantine, &place, &redactor, (rest, stream)).await;
+    match looked {
+        Ok(None) => {}
+        Ok(Some(refused)) => return Ok(refused),
+        Err(ReceiveError::Refused(why)) => {
+            let why = redactor.mask(&why);
+            return Ok(Told::new(why.clone(), format!("CodeButler refused the push: {why}")));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    step::point("a push is passed on");
+    let sent = host.push(&update, quarantine.request(&place)?).await;
+    step::point("a push was passed on");
+    let told = match sent {
+        Ok(verdict) => match verdict.refused {
+            None => Told::new("", redactor.mask(verdict.said.trim())),
+            Some(why) => Told::new(redactor.mask(&why), redactor.mask(verdict.said.trim())),
+        },
+        Err(error) if error.is_about_repo() => {
+            gateway.conditions.git_fails(&caller.repo, &error.to_string()).await;
+            return Err(error.into());
+        }
+        Err(error) => look_again(&host, &update, &error).await,
+    };
+    Ok(told)
+}
+
+/// Takes the pack in and looks at all of it; tells why it is refused, if it is.
+async fn look(
+    caller: &Caller,
+    quarantine: &Quarantine,
+    place: &Place<'_>,
+    redactor: &Arc<Redactor>,
+    (rest, stream): (Bytes, &mut BodyDataStream),
+) -> Result<Option<Told>, ReceiveError> {
+    let policy = &caller.repo.spec.policy;
+    let rights = caller.role.spec.push.as_ref();
+    let guard = Guard::new(policy, rights).map_err(ReceiveError::Refused)?;
+    let max_bytes = u64::from(policy.max_push_mib) << 20;
+    quarantine.receive(rest, stream, max_bytes).await?;
+    let incoming = quarantine.incoming(place, &guard).await?;
+    let branch = place.update.name.trim_start_matches("refs/heads/");
+    let rules = Rules {
+        branch,
+        rewrite: rights.is_some_and(|rights| rights.rewrite),
+        max_file_mib: policy.max_file_mib,
+        guard,
+        redactor,
+    };
+    let mut wrong = rules::judge(&incoming, &rules);
+    if wrong.is_empty() {
+        wrong = quarantine.leaks(&incoming, &rules, redactor, max_bytes).await?;
+    }
+    let wrong: Vec<_> = wrong.into_iter().collect();
+    let told = |first: &rules::Violation| Told::new(first.reason(), rules::explain(&wrong, &rules));
+    Ok(wrong.first().map(told))
+}
+
+/// Nobody knows what became of a push: the branch does.
+async fn look_again(host: &Host, update: &Update, error: &HostError) -> Told {
+    tracing::warn!(%error, "a push has no answer: looking at the branch");
+    match host.refs().await {
+        Ok(refs) if refs.get(&update.name) == Some(&update.new) => Told::new(
+            "",
+            format!("CodeButler: {} broke off, but it has taken the push.", host.host()),
+        ),
+        Ok(_) => Told::new(
+            "the Git host broke off",
+            format!("CodeButler: {error}. The branch has not moved: fetch, then push again."),
+        ),
+        Err(_) => Told::new(
+            "the Git host broke off",
+            format!(
+                "CodeButler: {error}. Whether it has taken the push is not known: fetch to see, \
+                 before you push again."
+            ),
+        ),
+    }
+}
+
+/// What the client believes the branch to be.
+fn believed(command: &Command) -> &str {
+    if push::is_zero(&command.old) { "" } else { &command.old }
+}
+
+async fn lacks_approval(gateway: &Shared, caller: &Caller) -> Result<bool, GitError> {
+    let guarded = caller.repo.spec.policy.require_approval.contains(&Guarded::Push);
+    Ok(approval::lacks_approved_plan(gateway, caller, guarded).await?)
+}
+
+/// Reads until the command list is complete: all bytes read, the list, and its length.
+async fn read_commands(stream: &mut BodyDataStream) -> Result<(Bytes, Push, usize), GitError> {
+    let mut head = BytesMut::new();
+    loop {
+        if let Some((push, used)) = push::parse(&head)? {
+            return Ok((head.freeze(), push, used));
+        }
+        match stream.next().await {
+            Some(Ok(chunk)) => head.extend_from_slice(&chunk),
+            Some(Err(_)) | None => return Err(GitError::Cut),
+        }
+    }
+}
+
+async fn drain(mut stream: BodyDataStream) {
+    let mut read = 0;
+    while read < MAX_DRAIN
+        && let Some(Ok(chunk)) = stream.next().await
+    {
+        read += chunk.len();
+    }
+}
+
+/// What the caller may push.
+pub fn rights<'a>(caller: &Caller, branch: &'a str, lacks_approval: bool) -> Rights<'a> {
+    Rights { may_push: caller.role.spec.push.is_some(), lacks_approval, branch }
+}

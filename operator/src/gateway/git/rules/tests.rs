@@ -1,0 +1,99 @@
+use codebutler_crds::policy::PolicySpec;
+
+use super::*;
+
+fn token() -> String {
+    ["ghp", &"a1B2".repeat(9)].join("_")
+}
+
+fn judged(incoming: &Incoming, rewrite: bool) -> Vec<String> {
+    let redactor = Redactor::default();
+    let rules = rules(&redactor, rewrite);
+    judge(incoming, &rules).iter().map(ToString::to_string).collect()
+}
+
+fn rules(redactor: &Redactor, rewrite: bool) -> Rules<'_> {
+    let guard = Guard::new(&PolicySpec::default(), None).unwrap();
+    Rules { branch: "codebutler/t", rewrite, max_file_mib: 1, guard, redactor }
+}
+
+fn change(path: &str, blob: Option<&str>) -> Change {
+    Change { path: path.to_owned(), blob: blob.map(str::to_owned), before: Vec::new() }
+}
+
+fn commit(changes: Vec<Change>) -> Incoming {
+    let id = "1234567890abcdef".to_owned();
+    let text = "tree x\nauthor A <a@example.com> 1 +0000\n\nAdd a test\n".to_owned();
+    let commits = vec![NewCommit { id, text, changes, accepted: BTreeSet::new() }];
+    Incoming { fast_forward: true, commits, blobs: BTreeMap::new() }
+}
+
+#[test]
+fn an_ordinary_commit_is_fine() {
+    let mut incoming = commit(vec![change("src/a.rs", Some("1")), change("old.rs", None)]);
+    incoming.blobs.insert("1".to_owned(), 1 << 20);
+    assert_eq!(judged(&incoming, false), [""; 0]);
+    incoming.fast_forward = false;
+    assert_eq!(judged(&incoming, false), ["non-fast-forward"]);
+    assert_eq!(judged(&incoming, true), [""; 0]);
+}
+
+#[test]
+fn protected_files_may_neither_change_nor_go_but_may_be_as_accepted() {
+    for blob in [Some("1"), None] {
+        let mut incoming = commit(vec![change(".github/workflows/ci.yml", blob)]);
+        assert_eq!(judged(&incoming, false), ["protected file .github/workflows/ci.yml"]);
+        incoming.commits[0].accepted.insert(".github/workflows/ci.yml".to_owned());
+        assert_eq!(judged(&incoming, false), [""; 0]);
+    }
+}
+
+#[test]
+fn sizes_count_where_the_content_is_new() {
+    let mut incoming = commit(vec![change("a.bin", Some("1")), change("b.bin", Some("2"))]);
+    incoming.blobs.insert("1".to_owned(), (1 << 20) + 1);
+    assert_eq!(judged(&incoming, false), ["file too large: a.bin"]);
+}
+
+#[test]
+fn secrets_in_messages_and_names_are_found_and_not_repeated() {
+    let token = token();
+    let mut incoming = commit(vec![change(&format!("{token}.txt"), Some("1"))]);
+    incoming.commits[0].text += &token;
+    let told = judged(&incoming, false);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.contains(&"github-token in the message of 1234567890".to_owned()), "{told:?}");
+    let redactor = Redactor::default();
+    let rules = rules(&redactor, false);
+    let wrong: Vec<Violation> = judge(&incoming, &rules).into_iter().collect();
+    let message = explain(&wrong, &rules);
+    assert!(message.contains("[redacted:github-token]") && !message.contains(&token), "{message}");
+}
+
+#[test]
+fn only_lines_that_were_not_there_before_leak() {
+    let redactor = Redactor::default();
+    let token = token();
+    let text = format!("one\nkey = {token}\nthree\n");
+    let found = leaks(&redactor, &text);
+    assert_eq!(new_leak(&found, &text, &[]), Some((2, "github-token")));
+    assert_eq!(new_leak(&found, &text, &[format!("zero\nkey = {token}\n")]), None);
+    assert_eq!(leaks(&redactor, "see http://10.0.0.12:8080/\n"), []);
+}
+
+#[test]
+fn a_key_is_found_when_its_second_half_is_added() {
+    let redactor = Redactor::default();
+    let begin = format!("-----BEGIN {} KEY-----", "PRIVATE");
+    let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n".repeat(3);
+    let text = format!("{begin}\n{body}");
+    let found = leaks(&redactor, &text);
+    assert_eq!(new_leak(&found, &text, &[format!("{begin}\n")]).unwrap().0, 1);
+}
+
+#[test]
+fn wide_characters_hide_nothing() {
+    let wide: Vec<u8> = token().encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let redactor = Redactor::default();
+    assert!(texts(&wide).iter().any(|text| !leaks(&redactor, text).is_empty()));
+}

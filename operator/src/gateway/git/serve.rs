@@ -1,0 +1,278 @@
+//! Clones and fetches, answered by `git upload-pack` from the copy.
+
+use std::io::Read as _;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use codebutler_crds::names;
+use flate2::read::MultiGzDecoder;
+use futures::stream;
+use http::header::CONTENT_ENCODING;
+use http::{HeaderMap, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use kube::ResourceExt as _;
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::command::{CommandError, Running};
+use super::host::Refs;
+use super::push::{self, Refusal};
+use super::{
+    Answered, Bench, FETCH, Fresh, GitError, PROTOCOL, PUSH, answer, bench, finish, pktline, text,
+};
+use crate::gateway::api::{Open, Query, Shared};
+use crate::gateway::context::Caller;
+
+/// Longest request of a fetch, in bytes, compressed or not.
+const MAX_REQUEST: usize = 16 * 1024 * 1024;
+/// What a push may use of the protocol. Deletions are offered so that they can be refused in words.
+const CAPABILITIES: &str =
+    "report-status side-band-64k ofs-delta delete-refs object-format=sha1 agent=codebutler";
+
+/// `?service=…` of `info/refs`.
+#[derive(Debug, Deserialize)]
+pub struct Service {
+    service: Option<String>,
+}
+
+/// `GET info/refs`: what the remote has.
+pub async fn info_refs(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Query(query): Query<Service>,
+    headers: HeaderMap,
+) -> Response {
+    let service = match query.service.as_deref() {
+        Some(FETCH) => FETCH,
+        Some(PUSH) => PUSH,
+        _ => {
+            let message = "CodeButler speaks Git's smart HTTP protocol only: update Git";
+            return text(StatusCode::FORBIDDEN, message);
+        }
+    };
+    if service == PUSH && caller.role.spec.push.is_none() {
+        gateway.metrics.git_request(&caller, PUSH, "refused");
+        let rights = super::receive::rights(&caller, "", false);
+        return text(StatusCode::FORBIDDEN, &push::explain(&[("", Refusal::Role)], &rights));
+    }
+    let outcome = if service == PUSH {
+        bench(&gateway, &caller, Fresh::Must).await.map(|bench| advertise(&caller, &bench))
+    } else {
+        advertise_by_git(&gateway, &caller, &headers).await
+    };
+    finish(&gateway, &caller, service, outcome)
+}
+
+/// `POST git-upload-pack`: a clone or fetch.
+pub async fn upload_pack(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let outcome = upload(&gateway, &caller, &headers, body).await;
+    finish(&gateway, &caller, FETCH, outcome)
+}
+
+/// Protocol 2 names refs in a request of their own, so whatever is asked is about the remote of now.
+async fn upload(
+    gateway: &Shared,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Answered, GitError> {
+    let request = Limited::new(body, MAX_REQUEST).collect().await.map_err(|_| GitError::Request)?;
+    let request = plain(headers, request.to_bytes().to_vec()).ok_or(GitError::Request)?;
+    let mirror = gateway.mirrors.of(&caller.repo);
+    if !mirror.is_ready().await || lists_refs(&request) {
+        bench(gateway, caller, Fresh::IfPossible).await?;
+    }
+    let mut running = run(caller, &mirror, headers, &["--stateless-rpc"])?;
+    if let Some(mut stdin) = running.stdin.take() {
+        tokio::spawn(async move {
+            // Git ends early when it refuses the request.
+            let _ = stdin.write_all(&request).await;
+        });
+    }
+    let parts = Some((running, mirror));
+    let body = stream::unfold(parts, |parts| async move {
+        let (mut running, mirror) = parts?;
+        let mut chunk = vec![0; 64 * 1024];
+        match running.stdout.read(&mut chunk).await {
+            Ok(0) => {
+                if let Err(error) = running.rest().await {
+                    tracing::warn!(%error, "a fetch failed");
+                    if !is_the_callers(&error) {
+                        mirror.suspect();
+                    }
+                }
+                None
+            }
+            Ok(read) => {
+                chunk.truncate(read);
+                Some((Ok(chunk), Some((running, mirror))))
+            }
+            Err(error) => Some((Err(error), None)),
+        }
+    });
+    Ok(Answered { response: answer(FETCH, "result", Body::from_stream(body)), outcome: "ok" })
+}
+
+/// Whether a request of protocol 2 asks what there is.
+fn lists_refs(request: &[u8]) -> bool {
+    matches!(
+        pktline::next(request),
+        Ok(Some((pktline::Packet::Data(line), _))) if line.starts_with(b"command=ls-refs")
+    )
+}
+
+/// Whether a fetch ended because of what was asked, not because of the copy.
+fn is_the_callers(error: &CommandError) -> bool {
+    let CommandError::Failed { code, said, .. } = error else { return false };
+    *code == -1
+        || ["not our ref", "hung up", "protocol error", "expected", "git upload-pack: "]
+            .iter()
+            .any(|harmless| said.contains(harmless))
+}
+
+async fn advertise_by_git(
+    gateway: &Shared,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<Answered, GitError> {
+    let mut mirror = gateway.mirrors.of(&caller.repo);
+    // Protocol 2 asks for the refs themselves later.
+    if version(headers) != Some("version=2") || !mirror.is_ready().await {
+        mirror = bench(gateway, caller, Fresh::IfPossible).await?.mirror;
+    }
+    let running = run(caller, &mirror, headers, &["--stateless-rpc", "--http-backend-info-refs"])?;
+    let refs = running.finish(b"").await.inspect_err(|_| mirror.suspect())?;
+    let mut body = Vec::new();
+    if version(headers) != Some("version=2") {
+        pktline::write(&mut body, format!("# service={FETCH}\n").as_bytes());
+        pktline::flush(&mut body);
+    }
+    body.extend_from_slice(&refs);
+    Ok(Answered { response: answer(FETCH, "advertisement", body), outcome: "ok" })
+}
+
+/// `git upload-pack` that shows the repository's branches and tags, and of threads' only their own.
+fn run(
+    caller: &Caller,
+    mirror: &super::Mirror,
+    headers: &HeaderMap,
+    how: &[&str],
+) -> Result<Running, GitError> {
+    let own = names::branch(&caller.thread.name_any());
+    let all = own.split_once('/').map_or("", |(all, _)| all);
+    let hide = format!("uploadpack.hideRefs=refs/heads/{all}/");
+    let show = format!("uploadpack.hideRefs=!refs/heads/{own}");
+    let git = mirror.git();
+    let dir = git.dir().to_string_lossy();
+    let mut arguments = vec!["-c", &hide, "-c", &show, "-c", "uploadpack.allowFilter=true"];
+    arguments.extend(["upload-pack", "--strict"].iter().chain(how));
+    arguments.push(&dir);
+    let mut command = git.command(&arguments);
+    command.env_remove("GIT_DIR");
+    if let Some(version) = version(headers) {
+        command.env("GIT_PROTOCOL", version);
+    }
+    Ok(Running::start(command, "upload-pack")?)
+}
+
+/// The protocol that the client asks for, if it is one there is.
+fn version(headers: &HeaderMap) -> Option<&'static str> {
+    let asked = headers.get(PROTOCOL)?.to_str().ok()?;
+    let known = ["version=0", "version=1", "version=2"];
+    known.into_iter().find(|version| asked.split(':').any(|word| word == *version))
+}
+
+/// A request as it was before Git compressed it.
+fn plain(headers: &HeaderMap, request: Vec<u8>) -> Option<Vec<u8>> {
+    match headers.get(CONTENT_ENCODING).map(http::HeaderValue::as_bytes) {
+        None | Some(b"identity") => Some(request),
+        Some(b"gzip" | b"x-gzip") => {
+            let mut plain = Vec::new();
+            let most = u64::try_from(MAX_REQUEST).ok()?;
+            MultiGzDecoder::new(&*request).take(most).read_to_end(&mut plain).ok()?;
+            (plain.len() < MAX_REQUEST).then_some(plain)
+        }
+        Some(_) => None,
+    }
+}
+
+/// What a push is told of the remote: enough to send only what it lacks.
+fn advertise(caller: &Caller, bench: &Bench) -> Answered {
+    let own = format!("refs/heads/{}", names::branch(&caller.thread.name_any()));
+    let mut body = Vec::new();
+    pktline::write(&mut body, format!("# service={PUSH}\n").as_bytes());
+    pktline::flush(&mut body);
+    body.extend(advertisement(&bench.snapshot.refs, &own));
+    Answered { response: answer(PUSH, "advertisement", body), outcome: "ok" }
+}
+
+fn advertisement(refs: &Refs, own: &str) -> Vec<u8> {
+    let (mut out, mut first) = (Vec::new(), true);
+    let threads = own.rsplit_once('/').map_or("", |(threads, _)| threads);
+    let mut line = |id: &str, name: &str| {
+        let capabilities = if first { format!("\0{CAPABILITIES}") } else { String::new() };
+        first = false;
+        pktline::write(&mut out, format!("{id} {name}{capabilities}\n").as_bytes());
+    };
+    let others = |name: &str| {
+        name.strip_prefix(threads).is_some_and(|rest| rest.starts_with('/')) && name != own
+    };
+    for (name, id) in refs.iter().filter(|(name, _)| !others(name)) {
+        line(id, name);
+    }
+    if first {
+        let zero = "0".repeat(40);
+        pktline::write(&mut out, format!("{zero} capabilities^{{}}\0{CAPABILITIES}\n").as_bytes());
+    }
+    pktline::flush(&mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_push_sees_the_repository_and_its_own_branch() {
+        let id = "1".repeat(40);
+        let names = ["refs/heads/codebutler/a", "refs/heads/codebutler/b", "refs/heads/main"];
+        let refs = names.iter().map(|name| ((*name).to_owned(), id.clone())).collect();
+        let body = String::from_utf8(advertisement(&refs, "refs/heads/codebutler/b")).unwrap();
+        assert!(body.contains("codebutler/b\0report-status") && body.contains("refs/heads/main\n"));
+        assert!(!body.contains("codebutler/a"), "{body}");
+        let empty = String::from_utf8(advertisement(&Refs::new(), "refs/heads/x/y")).unwrap();
+        assert!(empty.contains("capabilities^{}\0report-status"), "{empty}");
+    }
+
+    #[test]
+    fn requests_are_unpacked_up_to_a_limit() {
+        use flate2::{Compression, write::GzEncoder};
+        use std::io::Write as _;
+        let gzip = |size: usize| {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+            encoder.write_all(&vec![0; size]).unwrap();
+            encoder.finish().unwrap()
+        };
+        let headers = HeaderMap::from_iter([(CONTENT_ENCODING, "gzip".parse().unwrap())]);
+        assert_eq!(plain(&headers, gzip(10)).unwrap().len(), 10);
+        assert_eq!(plain(&headers, gzip(MAX_REQUEST + 1)), None);
+        assert_eq!(plain(&headers, b"nonsense".to_vec()), None);
+        assert_eq!(plain(&HeaderMap::new(), b"as it is".to_vec()).unwrap(), b"as it is");
+    }
+
+    #[test]
+    fn only_protocols_that_exist_are_passed_on() {
+        let asked =
+            |text: &str| version(&HeaderMap::from_iter([(PROTOCOL, text.parse().unwrap())]));
+        assert_eq!(asked("version=2"), Some("version=2"));
+        assert_eq!(asked("key:version=1"), Some("version=1"));
+        assert_eq!(asked("version=2 --upload-pack=x"), None);
+        assert_eq!(version(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,119 @@
+//! How a pull request stands, in full: checks, reviews, remarks.
+
+use codebutler_crds::wire::{Check, PullRequestState};
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::{GitHub, GitHubError, Pull, text};
+
+/// Longest summary of a check, in characters.
+const SUMMARY: usize = 1000;
+
+#[derive(Deserialize)]
+struct Runs {
+    check_runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    name: String,
+    status: String,
+    #[serde(default)]
+    conclusion: Option<String>,
+    #[serde(default)]
+    output: Output,
+}
+
+#[derive(Default, Deserialize)]
+struct Output {
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    summary: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Combined {
+    statuses: Vec<Status>,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    context: String,
+    state: String,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+impl From<Run> for Check {
+    fn from(run: Run) -> Self {
+        let done = run.status == "completed";
+        let state = run.conclusion.filter(|_| done).unwrap_or_else(|| "pending".to_owned());
+        let said = [run.output.title, run.output.summary].into_iter().flatten();
+        let said = text::incoming(&said.collect::<Vec<_>>().join("\n"), SUMMARY);
+        let summary = Some(said).filter(|said| !said.is_empty());
+        Self { name: text::line(&run.name, 200), state: text::line(&state, 40), summary }
+    }
+}
+
+impl From<Status> for Check {
+    fn from(status: Status) -> Self {
+        let said = text::incoming(&status.description.unwrap_or_default(), SUMMARY);
+        Self {
+            name: text::line(&status.context, 200),
+            state: text::line(&status.state, 40),
+            summary: Some(said).filter(|said| !said.is_empty()),
+        }
+    }
+}
+
+impl GitHub {
+    /// A pull request with everything that is known of it.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn state(&self, pull: Pull) -> Result<PullRequestState, GitHubError> {
+        let (checks, talk) = tokio::try_join!(self.checks(pull.head()), self.talk(pull.number))?;
+        let mut state = pull.into_state(false);
+        state.checks = checks;
+        state.reviews = talk.verdicts();
+        state.remarks = talk.remarks();
+        Ok(state)
+    }
+
+    /// Check runs and commit statuses. A credential that may not read them is told so as a check of
+    /// its own: nobody is to take silence for success.
+    async fn checks(&self, commit: &str) -> Result<Vec<Check>, GitHubError> {
+        let path =
+            |below: &str| self.client.repo(&format!("commits/{commit}/{below}?per_page=100"));
+        let (runs, statuses) = (path("check-runs"), path("status"));
+        let (runs, statuses) =
+            tokio::try_join!(self.client.get(&runs), self.client.get(&statuses))?;
+        let mut checks = Vec::new();
+        match runs.status {
+            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => checks.push(unreadable("checks")),
+            _ => {
+                let runs: Runs = self.client.expect(&runs, StatusCode::OK)?;
+                checks.extend(runs.check_runs.into_iter().map(Check::from));
+            }
+        }
+        match statuses.status {
+            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => {
+                checks.push(unreadable("commit statuses"));
+            }
+            _ => {
+                let combined: Combined = self.client.expect(&statuses, StatusCode::OK)?;
+                checks.extend(combined.statuses.into_iter().map(Check::from));
+            }
+        }
+        Ok(checks)
+    }
+}
+
+fn unreadable(what: &str) -> Check {
+    Check {
+        name: what.to_owned(),
+        state: "unknown".to_owned(),
+        summary: Some(format!("the Repo's credentials may not read {what}")),
+    }
+}

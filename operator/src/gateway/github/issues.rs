@@ -1,0 +1,99 @@
+//! Issues of the repository: read, never written.
+
+use codebutler_crds::wire::{Issue, Remark};
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::talk::Account;
+use super::{GitHub, GitHubError, text};
+
+/// Longest issue, in characters.
+const BODY: usize = 16_000;
+/// Longest comment, in characters.
+const REMARK: usize = 4000;
+/// Comments of one issue.
+const COMMENTS: usize = 50;
+/// Issues in a list.
+const LIST: usize = 30;
+/// Longest text of an issue in a list.
+const EXCERPT: usize = 300;
+
+#[derive(Deserialize)]
+struct Found {
+    number: u64,
+    html_url: String,
+    title: String,
+    state: String,
+    #[serde(default)]
+    user: Option<Account>,
+    #[serde(default)]
+    labels: Vec<Label>,
+    #[serde(default)]
+    body: Option<String>,
+    /// GitHub counts pull requests among the issues.
+    #[serde(default)]
+    pull_request: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Label {
+    name: String,
+}
+
+impl Found {
+    fn into_issue(self, limit: usize, comments: Vec<Remark>) -> Issue {
+        let ghost = || "ghost".to_owned();
+        Issue {
+            number: self.number,
+            url: self.html_url,
+            title: text::line(&self.title, 300),
+            state: text::line(&self.state, 20),
+            author: self.user.map_or_else(ghost, |user| text::line(&user.login, 60)),
+            labels: self.labels.iter().take(20).map(|l| text::line(&l.name, 60)).collect(),
+            body: text::incoming(&self.body.unwrap_or_default(), limit),
+            comments,
+        }
+    }
+}
+
+impl GitHub {
+    /// One issue with its comments.
+    ///
+    /// # Errors
+    /// When there is none, or GitHub can't be asked.
+    pub async fn issue(&self, number: u64) -> Result<Issue, GitHubError> {
+        let answer = self.client.get(&self.client.repo(&format!("issues/{number}"))).await?;
+        if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::GONE) {
+            return Err(GitHubError::NoIssue);
+        }
+        let found: Found = self.client.expect(&answer, StatusCode::OK)?;
+        let said = self.said(&format!("issues/{number}/comments")).await?;
+        let comments = said.iter().take(COMMENTS).map(|said| Remark {
+            author: said.author(),
+            body: said.words(REMARK),
+            at: None,
+        });
+        Ok(found.into_issue(BODY, comments.collect()))
+    }
+
+    /// The newest open ones, without their comments and with the beginning of their text.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn issues(&self, label: Option<&str>) -> Result<Vec<Issue>, GitHubError> {
+        let path = self.client.repo(&format!("issues?{}", query(label)));
+        let answer = self.client.get(&path).await?;
+        let found: Vec<Found> = self.client.expect(&answer, StatusCode::OK)?;
+        let issues = found.into_iter().filter(|found| found.pull_request.is_none());
+        Ok(issues.take(LIST).map(|found| found.into_issue(EXCERPT, Vec::new())).collect())
+    }
+}
+
+fn query(label: Option<&str>) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query.append_pair("state", "open").append_pair("per_page", "100");
+    if let Some(label) = label {
+        query.append_pair("labels", label);
+    }
+    query.finish()
+}

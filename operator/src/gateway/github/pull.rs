@@ -1,0 +1,129 @@
+//! A pull request, as GitHub describes it.
+
+use codebutler_crds::thread::PullState;
+use codebutler_crds::wire::PullRequestState;
+use serde::Deserialize;
+
+use super::talk::Account;
+use super::text;
+
+/// A pull request as GitHub describes it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Pull {
+    /// Its number.
+    pub number: u64,
+    /// Its page.
+    pub html_url: String,
+    /// One line.
+    #[serde(default)]
+    pub title: String,
+    /// Markdown.
+    #[serde(default)]
+    pub body: Option<String>,
+    /// The commit on the base branch, once merged.
+    #[serde(default)]
+    pub merge_commit_sha: Option<String>,
+    state: String,
+    #[serde(default)]
+    merged_at: Option<String>,
+    #[serde(default)]
+    mergeable_state: Option<String>,
+    #[serde(default)]
+    merged_by: Option<Account>,
+    #[serde(default)]
+    closed_at: Option<String>,
+    #[serde(default)]
+    updated_at: Option<String>,
+    #[serde(default)]
+    mergeable: Option<bool>,
+    head: Head,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Head {
+    sha: String,
+}
+
+impl Pull {
+    /// Neither closed nor merged.
+    pub fn is_open(&self) -> bool {
+        self.state == "open"
+    }
+
+    /// Merged.
+    pub fn is_merged(&self) -> bool {
+        self.merged_at.is_some()
+    }
+
+    /// Its newest commit.
+    pub fn head(&self) -> &str {
+        &self.head.sha
+    }
+
+    /// The account that merged it.
+    pub fn merged_by(&self) -> String {
+        let by = self.merged_by.as_ref();
+        by.map_or_else(|| "Somebody".to_owned(), |by| text::line(&by.login, 60))
+    }
+
+    /// When it was closed or merged, in RFC 3339.
+    pub fn closed_at(&self) -> Option<&str> {
+        self.closed_at.as_deref()
+    }
+
+    /// When anything last happened to it, in RFC 3339.
+    pub fn updated_at(&self) -> Option<&str> {
+        self.updated_at.as_deref()
+    }
+
+    /// Open, closed or merged.
+    pub fn standing(&self) -> PullState {
+        match () {
+            () if self.is_merged() => PullState::Merged,
+            () if self.is_open() => PullState::Open,
+            () => PullState::Closed,
+        }
+    }
+
+    /// For the agent.
+    pub fn into_state(self, created: bool) -> PullRequestState {
+        let state = match self.standing() {
+            PullState::Merged => "merged",
+            PullState::Open => "open",
+            PullState::Closed => "closed",
+        };
+        PullRequestState {
+            state: state.to_owned(),
+            number: self.number,
+            url: self.html_url,
+            title: self.title,
+            head: self.head.sha,
+            mergeable: self.mergeable,
+            created,
+            merge_state: self.mergeable_state,
+            checks: Vec::new(),
+            reviews: Vec::new(),
+            remarks: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_pull_requests_state_is_one_word() {
+        let pull = |state: &str, merged_at: Option<&str>| -> Pull {
+            serde_json::from_value(json!({
+                "number": 7, "html_url": "https://h/7", "title": "t", "state": state,
+                "merged_at": merged_at, "head": {"sha": "abc", "ref": "b"}, "unknown": 1,
+            }))
+            .unwrap()
+        };
+        assert_eq!(pull("open", None).into_state(true).state, "open");
+        assert_eq!(pull("closed", None).into_state(false).state, "closed");
+        assert_eq!(pull("closed", Some("2026-01-01")).into_state(false).state, "merged");
+    }
+}

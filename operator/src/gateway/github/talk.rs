@@ -1,0 +1,327 @@
+//! What is said on a pull request: comments and reviews, each once per key, and what others said.
+
+use codebutler_crds::wire::{Commented, LineComment, LineRef, Remark, ReviewState, Verdict};
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::client::Answer;
+use super::{GitHub, GitHubError, Pull, text};
+
+/// Longest remark that a role is shown, in characters.
+const REMARK: usize = 4000;
+/// Remarks that a role is shown.
+const REMARKS: usize = 50;
+/// Review that asks for a change where GitHub takes none: on a pull request of the same account.
+const WANTED: &str = "**Changes requested**\n\n";
+
+/// By which a remark is found again.
+#[derive(Clone, Debug)]
+pub struct Key(String);
+
+impl Key {
+    /// `parts` tell this effect from any other.
+    pub fn of(parts: &[&str]) -> Self {
+        Self(text::marker(parts))
+    }
+
+    fn is_in(&self, body: Option<&String>) -> bool {
+        body.is_some_and(|body| body.contains(&self.0))
+    }
+
+    fn sign(&self, body: &str) -> String {
+        format!("{body}\n\n{}", self.0)
+    }
+}
+
+/// An account.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Account {
+    /// Its name.
+    pub login: String,
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
+}
+
+/// Something on the pull request: a comment, a comment on a line, or a review.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Said {
+    /// Its number among its kind.
+    pub id: u64,
+    html_url: String,
+    /// Nobody: the account is gone.
+    #[serde(default)]
+    user: Option<Account>,
+    #[serde(default)]
+    body: Option<String>,
+    #[serde(default)]
+    author_association: Option<String>,
+    #[serde(default)]
+    created_at: Option<String>,
+    #[serde(default)]
+    submitted_at: Option<String>,
+    /// Of a review.
+    #[serde(default)]
+    state: Option<String>,
+    /// Of a comment on a line.
+    #[serde(default)]
+    path: Option<String>,
+    #[serde(default)]
+    line: Option<u64>,
+    #[serde(default)]
+    original_line: Option<u64>,
+    /// Of a comment on a line: the review that it is part of.
+    #[serde(default)]
+    pub pull_request_review_id: Option<u64>,
+}
+
+impl Said {
+    /// Who said it.
+    pub fn author(&self) -> String {
+        self.user.as_ref().map_or_else(|| "ghost".to_owned(), |user| text::line(&user.login, 60))
+    }
+
+    /// Its page.
+    pub fn page(&self) -> &str {
+        &self.html_url
+    }
+
+    /// When, in RFC 3339. Nothing for a review that is not submitted.
+    pub fn at(&self) -> Option<&str> {
+        self.submitted_at.as_deref().or(self.created_at.as_deref())
+    }
+
+    /// Its visible words.
+    pub fn words(&self, limit: usize) -> String {
+        text::incoming(self.body.as_deref().unwrap_or_default(), limit)
+    }
+
+    /// Of a review: `approved`, `changes_requested`, `commented`, `dismissed`, `pending`.
+    pub fn verdict(&self) -> String {
+        self.state.as_deref().unwrap_or_default().to_ascii_lowercase()
+    }
+
+    /// File and line, of a comment on one.
+    pub fn place(&self) -> Option<LineRef> {
+        let path = text::line(self.path.as_deref()?, 300);
+        Some(LineRef { path, line: self.line.or(self.original_line).unwrap_or(1) })
+    }
+
+    /// Whether it is by a person who may write to the repository, and not by CodeButler.
+    pub fn is_by_a_member(&self) -> bool {
+        let member =
+            matches!(self.author_association.as_deref(), Some("OWNER" | "MEMBER" | "COLLABORATOR"));
+        let bot = self.user.as_ref().is_none_or(|user| user.kind.as_deref() == Some("Bot"));
+        member && !bot && !self.body.as_deref().is_some_and(text::is_own)
+    }
+
+    fn remark(&self) -> Remark {
+        Remark { author: self.author(), body: self.words(REMARK), at: self.place() }
+    }
+}
+
+/// All that was said on a pull request.
+#[derive(Debug, Default)]
+pub struct Talk {
+    /// In its conversation.
+    pub comments: Vec<Said>,
+    /// Reviews.
+    pub reviews: Vec<Said>,
+    /// On lines.
+    pub lines: Vec<Said>,
+}
+
+impl Talk {
+    /// For a role: the newest, oldest first.
+    pub fn remarks(&self) -> Vec<Remark> {
+        let spoken =
+            |said: &&Said| said.body.as_deref().is_some_and(|body| !body.trim().is_empty());
+        let all = self.comments.iter().chain(&self.reviews).chain(&self.lines);
+        let mut all: Vec<&Said> = all.filter(spoken).filter(|said| said.at().is_some()).collect();
+        all.sort_by_key(|said| said.at().map(str::to_owned));
+        let skip = all.len().saturating_sub(REMARKS);
+        all.into_iter().skip(skip).map(Said::remark).collect()
+    }
+
+    /// Each reviewer's last word: a mere comment takes no verdict back.
+    pub fn verdicts(&self) -> Vec<ReviewState> {
+        let mut last: Vec<ReviewState> = Vec::new();
+        for review in self.reviews.iter().filter(|review| review.verdict() != "pending") {
+            let (author, state) = (review.author(), review.verdict());
+            match last.iter_mut().find(|known| known.author == author) {
+                Some(known) if state != "commented" => known.state = state,
+                Some(_) => {}
+                None => last.push(ReviewState { author, state }),
+            }
+        }
+        last
+    }
+}
+
+impl GitHub {
+    /// Everything that was said on a pull request.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn talk(&self, number: u64) -> Result<Talk, GitHubError> {
+        let comments = format!("issues/{number}/comments");
+        let (reviews, lines) =
+            (format!("pulls/{number}/reviews"), format!("pulls/{number}/comments"));
+        let (comments, reviews, lines) =
+            tokio::try_join!(self.said(&comments), self.said(&reviews), self.said(&lines))?;
+        Ok(Talk { comments, reviews, lines })
+    }
+
+    pub(super) async fn said(&self, path: &str) -> Result<Vec<Said>, GitHubError> {
+        self.client.list(&self.client.repo(path)).await
+    }
+
+    /// Comments on a pull request, or on a line of its newest commit, unless the key is there.
+    ///
+    /// # Errors
+    /// When the line is not part of the pull request, or GitHub refuses.
+    pub async fn comment(
+        &self,
+        pull: &Pull,
+        key: &Key,
+        body: &str,
+        at: Option<&LineRef>,
+    ) -> Result<Commented, GitHubError> {
+        let (path, request) = match at {
+            None => (format!("issues/{}/comments", pull.number), json!({"body": key.sign(body)})),
+            Some(at) => {
+                let mut request = on_line(at, &key.sign(body));
+                request["commit_id"] = pull.head().into();
+                (format!("pulls/{}/comments", pull.number), request)
+            }
+        };
+        if let Some(there) = self.find(&path, key).await? {
+            return Ok(there);
+        }
+        let answer = self.client.post(&self.client.repo(&path), &request).await?;
+        self.made(&answer, at.is_some(), StatusCode::CREATED)
+    }
+
+    /// Reviews a pull request's newest commit, unless the key is there. It never approves.
+    ///
+    /// # Errors
+    /// When a line is not part of the pull request, or GitHub refuses.
+    pub async fn review(
+        &self,
+        pull: &Pull,
+        key: &Key,
+        verdict: Verdict,
+        body: &str,
+        comments: &[LineComment],
+    ) -> Result<Commented, GitHubError> {
+        let path = format!("pulls/{}/reviews", pull.number);
+        if let Some(there) = self.find(&path, key).await? {
+            return Ok(there);
+        }
+        let comments: Vec<Value> = comments.iter().map(|c| on_line(&c.at, &c.body)).collect();
+        let request = |event: &str, body: &str| {
+            json!({
+                "commit_id": pull.head(), "event": event, "body": key.sign(body),
+                "comments": comments,
+            })
+        };
+        let path = self.client.repo(&path);
+        if verdict == Verdict::RequestChanges {
+            let answer = self.client.post(&path, &request("REQUEST_CHANGES", body)).await?;
+            if !is_about_own(&answer) {
+                return self.made(&answer, !comments.is_empty(), StatusCode::OK);
+            }
+        }
+        let body = match verdict {
+            Verdict::Comment => body.to_owned(),
+            Verdict::RequestChanges => format!("{WANTED}{body}"),
+        };
+        let answer = self.client.post(&path, &request("COMMENT", &body)).await?;
+        self.made(&answer, !comments.is_empty(), StatusCode::OK)
+    }
+
+    async fn find(&self, path: &str, key: &Key) -> Result<Option<Commented>, GitHubError> {
+        let all = self.said(path).await?;
+        let there = all.into_iter().find(|said| key.is_in(said.body.as_ref()));
+        Ok(there.map(|said| Commented { url: said.html_url, created: false }))
+    }
+
+    fn made(
+        &self,
+        answer: &Answer,
+        on_lines: bool,
+        status: StatusCode,
+    ) -> Result<Commented, GitHubError> {
+        if on_lines && answer.status == StatusCode::UNPROCESSABLE_ENTITY {
+            return Err(GitHubError::NotInDiff);
+        }
+        let said: Said = self.client.expect(answer, status)?;
+        Ok(Commented { url: said.html_url, created: true })
+    }
+}
+
+fn on_line(at: &LineRef, body: &str) -> Value {
+    json!({"path": at.path, "line": at.line, "side": "RIGHT", "body": body})
+}
+
+/// An account can't request changes of itself.
+fn is_about_own(answer: &Answer) -> bool {
+    answer.status == StatusCode::UNPROCESSABLE_ENTITY && answer.mentions("your own pull request")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(value: &Value) -> Said {
+        let mut all =
+            json!({"id": 1, "html_url": "https://h/1", "user": {"login": "ana", "type": "User"}});
+        json_patch::merge(&mut all, value);
+        serde_json::from_value(all).unwrap()
+    }
+
+    #[test]
+    fn a_comment_takes_no_verdict_back() {
+        let review =
+            |login: &str, state: &str| said(&json!({"user": {"login": login}, "state": state}));
+        let reviews = vec![
+            review("ana", "CHANGES_REQUESTED"),
+            review("bo", "COMMENTED"),
+            review("ana", "COMMENTED"),
+            review("bo", "APPROVED"),
+            review("eve", "PENDING"),
+            review("bo", "DISMISSED"),
+        ];
+        let talk = Talk { reviews, ..Talk::default() };
+        let last: Vec<_> = talk.verdicts().into_iter().map(|v| (v.author, v.state)).collect();
+        let expected = [("ana", "changes_requested"), ("bo", "dismissed")];
+        assert_eq!(last, expected.map(|(a, s)| (a.to_owned(), s.to_owned())));
+    }
+
+    #[test]
+    fn remarks_come_in_order_without_what_they_hide() {
+        let at = |time: &str, body: &str| json!({"created_at": time, "body": body, "path": "a.rs", "line": 3});
+        let talk = Talk {
+            comments: vec![said(
+                &json!({"created_at": "2026-01-02T00:00:00Z", "body": "b<!-- x -->"}),
+            )],
+            reviews: vec![said(&json!({"submitted_at": "2026-01-03T00:00:00Z", "body": ""}))],
+            lines: vec![said(&at("2026-01-01T00:00:00Z", "a"))],
+        };
+        let shown: Vec<_> = talk.remarks().into_iter().map(|r| (r.body, r.at.is_some())).collect();
+        assert_eq!(shown, [("a".to_owned(), true), ("b".to_owned(), false)]);
+    }
+
+    #[test]
+    fn only_people_with_rights_to_the_repository_count_as_members() {
+        let by = |association: &str, kind: &str, body: &str| {
+            said(&json!({"author_association": association, "user": {"type": kind}, "body": body}))
+                .is_by_a_member()
+        };
+        assert!(by("MEMBER", "User", "x"));
+        assert!(by("COLLABORATOR", "User", "x"));
+        assert!(!by("NONE", "User", "x") && !by("CONTRIBUTOR", "User", "x"));
+        assert!(!by("MEMBER", "Bot", "x"));
+        assert!(!by("OWNER", "User", &Key::of(&["k"]).sign("ours")));
+    }
+}

@@ -1,0 +1,55 @@
+//! What a branch is at.
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::client::read;
+use super::{GitHub, GitHubError, branch_path};
+
+/// The newest commit of a branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tip {
+    /// The commit.
+    pub commit: String,
+    /// Id of its tree: the same for the same files, whatever the history.
+    pub tree: String,
+}
+
+#[derive(Deserialize)]
+struct Branch {
+    commit: Commit,
+}
+
+#[derive(Deserialize)]
+struct Commit {
+    sha: String,
+    commit: Content,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    tree: Tree,
+}
+
+#[derive(Deserialize)]
+struct Tree {
+    sha: String,
+}
+
+impl GitHub {
+    /// What a branch is at; None if there is no such branch.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn tip(&self, branch: &str) -> Result<Option<Tip>, GitHubError> {
+        let answer = self.client.get(&self.client.repo(&branch_path("branches", branch))).await?;
+        match answer.status {
+            StatusCode::OK => {
+                let Branch { commit } = read(&answer)?;
+                Ok(Some(Tip { commit: commit.sha, tree: commit.commit.tree.sha }))
+            }
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(self.client.complain(&answer)),
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Whether what is called done was tested. A harness says what it saw of a test run; it counts only
+//! if the command is the one that the Repo or the approved plan names, and if the tested files are
+//! those of the commit that the remote has. Whatever is not proven is said.
+
+use codebutler_crds::ThreadStatus;
+use codebutler_crds::thread::{Complexity, Receipt};
+use codebutler_crds::wire::{Decision, PostMessage, Proof, TestRun};
+use codebutler_crds::{Repo, names};
+use kube::ResourceExt as _;
+
+use super::api::{Shared, unwritten};
+use super::approval::fresh_thread;
+use super::context::{ApiError, Caller};
+use super::github::{GitHub, Pull, Tip};
+
+/// Longest command that is kept, in characters.
+const MAX_COMMAND: usize = 200;
+/// Files that are named.
+const MAX_NAMED: usize = 5;
+const BEGIN: &str = "<!-- codebutler:receipt -->";
+const END: &str = "<!-- /codebutler:receipt -->";
+
+/// What is known about the tests of what the remote has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Tested, whatever came of it; and files of the worktree that have changed since.
+    Checked(Receipt, Vec<String>),
+    /// Not; what is missing.
+    Unchecked(String),
+}
+
+/// What a verdict is made of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Facts<'a> {
+    /// The test command that counts.
+    expected: Option<&'a str>,
+    /// Name of the Repo.
+    repo: &'a str,
+    /// The role that says so.
+    role: &'a str,
+    /// What the remote's branch is at: commit and tree.
+    head: Option<(&'a str, &'a str)>,
+    proof: Option<&'a Proof>,
+    /// The newest receipt.
+    known: Option<&'a Receipt>,
+}
+
+/// The test command of a thread: the Repo's, else that of the approved plan.
+pub fn test_command<'a>(repo: &'a Repo, status: &'a ThreadStatus) -> Option<&'a str> {
+    let planned = || status.approved_details()?.test.as_deref();
+    repo.spec.worktree.test.as_deref().or_else(planned).map(str::trim)
+}
+
+fn judge(facts: &Facts<'_>) -> Verdict {
+    let Some(expected) = facts.expected else {
+        return Verdict::Unchecked(format!(
+            "neither Repo `{}` (`spec.worktree.test`) nor the approved plan names a test command",
+            facts.repo
+        ));
+    };
+    let Some((head, tree)) = facts.head else {
+        return Verdict::Unchecked("nothing is pushed".to_owned());
+    };
+    let run = facts.proof.and_then(|proof| proof.test.as_ref());
+    let uncommitted = facts.proof.map(|proof| proof.uncommitted.clone()).unwrap_or_default();
+    if let Some(TestRun { command, exit_code: Some(exit_code), tree: Some(tested) }) = run
+        && command.trim() == expected
+        && tested == tree
+    {
+        let receipt = Receipt {
+            commit: head.to_owned(),
+            command: kept(expected),
+            exit_code: *exit_code,
+            role: facts.role.to_owned(),
+        };
+        return Verdict::Checked(receipt, uncommitted);
+    }
+    match facts.known {
+        Some(known) if known.commit == head && known.command == kept(expected) => {
+            Verdict::Checked(known.clone(), uncommitted)
+        }
+        known => Verdict::Unchecked(missing(facts, expected, run, known)),
+    }
+}
+
+fn missing(
+    facts: &Facts<'_>,
+    expected: &str,
+    run: Option<&TestRun>,
+    known: Option<&Receipt>,
+) -> String {
+    let expected = code(expected);
+    let changed = facts.proof.map(|proof| &*proof.changed).unwrap_or_default();
+    match (run, known) {
+        (Some(run), _) if code(&run.command) != expected => {
+            format!("{} was run, but the test command is {expected}", code(&run.command))
+        }
+        (Some(TestRun { exit_code: None, .. }), _) => {
+            format!("{expected} did not come to an end")
+        }
+        (Some(TestRun { tree: None, .. }), _) => {
+            format!("files changed while {expected} ran")
+        }
+        (Some(_), _) if !changed.is_empty() => {
+            format!("since the last run of {expected}, {} changed", named(changed))
+        }
+        (Some(_), _) => format!("{expected} was run on other files than those that are pushed"),
+        (None, Some(known)) if known.command == kept(facts.expected.unwrap_or_default()) => {
+            format!("the last run of {expected} was on `{}`", short(&known.commit))
+        }
+        (None, _) => format!("{expected} was not run"),
+    }
+}
+
+impl Verdict {
+    /// For Slack: Markdown of one line.
+    pub fn line(&self) -> String {
+        match self {
+            Self::Checked(receipt, since) => {
+                let Receipt { commit, command, exit_code, role } = receipt;
+                let sign = if *exit_code == 0 { ":white_check_mark:" } else { ":x:" };
+                let since = match &since[..] {
+                    [] => "nothing has changed since".to_owned(),
+                    files => format!("not checked since: {} (not pushed)", named(files)),
+                };
+                format!(
+                    "{sign} {} ended with exit code {exit_code} on `{}` (run by {role}); {since}",
+                    code(command),
+                    short(commit)
+                )
+            }
+            Self::Unchecked(why) => format!(":warning: Not checked: {why}"),
+        }
+    }
+
+    /// For the pull request: the body with this section in place of an older one.
+    pub fn inscribe(&self, body: &str) -> String {
+        let said = match self {
+            Self::Checked(receipt, _) => {
+                let Receipt { commit, command, exit_code, .. } = receipt;
+                let command = code(command);
+                format!("**Checked by CodeButler**: {command}, exit code {exit_code}, on {commit}.")
+            }
+            Self::Unchecked(why) => format!("**Not checked by CodeButler**: {why}."),
+        };
+        let body = without_section(body);
+        format!("{}\n\n{BEGIN}\n{said}\n{END}\n", body.trim_end())
+    }
+}
+
+/// The receipt in a body.
+pub fn section(body: &str) -> &str {
+    let found =
+        body.find(BEGIN).and_then(|at| Some(&body[at..at + body[at..].find(END)? + END.len()]));
+    found.unwrap_or_default()
+}
+
+/// A body without what is a receipt in it, or looks like one.
+pub fn without_section(body: &str) -> String {
+    let mut rest = body;
+    let mut kept = String::new();
+    while let Some((before, after)) = rest.split_once(BEGIN) {
+        kept.push_str(before.trim_end());
+        rest = after.split_once(END).map_or("", |(_, after)| after);
+    }
+    let kept = kept + rest;
+    let lines = kept.lines().filter(|line| !line.contains("hecked by CodeButler"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn kept(command: &str) -> String {
+    command.chars().take(MAX_COMMAND).collect()
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}
+
+/// As code, whatever is in it.
+fn code(command: &str) -> String {
+    let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
+    format!("`{}`", kept(command.trim()).chars().map(plain).collect::<String>())
+}
+
+fn named(files: &[String]) -> String {
+    let names: Vec<_> = files.iter().take(MAX_NAMED).map(|file| code(file)).collect();
+    let more = files.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { " and others" } else { "" };
+    format!("{}{more}", names.join(", "))
+}
+
+/// What to say under a message, if it says that work is done: it asks for the merge, or hands over
+/// what a pull request holds.
+pub async fn under_message(
+    gateway: &Shared,
+    caller: &Caller,
+    message: &PostMessage,
+) -> Option<String> {
+    if message.decision == Some(Decision::Plan) {
+        return under_plan(caller.repo.spec.worktree.test.as_deref(), message);
+    }
+    let merge = message.decision == Some(Decision::Merge);
+    if !merge && message.proof.is_none() {
+        return None;
+    }
+    let known = caller.thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
+    if !merge && known.is_none_or(|pull| pull.merge_commit.is_some()) {
+        return None;
+    }
+    match told(gateway, caller, message.proof.as_ref()).await {
+        Ok(verdict) => Some(verdict.line()),
+        Err(error) => {
+            let why = format!("what is pushed can't be looked at ({error})");
+            Some(Verdict::Unchecked(why).line())
+        }
+    }
+}
+
+/// What is approved with a plan.
+fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
+    let test = test.or(message.test.as_deref());
+    let test = test.map(|test| format!("Done when {} succeeds", code(test)));
+    let complexity = message.complexity.map(|complexity| match complexity {
+        Complexity::Simple => "simple work",
+        Complexity::Medium => "work of medium complexity",
+        Complexity::Complex => "complex work",
+    });
+    let complexity = complexity.map(ToOwned::to_owned);
+    let parts: Vec<String> = test.into_iter().chain(complexity).collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+/// The verdict, told in the open pull request too.
+async fn told(
+    gateway: &Shared,
+    caller: &Caller,
+    proof: Option<&Proof>,
+) -> Result<Verdict, ApiError> {
+    let github = GitHub::of(&gateway.context, &caller.repo).await?;
+    let branch = names::branch(&caller.thread.name_any());
+    let head = github.tip(&branch).await?;
+    let verdict = weigh(gateway, caller, head.as_ref(), proof).await?;
+    if let Some(pull) = github.find_pull(&branch).await?.filter(Pull::is_open) {
+        refresh(&github, &pull, &verdict).await;
+    }
+    Ok(verdict)
+}
+
+/// The verdict on what the remote's branch is at; a new receipt is recorded.
+///
+/// # Errors
+/// When the Thread can't be read or written.
+pub async fn weigh(
+    gateway: &Shared,
+    caller: &Caller,
+    head: Option<&Tip>,
+    proof: Option<&Proof>,
+) -> Result<Verdict, ApiError> {
+    let status = fresh_thread(gateway, caller).await?.status.unwrap_or_default();
+    let repo = caller.repo.name_any();
+    let verdict = judge(&Facts {
+        expected: test_command(&caller.repo, &status),
+        repo: &repo,
+        role: caller.role_name(),
+        head: head.map(|Tip { commit, tree }| (commit.as_str(), tree.as_str())),
+        proof,
+        known: status.receipt.as_ref(),
+    });
+    if let Verdict::Checked(receipt, _) = &verdict
+        && status.receipt.as_ref() != Some(receipt)
+    {
+        let written = gateway.threads.set_receipt(&caller.key(), receipt).await;
+        written.map_err(|error| unwritten(&error))?;
+    }
+    Ok(verdict)
+}
+
+/// Brings the receipt in an open pull request up to date. One that stays behind names its commit.
+async fn refresh(github: &GitHub, pull: &Pull, verdict: &Verdict) {
+    let before = pull.body.as_deref().unwrap_or_default();
+    let body = verdict.inscribe(before);
+    if body.trim_end() == before.replace("\r\n", "\n").trim_end() {
+        return;
+    }
+    if let Err(error) = github.update_pull(pull.number, None, &body).await {
+        tracing::warn!(%error, "the pull request keeps its older receipt");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: (&str, &str) = ("abcdef0123456789abcdef0123456789abcdef01", "tree");
+
+    fn run(command: &str, exit_code: Option<i32>, tree: Option<&str>) -> TestRun {
+        TestRun { command: command.into(), exit_code, tree: tree.map(Into::into) }
+    }
+
+    fn proof(test: TestRun, changed: &[&str], uncommitted: &[&str]) -> Proof {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Proof {
+            commit: HEAD.0.into(),
+            test: Some(test),
+            changed: names(changed),
+            uncommitted: names(uncommitted),
+        }
+    }
+
+    fn facts<'a>(proof: Option<&'a Proof>, known: Option<&'a Receipt>) -> Facts<'a> {
+        let (expected, head) = (Some("cargo test"), Some(HEAD));
+        Facts { expected, repo: "shop", role: "coder", head, proof, known }
+    }
+
+    #[test]
+    fn only_the_right_command_on_the_pushed_files_counts() {
+        let judged = |test, changed: &[&str], uncommitted: &[&str]| {
+            judge(&facts(Some(&proof(test, changed, uncommitted)), None)).line()
+        };
+        let good = || run("cargo test\n", Some(0), Some("tree"));
+        insta::assert_snapshot!(
+            [
+                judged(good(), &[], &[]),
+                judged(good(), &[], &["src/a.rs"]),
+                judged(run("cargo test", Some(101), Some("tree")), &[], &[]),
+                judged(run("cargo test", Some(0), Some("other")), &["src/a.rs", "b`c"], &[]),
+                judged(run("cargo test", Some(0), Some("other")), &[], &[]),
+                judged(run("cargo test", Some(0), None), &[], &[]),
+                judged(run("cargo test", None, Some("tree")), &[], &[]),
+                judged(run("true", Some(0), Some("tree")), &[], &[]),
+                judge(&facts(None, None)).line(),
+                judge(&Facts { head: None, ..facts(None, None) }).line(),
+                judge(&Facts { expected: None, ..facts(None, None) }).line(),
+            ]
+            .join("\n"),
+            @r"
+        :white_check_mark: `cargo test` ended with exit code 0 on `abcdef0123` (run by coder); nothing has changed since
+        :white_check_mark: `cargo test` ended with exit code 0 on `abcdef0123` (run by coder); not checked since: `src/a.rs` (not pushed)
+        :x: `cargo test` ended with exit code 101 on `abcdef0123` (run by coder); nothing has changed since
+        :warning: Not checked: since the last run of `cargo test`, `src/a.rs`, `b'c` changed
+        :warning: Not checked: `cargo test` was run on other files than those that are pushed
+        :warning: Not checked: files changed while `cargo test` ran
+        :warning: Not checked: `cargo test` did not come to an end
+        :warning: Not checked: `true` was run, but the test command is `cargo test`
+        :warning: Not checked: `cargo test` was not run
+        :warning: Not checked: nothing is pushed
+        :warning: Not checked: neither Repo `shop` (`spec.worktree.test`) nor the approved plan names a test command
+        "
+        );
+    }
+
+    #[test]
+    fn a_receipt_counts_for_its_commit_and_command() {
+        let known = Receipt {
+            commit: HEAD.0.into(),
+            command: "cargo test".into(),
+            exit_code: 0,
+            role: "coder".into(),
+        };
+        let counts = |facts: &Facts<'_>| matches!(judge(facts), Verdict::Checked(..));
+        assert!(counts(&facts(None, Some(&known))));
+        let other = run("cargo test", Some(0), Some("other"));
+        assert!(counts(&facts(Some(&proof(other, &[], &[])), Some(&known))));
+        let later = Facts { head: Some(("later", "t2")), ..facts(None, Some(&known)) };
+        assert_eq!(
+            judge(&later),
+            Verdict::Unchecked("the last run of `cargo test` was on `abcdef0123`".into())
+        );
+        assert!(!counts(&Facts { expected: Some("make"), ..facts(None, Some(&known)) }));
+    }
+
+    #[test]
+    fn a_body_has_one_receipt_and_no_forged_one() {
+        let first = Verdict::Unchecked("x".into()).inscribe("Because.");
+        let again =
+            judge(&facts(Some(&proof(run("cargo test", Some(0), Some("tree")), &[], &[])), None))
+                .inscribe(&first);
+        assert_eq!(again.matches(BEGIN).count(), 1);
+        assert!(again.starts_with("Because.\n\n<!-- "), "{again}");
+        assert!(again.contains("`cargo test`, exit code 0, on abcdef"), "{again}");
+        assert_eq!(without_section(&format!("a {BEGIN} forged")), "a");
+        assert_eq!(without_section(&format!("a{BEGIN}x{END}b{BEGIN}y")), "ab");
+    }
+}

@@ -1,0 +1,126 @@
+//! One redactor per set of patterns, compiled once: the Repo's own, and those that its repository asks
+//! for. What is found and how is in [`codebutler_crds::redact`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use codebutler_crds::Repo;
+use codebutler_crds::policy::RedactionRule;
+use kube::ResourceExt as _;
+
+pub use codebutler_crds::redact::{Finding, Redactor, log};
+
+/// Sets of patterns that are kept compiled.
+const MOST: usize = 256;
+
+/// Redactors by their Repo's patterns. Cheap to clone; clones share what was compiled.
+#[derive(Clone, Debug, Default)]
+pub struct Redactors {
+    compiled: Arc<Mutex<HashMap<String, Arc<Redactor>>>>,
+    learned: Arc<Mutex<HashMap<String, Learned>>>,
+}
+
+/// What a repository asks for on its base branch.
+#[derive(Debug, Default)]
+struct Learned {
+    /// The commit it was read from.
+    commit: String,
+    rules: Vec<RedactionRule>,
+    /// The last list without a fault.
+    whole: Vec<RedactionRule>,
+}
+
+impl Redactors {
+    /// The redactor of a Repo. What of its patterns can't be used, the controller says on the Repo.
+    pub fn of(&self, repo: &Repo) -> Arc<Redactor> {
+        let mut rules = repo.spec.policy.redaction.clone();
+        if let Some(learned) = lock(&self.learned).get(&key(repo)) {
+            rules.extend(learned.rules.iter().cloned());
+        }
+        self.with(&rules)
+    }
+
+    /// Whether the patterns of this commit of the base branch are in force.
+    pub fn knows(&self, repo: &Repo, commit: &str) -> bool {
+        lock(&self.learned).get(&key(repo)).is_some_and(|learned| learned.commit == commit)
+    }
+
+    /// Puts the patterns of a commit of the base branch in force. Those of the last list without a
+    /// fault stay until there is another one: a slip lets nothing through that was masked before.
+    pub fn learn(&self, repo: &Repo, commit: &str, rules: Vec<RedactionRule>, is_whole: bool) {
+        let mut all = lock(&self.learned);
+        let learned = all.entry(key(repo)).or_default();
+        commit.clone_into(&mut learned.commit);
+        if is_whole {
+            learned.whole.clone_from(&rules);
+            learned.rules = rules;
+        } else {
+            learned.rules = rules;
+            let kept = learned.whole.iter().filter(|rule| !learned.rules.contains(rule));
+            let kept: Vec<RedactionRule> = kept.cloned().collect();
+            learned.rules.extend(kept);
+        }
+    }
+
+    /// A redactor with these patterns on top of the built-in kinds.
+    pub fn with(&self, rules: &[RedactionRule]) -> Arc<Redactor> {
+        let name =
+            rules.iter().fold(String::new(), |all, r| all + &r.name + "\0" + &r.pattern + "\0");
+        if let Some(known) = lock(&self.compiled).get(&name) {
+            return Arc::clone(known);
+        }
+        // Compiled without the lock: a large pattern keeps nobody else waiting.
+        let (redactor, bad) = Redactor::new(rules);
+        for problem in bad {
+            tracing::warn!(%problem, "a redaction pattern is left out");
+        }
+        let redactor = Arc::new(redactor);
+        let mut known = lock(&self.compiled);
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(name, Arc::clone(&redactor));
+        redactor
+    }
+}
+
+fn key(repo: &Repo) -> String {
+    format!("{}/{}", repo.namespace().unwrap_or_default(), repo.name_any())
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_in_the_repositorys_list_lets_nothing_through() {
+        let repo: Repo = serde_json::from_value(serde_json::json!({
+            "metadata": {"namespace": "team", "name": "shop"},
+            "spec": {
+                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}},
+                "roles": ["pm"],
+            },
+        }))
+        .unwrap();
+        let rule = |name: &str, pattern: &str| RedactionRule {
+            name: name.to_owned(),
+            pattern: pattern.to_owned(),
+        };
+        let redactors = Redactors::default();
+        let masked = || redactors.of(&repo).mask("cust_1 and order_2").into_owned();
+        assert_eq!(masked(), "cust_1 and order_2");
+        redactors.learn(&repo, "1", vec![rule("customer", "cust_[0-9]+")], true);
+        assert_eq!(masked(), "[redacted:customer] and order_2");
+        redactors.learn(&repo, "2", vec![rule("order", "order_[0-9]+")], false);
+        assert_eq!(masked(), "[redacted:customer] and [redacted:order]");
+        redactors.learn(&repo, "3", Vec::new(), true);
+        assert_eq!(masked(), "cust_1 and order_2");
+        assert!(redactors.knows(&repo, "3") && !redactors.knows(&repo, "2"));
+    }
+}

@@ -1,0 +1,197 @@
+//! How a question about one action looks: the exact action as code, with nothing in it that a reader
+//! can't see. Pure.
+
+use codebutler_crds::wire::ApprovalRequest;
+use serde_json::{Value, json};
+
+use super::super::{markdown, mrkdwn};
+use super::Answer;
+
+/// Characters of an action that are shown, as they are escaped for Slack.
+const SHOWN: usize = 2400;
+/// Of these, so many of its end.
+const END: usize = 600;
+/// Characters of the reason.
+const REASON: usize = 300;
+
+/// A question, ready to be posted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// For notifications, and where blocks can't be shown.
+    pub text: String,
+    /// What people see.
+    pub blocks: Value,
+}
+
+/// The question about a request whose texts are masked already. `people` are mentioned.
+pub fn question(request: &ApprovalRequest, people: &[String]) -> Question {
+    let tool = mrkdwn::escape(&visible(&request.tool)).replace('`', "'");
+    let reason: String = visible(&request.summary).chars().take(REASON).collect();
+    let reason = markdown::inline(&reason.replace('\n', " "));
+    let mut mentions: Vec<String> = people.iter().map(|user| format!("<@{user}>")).collect();
+    mentions.push(String::new());
+    let mentions = mentions.join(" ");
+    let head = format!("{mentions}May I do this? `{tool}`: {reason}.");
+    let (code, left_out) = cut(&visible(request.detail.as_deref().unwrap_or(&request.summary)));
+    let note = (left_out > 0).then(|| {
+        format!("{left_out} characters in the middle are not shown: deny what you can't judge.")
+    });
+    let fenced = mrkdwn::escape(&code).replace("```", "`\u{200b}``");
+    let mut text = format!("{head}\n```\n{fenced}\n```");
+    if let Some(note) = &note {
+        text = format!("{text}\n{note}");
+    }
+    let mut blocks = vec![
+        json!({"type": "section", "text": {"type": "mrkdwn", "text": head}}),
+        json!({"type": "rich_text", "elements": [
+            {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": code}]},
+        ]}),
+    ];
+    let context =
+        |text: &str| json!({"type": "context", "elements": [{"type": "mrkdwn", "text": text}]});
+    blocks.extend(note.as_deref().map(context));
+    blocks.push(
+        json!({"type": "actions", "block_id": super::KIND, "elements": buttons(&request.key)}),
+    );
+    Question { text, blocks: Value::Array(blocks) }
+}
+
+fn buttons(key: &str) -> Value {
+    let button = |answer: Answer| {
+        let style = match answer {
+            Answer::Approve => "primary",
+            Answer::Deny => "danger",
+        };
+        json!({
+            "type": "button", "action_id": answer.action_id(), "value": key, "style": style,
+            "text": {"type": "plain_text", "text": answer.label()},
+        })
+    };
+    Value::Array(Answer::ALL.into_iter().map(button).collect())
+}
+
+/// With everything that would be invisible, or turn the reading direction, written out.
+fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.trim_end().chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() || is_invisible(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{17b4}'
+            | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202f}'
+            | '\u{205f}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// Beginning and end of what is too long, and how many characters are left out between them.
+fn cut(text: &str) -> (String, usize) {
+    let weight = |c: char| match c {
+        '&' => 5,
+        '<' | '>' => 4,
+        _ => 1,
+    };
+    if text.chars().map(weight).sum::<usize>() <= SHOWN {
+        return (text.to_owned(), 0);
+    }
+    let within = |chars: &mut dyn Iterator<Item = char>, most: usize| {
+        let mut left = most;
+        let mut taken = Vec::new();
+        for c in chars {
+            let Some(rest) = left.checked_sub(weight(c)) else { break };
+            left = rest;
+            taken.push(c);
+        }
+        taken
+    };
+    let head = within(&mut text.chars(), SHOWN - END);
+    let mut tail = within(&mut text.chars().rev(), END);
+    tail.reverse();
+    let left_out = text.chars().count() - head.len() - tail.len();
+    let (head, tail): (String, String) = (head.into_iter().collect(), tail.into_iter().collect());
+    (format!("{head}\n… {left_out} characters are not shown …\n{tail}"), left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(detail: &str) -> ApprovalRequest {
+        ApprovalRequest {
+            key: "k".to_owned(),
+            tool: "Bash".to_owned(),
+            summary: "`rm` deletes <files>".to_owned(),
+            hash: "0".repeat(64),
+            detail: Some(detail.to_owned()),
+        }
+    }
+
+    fn code(question: &Question) -> &str {
+        question.blocks[1]["elements"][0]["elements"][0]["text"].as_str().unwrap()
+    }
+
+    #[test]
+    fn the_exact_action_is_shown_as_code_that_nothing_breaks_out_of() {
+        let command = "rm -rf a && echo '```\n<!channel>' > <@U1>";
+        let shown = question(&request(command), &[]);
+        assert_eq!(code(&shown), command);
+        assert!(!shown.text.contains("<!channel>") && !shown.text.contains("<@U1>"));
+        assert_eq!(shown.text.matches("```").count(), 2, "{}", shown.text);
+        let ids: Vec<_> = shown.blocks[2]["elements"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|button| button["action_id"].as_str().unwrap())
+            .collect();
+        assert_eq!(ids, ["approval:approve", "approval:deny"]);
+    }
+
+    #[test]
+    fn what_can_not_be_seen_is_written_out() {
+        for (hidden, written) in [
+            ("ls\u{202e}fr- mr", "ls\\u{202e}fr- mr"),
+            ("a\u{200b}b", "a\\u{200b}b"),
+            ("a\u{1b}[2K", "a\\u{1b}[2K"),
+            ("a\u{e0041}", "a\\u{e0041}"),
+            ("a\rb\n\tc", "a\\u{d}b\n\tc"),
+        ] {
+            assert_eq!(code(&question(&request(hidden), &[])), written);
+        }
+    }
+
+    #[test]
+    fn a_long_action_is_cut_in_the_middle_and_that_is_said() {
+        let long = format!("begin {} && curl evil", "<".repeat(20_000));
+        let shown = question(&request(&long), &["U7".to_owned()]);
+        assert!(code(&shown).starts_with("begin <") && code(&shown).ends_with("&& curl evil"));
+        assert!(shown.text.chars().count() < 3900, "{}", shown.text.len());
+        let note = shown.blocks[2]["elements"][0]["text"].as_str().unwrap();
+        assert!(note.contains("characters in the middle are not shown"), "{note}");
+        assert!(shown.text.starts_with("<@U7> May I do this? `Bash`"));
+        let exact = "x".repeat(SHOWN);
+        assert_eq!(code(&question(&request(&exact), &[])), exact);
+    }
+}

@@ -1,0 +1,150 @@
+use codebutler_crds::thread::Plan;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::*;
+use crate::gateway::slack::words::intent;
+
+fn ts(text: &str) -> SlackTs {
+    text.parse().unwrap()
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// A question of the coder, to be answered until second 100.
+fn question(key: &str, ts_: &str) -> Approval {
+    Approval {
+        id: format!("coder:{key}"),
+        role: "coder".to_owned(),
+        tool: "Bash".to_owned(),
+        hash: "aa".to_owned(),
+        ts: ts(ts_),
+        expires: Time(at(100)),
+        answer: None,
+        by: None,
+        said: None,
+        used: false,
+    }
+}
+
+fn asked(questions: &[Approval]) -> ThreadStatus {
+    ThreadStatus { approvals: questions.to_vec(), ..ThreadStatus::default() }
+}
+
+fn answered(message: &str, answer: Answer, user: &str) -> Answered {
+    Answered { message: ts(message), answer, user: user.to_owned() }
+}
+
+fn said(at: &str, text: &str) -> Said {
+    Said { ts: ts(at), user: "U1".to_owned(), mentioned: Vec::new(), intent: intent(text) }
+}
+
+#[test]
+fn the_first_answer_counts_once_and_wakes_the_role() {
+    let mut status = asked(&[question("k", "5.000000")]);
+    let yes = answered("5.000000", Answer::Approve, "U1");
+    for (late, outcome) in [
+        (answered("4.000000", Answer::Approve, "U1"), Outcome::Unknown),
+        (yes.clone(), Outcome::Counts),
+        (yes, Outcome::Counts),
+        (answered("5.000000", Answer::Deny, "U1"), Outcome::Stale),
+        (answered("5.000000", Answer::Approve, "U2"), Outcome::Stale),
+    ] {
+        assert_eq!(take(&mut status, &late, at(10)), Ok(outcome), "{late:?}");
+    }
+    let pending: Vec<_> =
+        status.pending.iter().map(|p| (&*p.id, &*p.role, &*p.choice, &*p.user)).collect();
+    assert_eq!(pending, [("approval:coder:k", "coder", "approved", "U1")]);
+    assert_eq!(status.settled.len(), 1);
+    let (state, by) = hand_out(&mut status, "coder:k", "aa", at(10)).unwrap();
+    assert_eq!((state, by.as_deref()), (ApprovalState::Approved, Some("U1")));
+}
+
+#[test]
+fn a_yes_is_for_exactly_one_action_of_one_role() {
+    let mut status = asked(&[question("k", "5.000000")]);
+    take(&mut status, &answered("5.000000", Answer::Approve, "U1"), at(10)).unwrap();
+    assert_eq!(hand_out(&mut status, "coder:k", "bb", at(10)), Err(Refusal::OtherAction));
+    assert_eq!(hand_out(&mut status, "pm:k", "aa", at(10)), Err(Refusal::NotAsked));
+    assert!(!status.approvals[0].used);
+    hand_out(&mut status, "coder:k", "aa", at(10)).unwrap();
+    assert!(status.approvals[0].used);
+    // The yes has no use for an action that is asked about anew.
+    add(&mut status, &question("l", "6.000000")).unwrap();
+    assert_eq!(hand_out(&mut status, "coder:l", "aa", at(10)).unwrap().0, ApprovalState::Pending);
+}
+
+#[test]
+fn a_question_that_nobody_answered_in_time_is_neither_yes_nor_no() {
+    let mut status = asked(&[question("k", "5.000000"), question("l", "6.000000")]);
+    let yes = answered("5.000000", Answer::Approve, "U1");
+    assert_eq!(take(&mut status, &yes, at(100)), Ok(Outcome::Late));
+    assert_eq!(take(&mut status, &yes, at(50)), Ok(Outcome::Late), "it stays so");
+    expire(&mut status, at(100)).unwrap();
+    for id in ["coder:k", "coder:l"] {
+        let (state, by) = hand_out(&mut status, id, "aa", at(100)).unwrap();
+        assert_eq!((state, by), (ApprovalState::Expired, None));
+    }
+    let choices: Vec<_> = status.pending.iter().map(|p| p.choice.as_str()).collect();
+    assert_eq!(choices, ["expired", "expired"]);
+    assert_eq!(status.settled[0].choice.as_deref(), Some(EXPIRED));
+}
+
+#[test]
+fn words_answer_the_one_open_question_that_was_asked_before_them() {
+    for (text, expected) in [
+        ("yes", Some(ApprovalAnswer::Approved)),
+        ("Dale!", Some(ApprovalAnswer::Approved)),
+        ("no", Some(ApprovalAnswer::Denied)),
+        ("don't", Some(ApprovalAnswer::Denied)),
+        ("Mejor no.", Some(ApprovalAnswer::Denied)),
+        ("no, use git clean", None),
+        ("stop", None),
+    ] {
+        let mut status = asked(&[question("k", "5.000000")]);
+        let reply = said("6.000000", text);
+        if let Words::One(one) = words(&status, &reply) {
+            let id = one.id.clone();
+            assert_eq!(take_words(&mut status, &id, &reply, at(10)), Ok(Outcome::Counts));
+            // Read again, by the role: it is still the answer to this.
+            assert!(matches!(words(&status, &reply), Words::One(_)), "{text}");
+        }
+        assert_eq!(status.approvals[0].answer, expected, "{text}");
+    }
+    let status = asked(&[question("k", "5.000000")]);
+    assert_eq!(words(&status, &said("4.000000", "yes")), Words::Nothing, "said before");
+    let mut two = asked(&[question("k", "5.000000"), question("l", "6.000000")]);
+    assert_eq!(words(&two, &said("7.000000", "yes")), Words::Many);
+    two.approvals.pop();
+    two.plan = Some(Plan {
+        ts: ts("6.500000"),
+        hash: "aa".to_owned(),
+        role: "pm".to_owned(),
+        approved_by: None,
+        declined_by: None,
+    });
+    assert_eq!(words(&two, &said("7.000000", "yes")), Words::Many, "or is the plan meant?");
+    if let Some(plan) = &mut two.plan {
+        plan.approved_by = Some("U1".to_owned());
+    }
+    assert!(matches!(words(&two, &said("7.000000", "yes")), Words::One(_)));
+}
+
+#[test]
+fn an_answered_question_makes_room_and_an_open_one_does_not() {
+    let mut status = ThreadStatus::default();
+    for n in 0..KEPT {
+        add(&mut status, &question(&n.to_string(), &format!("{n}.000000"))).unwrap();
+    }
+    let more = question("more", "90.000000");
+    assert!(!has_room(&status));
+    assert_eq!(add(&mut status, &more), Err(Refusal::Asked));
+    // An answer that the role does not have yet is not forgotten.
+    take(&mut status, &answered("3.000000", Answer::Deny, "U1"), at(10)).unwrap();
+    assert_eq!(add(&mut status, &more), Err(Refusal::Asked));
+    hand_out(&mut status, "coder:3", "aa", at(10)).unwrap();
+    add(&mut status, &more).unwrap();
+    assert_eq!(status.approvals.len(), KEPT);
+    assert_eq!(hand_out(&mut status, "coder:3", "aa", at(10)), Err(Refusal::NotAsked));
+}

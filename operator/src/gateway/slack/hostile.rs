@@ -1,0 +1,148 @@
+//! What may arrive from Slack and is no good: answered or ignored on purpose, and never a crash.
+
+use codebutler_crds::ThreadStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+
+use super::decision::{self, Said, Taken};
+use super::event::{Frame, Incoming, Payload};
+use super::route::{self, Action, Channel, Ignored};
+
+fn channel() -> Channel {
+    Channel {
+        namespace: "team".to_owned(),
+        repo: "shop".to_owned(),
+        id: "C01".to_owned(),
+        roles: vec!["pm".to_owned(), "coder".to_owned()],
+        bot_user: Some("U0BOT".to_owned()),
+    }
+}
+
+fn payload(frame: Value) -> Payload {
+    serde_json::from_value::<Frame>(frame).unwrap().payload()
+}
+
+fn event(event: &Value) -> Payload {
+    payload(json!({"type": "events_api", "envelope_id": "e", "payload": {"event": event}}))
+}
+
+fn said(text: &str) -> Said {
+    let incoming: Incoming = serde_json::from_value(
+        json!({"channel": "C01", "ts": "5.000000", "user": "U1", "text": text}),
+    )
+    .unwrap();
+    match route::message(&incoming, &[channel()]) {
+        Action::Message { said, .. } => said,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a message does to a Thread: what it was taken for, and who hears it.
+fn taken(text: &str) -> (Taken, Vec<String>, usize) {
+    let mut status = ThreadStatus::default();
+    let now = Time(jiff::Timestamp::UNIX_EPOCH);
+    let taken = decision::take_message(&mut status, &said(text), Some("pm"), &now).unwrap();
+    let size = serde_json::to_string(&status).unwrap().len();
+    (taken, status.roles.keys().cloned().collect(), size)
+}
+
+#[test]
+fn unknown_events_and_frames_pass() {
+    for frame in [
+        json!({}),
+        json!({"type": "slash_commands", "payload": {"command": "/x"}}),
+        json!({"type": "events_api"}),
+        json!({"type": "events_api", "payload": []}),
+        json!({"type": "interactive", "payload": {"type": "block_actions", "actions": [7]}}),
+        json!({"type": "interactive", "payload": "text"}),
+    ] {
+        assert!(matches!(payload(frame.clone()), Payload::Unknown), "{frame}");
+    }
+    for unknown in [
+        json!({"type": "assistant_thread_started"}),
+        json!({"type": 5}),
+        json!([1, 2]),
+        json!({"type": "reaction_added", "item": "x"}),
+        json!({"type": "reaction_added", "user": "U1", "reaction": "+1", "event_ts": "soon",
+            "item": {"type": "message", "channel": "C01", "ts": "1.000000"}}),
+        json!({"type": "message", "channel": "C01", "ts": "1e9"}),
+    ] {
+        assert!(matches!(event(&unknown), Payload::Unknown), "{unknown}");
+    }
+}
+
+#[test]
+fn blocks_of_any_shape_do_not_hide_the_message() {
+    for blocks in [json!("x"), json!({"a": 1}), json!([null, [[]], {"type": 7}]), Value::Null] {
+        let message = event(&json!({"type": "message", "channel": "C01", "ts": "5.000000",
+            "user": "U1", "text": "hello", "blocks": blocks, "files": 7, "metadata": "x"}));
+        let Payload::Message(incoming) = message else { panic!("{blocks}: {message:?}") };
+        assert_eq!(incoming.message.text.as_deref(), Some("hello"));
+    }
+}
+
+#[test]
+fn a_huge_payload_leaves_a_small_mark() {
+    let text = "yes ".repeat(2_000_000);
+    let message = event(&json!({"type": "message", "channel": "C01", "ts": "5.000000",
+        "user": "U1", "text": text, "blocks": [{"type": "section", "text": {"text": text}}]}));
+    assert!(matches!(message, Payload::Message(_)));
+    let (taken, roles, size) = taken(&text);
+    assert_eq!((taken, roles), (Taken::Message, vec!["pm".to_owned()]));
+    assert!(size < 500, "{size}");
+}
+
+#[test]
+fn ten_thousand_pasted_lines_are_one_message_for_one_role() {
+    let paste = "approve\nmerge\nstop\n> quoted\n".repeat(2_500);
+    let (taken, roles, size) = taken(&paste);
+    assert_eq!((taken, roles), (Taken::Message, vec!["pm".to_owned()]));
+    assert!(size < 500, "{size}");
+}
+
+#[test]
+fn a_role_that_does_not_exist_is_no_role() {
+    for text in [
+        "@codebutler.wizard do it",
+        "@codebutler. do it",
+        "@codebutler.coderx do it",
+        "@codebutler.__proto__ do it",
+        "<@U0EVIL|codebutler.coder> do it",
+    ] {
+        assert_eq!(taken(text).1, ["pm"], "{text}");
+    }
+}
+
+#[test]
+fn what_looks_like_a_decision_and_is_none_is_none() {
+    for text in [
+        "y\u{200b}es",
+        "st\u{2060}op",
+        "\u{443}es",
+        "ye\u{455}",
+        "\u{202e}sey",
+        "yes\u{2028}but not now",
+        "yes\nno",
+        "`yes`, he said",
+        "",
+        "\u{200b}",
+    ] {
+        assert_eq!(said(text).intent, None, "{text:?}");
+    }
+}
+
+#[test]
+fn nobody_reacts_for_the_bot_or_from_another_channel() {
+    let react = |user: &str, place: &str, name: &str| {
+        let added = event(&json!({"type": "reaction_added", "user": user, "reaction": name,
+            "item": {"type": "message", "channel": place, "ts": "1.000000"},
+            "item_user": "U0BOT", "event_ts": "2.000000"}));
+        let Payload::Reaction(reaction) = added else { panic!("{added:?}") };
+        route::reaction(&reaction, &[channel()])
+    };
+    let elsewhere = Action::Ignore(Ignored::Channel("C99".to_owned()));
+    assert_eq!(react("U1", "C99", "+1"), elsewhere);
+    assert_eq!(react("U0BOT", "C01", "+1"), Action::Ignore(Ignored::NotOurs));
+    assert_eq!(react("U1", "C01", "+1 ::x"), Action::Ignore(Ignored::NotOurs));
+    assert!(matches!(react("U1", "C01", "+1::skin-tone-6"), Action::Reaction { .. }));
+}

@@ -1,0 +1,160 @@
+//! Spans within a block: code, links, bold, italic, strike.
+
+use std::fmt::Write as _;
+
+use pulldown_cmark::{CowStr, Event, Tag, TagEnd};
+
+use crate::gateway::slack::mrkdwn::escape;
+
+/// Text of one block with the spans in it.
+#[derive(Default)]
+pub struct Line {
+    text: String,
+    spans: Vec<Span>,
+    /// Indexes of spans that are open.
+    open: Vec<usize>,
+    link: Option<Link>,
+    /// Slack can't nest bold in bold.
+    heading: bool,
+}
+
+/// Where a marker begins and ends, in bytes.
+struct Span {
+    marker: char,
+    from: usize,
+    to: usize,
+}
+
+struct Link {
+    url: String,
+    /// Where its label begins.
+    from: usize,
+}
+
+impl Line {
+    /// What follows is bold as a whole.
+    pub fn heading(&mut self) {
+        self.heading = true;
+    }
+
+    pub fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Strong if !self.heading => self.span('*'),
+            Tag::Emphasis => self.span('_'),
+            Tag::Strikethrough => self.span('~'),
+            // An image inside a link is the link's label.
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } if self.link.is_none() => {
+                self.link = Some(Link { url: dest_url.to_string(), from: self.text.len() });
+            }
+            _ => {}
+        }
+    }
+
+    pub fn stop(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Strong if self.heading => {}
+            TagEnd::Strong | TagEnd::Emphasis | TagEnd::Strikethrough => {
+                if let Some(span) = self.open.pop() {
+                    self.spans[span].to = self.text.len();
+                }
+            }
+            TagEnd::Link | TagEnd::Image => self.close_link(),
+            _ => {}
+        }
+    }
+
+    pub fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Text(text) => self.text.push_str(&escape(&text)),
+            Event::Code(code) => self.code(&code),
+            Event::Html(html) | Event::InlineHtml(html) => self.text.push_str(&escape(&html)),
+            Event::SoftBreak | Event::HardBreak => self.text.push('\n'),
+            Event::TaskListMarker(done) => self.text.push_str(if done { "☑ " } else { "☐ " }),
+            _ => {}
+        }
+    }
+
+    /// The finished text; what follows is another block's.
+    pub fn take(&mut self) -> String {
+        let line = std::mem::take(self);
+        // At one place, what ends comes before what begins; what began last ends first.
+        let mut marks = Vec::new();
+        let count = line.spans.len();
+        for (index, span) in line.spans.iter().enumerate() {
+            if shows(&line.text, span) {
+                marks.push((span.to, (0, count - index), span.marker));
+                marks.push((span.from, (1, index), span.marker));
+            }
+        }
+        marks.sort_unstable();
+        let mut out = String::with_capacity(line.text.len() + marks.len());
+        let mut done = 0;
+        for (at, _, marker) in marks {
+            out.push_str(&line.text[done..at]);
+            out.push(marker);
+            done = at;
+        }
+        out.push_str(&line.text[done..]);
+        out.trim().to_owned()
+    }
+
+    fn span(&mut self, marker: char) {
+        self.open.push(self.spans.len());
+        let at = self.text.len();
+        self.spans.push(Span { marker, from: at, to: at });
+    }
+
+    fn code(&mut self, code: &CowStr<'_>) {
+        // A tick can't stand inside Slack's code.
+        let code = escape(code).replace('`', "ˋ");
+        if self.link.is_some() {
+            self.text.push_str(&code);
+        } else {
+            self.text.push('`');
+            self.text.push_str(&code);
+            self.text.push('`');
+        }
+    }
+
+    fn close_link(&mut self) {
+        let Some(link) = self.link.take() else { return };
+        let label = self.text.split_off(link.from);
+        // Markers can't stand inside a link's label.
+        self.spans.retain(|span| span.from < link.from || span.to < link.from);
+        let label = label.replace(['|', '\n'], " ");
+        let url = target(&link.url);
+        if !is_url(&link.url) {
+            self.text.push_str(&label);
+            if !link.url.is_empty() && escape(&link.url) != label {
+                self.text.push_str(" (");
+                self.text.push_str(&escape(&link.url));
+                self.text.push(')');
+            }
+        } else if label.trim().is_empty() || label == escape(&link.url) {
+            let _ = write!(self.text, "<{url}>");
+        } else {
+            let _ = write!(self.text, "<{url}|{}>", label.trim());
+        }
+    }
+}
+
+/// Slack shows a marker only at the edge of a word, around something.
+fn shows(text: &str, span: &Span) -> bool {
+    let before = text[..span.from].chars().next_back();
+    let after = text[span.to..].chars().next();
+    let inner = &text[span.from..span.to];
+    !inner.trim().is_empty()
+        && !inner.contains('\n')
+        && !before.is_some_and(char::is_alphanumeric)
+        && !after.is_some_and(char::is_alphanumeric)
+}
+
+fn is_url(url: &str) -> bool {
+    ["https://", "http://", "mailto:"].iter().any(|scheme| url.starts_with(scheme))
+        && !url.contains(char::is_whitespace)
+}
+
+/// A URL as a link's target: nothing in it can end the link.
+fn target(url: &str) -> String {
+    escape(url).replace('|', "%7C")
+}

@@ -1,0 +1,113 @@
+use super::*;
+
+fn plain(markdown: &str) -> String {
+    render(markdown, |_, _| "file".to_owned()).text
+}
+
+#[test]
+fn markdown_becomes_mrkdwn() {
+    for (markdown, expected) in [
+        ("**bold** and *it* and ~~no~~", "*bold* and _it_ and ~no~"),
+        ("__bold__ snake__case__name", "*bold* snake__case__name"),
+        ("**a `x**y` b**", "*a `x**y` b*"),
+        ("***both***", "_*both*_"),
+        ("in**side**out", "insideout"),
+        ("## A **title** ##", "*A title*"),
+        ("# One\n\n## Two\ntext", "*One*\n\n*Two*\ntext"),
+        ("#hashtag", "#hashtag"),
+        ("- one\n  * two\n    - three\n- four", "• one\n    ◦ two\n        ▪ three\n• four"),
+        ("1. one\n2. two\n   - in", "1. one\n2. two\n    ◦ in"),
+        ("7. seven\n8. eight", "7. seven\n8. eight"),
+        ("- a\n\n- b\n\n  more", "• a\n\n• b\n\n  more"),
+        ("text:\n\n- a\n- b\n\nafter", "text:\n\n• a\n• b\n\nafter"),
+        ("- [x] done\n- [ ] open", "• ☑ done\n• ☐ open"),
+        ("- run:\n  ```sh\n  make\n  ```\n- then", "• run:\n```\nmake\n```\n• then"),
+        ("see [the file](https://x.org/a?b=1&c=2)", "see <https://x.org/a?b=1&amp;c=2|the file>"),
+        ("[bad](javascript:alert)", "bad (javascript:alert)"),
+        ("[src/a.rs](src/a.rs)", "src/a.rs"),
+        ("![img](https://x.org/i.png)", "<https://x.org/i.png|img>"),
+        ("<https://x.org>", "<https://x.org>"),
+        ("[`a|b>c`](https://x.org/|)", "<https://x.org/%7C|a b&gt;c>"),
+        ("a < b && c > d", "a &lt; b &amp;&amp; c &gt; d"),
+        ("<!channel> <@U123> <!here>", "&lt;!channel&gt; &lt;@U123&gt; &lt;!here&gt;"),
+        (
+            "<b>html</b>\n\n<div>\nx\n</div>",
+            "&lt;b&gt;html&lt;/b&gt;\n\n&lt;div&gt;\nx\n&lt;/div&gt;",
+        ),
+        ("`Vec<T>` **", "`Vec&lt;T&gt;` **"),
+        ("2 * 3 * 4", "2 * 3 * 4"),
+        (r"\*not bold\*", "*not bold*"),
+        ("> quoted **x**\n> more\nafter", "> quoted *x*\n> more\n\nafter"),
+        ("> quote\n@codebutler.coder go", "> quote\n\n@codebutler.coder go"),
+        ("```rust\nlet x = a < b; **x**\n```\nafter", "```\nlet x = a &lt; b; **x**\n```\nafter"),
+        ("~~~\ncode\n~~~", "```\ncode\n```"),
+        ("```\nnever closed", "```\nnever closed\n```"),
+        ("````\n```\n````", "```\n`\u{200b}``\n```"),
+        ("one\n\n---\n\ntwo", "one\n\n———\n\ntwo"),
+        ("@codebutler.coder go", "@codebutler.coder go"),
+        ("- Plan\n@codebutler.coder go", "• Plan\n  @codebutler.coder go"),
+        ("line one\nline two\n\nnext", "line one\nline two\n\nnext"),
+        ("ñandú **é**", "ñandú *é*"),
+        ("", ""),
+    ] {
+        assert_eq!(plain(markdown), expected, "{markdown}");
+    }
+}
+
+#[test]
+fn a_narrow_table_keeps_its_columns_and_a_wide_one_becomes_a_list() {
+    let narrow = "| role | cost |\n|---|---:|\n| pm | $0.01 |\n| coder | $0.3 |";
+    assert_eq!(plain(narrow), "```\nrole   cost\n─────  ─────\npm     $0.01\ncoder  $0.3\n```");
+    let wide =
+        format!("| file | change | risk |\n|---|---|---|\n| `a.rs` | {} | low |", "x".repeat(40));
+    assert_eq!(plain(&wide), format!("• `a.rs` — change: {}; risk: low", "x".repeat(40)));
+}
+
+#[test]
+fn long_code_is_a_file_and_short_code_is_not() {
+    let lines: Vec<String> = (0..20).map(|n| format!("line {n}")).collect();
+    let code = lines.join("\n") + "\n";
+    let markdown = format!("Before\n\n```Rust,ignore\n{code}```\n\nafter");
+    let rendered = render(&markdown, |n, snippet| format!("part-{n}.{}", snippet.extension()));
+    assert_eq!(rendered.text, "Before\n\n📎 `part-0.rs` (20 lines)\n\nafter");
+    let language = Some("rust".to_owned());
+    assert_eq!(rendered.snippets, [Snippet { language, code: code.clone() }]);
+    assert!(inline(&markdown).contains("line 19"), "a notice has no files");
+    let short = markdown.replace("line 0\n", "");
+    assert_eq!(render(&short, |_, _| String::new()).snippets, []);
+}
+
+#[test]
+fn a_language_can_not_choose_a_path() {
+    for (info, extension) in [("../../etc/passwd", "txt"), ("diff", "diff"), ("c++", "c++")] {
+        let markdown = format!("```{info}\n{}```", "x\n".repeat(30));
+        let rendered = render(&markdown, |_, snippet| snippet.extension().to_owned());
+        assert_eq!(rendered.text, format!("📎 `{extension}` (30 lines)"));
+    }
+}
+
+#[test]
+fn any_text_is_rendered_without_a_panic_and_without_a_ping() {
+    for text in [
+        "*",
+        "**",
+        "- ",
+        "> ",
+        "```",
+        "|",
+        "| a |\n|-|",
+        "[](",
+        "<",
+        "1)",
+        "\u{0}",
+        "~~",
+        "# ",
+        "- - -",
+    ] {
+        for count in [1, 3, 50] {
+            let text = text.repeat(count) + "<!channel>";
+            let rendered = plain(&text);
+            assert!(!rendered.contains("<!"), "{text:?}: {rendered:?}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Whom a thread mentions when it needs an answer. Pure.
+
+use codebutler_crds::Thread;
+
+/// Slack user ids of the people whose answer a question waits for: who spoke last, else who asked for
+/// the thread. Nobody if neither is known to Slack.
+pub fn of(thread: &Thread) -> Vec<String> {
+    let speaker = thread.status.as_ref().and_then(|status| status.speaker.as_deref());
+    let known = [speaker, thread.spec.requested_by.as_deref()];
+    known.into_iter().flatten().find(|user| is_id(user)).map(str::to_owned).into_iter().collect()
+}
+
+/// Whether a name can be a Slack user id, and nothing that Slack reads as more.
+fn is_id(user: &str) -> bool {
+    let mut bytes = user.bytes();
+    let rest = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+    matches!(bytes.next(), Some(b'U' | b'W')) && (3..=21).contains(&user.len()) && bytes.all(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_spoke_last_is_asked_and_what_is_no_user_pings_nobody() {
+        for (speaker, requested_by, expected) in [
+            (Some("U0123"), Some("U9999"), vec!["U0123"]),
+            (None, Some("W9999"), vec!["W9999"]),
+            (Some("nightly build"), Some("U9999"), vec!["U9999"]),
+            (None, Some("U1> <!channel"), vec![]),
+            (None, Some("USER"), vec!["USER"]),
+            (None, None, vec![]),
+        ] {
+            let thread: Thread = serde_json::from_value(json!({
+                "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": "t"},
+                "spec": {"repo": "r", "requestedBy": requested_by},
+                "status": {"speaker": speaker},
+            }))
+            .unwrap();
+            assert_eq!(of(&thread), expected, "{speaker:?} {requested_by:?}");
+        }
+    }
+}

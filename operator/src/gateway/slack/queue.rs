@@ -1,0 +1,304 @@
+//! When a call to Slack may go out. Messages go one after the other and at most about one a second
+//! and channel, fairly between its conversations and in order within each. All other calls go at once
+//! until Slack says "later", and from then on one by one, as fast as the method's tier allows.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use super::metrics::Metrics;
+
+/// Messages that may follow each other at once; Slack takes a few more.
+const BURST: u32 = 4;
+/// Between two messages from then on.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long a method is called one by one after Slack said "later".
+const CAREFUL: Duration = Duration::from_mins(2);
+/// Lanes that are remembered while nobody uses them.
+const REMEMBERED: usize = 1024;
+
+/// Calls that wait for each other: a method, of one app (a hash of its token), and a channel for
+/// messages.
+type Lane = (u64, &'static str, String);
+
+/// All lanes. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    lanes: Arc<Mutex<HashMap<Lane, State>>>,
+    metrics: Metrics,
+    /// Between two messages of a channel.
+    every: Duration,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Somebody has the turn.
+    busy: bool,
+    waiting: VecDeque<Waiter>,
+    /// When each conversation was last served, by a number that grows.
+    served: HashMap<String, u64>,
+    turns: u64,
+    /// When the next call would go if none had ever gone early.
+    next: Option<Instant>,
+    /// Slack said "later" not long ago.
+    careful_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    thread: String,
+    wake: oneshot::Sender<Turn>,
+}
+
+/// Leave to make one call; the next one's turn comes when it is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    queue: Queue,
+    lane: Lane,
+    /// False where calls need not wait for each other.
+    held: bool,
+}
+
+/// Between two calls of a method's tier, in tenths of the time between two messages.
+const fn tenths(method: &str) -> u32 {
+    match method.as_bytes() {
+        b"chat.postMessage" => 10,
+        b"reactions.remove" => 30,
+        b"chat.postEphemeral" => 6,
+        _ => 12,
+    }
+}
+
+impl Queue {
+    /// An empty one.
+    pub fn new(metrics: Metrics) -> Self {
+        Self { lanes: Arc::default(), metrics, every: EVERY }
+    }
+
+    fn pace(&self, method: &str) -> Duration {
+        self.every * tenths(method) / 10
+    }
+
+    /// Waits for leave to call `method` as the app of `token`.
+    pub async fn turn(&self, app: &str, method: &'static str, channel: &str, thread: &str) -> Turn {
+        let posts = method == "chat.postMessage";
+        let mut hasher = DefaultHasher::new();
+        app.hash(&mut hasher);
+        let lane = (hasher.finish(), method, if posts { channel } else { "" }.to_owned());
+        let _waiting = self.metrics.send_waits();
+        let turn = match self.enter(&lane, thread, posts) {
+            Entered::In(turn) => turn,
+            Entered::Waits(woken) => match woken.await {
+                Ok(turn) => turn,
+                // Can't be: a waiter is dropped with its queue only.
+                Err(_) => return Turn { queue: self.clone(), lane, held: false },
+            },
+        };
+        if let Some(at) = self.due(&turn) {
+            sleep_until(at).await;
+        }
+        turn
+    }
+
+    fn enter(&self, lane: &Lane, thread: &str, posts: bool) -> Entered {
+        let mut lanes = self.lock();
+        if lanes.len() >= REMEMBERED && !lanes.contains_key(lane) {
+            let now = Instant::now();
+            let idle = |state: &State| !state.busy && state.next.is_none_or(|next| next <= now);
+            lanes.retain(|_, state| !idle(state));
+        }
+        let state = lanes.entry(lane.clone()).or_default();
+        let careful = state.careful_until.is_some_and(|until| until > Instant::now());
+        let turn = |held| Turn { queue: self.clone(), lane: lane.clone(), held };
+        if !posts && !careful {
+            return Entered::In(turn(false));
+        }
+        if state.busy {
+            let (wake, woken) = oneshot::channel();
+            state.waiting.push_back(Waiter { thread: thread.to_owned(), wake });
+            return Entered::Waits(woken);
+        }
+        state.busy = true;
+        state.serve(thread);
+        Entered::In(turn(true))
+    }
+
+    /// When a call that has its turn may go.
+    fn due(&self, turn: &Turn) -> Option<Instant> {
+        if !turn.held {
+            return None;
+        }
+        let mut lanes = self.lock();
+        let state = lanes.get_mut(&turn.lane)?;
+        let now = Instant::now();
+        let every = self.pace(turn.lane.1);
+        let careful = state.careful_until.is_some_and(|until| until > now);
+        let early = if careful { Duration::ZERO } else { self.every * (BURST - 1) };
+        let at = state.next.map_or(now, |next| next.max(now));
+        state.next = Some(at + every);
+        at.checked_sub(early).filter(|at| *at > now)
+    }
+
+    /// The turn is over: whose conversation has waited longest is next.
+    fn pass_on(&self, lane: &Lane) {
+        loop {
+            let waiter = {
+                let mut lanes = self.lock();
+                let Some(state) = lanes.get_mut(lane) else { return };
+                let Some(waiter) = state.pick() else {
+                    state.busy = false;
+                    return;
+                };
+                waiter
+            };
+            let turn = Turn { queue: self.clone(), lane: lane.clone(), held: true };
+            match waiter.wake.send(turn) {
+                Ok(()) => return,
+                // Whoever waited has gone.
+                Err(mut turn) => turn.held = false,
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Lane, State>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Entered {
+    In(Turn),
+    Waits(oneshot::Receiver<Turn>),
+}
+
+impl State {
+    fn serve(&mut self, thread: &str) {
+        self.turns += 1;
+        if self.served.len() > 256 {
+            self.served.clear();
+        }
+        self.served.insert(thread.to_owned(), self.turns);
+    }
+
+    fn pick(&mut self) -> Option<Waiter> {
+        let last = |waiter: &Waiter| self.served.get(&waiter.thread).copied().unwrap_or(0);
+        // Of equals the first: order within a conversation is kept.
+        let (place, _) =
+            self.waiting.iter().enumerate().min_by_key(|(place, one)| (last(one), *place))?;
+        let waiter = self.waiting.remove(place)?;
+        self.serve(&waiter.thread);
+        Some(waiter)
+    }
+}
+
+impl Turn {
+    /// Slack said "later": until then nobody calls this method, and then one by one.
+    pub fn later(&self, wait: Duration) {
+        let now = Instant::now();
+        let mut lanes = self.queue.lock();
+        let state = lanes.entry(self.lane.clone()).or_default();
+        state.careful_until = Some(now + wait + CAREFUL);
+        state.next = state.next.max(Some(now + wait + self.queue.pace(self.lane.1)));
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.held {
+            self.queue.pass_on(&self.lane);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    const POST: &str = "chat.postMessage";
+
+    const EVERY: Duration = Duration::from_millis(80);
+
+    fn queue() -> Queue {
+        Queue { every: EVERY, ..Queue::new(Metrics::new(&mut Registry::default())) }
+    }
+
+    /// Sends these, one a task, in this order of arrival; the order in which they went, and when.
+    async fn sent(queue: &Queue, calls: &[(&'static str, &str, &str)]) -> Vec<(String, Duration)> {
+        let start = Instant::now();
+        let went = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        for (n, (method, channel, thread)) in calls.iter().enumerate() {
+            let (queue, went, method) = (queue.clone(), Arc::clone(&went), *method);
+            let (channel, thread) = ((*channel).to_owned(), (*thread).to_owned());
+            tasks.push(tokio::spawn(async move {
+                let _turn = queue.turn("app", method, &channel, &thread).await;
+                went.lock().unwrap().push((format!("{thread}{n}"), start.elapsed()));
+                // A call takes a while; others arrive meanwhile.
+                tokio::task::yield_now().await;
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let went = went.lock().unwrap();
+        went.clone()
+    }
+
+    fn order(went: &[(String, Duration)]) -> Vec<&str> {
+        went.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_burst_goes_in_order_and_then_one_at_a_time() {
+        let went = sent(&queue(), &[(POST, "C1", "a"); 8]).await;
+        assert_eq!(order(&went), ["a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7"]);
+        for (n, (_, at)) in went.iter().enumerate().skip(BURST as usize) {
+            let least = EVERY * (u32::try_from(n).unwrap() + 1 - BURST);
+            assert!(*at >= least, "{n} went after {at:?}, not {least:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_talkative_conversation_does_not_keep_the_others_waiting() {
+        let mut calls = vec![(POST, "C1", "a"); 6];
+        calls.extend([(POST, "C1", "b"), (POST, "C2", "c")]);
+        let went = sent(&queue(), &calls).await;
+        let here: Vec<_> = order(&went).into_iter().filter(|name| *name != "c7").collect();
+        assert_eq!(here, ["a0", "b6", "a1", "a2", "a3", "a4", "a5"]);
+    }
+
+    #[tokio::test]
+    async fn who_stops_waiting_leaves_no_gap() {
+        let queue = queue();
+        let first = queue.turn("app", POST, "C1", "a").await;
+        let gone = tokio::spawn({
+            let queue = queue.clone();
+            async move { drop(queue.turn("app", POST, "C1", "b").await) }
+        });
+        tokio::task::yield_now().await;
+        gone.abort();
+        let _ = gone.await;
+        drop(first);
+        let next = queue.turn("app", POST, "C1", "c");
+        assert!(tokio::time::timeout(Duration::from_secs(20), next).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn later_is_for_all_calls_of_the_method_which_then_go_one_by_one() {
+        let queue = queue();
+        let add = "reactions.add";
+        let turn = queue.turn("app", add, "C1", "a").await;
+        turn.later(EVERY * 3);
+        drop(turn);
+        let calls = [(add, "C1", "a"), (add, "C2", "b"), ("chat.update", "C1", "c")];
+        let went = sent(&queue, &calls).await;
+        let at = |name: &str| went.iter().find(|(went, _)| went == name).unwrap().1;
+        assert!(at("a0") >= EVERY * 3 && at("b1") >= EVERY * 4, "{went:?}");
+        assert_eq!(order(&went)[0], "c2");
+    }
+}

@@ -1,0 +1,76 @@
+//! What the app may do, compared with what CodeButler does with it. Pure.
+
+use std::collections::BTreeSet;
+
+/// Lets a message carry a role's own name and icon.
+pub const CUSTOMIZE: &str = "chat:write.customize";
+
+/// Without one of each, there is no conversation.
+const ESSENTIAL: [&[&str]; 2] = [&["chat:write"], &["channels:history", "groups:history"]];
+
+/// Without it, something is missing that people can do without.
+const OPTIONAL: [(&str, &str); 5] = [
+    (CUSTOMIZE, "roles speak under the app's name"),
+    ("files:read", "files are not read"),
+    ("files:write", "long code is posted in pieces"),
+    ("reactions:read", "reactions are not heard"),
+    ("reactions:write", "no message gets 👀"),
+];
+
+/// Scopes of a bot token, as Slack names them in a header of each answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scopes(BTreeSet<String>);
+
+impl Scopes {
+    /// Reads `a,b, c`.
+    pub fn parse(header: &str) -> Self {
+        let scopes = header.split(',').map(str::trim).filter(|scope| !scope.is_empty());
+        Self(scopes.map(str::to_owned).collect())
+    }
+
+    pub fn has(&self, scope: &str) -> bool {
+        self.0.contains(scope)
+    }
+
+    /// Whether nothing is missing.
+    pub fn suffice(&self) -> bool {
+        self.lacks().is_empty() && self.limits().is_none()
+    }
+
+    /// All that there is no conversation without.
+    pub fn lacks(&self) -> Vec<String> {
+        let missing = ESSENTIAL.iter().filter(|any| !any.iter().any(|scope| self.has(scope)));
+        missing.map(|any| any.join(" or ")).collect()
+    }
+
+    /// What else is missing, and what that means.
+    pub fn limits(&self) -> Option<String> {
+        let missing = OPTIONAL.iter().filter(|(scope, _)| !self.has(scope));
+        let told: Vec<String> =
+            missing.map(|(scope, meaning)| format!("without {scope} {meaning}")).collect();
+        (!told.is_empty()).then(|| told.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_missing_is_named_at_once() {
+        let all = "chat:write, groups:history,chat:write.customize,files:read,files:write,\
+                   reactions:read,reactions:write,users:read";
+        let scopes = Scopes::parse(all);
+        assert_eq!((scopes.lacks(), scopes.limits()), (Vec::new(), None));
+        let none = Scopes::parse("users:read");
+        assert_eq!(none.lacks(), ["chat:write", "channels:history or groups:history"]);
+        let few =
+            Scopes::parse("chat:write,channels:history,files:read,files:write,reactions:read");
+        assert_eq!(few.lacks(), Vec::<String>::new());
+        assert_eq!(
+            few.limits().unwrap(),
+            "without chat:write.customize roles speak under the app's name, \
+             without reactions:write no message gets 👀"
+        );
+    }
+}

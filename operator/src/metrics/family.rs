@@ -1,0 +1,197 @@
+//! One family: its entry in the catalog, and handles to count with. A handle takes the labels'
+//! values in the order in which the catalog names them.
+
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry, Unit};
+
+/// How a family behaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Only grows, until the process ends.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// A distribution: sum, count and buckets with these upper bounds.
+    Histogram(&'static [f64]),
+}
+
+impl Kind {
+    /// As `OpenMetrics` writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram(_) => "histogram",
+        }
+    }
+}
+
+/// A family with `N` labels.
+#[derive(Debug)]
+pub struct Spec<const N: usize> {
+    /// Without prefix, unit and `_total`.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: Kind,
+    /// Its unit, which is part of its full name.
+    pub unit: Option<&'static str>,
+    /// Names of its labels.
+    pub labels: [&'static str; N],
+    /// What it means, in a sentence without a full stop.
+    pub help: &'static str,
+}
+
+/// Labels with their values.
+type Labels<const N: usize> = [(&'static str, String); N];
+
+impl<const N: usize> Spec<N> {
+    /// A family without a unit.
+    pub const fn new(
+        name: &'static str,
+        kind: Kind,
+        labels: [&'static str; N],
+        help: &'static str,
+    ) -> Self {
+        Self { name, kind, unit: None, labels, help }
+    }
+
+    /// The same with a unit.
+    #[must_use]
+    pub const fn unit(self, unit: &'static str) -> Self {
+        Self { unit: Some(unit), ..self }
+    }
+
+    /// The labels with these values.
+    fn with(&self, values: [&str; N]) -> Labels<N> {
+        std::array::from_fn(|i| (self.labels[i], values[i].to_owned()))
+    }
+
+    fn add_to(&self, registry: &mut Registry, family: impl Metric) {
+        match self.unit {
+            Some(unit) => {
+                let unit = Unit::Other(unit.to_owned());
+                registry.register_with_unit(self.name, self.help, unit, family);
+            }
+            None => registry.register(self.name, self.help, family),
+        }
+    }
+
+    /// Registers it to be counted in whole steps.
+    pub fn counts(&'static self, registry: &mut Registry) -> Counts<N> {
+        let family = Family::default();
+        self.add_to(registry, family.clone());
+        Counts { spec: self, family }
+    }
+
+    /// Registers it to be counted in fractions.
+    pub fn amounts(&'static self, registry: &mut Registry) -> Amounts<N> {
+        let family = Family::default();
+        self.add_to(registry, family.clone());
+        Amounts { spec: self, family }
+    }
+
+    /// Registers it to be observed.
+    pub fn times(&'static self, registry: &mut Registry) -> Times<N> {
+        let buckets = match self.kind {
+            Kind::Histogram(buckets) => buckets,
+            Kind::Counter | Kind::Gauge => &[],
+        };
+        let family = Family::new_with_constructor(Buckets(buckets));
+        self.add_to(registry, family.clone());
+        Times { spec: self, family }
+    }
+
+    /// Writes samples that are gathered only when somebody reads the metrics.
+    ///
+    /// # Errors
+    /// When the encoder can't write.
+    pub fn write(
+        &self,
+        encoder: &mut DescriptorEncoder,
+        samples: impl IntoIterator<Item = ([String; N], f64)>,
+    ) -> fmt::Result {
+        let unit = self.unit.map(|unit| Unit::Other(unit.to_owned()));
+        let help = format!("{}.", self.help);
+        let kind = MetricType::Gauge;
+        let mut family = encoder.encode_descriptor(self.name, &help, unit.as_ref(), kind)?;
+        for (values, sample) in samples {
+            let labels = self.with(values.each_ref().map(String::as_str));
+            ConstGauge::new(sample).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Spec<0> {
+    /// Registers it as one number, 0 for now.
+    pub fn level(&'static self, registry: &mut Registry) -> Gauge {
+        let gauge = Gauge::default();
+        self.add_to(registry, gauge.clone());
+        gauge
+    }
+}
+
+/// A counter of whole steps. Clones count together.
+#[derive(Clone, Debug)]
+pub struct Counts<const N: usize> {
+    spec: &'static Spec<N>,
+    family: Family<Labels<N>, Counter>,
+}
+
+impl<const N: usize> Counts<N> {
+    /// One more.
+    pub fn one(&self, labels: [&str; N]) {
+        self.add(labels, 1);
+    }
+
+    /// Some more.
+    pub fn add(&self, labels: [&str; N], count: u64) {
+        self.family.get_or_create(&self.spec.with(labels)).inc_by(count);
+    }
+}
+
+/// A counter of fractions. Clones count together.
+#[derive(Clone, Debug)]
+pub struct Amounts<const N: usize> {
+    spec: &'static Spec<N>,
+    family: Family<Labels<N>, Counter<f64, AtomicU64>>,
+}
+
+impl<const N: usize> Amounts<N> {
+    /// Some more.
+    pub fn add(&self, labels: [&str; N], amount: f64) {
+        self.family.get_or_create(&self.spec.with(labels)).inc_by(amount);
+    }
+}
+
+/// A distribution of durations. Clones observe together.
+#[derive(Clone, Debug)]
+pub struct Times<const N: usize> {
+    spec: &'static Spec<N>,
+    family: Family<Labels<N>, Histogram, Buckets>,
+}
+
+impl<const N: usize> Times<N> {
+    /// One more.
+    pub fn observe(&self, labels: [&str; N], took: Duration) {
+        self.family.get_or_create(&self.spec.with(labels)).observe(took.as_secs_f64());
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Buckets(&'static [f64]);
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}

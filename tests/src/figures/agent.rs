@@ -1,0 +1,137 @@
+//! What a role's pod costs beside its model and its commands: its start, its memory, and its own
+//! time for a turn as the conversation grows. In the whole product, with a model that answers at
+//! once, so each value holds for gateway and kubelet too.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use serde_json::json;
+
+use super::Figure;
+use crate::models::{Script, Step};
+use crate::stack::{Stack, StackOptions};
+
+/// Messages of history at which turns are measured, and over how many turns.
+const HISTORY: [usize; 3] = [10, 100, 1_000];
+const WINDOW: usize = 8;
+/// Turns of the conversation.
+const TURNS: usize = HISTORY[2] / 2 + WINDOW;
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Start, memory and time per turn.
+pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+    let dir = tempfile::tempdir()?;
+    let files = dir.path().join("files");
+    std::fs::create_dir_all(&files)?;
+    std::fs::write(files.join("README.md"), "# shop\n")?;
+    let mut steps = vec![Step::say("ready")];
+    let cat = |n| Step::tool("Bash", json!({"command": format!("cat README.md # {n}")}));
+    steps.extend((0..TURNS).map(cat));
+    steps.push(Step::say("finished"));
+    let options = StackOptions {
+        dir: dir.path().join("stack"),
+        program: std::env::current_exe()?,
+        name: "shop".to_owned(),
+        users: vec!["ana".to_owned()],
+        roles: vec!["coder".to_owned()],
+        branch: "main".to_owned(),
+        files,
+        script: Script::of("coder", steps),
+        idle_timeout_seconds: Some(3),
+        debounce_seconds: 0,
+        log: "warn".to_owned(),
+        edit_repo: Some(Arc::new(|repo| repo.limits.calls_per_hour = 1_000_000)),
+        edit_role: Some(Arc::new(|role| {
+            role.limits.turns = 1_000;
+            role.limits.timeout_seconds = 3_600;
+            role.model.context_tokens = 10_000_000;
+        })),
+        inject_env: None,
+    };
+    std::fs::create_dir_all(&options.dir)?;
+    let stack = Box::pin(Stack::start(options)).await?;
+    let figures = Box::pin(converse(&stack)).await;
+    stack.stop().await?;
+    figures
+}
+
+async fn converse(stack: &Stack) -> anyhow::Result<Vec<Figure>> {
+    let served = || stack.models.served().len();
+    let user = stack.users.get("ana").context("ana")?;
+    let root = stack.slack.post_as(user, &stack.channel, None, "hello")?;
+    until("the first answer", || served() >= 1).await?;
+    let idle = until_some("an agent", || agents().first().copied()).await?;
+    // The loop has settled down once it waits for mail.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let resting = memory(idle, "VmRSS:")?;
+    until("the pod to sleep", || agents().is_empty()).await?;
+
+    stack.slack.post_as(user, &stack.channel, Some(&root), "go on")?;
+    let agent = until_some("the agent to wake", || agents().first().copied()).await?;
+    let born = Instant::now();
+    until("the second answer", || served() >= 2).await?;
+    let start = born.elapsed();
+    let mut reached = Vec::with_capacity(TURNS);
+    let mut peak = 0.0_f64;
+    let deadline = Instant::now() + PATIENCE;
+    while served() < TURNS + 2 {
+        ensure!(Instant::now() < deadline, "the conversation came to a halt at {}", served());
+        reached.resize(served(), Instant::now());
+        peak = memory(agent, "VmHWM:").unwrap_or(peak);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    reached.resize(served(), Instant::now());
+    let mut figures = vec![
+        Figure::at_most("agent.start", start.as_secs_f64() * 1e3, "ms", 50.0),
+        Figure::at_most("agent.idle_memory", resting, "MiB", 20.0),
+        Figure::at_most("agent.peak_memory", peak, "MiB", 60.0),
+    ];
+    for messages in HISTORY {
+        let at = messages / 2;
+        let took = reached[at + WINDOW].duration_since(reached[at]).as_secs_f64() * 1e3;
+        #[allow(clippy::cast_precision_loss)] // a handful
+        let each = took / WINDOW as f64;
+        figures.push(Figure::at_most(&format!("agent.turn_{messages}"), each, "ms", 20.0));
+    }
+    Ok(figures)
+}
+
+/// Processes that are an agent's loop.
+fn agents() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0);
+        let program =
+            words.next().map(|word| PathBuf::from(String::from_utf8_lossy(word).as_ref()));
+        let named = program.is_some_and(|path| path.ends_with("codebutler-agent"));
+        named && words.next() == Some(&b"run"[..])
+    })
+    .collect()
+}
+
+/// MiB of a process.
+fn memory(pid: u32, what: &str) -> anyhow::Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(what)).context("no such line")?;
+    let kib: f64 = line.split_whitespace().next().context("no value")?.parse()?;
+    Ok(kib / 1024.0)
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) -> anyhow::Result<()> {
+    until_some(what, || holds().then_some(())).await
+}
+
+async fn until_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        ensure!(Instant::now() < deadline, "gave up waiting for {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

@@ -1,0 +1,136 @@
+//! How long a role waits for its worktree: a repository of 100 MB, the tenth that is made of it,
+//! cloned by the toolbox through relay and gateway, beside a `git clone` of the same history from a
+//! local server.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+use codebutler_agent::args::ToolboxArgs;
+use codebutler_agent::gateway::Gateway;
+use codebutler_agent::relay::Relay;
+use codebutler_agent::sandbox::Mode;
+use codebutler_agent::toolbox;
+use codebutler_agent::toolbox::client::Toolbox;
+use codebutler_agent::toolbox::protocol::{Author, Hello, Reply, Request};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::Figure;
+use super::proxy::bed::Bed;
+use super::proxy::provider::Provider;
+use crate::github::git::Git;
+use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
+
+/// Files, and bytes of each.
+const FILES: usize = 2000;
+const SIZE: usize = 50_000;
+/// Commits after the first, of one file each.
+const COMMITS: usize = 30;
+/// Worktrees that are made before the one that counts.
+const BEFORE: usize = 9;
+/// How often each side is measured; the median counts.
+const ROUNDS: usize = 5;
+
+/// Worktree against clone.
+pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+    let dir = tempfile::tempdir()?;
+    let github = GitHubServer::start(&dir.path().join("host"), GitHubOptions::default()).await?;
+    let first = FirstCommit::Files(files());
+    let remote = github.create_repo("acme", "large", first, "main").await?;
+    history(&remote).await?;
+    let provider = Provider::start().await?;
+    let bed = Bed::start(&provider, Some((remote.url(), github.token()))).await?;
+    let branch = Bed::branch();
+    remote.commit(&branch, "ana", "Begin", &[("begin.txt", Some("begin\n"))]).await?;
+    // As a host has it: in packs, not object by object.
+    remote.git().run(&["repack", "-a", "-d", "-q"]).await?;
+    let (ca, token) = (dir.path().join("ca.crt"), dir.path().join("token"));
+    std::fs::write(&ca, bed.ca())?;
+    std::fs::write(&token, bed.token())?;
+    let gateway = Gateway::new(&bed.url(), Some(bed.address()), &ca, &token)?;
+    let relay = Relay::start("127.0.0.1:0".parse()?, gateway).await?;
+
+    for n in 0..BEFORE {
+        worktree(&dir.path().join(format!("before-{n}")), &relay, &branch).await?;
+    }
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for n in 0..ROUNDS {
+        let folder = dir.path().join(format!("clone-{n}"));
+        theirs.push(clone(&folder, &remote, github.token()).await?);
+        let folder = dir.path().join(format!("worktree-{n}"));
+        ours.push(worktree(&folder, &relay, &branch).await?);
+    }
+    bed.stop().await?;
+    let (ours, theirs) = (super::percentile(&mut ours, 50), super::percentile(&mut theirs, 50));
+    Ok(vec![Figure::ratio("worktree.ready", ours, theirs, 1.2)])
+}
+
+/// Text that looks like code: it packs, but not to nothing.
+fn files() -> BTreeMap<String, String> {
+    let mut rng = StdRng::seed_from_u64(1);
+    let words: Vec<String> = (0..4000)
+        .map(|_| {
+            (0..rng.random_range(3..12))
+                .map(|_| char::from(rng.random_range(b'a'..=b'z')))
+                .collect()
+        })
+        .collect();
+    let mut file = || {
+        let mut text = String::with_capacity(SIZE + 16);
+        while text.len() < SIZE {
+            text.push_str(&words[rng.random_range(0..words.len())]);
+            text.push(if rng.random_range(0..9) == 0 { '\n' } else { ' ' });
+        }
+        text
+    };
+    (0..FILES).map(|n| (format!("src/m{:02}/f{n}.txt", n % 40), file())).collect()
+}
+
+async fn history(remote: &Remote) -> anyhow::Result<()> {
+    for n in 0..COMMITS {
+        let text = format!("change {n}\n");
+        remote.commit("main", "ana", &text, &[("CHANGES", Some(&text))]).await?;
+    }
+    Ok(())
+}
+
+/// Seconds until `git clone` has a worktree.
+async fn clone(folder: &Path, remote: &Remote, token: &str) -> anyhow::Result<f64> {
+    let url = remote.url().replacen("://", &format!("://x-access-token:{token}@"), 1);
+    let started = Instant::now();
+    let output = Git::command().args(["clone", "-q", &url]).arg(folder).output().await?;
+    let took = started.elapsed().as_secs_f64();
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(took)
+}
+
+/// Seconds until the toolbox has a worktree.
+async fn worktree(folder: &Path, relay: &Relay, branch: &str) -> anyhow::Result<f64> {
+    let args = ToolboxArgs {
+        socket: folder.join("run/toolbox.sock"),
+        work_dir: folder.join("work"),
+        sandbox: Mode::Runtime,
+    };
+    let socket = args.socket.clone();
+    let serving = tokio::spawn(async move { toolbox::run(&args).await });
+    let toolbox = Toolbox::connect(&socket).await?;
+    let hello = Hello {
+        relay_url: relay.url(),
+        proxy: relay.proxy(),
+        branch: branch.to_owned(),
+        base_branch: "main".to_owned(),
+        author: Author { name: "CodeButler".to_owned(), email: "coder@example.com".to_owned() },
+        role: "pm".to_owned(),
+    };
+    toolbox.ask(Request::Hello(hello)).await?;
+    let started = Instant::now();
+    let reply = toolbox.ask(Request::Prepare).await?;
+    let took = started.elapsed().as_secs_f64();
+    ensure!(matches!(&reply, Reply::Text(_)), "{reply:?}");
+    ensure!(folder.join("work/tree/begin.txt").exists(), "no worktree: {reply:?}");
+    drop(toolbox);
+    serving.await.context("the toolbox")??;
+    Ok(took)
+}

@@ -1,0 +1,231 @@
+//! What people do on the host's pages: they write, review, close and merge, as themselves.
+
+use jiff::Timestamp;
+
+use super::rest::{merge, talk};
+use super::state::{Check, Comment, Issue, Repository, Review};
+use super::{GitHubError, Remote};
+
+/// What somebody is to a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// May write to it.
+    Collaborator,
+    /// Anybody with an account.
+    Stranger,
+}
+
+impl Standing {
+    const fn association(self) -> &'static str {
+        match self {
+            Self::Collaborator => "COLLABORATOR",
+            Self::Stranger => "NONE",
+        }
+    }
+}
+
+impl Remote {
+    /// Does something with the repository as it is after what was pushed.
+    async fn with<T>(
+        &self,
+        act: impl AsyncFnOnce(&mut Repository) -> Result<T, GitHubError>,
+    ) -> Result<T, GitHubError> {
+        let mut all = self.shared.repositories.lock().await;
+        let key = (self.owner.clone(), self.name.clone());
+        let missing = || GitHubError::Name(format!("no {}/{}", self.owner, self.name));
+        let repository = all.get_mut(&key).ok_or_else(missing)?;
+        repository.refresh().await?;
+        act(repository).await
+    }
+
+    fn said(&self, login: &str, standing: Standing, body: &str) -> Comment {
+        Comment {
+            id: self.shared.next_id(),
+            user: login.to_owned(),
+            body: body.to_owned(),
+            created_at: Timestamp::now(),
+            association: standing.association().into(),
+        }
+    }
+
+    /// Somebody comments on a pull request.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn comment(
+        &self,
+        number: u64,
+        login: &str,
+        standing: Standing,
+        body: &str,
+    ) -> Result<(), GitHubError> {
+        let comment = self.said(login, standing, body);
+        self.with(async |repository| {
+            let pull = pull(repository, number)?;
+            pull.updated_at = comment.created_at;
+            pull.comments.push(comment);
+            Ok(())
+        })
+        .await
+    }
+
+    /// A collaborator comments on a line.
+    ///
+    /// # Errors
+    /// When there is no such pull request.
+    pub async fn comment_on_line(
+        &self,
+        number: u64,
+        login: &str,
+        (path, line): (&str, u64),
+        body: &str,
+    ) -> Result<(), GitHubError> {
+        let comment = self.said(login, Standing::Collaborator, body);
+        self.with(async |repository| {
+            let pull = pull(repository, number)?;
+            let head = pull.head_sha.clone();
+            talk::on_line(&self.shared, pull, comment, path, line, head);
+            Ok(())
+        })
+        .await
+    }
+
+    /// A collaborator reviews: `APPROVED`, `CHANGES_REQUESTED` or `COMMENTED`.
+    ///
+    /// # Errors
+    /// When there is no such pull request.
+    pub async fn review(
+        &self,
+        number: u64,
+        login: &str,
+        state: &'static str,
+        body: &str,
+    ) -> Result<(), GitHubError> {
+        let Comment { id, user, body, created_at, association } =
+            self.said(login, Standing::Collaborator, body);
+        self.with(async |repository| {
+            let pull = pull(repository, number)?;
+            let commit = pull.head_sha.clone();
+            let submitted_at = created_at;
+            let review =
+                Review { id, user, body, state: state.into(), commit, submitted_at, association };
+            pull.updated_at = created_at;
+            pull.reviews.push(review);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Somebody closes a pull request, or opens it again.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn set_open(&self, number: u64, open: bool) -> Result<(), GitHubError> {
+        self.with(async |repository| {
+            let pull = pull(repository, number)?;
+            pull.close(Timestamp::now());
+            if open {
+                pull.open = true;
+                pull.closed_at = None;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Somebody merges a pull request on its page; the commit.
+    ///
+    /// # Errors
+    /// When there is none, or it conflicts.
+    pub async fn merge(&self, number: u64, login: &str) -> Result<String, GitHubError> {
+        self.with(async |repository| {
+            let taken = pull(repository, number)?.clone();
+            let message = format!("{} (#{number})\n", taken.title);
+            let sha = merge::commit(repository, &taken, true, &message, login).await?;
+            merge::record(pull(repository, number)?, &sha, login);
+            Ok(sha)
+        })
+        .await
+    }
+
+    /// Somebody opens an issue; its number.
+    ///
+    /// # Errors
+    /// When the repository is gone.
+    pub async fn open_issue(
+        &self,
+        login: &str,
+        title: &str,
+        body: &str,
+        labels: &[&str],
+    ) -> Result<u64, GitHubError> {
+        self.with(async |repository| {
+            let number = repository.next_number();
+            let issue = Issue {
+                id: self.shared.next_id(),
+                number,
+                title: title.to_owned(),
+                body: Some(body.to_owned()),
+                user: login.to_owned(),
+                labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+                open: true,
+                created_at: Timestamp::now(),
+                comments: Vec::new(),
+            };
+            repository.issues.insert(number, issue);
+            Ok(number)
+        })
+        .await
+    }
+
+    /// Somebody comments on an issue.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn comment_on_issue(
+        &self,
+        number: u64,
+        login: &str,
+        body: &str,
+    ) -> Result<(), GitHubError> {
+        let comment = self.said(login, Standing::Stranger, body);
+        self.with(async |repository| {
+            let missing = || GitHubError::Name(format!("no issue {number}"));
+            let issue = repository.issues.get_mut(&number).ok_or_else(missing)?;
+            issue.comments.push(comment);
+            Ok(())
+        })
+        .await
+    }
+
+    /// A service reports a check of a commit: `success`, `failure`, …, or that it runs.
+    ///
+    /// # Errors
+    /// When the repository is gone.
+    pub async fn report_check(
+        &self,
+        commit: &str,
+        name: &str,
+        conclusion: Option<&str>,
+        summary: &str,
+    ) -> Result<(), GitHubError> {
+        self.with(async |repository| {
+            repository.checks.push(Check {
+                id: self.shared.next_id(),
+                commit: commit.to_owned(),
+                name: name.to_owned(),
+                state: conclusion.map(str::to_owned),
+                summary: summary.to_owned(),
+                status: false,
+                at: Timestamp::now(),
+            });
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn pull(repository: &mut Repository, number: u64) -> Result<&mut super::state::Pull, GitHubError> {
+    let missing = || GitHubError::Name(format!("no pull request {number}"));
+    repository.pulls.get_mut(&number).ok_or_else(missing)
+}

@@ -1,0 +1,90 @@
+//! Issues: written by people, read by everybody. Pull requests are among them.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::{Answer, Caller, Host, Name, Numbered, Paged, find};
+use crate::github::error::ApiError;
+use crate::github::json;
+use crate::github::state::Issue;
+
+#[derive(Deserialize)]
+pub(super) struct ListQuery {
+    state: Option<String>,
+    labels: Option<String>,
+}
+
+pub(super) async fn list(
+    State(shared): Host,
+    caller: Caller,
+    Path(name): Path<Name>,
+    Query(query): Query<ListQuery>,
+    page: Paged,
+) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &name.owner, &name.repo)?;
+    repo.refresh().await?;
+    let state = query.state.as_deref().unwrap_or("open");
+    let fits = |open: bool| state == "all" || (state == "open") == open;
+    let labels: Vec<&str> = query.labels.iter().flat_map(|l| l.split(',')).collect();
+    let labelled = |own: &[String]| labels.iter().all(|l| own.iter().any(|o| o == l));
+    let issues = repo.issues.values().filter(|i| fits(i.open) && labelled(&i.labels));
+    let issues = issues.map(|i| (i.number, json::issue(&caller.urls, repo, i)));
+    let pulls = repo.pulls.values().filter(|p| fits(p.open) && labels.is_empty());
+    let pulls = pulls.map(|p| (p.number, json::pull_as_issue(&caller.urls, repo, p)));
+    let mut both: Vec<_> = issues.chain(pulls).collect();
+    both.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+    Ok(page.answer(&caller.urls, both.into_iter().map(|(_, value)| value).collect()))
+}
+
+#[derive(Deserialize)]
+pub(super) struct CreateIssue {
+    title: String,
+    body: Option<String>,
+    #[serde(default)]
+    labels: Vec<String>,
+}
+
+pub(super) async fn create(
+    State(shared): Host,
+    caller: Caller,
+    Path(name): Path<Name>,
+    body: Result<Json<CreateIssue>, JsonRejection>,
+) -> Answer {
+    let Json(body) = body?;
+    if body.title.trim().is_empty() {
+        return Err(ApiError::field("Issue", "title", "missing_field"));
+    }
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let issue = Issue {
+        id: shared.next_id(),
+        number: repo.next_number(),
+        title: body.title,
+        body: body.body,
+        user: caller.login,
+        labels: body.labels,
+        open: true,
+        created_at: Timestamp::now(),
+        comments: Vec::new(),
+    };
+    let value = json::issue(&caller.urls, repo, &issue);
+    repo.issues.insert(issue.number, issue);
+    Ok((StatusCode::CREATED, Json(value)).into_response())
+}
+
+pub(super) async fn read(State(shared): Host, caller: Caller, Path(at): Path<Numbered>) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let value = match (repo.issues.get(&at.number), repo.pulls.get(&at.number)) {
+        (Some(issue), _) => json::issue(&caller.urls, repo, issue),
+        (None, Some(pull)) => json::pull_as_issue(&caller.urls, repo, pull),
+        (None, None) => return Err(ApiError::not_found()),
+    };
+    Ok(Json(value).into_response())
+}

@@ -1,0 +1,235 @@
+//! What the chart renders really runs: both processes start with exactly the Deployments' accounts,
+//! arguments and environment, and a thread is answered.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use codebutler_crds::AgentRole;
+use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::stack::manifests::SYSTEM;
+use codebutler_testbed::stack::process::ProcessCommand;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, EnvVar, Pod, Secret, Service, ServiceAccount,
+};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::support::{Setup, Team};
+
+/// Names of what there is of a kind in the operator's namespace.
+async fn there<K>(client: &Client) -> Vec<String>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    let all = Api::<K>::namespaced(client.clone(), SYSTEM).list(&ListParams::default()).await;
+    let kind = K::kind(&()).into_owned();
+    all.unwrap().iter().map(|object| format!("{kind} {}", object.name_any())).collect()
+}
+
+async fn remove<K>(client: &Client)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    let api = Api::<K>::namespaced(client.clone(), SYSTEM);
+    for object in api.list(&ListParams::default()).await.unwrap() {
+        api.delete(&object.name_any(), &DeleteParams::default()).await.unwrap();
+    }
+}
+
+async fn remove_ours<K>(client: &Client)
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    for name in ["codebutler-controller", "codebutler-gateway"] {
+        let api = Api::<K>::all(client.clone());
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+}
+
+/// Everything that is in the operator's namespace and not Kubernetes' own.
+async fn inventory(client: &Client) -> Vec<String> {
+    let mut found = Vec::new();
+    found.extend(there::<AgentRole>(client).await);
+    found.extend(there::<ConfigMap>(client).await);
+    found.extend(there::<Deployment>(client).await);
+    found.extend(there::<Lease>(client).await);
+    found.extend(there::<NetworkPolicy>(client).await);
+    found.extend(there::<Pod>(client).await);
+    found.extend(there::<PodDisruptionBudget>(client).await);
+    found.extend(there::<Role>(client).await);
+    found.extend(there::<RoleBinding>(client).await);
+    found.extend(there::<Secret>(client).await);
+    found.extend(there::<Service>(client).await);
+    found.extend(there::<ServiceAccount>(client).await);
+    let own = ["ConfigMap kube-root-ca.crt", "ServiceAccount default"];
+    found.retain(|object| !own.contains(&object.as_str()));
+    found
+}
+
+/// Helm, on the team's cluster; false where there is no Python for it.
+async fn helm(team: &Team, arguments: &[&str]) -> bool {
+    let Some(venv) = super::venv() else { return false };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = tokio::process::Command::new(venv.join("bin/python"))
+        .arg(root.join("clients/helm_run.py"))
+        .arg(root.join("../charts"))
+        .arg(SYSTEM)
+        .args(arguments)
+        .env("KUBECONFIG", team.stack.cluster.kubeconfig())
+        .env("HOME", &team.stack.dir)
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    true
+}
+
+/// The values of an installation on the testbed: its Slack, its images, its scripted models.
+fn values(team: &Team) -> serde_json::Value {
+    json!({
+        "images": {"agent": {"repository": "codebutler-agent", "tag": "testbed"},
+                   "workspace": "workspace:testbed"},
+        "gateway": {"slackApi": team.stack.slack.api_url(), "replicas": 1, "logJson": false,
+                    "egressAllow": ["127.0.0.0/8"],
+                    "extraEnv": [{"name": "CODEBUTLER_LISTEN", "value": listen(team, 8443)}]},
+        "controller": {"replicas": 1, "logJson": false},
+        "roles": {"overrides": {"pm": {"model": {"default": "scripted/pm"}}}},
+    })
+}
+
+/// Ports of the pods' own network, which processes of this machine don't have.
+fn listen(team: &Team, port: u16) -> String {
+    SocketAddr::new(team.stack.metrics.gateway.ip(), port).to_string()
+}
+
+/// A container's variable as the kubelet would set it.
+fn resolved(var: &EnvVar, name: &str, known: &[(String, OsString)]) -> OsString {
+    let Some(source) = &var.value_from else {
+        let value = var.value.clone().unwrap_or_default();
+        let put = |value: String, (name, known): &(String, OsString)| {
+            value.replace(&format!("$({name})"), &known.to_string_lossy())
+        };
+        return known.iter().fold(value, put).into();
+    };
+    match source.field_ref.as_ref().unwrap().field_path.as_str() {
+        "metadata.namespace" => SYSTEM.into(),
+        "metadata.name" => format!("{name}-0").into(),
+        "metadata.uid" => "00000000-0000-4000-8000-000000000001".into(),
+        other => panic!("{other}"),
+    }
+}
+
+/// Starts a Deployment's one container, as its pod would.
+async fn start(team: &Team, name: &str, metrics: SocketAddr) -> ProcessCommand {
+    let client = team.stack.cluster.client();
+    let deployment = Api::<Deployment>::namespaced(client, SYSTEM).get(name).await.unwrap();
+    let pod = deployment.spec.unwrap().template.spec.unwrap();
+    let account = pod.service_account_name.unwrap();
+    let [container]: [Container; 1] = pod.containers.try_into().unwrap();
+    assert!(container.command.is_none(), "the image says what runs");
+    let token = team.stack.cluster.kubeconfig_for(SYSTEM, &account, Duration::from_hours(1));
+    let config = team.stack.dir.join(format!("{name}.rendered"));
+    std::fs::write(&config, token.await.unwrap()).unwrap();
+    let mut env = Vec::new();
+    for var in container.env.unwrap_or_default() {
+        env.push((var.name.clone(), resolved(&var, name, &env)));
+    }
+    env.push(("KUBECONFIG".to_owned(), config.into_os_string()));
+    env.push(("CODEBUTLER_METRICS_ADDRESS".to_owned(), metrics.to_string().into()));
+    let cache = team.stack.dir.join("git-cache").into_os_string();
+    env.push(("CODEBUTLER_GIT_CACHE".to_owned(), cache));
+    // For `git`, which the image has in its own PATH.
+    env.push(("PATH".to_owned(), std::env::var_os("PATH").unwrap_or_default()));
+    ProcessCommand {
+        program: team.stack.dir.join("bin/codebutler-operator"),
+        args: container.args.unwrap().into_iter().map(OsString::from).collect(),
+        env,
+        log: team.stack.dir.join("logs").join(format!("{name}.log")),
+    }
+}
+
+async fn ready(team: &Team, address: SocketAddr, command: &ProcessCommand) {
+    let url = format!("http://{address}/readyz");
+    let what = format!("{:?} to be ready, see {}", command.args, command.log.display());
+    team.until(&what, || async {
+        let answer = reqwest::get(&url).await.ok()?;
+        answer.status().is_success().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_chart_renders_answers_a_thread_and_goes_without_a_trace() {
+    let mut team = Setup::new(Script::of("pm", vec![Step::say("From a chart.")])).start().await;
+    let client = team.stack.cluster.client();
+    team.stack.controller.stop().await.unwrap();
+    team.stack.gateway.stop().await.unwrap();
+    // What the stack installs from plain manifests goes; the definitions stay.
+    remove_ours::<ClusterRole>(&client).await;
+    remove_ours::<ClusterRoleBinding>(&client).await;
+    remove::<AgentRole>(&client).await;
+    remove::<Role>(&client).await;
+    remove::<RoleBinding>(&client).await;
+    remove::<Service>(&client).await;
+    remove::<Lease>(&client).await;
+    remove::<Secret>(&client).await;
+    remove::<ServiceAccount>(&client).await;
+    remove::<ConfigMap>(&client).await;
+    assert_eq!(inventory(&client).await, [""; 0]);
+    if !helm(&team, &["install", &values(&team).to_string()]).await {
+        team.stop().await;
+        return;
+    }
+    let (gateway, controller) = (team.stack.metrics.gateway, team.stack.metrics.controller);
+    let command = start(&team, "codebutler-gateway", gateway).await;
+    team.stack.gateway = command.spawn().unwrap();
+    ready(&team, gateway, &command).await;
+    let command = start(&team, "codebutler-controller", controller).await;
+    team.stack.controller = command.spawn().unwrap();
+    ready(&team, controller, &command).await;
+
+    let root = team.says("ana", None, "hello");
+    team.message(&root, "From a chart.").await;
+    team.settled(&root, "pm").await;
+    let leases = Api::<Lease>::namespaced(client.clone(), SYSTEM);
+    let lease = leases.get("codebutler-controller").await.unwrap().spec.unwrap();
+    let identity = "codebutler-controller-0_00000000-0000-4000-8000-000000000001";
+    assert_eq!(lease.holder_identity.as_deref(), Some(identity));
+
+    // Threads are deleted before both go, as the README says.
+    let thread = team.thread(&root).await.name_any();
+    team.stack.threads().delete(&thread, &DeleteParams::default()).await.unwrap();
+    team.until("nothing to be left", || async { team.leftovers().await.is_empty().then_some(()) })
+        .await;
+    team.stack.controller.stop().await.unwrap();
+    team.stack.gateway.stop().await.unwrap();
+    helm(&team, &["uninstall"]).await;
+    // What the processes made for themselves stays, so that an installation that comes back goes on.
+    let left = [
+        "ConfigMap codebutler-gateway-ca",
+        "Lease codebutler-controller",
+        "Lease codebutler-gateway",
+        "Secret codebutler-gateway-tls",
+    ];
+    assert_eq!(inventory(&client).await, left);
+    team.stop().await;
+}

@@ -1,0 +1,209 @@
+//! What becomes of a Thread when people delete or change what it lives on.
+
+use std::path::Path;
+
+use codebutler_crds::{Repo, Thread};
+use codebutler_testbed::controllers::{ControllerManager, ControllerOptions};
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::world::{MAIL, TEAM, THREAD, World, eventually};
+
+impl World {
+    /// What owns and empties, where the cluster has nobody who does.
+    async fn manager(&self, dir: &Path) -> ControllerManager {
+        let options = ControllerOptions { pv_dir: dir.to_owned(), root_ca: None };
+        ControllerManager::start(self.admin.clone(), options).await.unwrap()
+    }
+
+    /// A Thread whose `pm` is in a run.
+    async fn at_work(&self) -> Pod {
+        self.create_repo().await;
+        self.create_thread().await;
+        self.mark("pm", json!({"inbox": MAIL[0]})).await;
+        let pod = self.registered_pod("pm", None).await;
+        self.pod_is(&pod, "Running").await;
+        self.mark("pm", json!({"state": "Running"})).await;
+        pod
+    }
+
+    /// As the kubelet: what is to go goes.
+    async fn end_pods(&self) {
+        let pods: Api<Pod> = self.api();
+        for pod in pods.list(&ListParams::default()).await.unwrap() {
+            if pod.metadata.deletion_timestamp.is_some() {
+                let now = DeleteParams::default().grace_period(0);
+                let _ = pods.delete(&pod.name_any(), &now).await;
+            }
+        }
+    }
+
+    async fn no_pods(&self) {
+        eventually("the pods are gone", || async {
+            self.end_pods().await;
+            let pods = self.api::<Pod>().list(&ListParams::default()).await.unwrap();
+            pods.items.is_empty().then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_repo_takes_its_pods_along_and_its_threads_wait_for_it() {
+    let world = World::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let manager = world.manager(dir.path()).await;
+    world.at_work().await;
+    world.api::<Repo>().delete("shop", &DeleteParams::default()).await.unwrap();
+    eventually("the Repo is gone", || async {
+        world.api::<Repo>().get_opt("shop").await.unwrap().is_none().then_some(())
+    })
+    .await;
+    world.no_pods().await;
+    world.condition::<Thread>(THREAD, "Stalled", "True", "RepoNotFound").await;
+    let claim = world.api::<PersistentVolumeClaim>().get(THREAD).await.unwrap();
+    assert!(claim.metadata.deletion_timestamp.is_none(), "the work is kept");
+    assert!(!world.thread().await.status.unwrap().roles["pm"].admitted);
+
+    world.create_repo().await;
+    let pod = world.registered_pod("pm", None).await;
+    world.pod_is(&pod, "Running").await;
+    // And a Thread that nobody can say farewell for goes at once too.
+    world.api::<Thread>().delete(THREAD, &DeleteParams::default()).await.unwrap();
+    eventually("the Thread is gone", || async {
+        world.end_pods().await;
+        world.api::<Thread>().get_opt(THREAD).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    manager.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_namespace_goes_with_everything_in_it() {
+    let world = World::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let manager = world.manager(dir.path()).await;
+    world.at_work().await;
+    let namespaces: Api<Namespace> = Api::all(world.admin.clone());
+    namespaces.delete(TEAM, &DeleteParams::default()).await.unwrap();
+    eventually("the namespace is gone", || async {
+        world.end_pods().await;
+        world.release_claims().await;
+        namespaces.get_opt(TEAM).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    manager.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_somebody_changes_by_hand_is_put_in_order() {
+    let world = World::start().await;
+    let pod = world.at_work().await;
+    let params = PatchParams::default();
+    let account = json!({"automountServiceAccountToken": true});
+    let accounts = world.api::<ServiceAccount>();
+    accounts.patch("codebutler-shop", &params, &Patch::Merge(account)).await.unwrap();
+    eventually("the account is as it was", || async {
+        let account = accounts.get("codebutler-shop").await.unwrap();
+        (account.automount_service_account_token == Some(false)).then_some(())
+    })
+    .await;
+    let open = json!({"spec": {"egress": [{}], "ingress": [{}]}});
+    let policies = world.api::<NetworkPolicy>();
+    policies.patch("codebutler-shop", &params, &Patch::Merge(open)).await.unwrap();
+    eventually("the policy is as it was", || async {
+        let spec = policies.get("codebutler-shop").await.unwrap().spec?;
+        let closed = spec.ingress.is_none_or(|rules| rules.is_empty());
+        let gateway = spec.egress?.first()?.to.is_some();
+        (closed && gateway).then_some(())
+    })
+    .await;
+    accounts.delete("codebutler-shop", &DeleteParams::default()).await.unwrap();
+    eventually("the account is back", || async {
+        accounts.get_opt("codebutler-shop").await.unwrap().map(drop)
+    })
+    .await;
+
+    // Another image for where its commands run: after the run, and not in the middle of it.
+    let image = Patch::Strategic(json!({"spec": {"initContainers": [
+        {"name": "toolbox", "image": "somebody/elses:1"}]}}));
+    let pods: Api<Pod> = world.api();
+    pods.patch(&pod.name_any(), &params, &image).await.unwrap();
+    world.mark("coder", json!({"inbox": MAIL[1]})).await;
+    world.registered_pod("coder", None).await;
+    let same = pods.get(&pod.name_any()).await.unwrap();
+    assert!(same.metadata.deletion_timestamp.is_none());
+    world.mark("pm", json!({"done": MAIL[0], "state": "Idle"})).await;
+    eventually("the changed pod is gone", || async {
+        world.end_pods().await;
+        pods.get_opt(&pod.name_any()).await.unwrap().is_none().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_keeps_a_pod_from_working_is_told_and_forgotten() {
+    let world = World::start().await;
+    world.create_repo().await;
+    world.create_thread().await;
+    world.mark("pm", json!({"inbox": MAIL[0]})).await;
+    let pod = world.registered_pod("pm", None).await;
+    let waiting = |reason: &str| {
+        json!({"phase": "Pending", "conditions": null, "initContainerStatuses": [{
+            "name": "toolbox", "image": "debain:12", "imageID": "", "ready": false,
+            "restartCount": 0, "state": {"waiting": {"reason": reason, "message": "no"}}}]})
+    };
+    let unschedulable = json!({"phase": "Pending", "initContainerStatuses": null, "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/1 nodes are available: 1 Insufficient memory."}]});
+    let is = |status: Value| {
+        let (pods, name) = (world.api::<Pod>(), pod.name_any());
+        async move {
+            let patch = Patch::Merge(json!({"status": status}));
+            pods.patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
+        }
+    };
+    for (status, reason, says) in [
+        (unschedulable, "PodUnschedulable", "Insufficient memory"),
+        (waiting("ImagePullBackOff"), "ImageNotPulled", "debain:12"),
+        (waiting("CrashLoopBackOff"), "ContainerCrashes", "kubectl logs"),
+        (waiting("CreateContainerConfigError"), "ContainerNotCreated", "toolbox"),
+    ] {
+        is(status).await;
+        let message = world.condition::<Thread>(THREAD, "Ready", "False", reason).await;
+        assert!(message.contains(says), "{message}");
+        world.event(THREAD, reason).await;
+    }
+    is(json!({"phase": "Running", "initContainerStatuses": null})).await;
+    world.condition::<Thread>(THREAD, "Ready", "True", "Awake").await;
+}
+
+#[tokio::test]
+async fn pods_are_let_in_where_the_restricted_standard_is_enforced() {
+    let world = World::start().await;
+    world.create_repo().await;
+    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    let namespaces: Api<Namespace> = Api::all(world.admin.clone());
+    let enforced = json!({"metadata": {"labels": {
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/enforce-version": "latest"}}});
+    let params = PatchParams::default();
+    namespaces.patch(TEAM, &params, &Patch::Merge(enforced)).await.unwrap();
+    let plain: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "plain"},
+        "spec": {"serviceAccountName": "codebutler-shop",
+                 "containers": [{"name": "c", "image": "i"}]}}))
+    .unwrap();
+    eventually("an ordinary pod is refused", || async {
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        let refused = world.api::<Pod>().create(&dry, &plain).await.err()?;
+        refused.to_string().contains("violates PodSecurity").then_some(())
+    })
+    .await;
+    world.create_thread().await;
+    world.mark("pm", json!({"inbox": MAIL[0]})).await;
+    world.registered_pod("pm", None).await;
+}

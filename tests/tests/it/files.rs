@@ -1,0 +1,87 @@
+//! Files in a conversation: long code leaves as one and is read by other roles, a person's texts
+//! are read, and nothing else is fetched.
+
+use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::slack::Fault;
+
+use crate::support::{Setup, Team};
+
+/// The user messages of the last request that a role made, as one text.
+fn last_prompt(team: &Team, role: &str) -> String {
+    let requests = team.stack.models.requests();
+    let last = requests.iter().rfind(|r| r.role.as_deref() == Some(role)).unwrap();
+    let messages = last.body["messages"].as_array().unwrap();
+    let users = messages.iter().filter(|m| m["role"] == "user");
+    users.map(|m| m["content"].to_string()).collect()
+}
+
+fn code() -> String {
+    let lines: Vec<String> = (0..30).map(|n| format!("let line_{n} = {n};")).collect();
+    lines.join("\n") + "\n"
+}
+
+fn hand_over() -> Script {
+    let text = format!("Look at this:\n\n```rust\n{}```\n\n@codebutler.coder your turn", code());
+    Script::of("pm", vec![Step::say(&text)]).and("coder", vec![Step::say("I have read it.")])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_code_is_a_file_that_the_next_role_reads() {
+    let team = Setup::new(hand_over()).start().await;
+    let root = team.says("ana", None, "show the coder your idea");
+    team.message(&root, "I have read it.").await;
+    let messages = team.messages(&root);
+    let files: Vec<_> = messages.iter().flat_map(|m| &m.files).collect();
+    assert_eq!(files.len(), 1, "{messages:?}");
+    assert!(files[0].name.starts_with("code-") && files[0].name.ends_with("-1.rs"), "{files:?}");
+    assert_eq!(files[0].size, code().len());
+    let pm = messages.iter().find(|m| m.shown.contains("your turn")).unwrap();
+    assert!(pm.shown.contains(&format!("📎 `{}` (30 lines)", files[0].name)), "{}", pm.shown);
+    assert!(!pm.shown.contains("line_29"), "{}", pm.shown);
+    assert!(last_prompt(&team, "coder").contains("let line_29 = 29;"));
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn code_stays_in_the_text_where_slack_takes_no_files() {
+    let team = Setup::new(hand_over()).start().await;
+    let refused = Fault::Error("missing_scope".to_owned());
+    team.stack.slack.fail_next("files.getUploadURLExternal", 100, &refused);
+    let root = team.says("ana", None, "show the coder your idea");
+    team.message(&root, "I have read it.").await;
+    let messages = team.messages(&root);
+    assert!(messages.iter().all(|m| m.files.is_empty()), "{messages:?}");
+    assert!(messages.iter().any(|m| m.shown.contains("line_29")), "{messages:?}");
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_whose_answer_got_lost_is_not_repeated() {
+    let team = Setup::new(hand_over()).start().await;
+    team.stack.slack.fail_next("files.completeUploadExternal", 1, &Fault::LostReply);
+    let root = team.says("ana", None, "show the coder your idea");
+    team.message(&root, "I have read it.").await;
+    let messages = team.messages(&root);
+    assert_eq!(messages.iter().flat_map(|m| &m.files).count(), 1, "{messages:?}");
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_persons_text_file_is_read_and_a_picture_is_named() {
+    let team =
+        Setup::new(Script::of("pm", vec![Step::say("One."), Step::say("Two.")])).start().await;
+    let (slack, channel) = (&team.stack.slack, &team.stack.channel);
+    let ana = &team.stack.users["ana"];
+    let log = ("build.log", b"error: ``` 0.30000000000000004".as_slice());
+    let (root, _) = slack.upload_as(ana, channel, None, "<@BOT> see the log", log).unwrap();
+    team.message(&root, "One.").await;
+    let prompt = last_prompt(&team, "pm");
+    assert!(prompt.contains("build.log") && prompt.contains("0.30000000000000004"), "{prompt}");
+
+    let picture = ("shot.zip", b"PK\x03\x04".as_slice());
+    slack.upload_as(ana, channel, Some(&root), "and this", picture).unwrap();
+    team.message(&root, "Two.").await;
+    let prompt = last_prompt(&team, "pm");
+    assert!(prompt.contains("shot.zip") && prompt.contains("not shown here"), "{prompt}");
+    team.stop().await;
+}

@@ -1,0 +1,87 @@
+//! A GitHub App in place of a token.
+
+use codebutler_crds::Repo;
+use codebutler_testbed::github::app::{ID, KEY, LOGIN};
+use serde_json::{Value, json};
+
+use super::close::posts;
+use super::pull_request::with_a_commit;
+use super::{TEAM, World, eventually};
+
+const ENOUGH: [(&str, &str); 4] =
+    [("contents", "write"), ("pull_requests", "write"), ("checks", "read"), ("issues", "write")];
+
+/// Has the Repo use a Secret with these keys.
+async fn use_secret(world: &World, name: &str, data: &Value) {
+    world.cluster.secret(name, world.remote.url(), data).await;
+    let patch = json!({"spec": {"git": {"credentials": {"name": name}}}});
+    world.cluster.patch::<Repo>(TEAM, "shop", &patch).await;
+    eventually("the gateway knows the Secret's name", || async {
+        let cached = world.gateway.context.repo(TEAM, "shop").unwrap();
+        cached.spec.git.credentials.name == name
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn it_works_by_one_token_of_one_repository_and_gets_the_next_one_by_itself() {
+    let world = with_a_commit().await;
+    world.approve_plan().await;
+    world.github.install_app("acme", "shop", &ENOUGH);
+    world.github.install_app("acme", "other", &ENOUGH);
+    use_secret(&world, "app", &json!({"appId": ID, "privateKey": KEY})).await;
+    let wanted = json!({"title": "Add a", "body": "Because."});
+    let fetch = "/v1/git/info/refs?service=git-upload-pack";
+    let (opened, fetched, status) = tokio::join!(
+        world.post("coder", "/v1/pull-request", &wanted),
+        world.get("coder", fetch),
+        world.get("pm", fetch),
+    );
+    assert_eq!((opened.0, fetched.0, status.0), (200, 200, 200), "{opened:?} {fetched:?}");
+    let tokens = world.github.app_tokens();
+    assert_eq!(tokens.len(), 1, "one request for a token at a time, and it is kept");
+    let url = format!("{}/repos/acme/shop/pulls/1", world.github.api_url());
+    let asked = world.http.get(url).bearer_auth(&tokens[0]).header("user-agent", "t");
+    let pull: Value = asked.send().await.unwrap().json().await.unwrap();
+    assert_eq!(pull["user"]["login"], LOGIN);
+    let url = format!("{}/repos/acme/other", world.github.api_url());
+    let asked = world.http.get(url).bearer_auth(&tokens[0]).header("user-agent", "t");
+    assert_eq!(asked.send().await.unwrap().status(), 404, "it opens this repository alone");
+
+    world.github.revoke_app_tokens();
+    eventually("another token", || async { world.get("pm", fetch).await.0 == 200 }).await;
+    assert_eq!(world.github.app_tokens().len(), 1);
+    assert!(!world.github.app_tokens().contains(&tokens[0]));
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_it_is_said_in_words() {
+    let world = World::start(vec![]).await;
+    let good = json!({"appId": ID, "privateKey": KEY});
+    let check = async |secret: &str, data: &Value, says: &str| {
+        use_secret(&world, secret, data).await;
+        let (status, body) = world.get("coder", "/v1/session").await;
+        assert_eq!((status, body["error"]["code"].as_str()), (502, Some("upstream")), "{body}");
+        let message = body["error"]["message"].as_str().unwrap();
+        assert!(message.contains(says), "{message}");
+        assert!(message.contains(&format!("`{secret}`")), "{message}");
+        let repo = world.repo().await;
+        let conditions = repo.status.unwrap().conditions;
+        let condition = conditions.iter().find(|c| c.type_ == "GitReachable").unwrap();
+        assert_eq!((&*condition.status, &*condition.message), ("False", message));
+        assert!(posts(&world).iter().any(|said| said.contains(says)), "{:?}", posts(&world));
+        assert!(!format!("{body}{condition:?}").contains("BEGIN RSA"));
+    };
+    check("nowhere", &good, "is not installed on acme/shop").await;
+    let malformed = json!({"appId": ID, "privateKey": "-----BEGIN RSA PRIVATE KEY-----\nno\n"});
+    check("malformed", &malformed, "is no RSA private key").await;
+    check("half", &json!({"appId": ID}), "no usable key `privateKey`").await;
+    check("stranger", &json!({"appId": "1", "privateKey": KEY}), "check `appId`").await;
+    let odd = json!({"appId": ID, "privateKey": KEY, "installationId": "main"});
+    check("odd", &odd, "`installationId`").await;
+    world.github.install_app("acme", "shop", &[("contents", "write"), ("pull_requests", "read")]);
+    check("weak", &good, "lacks the permission pull_requests: write").await;
+    world.github.install_app("acme", "shop", &ENOUGH);
+    let (status, body) = world.get("coder", "/v1/session").await;
+    assert_eq!(status, 200, "{body}");
+}

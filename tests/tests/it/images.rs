@@ -1,0 +1,132 @@
+//! The images, built by a builder that needs no daemon (Debian: `buildah`). What is in them besides
+//! the binary does not depend on it, so anything stands in for it, unless `.ci/images` has built the
+//! real ones.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const MOST: u64 = 40 << 20;
+
+struct Builder(tempfile::TempDir);
+
+impl Builder {
+    /// Nothing where there is no builder, or none that may work here, said in a line.
+    fn new() -> Option<Self> {
+        let new = Self(tempfile::tempdir().unwrap());
+        let able = new.command().arg("info").output().is_ok_and(|output| output.status.success());
+        if !able {
+            let hint = "Debian: apt-get install --no-install-recommends buildah";
+            let _ = writeln!(std::io::stderr(), "skipped: buildah can't build here ({hint})");
+        }
+        able.then_some(new)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("buildah");
+        command.arg("--root").arg(self.0.path().join("root"));
+        command.arg("--runroot").arg(self.0.path().join("run")).args(["--storage-driver", "vfs"]);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> String {
+        let output = self.command().args(arguments).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "buildah {arguments:?}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// What `.ci/images` gathers, the real binaries if they are there.
+fn gather(into: &Path) -> bool {
+    std::fs::copy(workspace().join("Cargo.lock"), into.join("Cargo.lock")).unwrap();
+    std::fs::write(into.join("ca-certificates.crt"), "none\n").unwrap();
+    std::fs::create_dir_all(into.join("git/usr/bin")).unwrap();
+    std::fs::write(into.join("git/usr/bin/git"), "").unwrap();
+    let built = std::env::current_exe().unwrap();
+    let target = built.ancestors().find(|dir| dir.join("CACHEDIR.TAG").exists()).unwrap();
+    let mut real = true;
+    for name in ["codebutler-operator", "codebutler-agent"] {
+        let binary = target.join("images").join(name);
+        real &= binary.exists();
+        let from = if binary.exists() { binary } else { PathBuf::from("/bin/true") };
+        std::fs::copy(from, into.join(name)).unwrap();
+    }
+    real
+}
+
+fn files(dir: &Path, below: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            files(&path, below, found);
+        } else {
+            found.push(format!("/{}", path.strip_prefix(below).unwrap().display()));
+        }
+    }
+}
+
+#[test]
+fn the_images_hold_one_binary_and_run_as_nobody() {
+    let Some(builder) = Builder::new() else { return };
+    let context = builder.0.path().join("context");
+    std::fs::create_dir(&context).unwrap();
+    let real = gather(&context);
+    let context = context.to_str().unwrap();
+    for (part, others) in [
+        ("operator", &["/etc/ssl/certs/ca-certificates.crt", "/usr/bin/git"][..]),
+        ("agent", &[][..]),
+    ] {
+        let file = workspace().join(part).join("Dockerfile");
+        let (file, tag) = (file.to_str().unwrap(), format!("codebutler-{part}:test"));
+        let build =
+            ["build", "--isolation", "chroot", "--file", file, "--build-arg", "VERSION=1.2.3"];
+        builder.run(&[&build[..], &["--tag", &tag, context]].concat());
+        let shown: Value =
+            serde_json::from_str(&builder.run(&["inspect", "--type", "image", &tag])).unwrap();
+        let config = &shown["OCIv1"]["config"];
+        let binary = format!("/usr/local/bin/codebutler-{part}");
+        assert_eq!(config["User"], "65532:65532", "{config}");
+        assert_eq!(config["Entrypoint"], serde_json::json!([binary]), "{config}");
+        for label in ["title", "description", "licenses", "revision", "created"] {
+            assert!(
+                config["Labels"][format!("org.opencontainers.image.{label}")].is_string(),
+                "{config}"
+            );
+        }
+        assert_eq!(config["Labels"]["org.opencontainers.image.version"], "1.2.3");
+
+        let container = builder.run(&["from", &tag]);
+        let mounted = builder.run(&["mount", container.trim()]);
+        let root = Path::new(mounted.trim());
+        let mut found = Vec::new();
+        files(root, root, &mut found);
+        found.sort();
+        let mut expected = vec!["/usr/share/codebutler/Cargo.lock".to_owned(), binary.clone()];
+        expected.extend(others.iter().map(|path| (*path).to_owned()));
+        expected.sort();
+        // Git's libraries, which depend on where it comes from.
+        let plain = |path: &&String| !path.starts_with("/lib") && !path.starts_with("/usr/lib");
+        assert_eq!(
+            found.iter().filter(plain).collect::<Vec<_>>(),
+            expected.iter().collect::<Vec<_>>()
+        );
+        if real {
+            let size = found
+                .iter()
+                .map(|path| root.join(&path[1..]).metadata().unwrap().len())
+                .sum::<u64>();
+            let _ =
+                writeln!(std::io::stderr(), "codebutler-{part}: {} MiB", size.div_ceil(1 << 20));
+            assert!(size < MOST, "codebutler-{part}: {size} bytes");
+        }
+        let list = format!("codebutler-{part}:sbom");
+        builder.run(&["build", "--file", file, "--target", "sbom", "--tag", &list, context]);
+    }
+}

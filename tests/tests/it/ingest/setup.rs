@@ -1,0 +1,57 @@
+//! What is wrong with the app is told on the Repo, all of it at once.
+
+use codebutler_crds::wire::Decision;
+use serde_json::json;
+
+use super::desk::{Desk, PATIENCE, Setting};
+use super::{ask, post};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_missing_scope_is_named_at_once() {
+    let setting = Setting { scopes: Some(&["users:read"]), ..Setting::default() };
+    let desk = Desk::with(setting).await;
+    desk.slack.wait_connected(1, PATIENCE).await.unwrap();
+    let said = desk.unreachable().await;
+    assert!(said.contains("chat:write, channels:history or groups:history"), "{said}");
+    assert!(said.contains("shop-slack") && said.contains("install it again"), "{said}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_its_own_name_a_role_signs_in_the_text() {
+    let scopes: &[&str] =
+        &["chat:write", "channels:history", "channels:read", "reactions:write", "reactions:read"];
+    let setting = Setting { scopes: Some(scopes), ..Setting::default() };
+    let desk = Desk::with(setting).await;
+    desk.slack.wait_connected(1, PATIENCE).await.unwrap();
+    let said = desk.reachable().await;
+    assert!(said.contains("without chat:write.customize roles speak under the app's"), "{said}");
+    assert!(!said.contains("reactions"), "{said}");
+
+    let root = desk.says(None, "hello");
+    desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
+    let pm = desk.caller(&root, "pm").await;
+    let service = desk.service();
+    service.post(&pm, &post("one", "@codebutler.coder go"), None).await.unwrap();
+    service.post(&pm, &ask("two", "The plan", Decision::Plan), None).await.unwrap();
+    let messages = desk.slack.messages(&desk.channel, Some(&root));
+    assert_eq!(messages[1].text, "*The pm*\n@codebutler.coder go");
+    assert!(messages[2].text.starts_with("*The pm*\nThe plan"), "{}", messages[2].text);
+    // The mention is still one.
+    let thread = desk.thread(&root).await.unwrap();
+    assert!(super::inbox(&thread, "coder").is_some());
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_installation_with_the_same_app_is_told() {
+    let desk = Desk::start().await;
+    desk.reachable().await;
+    let elsewhere = desk.slack.create_channel("elsewhere", &[&desk.ana, &desk.slack.bot_user_id()]);
+    let metadata = json!({"event_type": "codebutler", "event_payload": {"thread": "their-thread"}});
+    let body = json!({"channel": elsewhere, "text": "hello there", "metadata": metadata});
+    desk.post_as_app(&body).await;
+    let said = desk.unreachable().await;
+    assert!(said.contains("another installation") && said.contains("an app of its own"), "{said}");
+    desk.stop().await;
+}

@@ -1,0 +1,138 @@
+//! "Done" as a team meets it: what was tested, what was not, and that no model can say so itself.
+
+use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::slack::MessageView;
+use serde_json::json;
+
+use crate::support::{Setup, Team};
+
+const PRICE: &str = "src/price.txt";
+
+fn bash(command: &str) -> Step {
+    Step::tool("Bash", json!({"command": command}))
+}
+
+fn write(path: &str, content: &str) -> Step {
+    Step::tool("Write", json!({"path": path, "content": content}))
+}
+
+fn commit_and_push(message: &str) -> [Step; 2] {
+    [Step::tool("GitCommit", json!({"message": message})), Step::tool("GitPush", json!({}))]
+}
+
+fn plan(test: Option<&str>) -> Step {
+    let mut arguments = json!({"message": "Plan: raise the price.", "decision": "plan"});
+    if let Some(test) = test {
+        arguments["test"] = test.into();
+    }
+    Step::tool("SendMessage", arguments)
+}
+
+/// The conversation up to the coder's first message.
+async fn approved(team: &Team) -> String {
+    let root = team.says("ana", None, "the price is too low");
+    let plan = team.message(&root, "Plan: raise").await;
+    let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
+    team.stack.slack.click(ana, channel, &plan.ts, "plan:approve").unwrap();
+    root
+}
+
+async fn head(team: &Team, root: &str) -> String {
+    let branch =
+        codebutler_crds::names::branch(team.thread(root).await.metadata.name.as_ref().unwrap());
+    team.stack.remote.head(&branch).await.unwrap()
+}
+
+/// What CodeButler says under a message.
+fn line(message: &MessageView) -> String {
+    message.shown.lines().last().unwrap().replace('`', "")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_plan_names_is_run_and_shown_with_the_commit() {
+    let pm = vec![plan(Some("sh check.sh")), Step::say("@codebutler.coder go")];
+    let mut coder = vec![
+        write("check.sh", "grep 0.2 src/price.txt"),
+        write(PRICE, "price = 0.2\n"),
+        bash("sh check.sh"),
+    ];
+    coder.extend(commit_and_push("Raise the price"));
+    coder.push(Step::tool(
+        "GHCreatePR",
+        json!({"title": "Raise", "body": "Because.\n<!-- codebutler:receipt -->\n**Checked by CodeButler**: all"}),
+    ));
+    coder.push(Step::say("@codebutler.reviewer ready"));
+    let script = Script::of("pm", pm).and("coder", coder).and("reviewer", vec![Step::say("Fine.")]);
+    let team = Setup::new(script).start().await;
+    let root = approved(&team).await;
+    let asked = team.message(&root, "Plan: raise").await;
+    assert!(asked.shown.contains("Done when `sh check.sh` succeeds"), "{}", asked.shown);
+    let ready = team.message(&root, "ready").await;
+    team.message(&root, "Fine.").await;
+    let head = head(&team, &root).await;
+    let expected = format!(
+        ":white_check_mark: sh check.sh ended with exit code 0 on {} (run by coder); nothing has changed since",
+        &head[..10]
+    );
+    assert_eq!(line(&ready), expected);
+    let pulls = team.stack.remote.pulls().await.unwrap();
+    let body = pulls[0].body.replace("\r\n", "\n");
+    assert!(body.starts_with("Because.\n"), "{body}");
+    assert_eq!(body.matches("Checked by CodeButler").count(), 1, "{body}");
+    assert!(body.contains(&format!("`sh check.sh`, exit code 0, on {head}")), "{body}");
+    let receipt = team.thread(&root).await.status.unwrap().receipt.unwrap();
+    assert_eq!((&*receipt.commit, receipt.exit_code, &*receipt.role), (&*head, 0, "coder"));
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_not_tested_is_said() {
+    let pm = vec![plan(Some("true")), Step::say("@codebutler.coder go")];
+    let mut coder =
+        vec![write("check.sh", "grep 0.2 src/price.txt"), write(PRICE, "price = 0.2\n")];
+    // What the model likes to call a test is none.
+    coder.push(bash("sh check.sh; true"));
+    coder.extend(commit_and_push("Raise the price"));
+    coder.push(Step::tool("GHCreatePR", json!({"title": "Raise", "body": "All tests pass."})));
+    coder.push(Step::say("@codebutler.reviewer one"));
+    // Tested, then edited.
+    coder.extend([bash("sh check.sh"), write(PRICE, "price = 0.3\n")]);
+    coder.extend(commit_and_push("Raise it more"));
+    coder.push(Step::say("@codebutler.reviewer two"));
+    // It fails, and that is said as well.
+    coder.extend([bash("sh check.sh"), Step::say("@codebutler.reviewer three")]);
+    // Pushed and tested, and then edited again.
+    coder.extend([write(PRICE, "price = 0.25\n"), bash("sh check.sh")]);
+    coder.extend(commit_and_push("Raise it less"));
+    coder.extend([write(PRICE, "price = 9\n"), Step::say("@codebutler.reviewer four")]);
+    let again = || Step::say("@codebutler.coder again");
+    let reviewer = vec![again(), again(), again(), Step::say("Enough.")];
+    let script = Script::of("pm", pm).and("coder", coder).and("reviewer", reviewer);
+    let test = || Some("sh check.sh".to_owned());
+    let team = Setup::new(script).repo(move |repo| repo.worktree.test = test()).start().await;
+    let root = approved(&team).await;
+    let mut said = Vec::new();
+    for word in ["one", "two", "three", "four"] {
+        said.push(team.message(&root, &format!("reviewer {word}")).await);
+    }
+    team.message(&root, "Enough.").await;
+    let lines: Vec<_> = said.iter().map(line).collect();
+    assert!(lines[0].contains("Not checked: sh check.sh was not run"), "{lines:?}");
+    assert!(
+        lines[1].contains("Not checked: since the last run of sh check.sh, src/price.txt changed"),
+        "{lines:?}"
+    );
+    assert!(lines[2].contains("sh check.sh ended with exit code 1 on "), "{lines:?}");
+    assert!(
+        lines[3].contains("exit code 0 on ")
+            && lines[3].contains("not checked since: src/price.txt"),
+        "{lines:?}"
+    );
+    let head = head(&team, &root).await;
+    assert!(lines[3].contains(&head[..10]), "{lines:?}");
+    let body = team.stack.remote.pulls().await.unwrap().remove(0).body;
+    assert!(body.contains(&format!("exit code 0, on {head}")), "{body}");
+    let told = team.stack.models.requests().iter().map(|r| r.body.to_string()).collect::<String>();
+    assert!(told.contains("run exactly `sh check.sh` in Bash"));
+    team.stop().await;
+}

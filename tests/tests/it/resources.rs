@@ -1,0 +1,158 @@
+//! What the API server itself refuses of the three resources, with the field and the rule.
+
+use std::fmt::Debug;
+
+use codebutler_crds::{AgentRole, Repo, Thread};
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::Resource;
+use kube::{Api, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::controller::world::{TEAM, World};
+
+async fn world() -> World {
+    let world = World::without_definitions().await;
+    world.define().await;
+    world
+}
+
+fn repo() -> Value {
+    json!({"apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo", "metadata": {"name": "shop"},
+        "spec": {
+            "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
+            "slack": {"channel": "C0TEAM", "credentials": {"name": "slack"}},
+            "model": {"credentials": {"name": "model"}},
+            "roles": ["pm"]}})
+}
+
+fn role() -> Value {
+    json!({"apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole", "metadata": {"name": "odd"},
+        "spec": {"role": "odd", "display": {"name": "Odd", "icon": ":robot_face:"},
+                 "model": {"default": "scripted/x"}}})
+}
+
+fn thread() -> Value {
+    json!({"apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": "t-1"},
+        "spec": {"repo": "shop", "prompt": "do it"}})
+}
+
+/// The API server's answer to `base` with `change` merged into its `spec`, as a dry run.
+async fn refusal<K>(world: &World, mut base: Value, change: &Value) -> Option<String>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    json_patch::merge(&mut base["spec"], change);
+    // As it is written: the types would not let it through.
+    let kind = K::plural(&());
+    let path = format!("/apis/codebutler.dev/v1alpha1/namespaces/{TEAM}/{kind}?dryRun=All");
+    let request = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(base.to_string().into_bytes())
+        .unwrap();
+    match world.admin.request_text(request).await {
+        Ok(_) => None,
+        Err(kube::Error::Api(status)) => {
+            assert_eq!(status.code, 422, "{change}: {}", status.message);
+            Some(status.message)
+        }
+        Err(error) => panic!("{change}: {error}"),
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_refused_with_the_field_and_the_rule() {
+    let world = world().await;
+    for change in [
+        json!({}),
+        json!({"limits": {"budget": {"perThread": "0", "perDay": "12.5"}}}),
+        json!({"worktree": {"accessMode": "ReadWriteMany", "size": "10Gi"}}),
+    ] {
+        assert_eq!(refusal::<Repo>(&world, repo(), &change).await, None, "{change}");
+    }
+    for (change, field, rule) in [
+        (
+            json!({"limits": {"budget": {"perDay": "-5"}}}),
+            "spec.limits.budget.perDay",
+            "should match",
+        ),
+        (json!({"limits": {"concurrentRuns": 0}}), "spec.limits.concurrentRuns", "1"),
+        (
+            json!({"worktree": {"accessMode": "ReadWriteOncePod"}}),
+            "spec.worktree.accessMode",
+            "choose ReadWriteOnce or ReadWriteMany",
+        ),
+        (json!({"worktree": {"size": "-1Gi"}}), "spec.worktree.size", "should match"),
+        (json!({"git": {"url": "https://me:pw@git.example/a/b"}}), "spec.git.url", "should match"),
+        (json!({"slack": {"channel": "#shop"}}), "spec.slack.channel", "should match"),
+        (json!({"roles": []}), "spec.roles", "at least 1"),
+    ] {
+        let refused = refusal::<Repo>(&world, repo(), &change).await;
+        let refused = refused.unwrap_or_else(|| panic!("{change} is taken"));
+        assert!(refused.contains(field) && refused.contains(rule), "{change}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_role_names_known_tools_and_literal_variables() {
+    let world = world().await;
+    for change in [
+        json!({"tools": {"allow": ["Read", "Bash"], "deny": ["Bash"]}}),
+        json!({"workspace": {"env": {"CARGO_HOME": "/work/cargo", "_x1": ""}}}),
+        json!({"promptFrom": {"configMap": "prompts"}, "priorityClassName": "high",
+               "imagePullSecrets": [{"name": "registry"}]}),
+    ] {
+        assert_eq!(refusal::<AgentRole>(&world, role(), &change).await, None, "{change}");
+    }
+    for (change, field, rule) in [
+        (json!({"tools": {"allow": ["Teleport"]}}), "spec.tools.allow[0]", "GitLog"),
+        (json!({"workspace": {"env": {"1A": "x"}}}), "spec.workspace.env", "begins with no digit"),
+        (
+            json!({"workspace": {"env": {"TOKEN": {"valueFrom": {"secretKeyRef": {"name": "x"}}}}}}),
+            "spec.workspace.env.TOKEN",
+            "string",
+        ),
+        (
+            json!({"prompt": "x", "promptFrom": {"configMap": "prompts"}}),
+            "AgentRole",
+            "at most one of spec.prompt and spec.promptFrom",
+        ),
+        (json!({"role": "Über"}), "spec.role", "should match"),
+    ] {
+        let refused = refusal::<AgentRole>(&world, role(), &change).await;
+        let refused = refused.unwrap_or_else(|| panic!("{change} is taken"));
+        assert!(refused.contains(field) && refused.contains(rule), "{change}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_thread_begins_in_one_way_and_stays_what_it_is() {
+    let world = world().await;
+    let slack = json!({"channel": "C0TEAM", "ts": "1767268700.000100"});
+    for change in [json!({"slack": slack}), json!({"prompt": null})] {
+        let refused = refusal::<Thread>(&world, thread(), &change).await;
+        let refused = refused.unwrap_or_else(|| panic!("{change} is taken"));
+        assert!(refused.contains("exactly one of spec.slack and spec.prompt"), "{refused}");
+    }
+    let api: Api<Thread> = world.api();
+    let made = serde_json::from_value(thread()).unwrap();
+    let made = api.create(&PostParams::default(), &made).await.unwrap();
+    for (change, rule) in [
+        (json!({"repo": "other"}), "a Thread stays with its Repo"),
+        (json!({"prompt": "something else"}), "a prompt is said once"),
+        (json!({"prompt": null, "slack": slack}), "a Thread stays with"),
+    ] {
+        let patch = Patch::Merge(json!({"spec": change}));
+        let refused = api.patch(&made.name_any(), &PatchParams::default(), &patch).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(rule), "{change}: {refused}");
+    }
+    let close = Patch::Merge(json!({"spec": {"state": "Closed"}}));
+    api.patch(&made.name_any(), &PatchParams::default(), &close).await.unwrap();
+}
