@@ -1,8 +1,9 @@
 //! One Socket Mode connection: hello, envelopes out, acknowledgements in, goodbye in time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::ws::{Message, WebSocket};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
@@ -15,6 +16,9 @@ use super::view::Change;
 
 /// Life of a connection opened with `debug_reconnects=true`, in seconds.
 const DEBUG_LIFETIME: u64 = 360;
+
+/// How long a client that was told to go has to hang up.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// How far a connection is on its way out.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +39,7 @@ pub(super) async fn serve(inner: Arc<Inner>, mut socket: WebSocket, debug: bool)
         }
         let mut timing = core.options.timing.clone();
         if debug {
-            timing.connection_lifetime = std::time::Duration::from_secs(DEBUG_LIFETIME);
+            timing.connection_lifetime = Duration::from_secs(DEBUG_LIFETIME);
         }
         (admitted, count, core.world.app.id.clone(), timing)
     });
@@ -48,7 +52,7 @@ pub(super) async fn serve(inner: Arc<Inner>, mut socket: WebSocket, debug: bool)
             "connection_info": { "app_id": admitted.2 },
         });
         let _ = socket.send(Message::text(bye.to_string())).await;
-        let _ = socket.send(Message::Close(None)).await;
+        leave(&mut socket).await;
         return;
     };
     let hello = json!({
@@ -115,22 +119,27 @@ async fn pump(
                         inner.update(|core| core.dispatcher.drain(id));
                         goodbye("refresh_requested")
                     }
-                    Phase::Leaving => {
-                        let _ = socket.send(Message::Close(None)).await;
-                        return;
-                    }
+                    Phase::Leaving => return leave(socket).await,
                 }
             }
             _ = ping.tick() => Message::Ping("Ping from applink-testbed".into()),
-            () = inner.stop.cancelled() => {
-                let _ = socket.send(Message::Close(None)).await;
-                return;
-            }
+            () = inner.stop.cancelled() => return leave(socket).await,
         };
         if socket.send(frame).await.is_err() {
             return;
         }
     }
+}
+
+/// Closes with a code and waits for the other side to hang up. A socket that is dropped while the
+/// client still talks is reset, and a client that reads both frames at once loses the first with it.
+async fn leave(socket: &mut WebSocket) {
+    let frame = CloseFrame { code: close_code::NORMAL, reason: "".into() };
+    if socket.send(Message::Close(Some(frame))).await.is_err() {
+        return;
+    }
+    let hung_up = async { while let Some(Ok(_)) = socket.recv().await {} };
+    let _ = tokio::time::timeout(GOODBYE, hung_up).await;
 }
 
 fn goodbye(reason: &str) -> Message {

@@ -10,6 +10,7 @@ use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
 use codebutler_testbed::slack::{
     Change, EnvelopeKind, Fault, Options, Release, SenderKind, SlackServer, Timing,
 };
+use futures::{SinkExt as _, StreamExt as _};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use slack_morphism::errors::SlackClientError;
@@ -17,6 +18,9 @@ use slack_morphism::hyper_tokio::SlackClientHyperConnector;
 use slack_morphism::prelude::*;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -332,6 +336,31 @@ async fn events_survive_broken_and_refreshed_connections() {
     assert_eq!(setup.message().await.origin.ts.0, second);
     setup.slack.wait_acked(&second, SOON).await.unwrap();
     assert_eq!(setup.slack.stats().lost, 0);
+    setup.end().await;
+}
+
+/// A connection over the limit hears why and is closed with a code, however much it says meanwhile:
+/// `slack_sdk` pings as it connects and loses what it has read when the connection is reset.
+#[tokio::test]
+async fn one_connection_too_many_hears_why() {
+    let setup = Setup::new(Options { max_connections: 0, ..brisk() }).await;
+    let token = SlackApiToken::new(setup.slack.app_token().into());
+    let session = setup.client.open_session(&token);
+    let request = SlackApiAppsConnectionOpenRequest::new();
+    let opened = session.apps_connections_open(&request).await.unwrap();
+    let (mut socket, _) = connect_async(opened.url.0.as_str()).await.unwrap();
+    for _ in 0..50 {
+        let _ = socket.feed(tungstenite::Message::Ping("still here".into())).await;
+    }
+    let frames: Vec<_> = tokio::time::timeout(SOON, socket.by_ref().collect()).await.unwrap();
+    let frames: Vec<_> = frames.into_iter().collect::<Result<_, _>>().unwrap();
+    let [tungstenite::Message::Text(why), tungstenite::Message::Close(Some(close))] = &frames[..]
+    else {
+        panic!("{frames:?}");
+    };
+    let why: Value = serde_json::from_str(why).unwrap();
+    assert_eq!(why["reason"], "too_many_websockets");
+    assert_eq!(close.code, CloseCode::Normal);
     setup.end().await;
 }
 
