@@ -28,6 +28,12 @@ pub struct Plan {
     /// Roles whose pod the cache doesn't have: to be checked before `status` forgets them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub verify_gone: BTreeMap<String, Gone>,
+    /// The cache doesn't have the claim, and had it: to be looked for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub verify_volume: bool,
+    /// Labels of pods or claim are not as they have to be.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub relabel: bool,
     /// The controller's part of the status.
     pub status: Own,
     /// Pods to delete: `(name, UID)`.
