@@ -191,9 +191,12 @@ fn on_role(mut roles: Named<AgentRole>, queues: Queues) -> impl FnMut(&Event<Age
     }
 }
 
+/// Threads by their Repo, and by their parent.
+type ThreadIndices = (Arc<Index<Thread, bool>>, Arc<Index<Thread, ()>>);
+
 fn on_thread(
     mut threads: Named<Thread>,
-    (by_repo, parts): (Arc<Index<Thread, bool>>, Arc<Index<Thread, ()>>),
+    (by_repo, parts): ThreadIndices,
     (slots, fence): (Arc<Slots>, Arc<Fence>),
     queues: Queues,
 ) -> impl FnMut(&Event<Thread>) {

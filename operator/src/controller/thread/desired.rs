@@ -13,7 +13,7 @@ use kube::ResourceExt as _;
 use super::collect;
 use super::life::{self, Life};
 use super::observe::{Admission, Observed};
-use super::plan::{Gone, Plan};
+use super::plan::{Gone, Plan, Repair};
 use super::queue;
 use super::role::{self, Role};
 use super::status::Own;
@@ -120,11 +120,12 @@ fn look_at_labels(view: &View, plan: &mut Plan) {
     let claim = view.observed.volume.as_deref();
     let ending = volume::State::of(claim) == volume::State::Ending;
     let claimed = claim.filter(|_| !ending);
-    plan.relabel = pods.any(|lacks| lacks)
+    let bare = pods.any(|lacks| lacks)
         || claimed.is_some_and(|claim| labels::lacks(claim, &labels::of_claim(thread)));
-    plan.verify_volume = claim.is_none()
+    let unseen = claim.is_none()
         && plan.create_volume.is_none()
         && condition::is_true(&view.status.conditions, condition::WORKTREE_READY);
+    plan.repair = if unseen { Some(Repair::Unseen) } else { bare.then_some(Repair::Shown) };
 }
 
 /// Whatever becomes of the Thread: a pod that has a slot and is on its way out may still use it.

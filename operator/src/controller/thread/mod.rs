@@ -62,7 +62,7 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
     let wish = decide(&observed);
     observed.admission = queue::ask(&context, &thread, &observed, &wish);
     let plan = decide(&observed);
-    match perform(&thread, plan, &context).await {
+    match Box::pin(perform(&thread, plan, &context)).await {
         // Decide again, knowing that: the decision is then what to tell.
         Err(ApplyError::Refused(refusal)) => {
             tracing::warn!(thread = %Key::of(&*thread), %refusal, "refused");
@@ -70,7 +70,7 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
             observed.refusal = Some(refusal);
             // It starts nothing now: others may.
             observed.admission = queue::ask(&context, &thread, &observed, &decide(&observed));
-            perform(&thread, decide(&observed), &context).await?;
+            Box::pin(perform(&thread, decide(&observed), &context)).await?;
             Ok(Action::requeue(RETRY_REFUSED))
         }
         other => other,
@@ -121,8 +121,8 @@ async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<A
             repair::pod(thread, role, &pod, context).await?;
         }
     }
-    if plan.relabel || plan.verify_volume {
-        repair::all(thread, &plan, context).await?;
+    if let Some(repair) = plan.repair {
+        repair::all(thread, repair, context).await?;
     }
     let before = thread.status.clone().unwrap_or_default();
     if let Some(patch) = plan.status.patch(&before) {

@@ -60,13 +60,13 @@ pub async fn prime(client: Client, slots: &Slots, fence: &Fence) -> kube::Result
     let mut page = ListParams::default().limit(PAGE);
     loop {
         let found = threads.list(&page).await?;
-        let taken = futures::stream::iter(found.items).map(|thread| {
+        let here = futures::stream::iter(found.items).map(|thread| {
             let namespace = thread.namespace().unwrap_or_default();
             let api = Api::<Thread>::namespaced(client.clone(), &namespace);
             async move { fence::take_over(&api, fence, thread).await }
         });
-        let mut taken = taken.buffer_unordered(AT_ONCE);
-        while let Some(thread) = taken.try_next().await? {
+        let mut here = here.buffer_unordered(AT_ONCE);
+        while let Some(thread) = here.try_next().await? {
             if let Some(thread) = thread {
                 slots.prime(&desk(&thread), &thread.name_any(), admitted(&thread));
             }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::{Resource as _, ResourceExt as _};
 
 use super::desired::role_of;
-use super::plan::Plan;
+use super::plan::Repair;
 use crate::apply::{ApplyError, Object, owned_by};
 use crate::controller::context::Context;
 use crate::controller::health::Notice;
@@ -14,7 +14,7 @@ use crate::controller::index::Key;
 use crate::controller::labels::{self, Labels};
 
 /// All that the caches show, and the claim that they don't.
-pub async fn all(thread: &Thread, plan: &Plan, context: &Context) -> Result<(), ApplyError> {
+pub async fn all(thread: &Thread, repair: Repair, context: &Context) -> Result<(), ApplyError> {
     let key = Key::of(thread);
     for found in context.pods.of(&key) {
         pod(thread, &role_of(thread, &found), &found, context).await?;
@@ -22,7 +22,7 @@ pub async fn all(thread: &Thread, plan: &Plan, context: &Context) -> Result<(), 
     for found in context.volumes.of(&key) {
         claim(thread, &found, context).await?;
     }
-    if plan.verify_volume {
+    if repair == Repair::Unseen {
         let name = names::volume_claim(&key.name);
         let there = context.apply.find::<PersistentVolumeClaim>(&key.namespace, &name).await?;
         if let Some(found) = there {

@@ -99,8 +99,8 @@ async fn a_repo_stays_where_it_is_while_threads_are_open() {
     })
     .await;
     for patch in &moves {
-        let moved = repos.patch("shop", &PatchParams::default(), &Patch::Merge(patch)).await;
-        let refused = moved.unwrap_err().to_string();
+        let answer = repos.patch("shop", &PatchParams::default(), &Patch::Merge(patch)).await;
+        let refused = answer.unwrap_err().to_string();
         assert!(refused.contains("close or delete them first"), "{refused}");
     }
     world.close_thread().await;
