@@ -73,7 +73,7 @@ impl World {
         self.slack.message(&self.channel, &self.root).unwrap().sender.id
     }
 
-    async fn said(&self, root: &str, what: &str) -> usize {
+    fn said(&self, root: &str, what: &str) -> usize {
         let messages = self.slack.messages(&self.channel, Some(root));
         messages.iter().filter(|message| message.text.contains(what)).count()
     }
@@ -147,8 +147,7 @@ async fn whatever_keeps_a_pod_from_working_is_told_in_its_thread_with_what_to_do
                     .any(|c| c.type_ == "Ready" && c.reason == reason && c.message.contains(advice))
             })
             .await;
-            eventually("the thread is told", || async { world.said(&root, advice).await == 1 })
-                .await;
+            eventually("the thread is told", || async { world.said(&root, advice) == 1 }).await;
             if status_is_failed(reason) {
                 eventually("another pod follows", || async {
                     let now = pods.get_opt(&pod).await.unwrap();
@@ -159,7 +158,7 @@ async fn whatever_keeps_a_pod_from_working_is_told_in_its_thread_with_what_to_do
                 let failures = u32::from(reason == "OutOfMemory");
                 assert_eq!(status.roles["pm"].failures, failures, "{reason}");
             }
-            assert_eq!(world.said(&root, advice).await, 1, "once");
+            assert_eq!(world.said(&root, advice), 1, "once");
         }
     });
     futures::future::join_all(cases).await;
