@@ -7,6 +7,7 @@
 mod act;
 mod compact;
 mod mail;
+mod setup;
 pub mod stuck;
 mod switch;
 mod turns;
@@ -23,6 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
 use crate::args::RunArgs;
+use crate::builds::Builds;
 use crate::decisions::Log;
 use crate::egress;
 use crate::gateway::{Gateway, GatewayError};
@@ -140,9 +142,13 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         _ => None,
     };
     let done = session.done.clone();
-    let tools = Context { gateway, toolbox, relay, tests: Tests::default() };
+    let tell_after = Duration::from_secs(args.tell_after);
+    let builds = Builds::new(gateway.clone(), tell_after);
+    let tools = Context { gateway, toolbox, relay, builds, tests: Tests::default() };
+    let policy = Policy::default();
+    let setup_limit = args.setup_limit;
     let mut agent =
-        Agent { tools, transcript, session, done, sandbox, log, policy: Policy::default() };
+        Agent { tools, transcript, session, done, sandbox, log, policy, tell_after, setup_limit };
     agent.live().await
 }
 
@@ -177,6 +183,10 @@ struct Agent {
     log: Log,
     /// As of the start of the current or last run.
     policy: Policy,
+    /// When people are told that something takes long.
+    tell_after: Duration,
+    /// Seconds that a set-up may take.
+    setup_limit: u32,
 }
 
 impl Agent {
