@@ -7,6 +7,7 @@
 mod act;
 mod compact;
 mod mail;
+mod pictures;
 pub mod stuck;
 mod switch;
 mod turns;
@@ -140,9 +141,17 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         _ => None,
     };
     let done = session.done.clone();
-    let tools = Context { gateway, toolbox, relay, tests: Tests::default() };
-    let mut agent =
-        Agent { tools, transcript, session, done, sandbox, log, policy: Policy::default() };
+    let tools = Context { gateway, toolbox, relay, tests: Tests::default(), planned: Vec::new() };
+    let mut agent = Agent {
+        tools,
+        transcript,
+        session,
+        done,
+        sandbox,
+        log,
+        policy: Policy::default(),
+        workflows: vec![],
+    };
     agent.live().await
 }
 
@@ -177,6 +186,8 @@ struct Agent {
     log: Log,
     /// As of the start of the current or last run.
     policy: Policy,
+    /// What a plan can follow, by name.
+    workflows: Vec<String>,
 }
 
 impl Agent {
@@ -231,19 +242,20 @@ impl Agent {
         tracing::info!(run, messages = mail.messages.len(), "run started");
         self.transcript.append(&Record::RunStarted { run, at })?;
         let switch = switch::wanted(&mail, &self.session.role);
-        self.take(mail)?;
+        self.take(mail).await?;
         match switch {
             Some(wanted) => self.switch(wanted).await,
             None => Ok(()),
         }
     }
 
-    fn take(&mut self, mail: Mail) -> Result<(), RunError> {
+    async fn take(&mut self, mail: Mail) -> Result<(), RunError> {
         if mail.messages.is_empty() && mail.pending.is_empty() {
             return Ok(());
         }
         let Mail { messages, pending, .. } = mail;
-        Ok(self.transcript.append(&Record::Taken { messages, pending })?)
+        let pictures = self.pictures(&messages).await?;
+        Ok(self.transcript.append(&Record::Taken { messages, pending, pictures })?)
     }
 
     async fn run(&mut self, just_started: bool) -> Result<(), RunError> {
