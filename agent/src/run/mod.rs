@@ -8,6 +8,7 @@ mod act;
 mod compact;
 mod mail;
 mod pictures;
+mod setup;
 pub mod stuck;
 mod switch;
 mod turns;
@@ -24,6 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
 use crate::args::RunArgs;
+use crate::builds::Builds;
 use crate::decisions::Log;
 use crate::egress;
 use crate::gateway::{Gateway, GatewayError};
@@ -141,7 +143,10 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         _ => None,
     };
     let done = session.done.clone();
-    let tools = Context { gateway, toolbox, relay, tests: Tests::default(), planned: Vec::new() };
+    let tell_after = Duration::from_secs(args.tell_after);
+    let builds = Builds::new(gateway.clone(), tell_after);
+    let (tests, planned) = (Tests::default(), Vec::new());
+    let tools = Context { gateway, toolbox, relay, builds, tests, planned };
     let mut agent = Agent {
         tools,
         transcript,
@@ -151,6 +156,8 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         log,
         policy: Policy::default(),
         workflows: vec![],
+        tell_after,
+        setup_limit: args.setup_limit,
     };
     agent.live().await
 }
@@ -188,6 +195,10 @@ struct Agent {
     policy: Policy,
     /// What a plan can follow, by name.
     workflows: Vec<String>,
+    /// When people are told that something takes long.
+    tell_after: Duration,
+    /// Seconds that a set-up may take.
+    setup_limit: u32,
 }
 
 impl Agent {

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::builds::Builds;
 use crate::gateway::{Gateway, GatewayError};
 use crate::policy::{Policy, Verdict};
 use crate::relay::Relay;
@@ -33,6 +34,8 @@ pub struct Context {
     pub toolbox: Toolbox,
     /// For what the gateway said to Git.
     pub relay: Relay,
+    /// The pod's build slot.
+    pub builds: Builds,
     /// What counts as tested.
     pub tests: proof::Tests,
     /// Files and folders that the approved plan names.

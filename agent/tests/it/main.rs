@@ -11,6 +11,7 @@ mod life;
 mod pictures;
 mod plans;
 mod redteam;
+mod setup;
 mod steer;
 mod toolbox;
 mod world;

@@ -71,6 +71,9 @@ pub struct Session {
     /// How hard the approved plan says the work is: the reason for `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<Complexity>,
+    /// The Repo's command that prepares a worktree; without one it is found by the files in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
 }
 
 /// What one role knows of another.

@@ -46,4 +46,5 @@ mod seeds;
 mod slack;
 mod stop;
 mod support;
+mod worktrees;
 mod world;

@@ -91,6 +91,7 @@ fn describe(
         test,
         planned,
         complexity,
+        setup: caller.repo.spec.worktree.setup.clone(),
     }
 }
 
