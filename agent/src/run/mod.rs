@@ -7,6 +7,7 @@
 mod act;
 mod compact;
 mod mail;
+mod progress;
 pub mod stuck;
 mod switch;
 mod turns;
@@ -35,6 +36,7 @@ use crate::tools::Context;
 use crate::tools::proof::Tests;
 use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
 use mail::Mail;
+use progress::Telling;
 
 /// Exit code when the gateway could not be reached or did not know this pod.
 const NO_GATEWAY: u8 = 3;
@@ -141,8 +143,16 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
     };
     let done = session.done.clone();
     let tools = Context { gateway, toolbox, relay, tests: Tests::default() };
-    let mut agent =
-        Agent { tools, transcript, session, done, sandbox, log, policy: Policy::default() };
+    let mut agent = Agent {
+        tools,
+        transcript,
+        session,
+        done,
+        sandbox,
+        log,
+        policy: Policy::default(),
+        telling: None,
+    };
     agent.live().await
 }
 
@@ -177,6 +187,8 @@ struct Agent {
     log: Log,
     /// As of the start of the current or last run.
     policy: Policy,
+    /// Of the current run.
+    telling: Option<Telling>,
 }
 
 impl Agent {
@@ -247,11 +259,23 @@ impl Agent {
     }
 
     async fn run(&mut self, just_started: bool) -> Result<(), RunError> {
-        let (outcome, reason) = self.turns(just_started).await?;
+        let run = self.transcript.state().run();
+        let (id, turns) = run.map(|run| (run.id.clone(), run.turns)).unwrap_or_default();
+        self.telling = Some(Telling::start(self.tools.gateway.clone(), &id, turns));
+        let ended = self.turns(just_started).await;
+        self.telling = None;
+        let (outcome, reason) = ended?;
         tracing::info!(?outcome, reason, "run ended");
         self.transcript.append(&Record::RunEnded { outcome, reason })?;
         self.report_end().await?;
         if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
+    }
+
+    /// What the run does from now on, for people to see.
+    fn does(&self, doing: &str) {
+        if let (Some(telling), Some(run)) = (&self.telling, self.transcript.state().run()) {
+            telling.now(run.turns, doing);
+        }
     }
 
     async fn report_running(&self) -> Result<(), RunError> {

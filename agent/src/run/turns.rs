@@ -212,6 +212,7 @@ impl Agent {
             // Last, and not kept: what was sent before stays as it was, and cached.
             messages.push(model::user(&list));
         }
+        self.does("thinking");
         step::point("before model call");
         let answer = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
             Ok(answer) => answer,

@@ -33,7 +33,8 @@ impl Handler for SendMessage {
             args::DecisionKind::Plan => wire::Decision::Plan,
             args::DecisionKind::Merge => wire::Decision::Merge,
         });
-        let waits = args.wait_for_reply.unwrap_or(decision.is_some());
+        let asks = decision.is_some() || !args.choices.is_empty();
+        let waits = args.wait_for_reply.unwrap_or(asks);
         let done = decision == Some(wire::Decision::Merge) || hands_over(&args.message);
         let proof = if done { cx.proof().await? } else { None };
         let (key, text) = (call.key.to_owned(), args.message);
@@ -42,7 +43,17 @@ impl Handler for SendMessage {
             args::Complexity::Medium => Complexity::Medium,
             args::Complexity::Complex => Complexity::Complex,
         });
-        let message = wire::PostMessage { key, text, decision, test: args.test, complexity, proof };
+        let message = wire::PostMessage {
+            key,
+            text,
+            decision,
+            test: args.test,
+            complexity,
+            choices: args.choices,
+            learnings: args.learnings,
+            asks: waits,
+            proof,
+        };
         let wire::Posted { ts } = cx.gateway.post(&message).await?;
         let (kind, then) = if waits {
             (ResultKind::Waits, " Your run ends here and goes on with the answer.")

@@ -33,6 +33,8 @@ pub mod path {
     pub const MESSAGES: &str = "/v1/messages";
     /// `POST` [`super::RunReport`] → `{}`.
     pub const RUNS: &str = "/v1/runs";
+    /// `POST` [`super::Progress`] → `{}`. Worth one attempt, at least every fifteen seconds of a run.
+    pub const PROGRESS: &str = "/v1/progress";
     /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.
     pub const PULL_REQUEST: &str = "/v1/pull-request";
     /// `POST` [`super::PostComment`] → [`super::Commented`]: on the thread's own pull request.
