@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_message_is_finished_when_nobody_has_anything_left_to_do() {
-        let due = |state: &str, status: serde_json::Value| {
+        let due = |state: &str, status: Value| {
             let thread: Thread = serde_json::from_value(json!({
                 "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": "t"},
                 "spec": {"repo": "r", "state": state, "slack": {"channel": "C01", "ts": "1.000000"}},
