@@ -43,6 +43,8 @@ pub struct Guides {
     pub workflows: Option<String>,
     /// What there is in `skills/`, for the same.
     pub skills: Option<String>,
+    /// How the worktree was set up.
+    pub set_up: Option<String>,
 }
 
 /// The system prompt of a run.
@@ -61,7 +63,8 @@ pub fn system(guides: &Guides, session: &Session) -> String {
             let _ = writeln!(out, "{}\n", clip(part.trim(), MAX_GUIDE));
         }
     }
-    out + &facts(session)
+    let set_up = guides.set_up.as_ref().map(|fact| format!("- {fact}\n"));
+    out + &facts(session) + &set_up.unwrap_or_default()
 }
 
 /// A guide without its section of archived learnings: those are history.
@@ -327,6 +330,7 @@ mod tests {
             stronger: None,
             tool_overrides: std::collections::BTreeMap::default(),
             test: None,
+            setup: None,
         }
     }
 
@@ -337,6 +341,7 @@ mod tests {
             global: Some("\n# Project\nRust.".into()),
             workflows: None,
             skills: None,
+            set_up: Some("The worktree was set up.".into()),
         };
         let mut session = session();
         let prompt = system(&guides, &session);

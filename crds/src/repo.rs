@@ -158,8 +158,9 @@ pub struct WorktreeSpec {
         }]
     ))]
     pub access_mode: AccessMode,
-    /// A shell command that prepares a fresh worktree, such as `npm ci`; detected from the tree if
-    /// absent.
+    /// A shell command that prepares a worktree before the first command of a Thread, such as
+    /// `npm ci`. It runs again when it or a lock file has changed, and after it failed or was cut
+    /// off, so it has to bear repetition. Absent: found by the files at the top of the tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub setup: Option<String>,
@@ -167,7 +168,7 @@ pub struct WorktreeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub test: Option<String>,
-    /// Set-ups and test runs at the same time, over the Repo's Threads.
+    /// Set-ups, test runs and commands that build at the same time, over the Repo's Threads.
     #[serde(default = "builds")]
     #[schemars(range(min = 1, max = 100))]
     pub max_concurrent_builds: u32,

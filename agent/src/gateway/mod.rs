@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use codebutler_crds::SlackTs;
 use codebutler_crds::wire::{
-    ApprovalReply, ApprovalRequest, CloseThread, Commented, EgressReport, ErrorBody, ErrorCode,
-    Inbox, Issue, OpenPullRequest, PostComment, PostMessage, PostReview, Posted, Progress,
-    PullRequestState, RunReport, Session, ThreadClosed, WebFetch, WebPage, WebResults, WebSearch,
-    path,
+    ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, CloseThread, Commented, EgressReport,
+    ErrorBody, ErrorCode, Inbox, Issue, OpenPullRequest, PostComment, PostMessage, PostReview,
+    Posted, Progress, PullRequestState, RunReport, Session, ThreadClosed, WebFetch, WebPage,
+    WebResults, WebSearch, path,
 };
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
 use serde::Serialize;
@@ -243,6 +243,20 @@ impl Gateway {
     /// Asks the people whether exactly one action may happen; how it stands.
     pub async fn approval(&self, request: &ApprovalRequest) -> Result<ApprovalReply, GatewayError> {
         self.send(path::APPROVALS, request).await
+    }
+
+    /// Says what is wanted of the pod's build slot, and waits for it for at most `wait`.
+    pub async fn build(
+        &self,
+        claim: &BuildClaim,
+        wait: Duration,
+    ) -> Result<BuildTurn, GatewayError> {
+        let query = [("wait", wait.as_secs())];
+        self.typed(|| {
+            let request = self.request(Method::POST, path::BUILDS)?.query(&query).json(claim);
+            Ok(request.timeout(wait + CALL_TIMEOUT))
+        })
+        .await
     }
 
     /// Ends the thread the way a user decided.

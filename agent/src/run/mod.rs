@@ -8,6 +8,7 @@ mod act;
 mod compact;
 mod mail;
 mod progress;
+mod setup;
 pub mod stuck;
 mod switch;
 mod turns;
@@ -24,6 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
 use crate::args::RunArgs;
+use crate::builds::Builds;
 use crate::decisions::Log;
 use crate::egress;
 use crate::gateway::{Gateway, GatewayError};
@@ -142,7 +144,11 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         _ => None,
     };
     let done = session.done.clone();
-    let tools = Context { gateway, toolbox, relay, tests: Tests::default() };
+    let tell_after = Duration::from_secs(args.tell_after);
+    let builds = Builds::new(gateway.clone(), tell_after);
+    let tools = Context { gateway, toolbox, relay, builds, tests: Tests::default() };
+    let policy = Policy::default();
+    let setup_limit = args.setup_limit;
     let mut agent = Agent {
         tools,
         transcript,
@@ -150,7 +156,9 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         done,
         sandbox,
         log,
-        policy: Policy::default(),
+        policy,
+        tell_after,
+        setup_limit,
         telling: None,
     };
     agent.live().await
@@ -189,6 +197,10 @@ struct Agent {
     policy: Policy,
     /// Of the current run.
     telling: Option<Telling>,
+    /// When people are told that something takes long.
+    tell_after: Duration,
+    /// Seconds that a set-up may take.
+    setup_limit: u32,
 }
 
 impl Agent {

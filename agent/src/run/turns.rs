@@ -44,15 +44,19 @@ impl Agent {
     /// run that has just taken its mail.
     pub(super) async fn turns(&mut self, just_started: bool) -> Result<Ended, RunError> {
         let limit = Duration::from_secs(self.session.timeout_seconds.into());
-        let deadline = Instant::now() + limit;
         let mut fresh = just_started;
         self.report_running().await?;
         if let Some(ended) = self.prepare().await? {
             return Ok(ended);
         }
+        let set_up = match self.set_up(limit).await? {
+            Ok(fact) => fact,
+            Err(ended) => return Ok(ended),
+        };
+        let deadline = Instant::now() + limit;
         let last = self.transcript.state().tested().cloned();
         self.tools.tests = Tests { command: self.session.test.clone(), last };
-        let system = prompt::system(&self.guides().await?, &self.session);
+        let system = prompt::system(&self.guides(set_up).await?, &self.session);
         self.policy = self.read_policy().await?;
         let tools = Tools::new(&self.session.tools);
         let specs = tools.specs();
@@ -131,13 +135,13 @@ impl Agent {
     }
 
     /// The repository's own guides, and the seeds where it has none. What can't be used is told.
-    async fn guides(&self) -> Result<Guides, RunError> {
+    async fn guides(&self, set_up: Option<String>) -> Result<Guides, RunError> {
         let first = self.session.roles.first().is_some_and(|card| card.role == self.session.role);
         let role = format!("{}.md", self.session.role);
         let (role, global) = tokio::try_join!(self.guide(&role), self.guide("global.md"))?;
         let workflows = if first { self.guide("workflows.md").await? } else { None };
         let skills = if first { self.skills().await? } else { None };
-        Ok(Guides { role, global, workflows, skills })
+        Ok(Guides { role, global, workflows, skills, set_up })
     }
 
     async fn guide(&self, file: &str) -> Result<Option<String>, RunError> {
@@ -183,7 +187,7 @@ impl Agent {
     }
 
     /// Says something in the thread that is wrong with the repository: the same words once.
-    async fn tell_once(&self, what: &str, text: &str) -> Result<(), RunError> {
+    pub(super) async fn tell_once(&self, what: &str, text: &str) -> Result<(), RunError> {
         tracing::warn!(what, "something of the repository can't be used");
         let key = format!("{what}.{}", &hex::encode(Sha256::digest(text))[..16]);
         let message = PostMessage { key, text: text.to_owned(), ..PostMessage::default() };

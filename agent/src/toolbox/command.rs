@@ -18,6 +18,7 @@ use super::ToolError;
 use super::environment::Environment;
 use super::output::Kept;
 use super::processes::kill_descendants;
+use super::protocol::Reply;
 use crate::args::ExecArgs;
 use crate::sandbox::{Level, Mode, Plan, SandboxError};
 use crate::text::clip;
@@ -29,8 +30,12 @@ const MAX_TIMEOUT: u32 = 600;
 const DRAIN: Duration = Duration::from_secs(1);
 /// Background jobs at the same time.
 const MAX_JOBS: usize = 8;
+/// Between looks at whether a job still runs.
+const JOB_PAUSE: Duration = Duration::from_millis(100);
 /// Ended jobs that are remembered.
 const MAX_REMEMBERED: usize = 32;
+/// How the verdict of a command that took too long begins.
+const KILLED: &str = "[killed after ";
 /// Longest command line, in bytes: the kernel takes no longer argument.
 const MAX_COMMAND: usize = 120_000;
 
@@ -72,6 +77,8 @@ pub struct Ran {
     pub verdict: String,
     /// None if it was killed.
     pub code: Option<i32>,
+    /// How long it took.
+    pub seconds: u32,
 }
 
 impl Ran {
@@ -120,16 +127,16 @@ impl Shell {
         tree: &Path,
         env: &Environment,
         args: &args::Bash,
-    ) -> Result<String, ToolError> {
+    ) -> Result<Reply, ToolError> {
         match (&args.command, args.job) {
             (Some(command), None) if args.background.unwrap_or(false) => {
                 self.begin(tree, env, command)
             }
             (Some(command), None) => {
                 let seconds = seconds(args);
-                Ok(self.run(tree, env, command, seconds).await?.text())
+                Ok(Reply::Text(self.run(tree, env, command, seconds).await?.text()))
             }
-            (None, Some(job)) => self.look(job, args.kill.unwrap_or(false)).await,
+            (None, Some(job)) => self.look(job, args.kill.unwrap_or(false)).await.map(Reply::Text),
             _ => Err(ToolError::refused(
                 "pass either `command`, to run it, or `job`, to see a background job's new output",
             )),
@@ -145,6 +152,25 @@ impl Shell {
         command: &str,
         seconds: u32,
     ) -> Result<Ran, ToolError> {
+        let mut ran = self.run_into(tree, env, command, seconds, |_| {}).await?;
+        if ran.code.is_none() && ran.verdict.starts_with(KILLED) {
+            ran.verdict = format!(
+                "{KILLED}{seconds} s, with everything it had started; pass a longer `timeout` (at most \
+                 {MAX_TIMEOUT}), use `background`, or do less at once]"
+            );
+        }
+        Ok(ran)
+    }
+
+    /// As [`Self::run`], and hands on all output as it comes.
+    pub async fn run_into(
+        &self,
+        tree: &Path,
+        env: &Environment,
+        command: &str,
+        seconds: u32,
+        mut into: impl FnMut(&[u8]),
+    ) -> Result<Ran, ToolError> {
         let (mut output, child) = self.spawn(tree, env, command)?;
         let started = Instant::now();
         let mut running = Running { shell: self, child };
@@ -154,6 +180,7 @@ impl Shell {
                 let mut buffer = vec![0; 16 * 1024];
                 while let Ok(n @ 1..) = output.read(&mut buffer).await {
                     kept.push(&buffer[..n]);
+                    into(&buffer[..n]);
                 }
             };
             let wait = async {
@@ -180,16 +207,14 @@ impl Shell {
         let code = ended.as_ref().ok().and_then(|ended| ended.as_ref().ok()?.code());
         let verdict = match ended {
             Ok(ended) => verdict(ended, took),
-            Err(_) => format!(
-                "[killed after {seconds} s, with everything it had started; pass a longer `timeout` (at \
-                 most {MAX_TIMEOUT}), use `background`, or do less at once]"
-            ),
+            Err(_) => format!("{KILLED}{seconds} s, with everything it had started]"),
         };
         let mut output = kept.text();
         if !output.is_empty() && !output.ends_with('\n') {
             output.push('\n');
         }
-        Ok(Ran { output, verdict, code })
+        let seconds = u32::try_from(started.elapsed().as_secs()).unwrap_or(u32::MAX);
+        Ok(Ran { output, verdict, code, seconds })
     }
 
     fn begin(
@@ -197,7 +222,7 @@ impl Shell {
         tree: &Path,
         env: &Environment,
         command: &str,
-    ) -> Result<String, ToolError> {
+    ) -> Result<Reply, ToolError> {
         let mut jobs = lock(&self.jobs);
         let live = jobs.known.values().filter(|job| lock(&job.verdict).is_none()).count();
         if live >= MAX_JOBS {
@@ -223,9 +248,10 @@ impl Shell {
         }
         drop(jobs);
         tokio::spawn(follow(self.clone(), job, output, child));
-        Ok(format!(
+        let text = format!(
             "Started background job {id}. See its output with `job: {id}`; it ends with the pod."
-        ))
+        );
+        Ok(Reply::Started { job: id, text })
     }
 
     /// New output of a job, and whether it still runs.
@@ -251,6 +277,17 @@ impl Shell {
             format!("[running for {:.0} s: {}]", job.started.elapsed().as_secs_f32(), job.command)
         });
         Ok(format!("{new}{newline}{verdict}"))
+    }
+
+    /// Returns once a background job has ended, or is not known any more.
+    pub async fn job_ended(&self, id: u32) {
+        loop {
+            let job = lock(&self.jobs).known.get(&id).cloned();
+            if job.is_none_or(|job| lock(&job.verdict).is_some()) {
+                return;
+            }
+            tokio::time::sleep(JOB_PAUSE).await;
+        }
     }
 
     /// Ends all background jobs.

@@ -12,10 +12,12 @@ mod files;
 mod git;
 mod output;
 mod paths;
+mod platform;
 pub(crate) mod processes;
 pub mod protocol;
 pub mod search;
 mod server;
+mod setup;
 mod show;
 
 use std::fs::{self, Permissions};

@@ -18,6 +18,7 @@ use super::files::{self, Seen};
 use super::git::{self, Place};
 use super::paths::Tree;
 use super::protocol::{Answer, Frame, Hello, Reply, Request, codec};
+use super::setup::{self, Site};
 use super::{ToolError, search};
 use crate::text::clip;
 use crate::tools::args;
@@ -130,11 +131,31 @@ impl Toolbox {
                 blocking(move || git::skills(&tree)).await.map(Reply::Files)
             }
             Request::Read(args) => {
-                let tree = self.tree()?;
+                let build = self.shell.environment().build();
+                let beside = setup::is_beside(&args.path, build);
+                let tree = if beside { Tree::open(build)? } else { self.tree()? };
                 blocking(move || files::read(&tree, &seen, &args)).await
             }
             Request::EndJobs => {
                 self.shell.end_jobs().await;
+                Ok(Reply::Text(String::new()))
+            }
+            Request::PlanSetUp { command } => {
+                let site = self.site()?;
+                blocking(move || Ok(site.plan(command.as_deref()))).await.map(Reply::SetUp)
+            }
+            Request::SetUp { plan, seconds } => {
+                let _turn = self.turn(true).await;
+                let done = self.site()?.perform(&self.shell, &plan, seconds).await;
+                done.map(|done| Reply::SetUp(Some(done)))
+            }
+            Request::SetUpTold { plan, ended } => {
+                let site = self.site()?;
+                blocking(move || site.told(&plan, ended)).await?;
+                Ok(Reply::Text(String::new()))
+            }
+            Request::JobEnded { job } => {
+                self.shell.job_ended(job).await;
                 Ok(Reply::Text(String::new()))
             }
             Request::PlanEdit(edit) => {
@@ -145,7 +166,7 @@ impl Toolbox {
                 let tree = self.tree()?;
                 let _turn = self.turn(args.job.is_none()).await;
                 let environment = self.environment()?;
-                self.shell.bash(tree.root(), &environment, &args).await.map(Reply::Text)
+                self.shell.bash(tree.root(), &environment, &args).await
             }
             Request::Test(args) => self.test(&args).await,
             Request::Standing { tested } => {
@@ -196,7 +217,13 @@ impl Toolbox {
 
     fn environment(&self) -> Result<Environment, ToolError> {
         let hello = &self.place()?.hello;
-        Ok(self.shell.environment().with_author(&hello.author).with_proxy(&hello.proxy))
+        let base = self.shell.environment().with_author(&hello.author).with_proxy(&hello.proxy);
+        Ok(base.with_venv(&self.work.join("tree")))
+    }
+
+    fn site(&self) -> Result<Site, ToolError> {
+        let tree = self.tree()?.root().to_owned();
+        Ok(Site { work: self.work.clone(), tree, environment: self.environment()? })
     }
 
     fn tree(&self) -> Result<Tree, ToolError> {

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::builds::Builds;
 use crate::gateway::{Gateway, GatewayError};
 use crate::policy::{Policy, Verdict};
 use crate::relay::Relay;
@@ -32,6 +33,8 @@ pub struct Context {
     pub toolbox: Toolbox,
     /// For what the gateway said to Git.
     pub relay: Relay,
+    /// The pod's build slot.
+    pub builds: Builds,
     /// What counts as tested.
     pub tests: proof::Tests,
 }

@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
+use crate::builds::Slot;
+use crate::policy::builds::is_build;
 use crate::policy::{Policy, Verdict};
 use crate::text::clip;
 use crate::toolbox::protocol::{EditPlan, Picture, Reply, Request};
@@ -27,8 +29,12 @@ pub fn all() -> Vec<Box<dyn Tool>> {
 }
 
 async fn text(cx: &Context, request: Request) -> Result<String, Failure> {
-    match cx.toolbox.ask(request).await? {
-        Reply::Text(text) => Ok(text),
+    read(cx.toolbox.ask(request).await?)
+}
+
+fn read(reply: Reply) -> Result<String, Failure> {
+    match reply {
+        Reply::Text(text) | Reply::Started { text, .. } => Ok(text),
         Reply::Refused(why) => Err(Failure::Respond(why)),
         Reply::Failed(why) => Err(Failure::Stop(why)),
         other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
@@ -181,10 +187,35 @@ impl Handler for Bash {
             ));
         }
         let foreground = !args.background.unwrap_or(false);
-        if foreground && args.command.as_ref().is_some_and(|command| cx.tests.is(command)) {
-            return tested(cx, args).await;
+        let command = args.command.clone().unwrap_or_default();
+        let tests = cx.tests.is(&command);
+        if !tests && !is_build(&command) {
+            return done(cx, Request::Bash(args)).await;
         }
-        done(cx, Request::Bash(args)).await
+        let slot = cx.builds.slot().await?;
+        let waited = slot.waited.clone().unwrap_or_default();
+        let mut done = if foreground && tests {
+            tested(cx, args).await?
+        } else {
+            build(cx, args, slot).await?
+        };
+        done.text.insert_str(0, &waited);
+        Ok(done)
+    }
+}
+
+/// A command that builds. In the background it keeps its slot for as long as it runs.
+async fn build(cx: &Context, args: args::Bash, slot: Slot) -> Result<Done, Failure> {
+    match cx.toolbox.ask(Request::Bash(args)).await? {
+        Reply::Started { job, text } => {
+            let toolbox = cx.toolbox.clone();
+            tokio::spawn(async move {
+                let _ = toolbox.ask(Request::JobEnded { job }).await;
+                drop(slot);
+            });
+            Ok(Done::plain(text))
+        }
+        other => read(other).map(Done::plain),
     }
 }
 

@@ -19,9 +19,9 @@ use axum::routing::{any, get, post};
 use codebutler_crds::SlackTs;
 use codebutler_crds::thread::{Pending, RoleState};
 use codebutler_crds::wire::{
-    ApprovalReply, ApprovalRequest, ApprovalState, Author, CloseThread, ErrorBody, ErrorCode,
-    ErrorDetail, Inbox, Message, OpenPullRequest, PostMessage, Posted, PullRequestState, RunReport,
-    Session, ThreadClosed,
+    ApprovalReply, ApprovalRequest, ApprovalState, Author, BuildClaim, BuildTurn, BuildWant,
+    CloseThread, ErrorBody, ErrorCode, ErrorDetail, Inbox, Message, OpenPullRequest, PostMessage,
+    Posted, PullRequestState, RunReport, Session, ThreadClosed,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -64,6 +64,10 @@ pub struct Inner {
     pub meanwhile: Option<(usize, &'static str)>,
     /// Answers, before anything else, to the first calls of a path.
     pub refuse: Vec<(&'static str, StatusCode, ErrorCode, &'static str)>,
+    /// Build slots that others have, of two.
+    pub building: u32,
+    /// What was wanted of this pod's.
+    pub builds: Vec<BuildWant>,
     model: Model,
     clock: u32,
 }
@@ -102,6 +106,7 @@ impl Gateway {
             .route("/v1/pull-request", post(open_pull_request).get(pull_request))
             .route("/v1/close", post(close))
             .route("/v1/approvals", post(approval))
+            .route("/v1/builds", post(build))
             .route("/v1/chat/completions", post(chat))
             .route("/v1/git/{*path}", any(git))
             .layer(middleware::from_fn_with_state(gateway.clone(), guard))
@@ -151,6 +156,7 @@ impl Inner {
                 stronger: None,
                 tool_overrides: std::collections::BTreeMap::default(),
                 test: None,
+                setup: None,
             },
             messages: vec![],
             inbox: None,
@@ -168,6 +174,8 @@ impl Inner {
             later: vec![],
             meanwhile: None,
             refuse: vec![],
+            building: 0,
+            builds: vec![],
             model,
             clock: 1000,
         }
@@ -368,6 +376,23 @@ async fn approval(
     let state = inner.approvals.get(&id).copied().unwrap_or(ApprovalState::Pending);
     inner.asked_for.push(request);
     Json(ApprovalReply { id, state, by: None })
+}
+
+async fn build(
+    State(gateway): State<Gateway>,
+    Query(patience): Query<std::collections::HashMap<String, u64>>,
+    Json(claim): Json<BuildClaim>,
+) -> Json<BuildTurn> {
+    gateway.lock().builds.push(claim.want);
+    let deadline = Instant::now() + Duration::from_secs(patience["wait"]);
+    loop {
+        let used = gateway.lock().building;
+        let granted = used < 2 && claim.want != BuildWant::Release;
+        if granted || claim.want != BuildWant::Slot || Instant::now() >= deadline {
+            return Json(BuildTurn { granted, used, limit: 2 });
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 async fn close(

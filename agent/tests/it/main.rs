@@ -9,6 +9,7 @@ mod gateway;
 mod keeping;
 mod life;
 mod redteam;
+mod setup;
 mod steer;
 mod toolbox;
 mod world;

@@ -5,6 +5,7 @@
 //! `POST /v1/chat/completions` is OpenAI's own and has no types here.
 
 mod approval;
+mod build;
 mod error;
 mod message;
 mod receipt;
@@ -14,6 +15,7 @@ mod session;
 mod web;
 
 pub use approval::*;
+pub use build::*;
 pub use error::*;
 pub use message::*;
 pub use receipt::*;
@@ -48,6 +50,10 @@ pub mod path {
     /// is the same request: it is shown once, and every repetition tells how it stands. With `wait`
     /// an open one is answered once it is decided, or after that time at the latest.
     pub const APPROVALS: &str = "/v1/approvals";
+    /// `POST ?wait=<seconds>` [`super::BuildClaim`] → [`super::BuildTurn`]. Who wants a slot is
+    /// answered once it has one, or after `wait` seconds at the latest; it keeps its place in the
+    /// queue if it asks again at once.
+    pub const BUILDS: &str = "/v1/builds";
     /// `POST` [`super::CloseThread`] → [`super::ThreadClosed`].
     pub const CLOSE: &str = "/v1/close";
     /// OpenAI-compatible model calls, streamed or not.

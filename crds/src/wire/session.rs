@@ -65,6 +65,9 @@ pub struct Session {
     /// The command whose success proves a change: the Repo's, or else that of the approved plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<String>,
+    /// The Repo's command that prepares a worktree; without one it is found by the files in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
 }
 
 /// What one role knows of another.

@@ -6,6 +6,7 @@
 pub mod api;
 pub mod approval;
 pub mod budget;
+pub mod builds;
 pub mod caches;
 pub mod close;
 mod collect;
@@ -82,6 +83,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let slack = Slack::new(context.clone(), threads.clone(), &api_url, slack_metrics)?;
     let gateway = api::Gateway {
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
+        builds: builds::Builds::default(),
         models: Models::default(),
         mirrors: Mirrors::new(args.git_cache.clone()),
         identity: Identity::new(context.clone(), index, metrics.clone()),

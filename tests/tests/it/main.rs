@@ -44,4 +44,5 @@ mod scenario;
 mod seeds;
 mod slack;
 mod support;
+mod worktrees;
 mod world;

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::budget::Ledger;
+use super::builds::Builds;
 use super::close;
 use super::conditions::Conditions;
 use super::context::{ApiError, Caller, Context};
@@ -34,7 +35,7 @@ use super::metrics::Metrics;
 use super::models::Models;
 use super::slack::Slack;
 use super::threads::{Threads, WriteError};
-use super::{git, models, web};
+use super::{builds, git, models, web};
 
 /// Largest request body but for Git's: a model call with a full context and pictures.
 const MAX_BODY: usize = 32 * 1024 * 1024;
@@ -53,6 +54,8 @@ pub struct Gateway {
     pub conditions: Conditions,
     /// What is granted and spent.
     pub ledger: Ledger,
+    /// Who builds.
+    pub builds: Builds,
     /// What model calls share.
     pub models: Models,
     /// Copies of the Repos' repositories.
@@ -102,6 +105,7 @@ pub fn router(gateway: Shared) -> Router {
         .route(path::COMMENTS, post(remote::comment))
         .route(path::REVIEWS, post(remote::review))
         .route(path::ISSUES, get(remote::issues))
+        .route(path::BUILDS, post(builds::claim))
         .route(path::CLOSE, post(close::close))
         .route(path::CHAT, post(models::complete))
         .route(path::IMAGES, post(models::images))

@@ -87,6 +87,7 @@ fn describe(
         stronger: role.model.stronger().map(str::to_owned),
         tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
         test,
+        setup: caller.repo.spec.worktree.setup.clone(),
     }
 }
 
