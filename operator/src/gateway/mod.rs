@@ -29,7 +29,7 @@ mod serve;
 pub mod slack;
 pub mod threads;
 pub mod tls;
-mod told;
+pub mod told;
 pub mod watch;
 pub mod web;
 
@@ -75,6 +75,10 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let _metrics = Server::start(args.metrics_address, registry, ready.clone()).await?;
 
     let client = kube::Client::try_default().await.context("no access to the Kubernetes API")?;
+    let installed = crate::definitions::installed(&client, &ready);
+    if shutdown.run_until_cancelled(installed).await.is_none() {
+        return Ok(());
+    }
     let index = PodIndex::default();
     let started = caches::start(client.clone(), args.namespace.clone(), &index, &shutdown).await;
     let Some(context) = started else { return Ok(()) };

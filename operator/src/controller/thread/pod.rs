@@ -64,8 +64,7 @@ impl Input<'_> {
     /// The pod, owned by the Thread.
     pub fn build(&self) -> Pod {
         let role = &self.role.spec.role;
-        let mut labels = labels::of_thread("codebutler-agent", self.thread);
-        labels.insert(names::LABEL_ROLE.to_owned(), role.clone());
+        let labels = labels::of_pod(self.thread, role);
         let mut metadata =
             labels::owned(self.thread, names::pod_name(&self.thread.name_any(), role), labels);
         metadata.annotations = Some(
