@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::SlackThread;
+use codebutler_crds::wire::MAX_PICTURE;
 use kube::ResourceExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ use super::account::Account;
 use super::event::{Shared, Stored};
 use super::markdown::Snippet;
 use super::web::CallError;
-use super::{Inner, audio};
+use super::{Inner, audio, pictures};
 
 /// Larger ones are named, not read.
 const LARGEST: u64 = 64 * 1024;
@@ -104,7 +105,12 @@ pub async fn read(inner: &Inner, account: &Account, message: &Stored, left: &mut
                 let _ = write!(said, "\n\n[file {about}]\n{fence}\n{content}{end}{fence}");
             }
             Ok(None) => {
-                let _ = write!(said, "\n\n[file {about}: not shown here]");
+                let why = match (pictures::is_picture(file), file.size <= MAX_PICTURE) {
+                    (true, true) => "a picture",
+                    (true, false) => "a picture of more than 3 MiB, not shown here",
+                    (false, _) => "not shown here",
+                };
+                let _ = write!(said, "\n\n[file {about}: {why}]");
             }
             Err(error) => {
                 tracing::warn!(%error, "a file of a conversation can't be read");

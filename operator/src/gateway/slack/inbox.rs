@@ -14,7 +14,7 @@ use super::event::Stored;
 use super::route::{self, Channel};
 use super::{
     Inner, access, address, audio, decision, files, history, links, mrkdwn, open, own_metadata,
-    post, progress,
+    pictures, post, progress,
 };
 use crate::gateway::context::{ApiError, Caller, conversation};
 
@@ -115,6 +115,7 @@ async fn read(
             message.text += &audio::read(inner, caller, reader.account, thread, stored).await;
             message.text += &links::read(inner, repo, reader.account, stored, &mut left).await;
         }
+        message.pictures = pictures::of(stored);
         messages.push(message);
     }
     let pending = status.pending.iter().filter(|p| p.role == role).cloned().collect();
@@ -124,6 +125,20 @@ async fn read(
 /// What kind of message one of our own is.
 fn kind(stored: &Stored) -> Option<&str> {
     own_metadata(stored.metadata.as_ref())?["kind"].as_str()
+}
+
+/// Whether a role is shown a message of its conversation.
+pub fn can_read(inner: &Inner, caller: &Caller, account: &Account, stored: &Stored) -> bool {
+    let status = caller.thread.status.clone().unwrap_or_default();
+    let reader = Reader {
+        status: &status,
+        role: caller.role_name(),
+        thread: &caller.thread,
+        channel: inner.channel(&caller.repo, account),
+        account,
+        users: &caller.repo.spec.access.users,
+    };
+    reader.message(stored).is_some()
 }
 
 /// How one role sees a conversation.
@@ -160,7 +175,7 @@ impl Reader<'_> {
             (Author::System, false)
         };
         let text = mrkdwn::to_text(mrkdwn);
-        Some(Message { ts: stored.ts.clone(), author, text, addressed })
+        Some(Message { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
     }
 
     /// Whether it is one of the messages by which this conversation was opened.
@@ -180,7 +195,7 @@ impl Reader<'_> {
             requested_by: self.thread.spec.requested_by.clone(),
         };
         let addressed = recipients.iter().any(|r| r == self.role);
-        Some(Message { ts: stored.ts.clone(), author, text, addressed })
+        Some(Message { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
     }
 
     /// Whether CodeButler itself tells this role of what a person said elsewhere.

@@ -42,6 +42,7 @@ mod named;
 mod offer;
 mod open;
 mod people;
+mod pictures;
 mod post;
 mod progress;
 mod queue;
@@ -229,6 +230,19 @@ impl Slack {
     /// A run has begun or ended, as its Thread says.
     pub fn run_changed(&self) {
         self.inner.progress.changed();
+    }
+
+    /// A picture in a message that the caller's role can read: its type and bytes.
+    ///
+    /// # Errors
+    /// A sentence for the role.
+    pub async fn picture(
+        &self,
+        caller: &Caller,
+        message: &SlackTs,
+        id: &str,
+    ) -> Result<(&'static str, Vec<u8>), ApiError> {
+        pictures::get(&self.inner, caller, message, id).await
     }
 
     /// Posts a role's message under its own name; the same key posts once. `closing_head` is the

@@ -266,7 +266,7 @@ pub async fn of_role(
         .map_err(|error| not_recorded(&error))?;
     let first = sent.into_iter().next();
     first
-        .map(|ts| Posted { ts })
+        .map(|ts| Posted { ts, overlaps: Vec::new() })
         .ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, asking::EMPTY))
 }
 
