@@ -18,6 +18,7 @@ mod remote;
 mod replicas;
 mod sending;
 mod tls;
+mod trouble;
 mod watch;
 
 use std::collections::BTreeMap;
