@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use super::api::Shared;
 use super::budget::pause;
-use super::{serve, told, watch};
+use super::{git, serve, told, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
 
@@ -86,7 +86,9 @@ async fn serve_agents(
     // did there: two would say it twice.
     let telling = Box::pin(told::run(gateway));
     let watching = Box::pin(watch::run(gateway, args.github_poll()));
-    let ((), (), (), ()) = tokio::join!(serving, pause::wake(gateway), telling, watching);
+    let tidying = git::tidy(gateway);
+    let ((), (), (), (), ()) =
+        tokio::join!(serving, pause::wake(gateway), telling, watching, tidying);
     gateway.calls.close();
     if tokio::time::timeout(GRACE, gateway.calls.wait()).await.is_err() {
         tracing::warn!(open = gateway.calls.len(), "work was cut off");

@@ -10,11 +10,11 @@ use codebutler_crds::wire::{Decision, ErrorCode, Inbox, PostMessage, Posted, Run
 use kube::ResourceExt as _;
 use serde::Deserialize;
 
-use super::session::note;
+use super::session::{note, redactor};
 use super::{Any, Json, Open, Query, Shared, needs_tool, unwritten};
 use crate::gateway::context::{ApiError, Caller};
 use crate::gateway::github::{GitHub, Pull};
-use crate::gateway::{identity, receipt};
+use crate::gateway::{identity, masks, receipt};
 
 /// Longest wait for mail; agents ask again.
 const LONGEST_WAIT: u64 = 60;
@@ -64,7 +64,7 @@ pub async fn message(
         // The message shows what the thread has cost.
         gateway.ledger.flush(&caller.key()).await;
     }
-    let redactor = gateway.context.redactors.of(&caller.repo);
+    let redactor = redactor(&gateway, &caller).await?;
     let test = message.test.as_deref().map(|test| redactor.mask(test).into_owned());
     let message = PostMessage { test, ..message };
     let note = receipt::under_message(&gateway, &caller, &message).await;
@@ -119,6 +119,8 @@ pub async fn run(
     {
         let mark = report.done.as_ref().map_or("-", SlackTs::as_str);
         let once = format!("failed:{}:{mark}", caller.role_name());
+        let reason =
+            masks::as_known(&gateway.context, &caller.repo).await.mask(reason).into_owned();
         let text = format!("{} stopped: {reason}", caller.role.spec.display.name);
         // The run is over whether or not the thread can be told.
         if let Err(error) = gateway.slack.notice(&key, &once, &text).await {

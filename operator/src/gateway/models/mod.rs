@@ -30,7 +30,7 @@ use self::form::Recording;
 use self::job::Job;
 use self::request::Request;
 use self::upstream::{Keys, ModelError};
-use super::api::{Body, Open, Shared};
+use super::api::{Body, Open, Shared, redactor};
 use super::context::{ApiError, Caller};
 
 /// What model calls share.
@@ -47,7 +47,7 @@ pub async fn complete(
     Open(caller): Open,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
-    let request = read(&gateway, &caller, &body)?;
+    let request = read(&gateway, &caller, &body).await?;
     answer(gateway, caller, Job::Chat(request)).await
 }
 
@@ -57,7 +57,7 @@ pub async fn images(
     Open(caller): Open,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
-    let request = read(&gateway, &caller, &body)?;
+    let request = read(&gateway, &caller, &body).await?;
     if request.stream {
         return Err(invalid(&"`stream` is not possible here: leave it out"));
     }
@@ -76,10 +76,10 @@ pub async fn transcriptions(
 }
 
 /// A request that may be forwarded, masked where the Repo wants that.
-fn read(gateway: &Shared, caller: &Caller, body: &[u8]) -> Result<Request, ApiError> {
+async fn read(gateway: &Shared, caller: &Caller, body: &[u8]) -> Result<Request, ApiError> {
     let mut request = Request::read(body, &caller.role.spec.model).map_err(|e| invalid(&e))?;
     if caller.repo.spec.policy.redact_models {
-        request.mask(&gateway.context.redactors.of(&caller.repo));
+        request.mask(&*redactor(gateway, caller).await?);
     }
     Ok(request)
 }
