@@ -87,6 +87,12 @@ pub struct RunArgs {
     /// Where the relay listens; if the port is taken, any free one.
     #[arg(long, default_value = pod::RELAY, hide = true)]
     pub relay: SocketAddr,
+    /// Seconds after which people are told that something takes long.
+    #[arg(long, env = "CODEBUTLER_TELL_AFTER_SECONDS", default_value_t = 10, hide = true)]
+    pub tell_after: u64,
+    /// Seconds that a set-up of the worktree may take.
+    #[arg(long, env = "CODEBUTLER_SETUP_SECONDS", default_value_t = 900, hide = true)]
+    pub setup_limit: u32,
     /// For crash tests: kill this process with SIGKILL at the n-th step point.
     #[arg(long, env = "CODEBUTLER_DIE_AT_STEP", hide = true)]
     pub die_at_step: Option<u64>,
@@ -104,6 +110,12 @@ pub struct ToolboxArgs {
     /// What confines commands.
     #[arg(long, value_enum, default_value_t = Mode::Landlock)]
     pub sandbox: Mode,
+    /// The role, for the log.
+    #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
+    pub role: String,
+    /// The Thread, for the log.
+    #[arg(long, env = "CODEBUTLER_THREAD", default_value = "")]
+    pub thread: String,
 }
 
 /// `exec`'s configuration.

@@ -5,11 +5,13 @@
 //!   token and never touches the worktree.
 //! - [`toolbox`] is the other container: every file access, all Git and every command. It has no
 //!   token and no secret.
+//! - [`builds`] keeps the pod's build slot at the gateway.
 //! - [`supervise`] is what the toolbox starts for each command, and [`sandbox`] what confines it.
 //! - [`validate`] judges a repository's `.codebutler/`, in its CI.
 //! - [`install`] copies this binary to where the toolbox's image finds it.
 
 pub mod args;
+pub mod builds;
 pub mod decisions;
 pub mod egress;
 pub mod gateway;

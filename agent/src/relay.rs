@@ -47,7 +47,11 @@ type Body = BoxBody<Bytes, io::Error>;
 pub struct Relay {
     address: SocketAddr,
     refused: Arc<Mutex<Option<String>>>,
+    turned_away: Arc<Mutex<Vec<String>>>,
 }
+
+/// Connections of commands that are remembered as refused.
+const MAX_TURNED_AWAY: usize = 10;
 
 impl Relay {
     /// Listens on `address`, or on any port of the same host if that one is taken.
@@ -59,7 +63,11 @@ impl Relay {
             }
             Err(e) => return Err(e),
         };
-        let relay = Self { address: listener.local_addr()?, refused: Arc::default() };
+        let relay = Self {
+            address: listener.local_addr()?,
+            refused: Arc::default(),
+            turned_away: Arc::default(),
+        };
         tokio::spawn(relay.clone().accept(listener, gateway).in_current_span());
         Ok(relay)
     }
@@ -77,6 +85,19 @@ impl Relay {
     /// The gateway's last refusal, once: Git itself throws its words away.
     pub fn take_refusal(&self) -> Option<String> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// What commands were refused since this was asked last, a sentence for each host: most tools
+    /// keep the gateway's words to themselves.
+    pub fn take_turned_away(&self) -> Vec<String> {
+        std::mem::take(&mut *self.turned_away.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn turn_away(&self, why: &str) {
+        let mut known = self.turned_away.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < MAX_TURNED_AWAY && !known.iter().any(|known| known == why) {
+            known.push(why.to_owned());
+        }
     }
 
     async fn accept(self, listener: TcpListener, gateway: Gateway) {
@@ -107,7 +128,7 @@ impl Relay {
 
     async fn answer(&self, gateway: &Gateway, request: Request<Incoming>) -> Response<Body> {
         if proxy::is_for(&request) {
-            return proxy::answer(gateway, request).await;
+            return proxy::answer(gateway, request, |why| self.turn_away(why)).await;
         }
         let Some(target) = target(request.method(), request.uri().path()) else {
             return say(StatusCode::NOT_FOUND, "the relay serves /git/ and proxies only");

@@ -34,6 +34,10 @@ use crate::spend::RepoSpend;
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     validation = Rule::new("self.metadata.name.size() <= 32")
         .message("a Repo's name is at most 32 characters, so that names derived from it stay valid"),
+    validation = Rule::new("self.spec.git.url == oldSelf.spec.git.url || !has(self.status) || !has(self.status.threads) || self.status.threads.open == 0")
+        .message("spec.git.url: open Threads work on this repository: close or delete them first (kubectl get threads), or make another Repo"),
+    validation = Rule::new("self.spec.slack.channel == oldSelf.spec.slack.channel || !has(self.status) || !has(self.status.threads) || self.status.threads.open == 0")
+        .message("spec.slack.channel: open Threads are conversations of this channel: close or delete them first (kubectl get threads), or make another Repo"),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RepoSpec {
@@ -72,7 +76,8 @@ pub struct RepoSpec {
 #[serde(rename_all = "camelCase")]
 pub struct GitSpec {
     /// `https://host/owner/name`, with or without `.git`. On github.com its API is
-    /// api.github.com; elsewhere it is GitHub Enterprise's `/api/v3` on the same host.
+    /// api.github.com; elsewhere it is GitHub Enterprise's `/api/v3` on the same host. Stays as it is
+    /// while Threads are open.
     #[schemars(
         regex(pattern = r"^https?://[^/@\s]+/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$"),
         length(max = 512)
@@ -91,7 +96,7 @@ pub struct GitSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SlackSpec {
-    /// Channel id, such as `C0123ABCD`.
+    /// Channel id, such as `C0123ABCD`. Stays as it is while Threads are open.
     #[schemars(regex(pattern = r"^[CG][A-Z0-9]{2,20}$"))]
     pub channel: String,
     /// Secret with the keys `botToken` and `appToken`.
@@ -149,8 +154,9 @@ pub struct WorktreeSpec {
         }]
     ))]
     pub access_mode: AccessMode,
-    /// A shell command that prepares a fresh worktree, such as `npm ci`; detected from the tree if
-    /// absent.
+    /// A shell command that prepares a worktree before the first command of a Thread, such as
+    /// `npm ci`. It runs again when it or a lock file has changed, and after it failed or was cut
+    /// off, so it has to bear repetition. Absent: found by the files at the top of the tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub setup: Option<String>,
@@ -158,7 +164,7 @@ pub struct WorktreeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub test: Option<String>,
-    /// Set-ups and test runs at the same time, over the Repo's Threads.
+    /// Set-ups, test runs and commands that build at the same time, over the Repo's Threads.
     #[serde(default = "builds")]
     #[schemars(range(min = 1, max = 100))]
     pub max_concurrent_builds: u32,

@@ -49,6 +49,8 @@ use crate::{NanoUsd, SlackTs};
         .message("exactly one of spec.slack and spec.prompt: a Thread begins in Slack or with a prompt"),
     validation = Rule::new("has(self.spec.slack) == has(oldSelf.spec.slack)")
         .message("a Thread stays with its Slack conversation or its prompt"),
+    validation = Rule::new("!has(self.spec.parent) || self.spec.parent != self.metadata.name")
+        .message("spec.parent: a Thread is not a part of itself"),
     validation = Rule::new("self.metadata.name.matches('^[a-z0-9-]{1,50}$')")
         .message("a Thread's name has at most 50 characters of a-z, 0-9 and -, so that names derived from it stay valid"),
 )]
@@ -70,8 +72,8 @@ pub struct ThreadSpec {
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a prompt is said once: say more in the Slack thread"}]))]
     #[schemars(with = "String")]
     pub prompt: Option<String>,
-    /// The Thread, in the same namespace, that this one is a part of. Closing or deleting it leaves this one
-    /// as it is.
+    /// The Thread of the same Repo that this one is a part of; at most three above each other. No role starts
+    /// before it exists. Closing or deleting it leaves this one as it is, and the other way round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 50))]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread keeps its parent"}]))]
@@ -132,6 +134,10 @@ pub struct ThreadStatus {
     /// Which replica says something of its own here: two would say it twice. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
+    /// How often a controller took over while this Thread had something to do. What the one before it
+    /// had still under way is refused then. (Controller.)
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub term: u32,
     /// Place in the Repo's queue, from 1, while roles wait for a slot. (Controller.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_position: Option<u32>,

@@ -8,6 +8,7 @@
 pub mod apply;
 pub mod args;
 pub mod controller;
+mod definitions;
 pub mod gateway;
 pub mod lease;
 pub mod metrics;

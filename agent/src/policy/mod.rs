@@ -1,9 +1,10 @@
 //! How much harm a tool call can do, and who may say otherwise. Pure.
 //!
-//! [`shell`] finds the commands of a script, [`risk`] judges them by what `programs` knows, [`rules`] is what the repository
+//! [`builds`] tells which commands build. [`shell`] finds the commands of a script, [`risk`] judges them by what `programs` knows, [`rules`] is what the repository
 //! says in `.codebutler/policy.json`. This keeps a model from breaking things that people care about
 //! by accident; the walls against a hostile one are the sandbox and the gateway.
 
+pub mod builds;
 mod programs;
 pub mod risk;
 pub mod rules;

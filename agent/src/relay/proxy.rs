@@ -23,7 +23,11 @@ pub fn is_for(request: &Request<Incoming>) -> bool {
 }
 
 /// Carries it through the gateway, or says why not.
-pub async fn answer(gateway: &Gateway, request: Request<Incoming>) -> Response<Body> {
+pub async fn answer(
+    gateway: &Gateway,
+    request: Request<Incoming>,
+    refused: impl Fn(&str),
+) -> Response<Body> {
     let Some(to) = target(&request) else {
         return refuse(StatusCode::BAD_REQUEST, "only CONNECT and http:// URLs are carried on");
     };
@@ -34,6 +38,7 @@ pub async fn answer(gateway: &Gateway, request: Request<Incoming>) -> Response<B
         }
         Err(error) => {
             tracing::debug!(%error, "a connection was refused");
+            refused(&error.to_string());
             return refuse(StatusCode::FORBIDDEN, &error.to_string());
         }
     };

@@ -6,6 +6,8 @@ use std::time::Duration;
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 use tokio::time::Instant;
 
+use bytes::Bytes;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::watch::Cut;
@@ -39,20 +41,36 @@ fn failed(reason: impl Into<String>) -> Ended {
     (Outcome::Failed, Some(reason.into()))
 }
 
+/// Whether the request itself is what the provider did not take.
+fn is_refused(answer: &Result<Bytes, GatewayError>) -> bool {
+    let codes = [Some(ErrorCode::InvalidRequest), Some(ErrorCode::Upstream)];
+    answer.as_ref().err().is_some_and(|error| codes.contains(&error.code()))
+}
+
 impl Agent {
     /// Runs until an outcome. Mail is looked for before each model call, except the first one of a
     /// run that has just taken its mail.
     pub(super) async fn turns(&mut self, just_started: bool) -> Result<Ended, RunError> {
         let limit = Duration::from_secs(self.session.timeout_seconds.into());
-        let deadline = Instant::now() + limit;
         let mut fresh = just_started;
         self.report_running().await?;
         if let Some(ended) = self.prepare().await? {
             return Ok(ended);
         }
+        let set_up = match self.set_up(limit).await? {
+            Ok(fact) => fact,
+            Err(ended) => return Ok(ended),
+        };
+        let deadline = Instant::now() + limit;
         let last = self.transcript.state().tested().cloned();
         self.tools.tests = Tests { command: self.session.test.clone(), last };
-        let system = prompt::system(&self.guides().await?, &self.session);
+        self.tools.planned.clone_from(&self.session.planned);
+        let guides = self.guides(set_up).await?;
+        self.workflows = prompt::sections(guides.workflows.as_deref().unwrap_or_default());
+        let system = prompt::system(&guides, &self.session);
+        if just_started {
+            self.note_model();
+        }
         self.policy = self.read_policy().await?;
         let tools = Tools::new(&self.session.tools);
         let specs = tools.specs();
@@ -71,7 +89,11 @@ impl Agent {
                         if let Some(stop) = news.stop.take() {
                             return self.cut(Cut::Stop(Box::new(stop))).await;
                         }
-                        self.take(news)?;
+                        self.take(news).await?;
+                        if self.transcript.state().run().is_some_and(|run| run.next() != Next::Ask)
+                        {
+                            continue;
+                        }
                         if let Some(ended) = self.unstick().await? {
                             return Ok(ended);
                         }
@@ -87,6 +109,7 @@ impl Agent {
                         return Ok(ended);
                     }
                 }
+                Next::Allow(key) => self.transcript.append(&Record::Allowed { key })?,
                 Next::Act => {
                     if let Some(ended) = self.act(&tools, deadline).await? {
                         return Ok(ended);
@@ -130,14 +153,32 @@ impl Agent {
         }
     }
 
+    /// Which model answers in this run, out of which, and why.
+    fn note_model(&mut self) {
+        let state = self.transcript.state();
+        let run = state.run().map(|run| run.id.clone()).unwrap_or_default();
+        let (chosen, why) = match (state.model(), self.session.complexity) {
+            (Some(model), _) => (model.to_owned(), "a user chose it".to_owned()),
+            (None, Some(complexity)) => {
+                (self.session.model.clone(), format!("the approved plan says: {complexity:?} work"))
+            }
+            (None, None) => (self.session.model.clone(), "the role's default".to_owned()),
+        };
+        let others: Vec<_> = self.session.models.iter().filter(|model| **model != chosen).collect();
+        let others: Vec<&str> = others.into_iter().map(String::as_str).collect();
+        if !others.is_empty() {
+            self.log.note(&run, Kind::Model, &chosen, &others, &why);
+        }
+    }
+
     /// The repository's own guides, and the seeds where it has none. What can't be used is told.
-    async fn guides(&self) -> Result<Guides, RunError> {
+    async fn guides(&self, set_up: Option<String>) -> Result<Guides, RunError> {
         let first = self.session.roles.first().is_some_and(|card| card.role == self.session.role);
         let role = format!("{}.md", self.session.role);
         let (role, global) = tokio::try_join!(self.guide(&role), self.guide("global.md"))?;
         let workflows = if first { self.guide("workflows.md").await? } else { None };
         let skills = if first { self.skills().await? } else { None };
-        Ok(Guides { role, global, workflows, skills })
+        Ok(Guides { role, global, workflows, skills, set_up })
     }
 
     async fn guide(&self, file: &str) -> Result<Option<String>, RunError> {
@@ -183,7 +224,7 @@ impl Agent {
     }
 
     /// Says something in the thread that is wrong with the repository: the same words once.
-    async fn tell_once(&self, what: &str, text: &str) -> Result<(), RunError> {
+    pub(super) async fn tell_once(&self, what: &str, text: &str) -> Result<(), RunError> {
         tracing::warn!(what, "something of the repository can't be used");
         let key = format!("{what}.{}", &hex::encode(Sha256::digest(text))[..16]);
         let message = PostMessage { key, text: text.to_owned(), ..PostMessage::default() };
@@ -198,41 +239,36 @@ impl Agent {
     async fn ask(
         &mut self,
         system: &str,
-        specs: &[serde_json::Value],
+        specs: &[Value],
         deadline: Instant,
     ) -> Result<Option<Ended>, RunError> {
-        let state = self.transcript.state();
-        let chat = prompt::with_pictures(state.chat(), state.is_blind());
-        let model = state.model().unwrap_or(&self.session.model);
-        let room = prompt::room(self.session.context_tokens, system, specs);
-        let mut body = prompt::request(model, system, &chat, specs, room);
-        if let (Some(list), Some(messages)) =
-            (prompt::list(state.todo()), body["messages"].as_array_mut())
-        {
-            // Last, and not kept: what was sent before stays as it was, and cached.
-            messages.push(model::user(&list));
-        }
+        let blind = self.transcript.state().is_blind();
+        let body = self.body(system, specs, blind);
         step::point("before model call");
-        let answer = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
+        let mut answer = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
             Ok(answer) => answer,
             Err(cut) => return self.cut(cut).await.map(Some),
         };
         step::point("after model call");
+        if !blind && is_refused(&answer) && prompt::has_pictures(self.transcript.state().chat()) {
+            // A model without eyes refuses pictures. If it answers without them, that was it.
+            let body = self.body(system, specs, true);
+            let second = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
+                Ok(answer) => answer,
+                Err(cut) => return self.cut(cut).await.map(Some),
+            };
+            if second.is_ok() {
+                tracing::warn!("refused with pictures: going on without");
+                self.transcript.append(&Record::Blind)?;
+                answer = second;
+            }
+        }
         let body = match answer {
             Ok(body) => body,
             // The thread was asked: the decision `budget` wakes the role, and it goes on from here.
             Err(GatewayError::Refused { code: ErrorCode::BudgetExceeded, message }) => {
                 tracing::info!(message, "waiting for a limit to give way");
                 return self.out_of_money().await.map(Some);
-            }
-            // A model without eyes refuses pictures: it goes on without them.
-            Err(GatewayError::Refused {
-                code: ErrorCode::InvalidRequest | ErrorCode::Upstream,
-                message,
-            }) if prompt::has_pictures(&chat) => {
-                tracing::warn!(message, "refused with pictures: going on without");
-                self.transcript.append(&Record::Blind)?;
-                return Ok(None);
             }
             Err(GatewayError::Refused { code, message })
                 if !matches!(
@@ -259,6 +295,22 @@ impl Agent {
         };
         self.transcript.append(&record)?;
         Ok(None)
+    }
+
+    /// What the model is sent.
+    fn body(&self, system: &str, specs: &[Value], blind: bool) -> Value {
+        let state = self.transcript.state();
+        let chat = prompt::with_pictures(state.chat(), blind);
+        let model = state.model().unwrap_or(&self.session.model);
+        let room = prompt::room(self.session.context_tokens, system, specs);
+        let mut body = prompt::request(model, system, &chat, specs, room);
+        if let (Some(list), Some(messages)) =
+            (prompt::list(state.todo()), body["messages"].as_array_mut())
+        {
+            // Last, and not kept: what was sent before stays as it was, and cached.
+            messages.push(model::user(&list));
+        }
+        body
     }
 
     async fn last_words(&mut self, key: String, text: &str) -> Result<Ended, RunError> {
@@ -289,9 +341,10 @@ impl Agent {
         };
         // Whatever was dropped has ended by now; jobs in the background have not.
         self.tools.toolbox.ask(Request::EndJobs).await?;
-        let left = self.last_step();
+        let left = self.standing();
         self.log.note(&run, Kind::Ended, "stopped", &[], &format!("user {} said so", pending.user));
-        self.transcript.append(&Record::Taken { messages: vec![], pending: vec![*pending] })?;
+        let pending = vec![*pending];
+        self.transcript.append(&Record::Taken { messages: vec![], pending, pictures: vec![] })?;
         let text = format!(
             "Stopped{left}. What is not pushed stays as it is in this thread's worktree. Write to me and I \
              go on from here."

@@ -2,6 +2,7 @@
 //! jobs, whose output waits to be asked for.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,11 +14,13 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
+use tracing::Instrument as _;
 
 use super::ToolError;
 use super::environment::Environment;
 use super::output::Kept;
 use super::processes::kill_descendants;
+use super::protocol::Reply;
 use crate::args::ExecArgs;
 use crate::sandbox::{Level, Mode, Plan, SandboxError};
 use crate::text::clip;
@@ -29,8 +32,14 @@ const MAX_TIMEOUT: u32 = 600;
 const DRAIN: Duration = Duration::from_secs(1);
 /// Background jobs at the same time.
 const MAX_JOBS: usize = 8;
+/// Between looks at whether a job still runs.
+const JOB_PAUSE: Duration = Duration::from_millis(100);
 /// Ended jobs that are remembered.
 const MAX_REMEMBERED: usize = 32;
+/// What a shell ends with when it does not find a program.
+const NOT_FOUND: i32 = 127;
+/// How the verdict of a command that took too long begins.
+const KILLED: &str = "[killed after ";
 /// Longest command line, in bytes: the kernel takes no longer argument.
 const MAX_COMMAND: usize = 120_000;
 
@@ -72,6 +81,8 @@ pub struct Ran {
     pub verdict: String,
     /// None if it was killed.
     pub code: Option<i32>,
+    /// How long it took.
+    pub seconds: u32,
 }
 
 impl Ran {
@@ -120,16 +131,16 @@ impl Shell {
         tree: &Path,
         env: &Environment,
         args: &args::Bash,
-    ) -> Result<String, ToolError> {
+    ) -> Result<Reply, ToolError> {
         match (&args.command, args.job) {
             (Some(command), None) if args.background.unwrap_or(false) => {
                 self.begin(tree, env, command)
             }
             (Some(command), None) => {
                 let seconds = seconds(args);
-                Ok(self.run(tree, env, command, seconds).await?.text())
+                Ok(Reply::Text(self.run(tree, env, command, seconds).await?.text()))
             }
-            (None, Some(job)) => self.look(job, args.kill.unwrap_or(false)).await,
+            (None, Some(job)) => self.look(job, args.kill.unwrap_or(false)).await.map(Reply::Text),
             _ => Err(ToolError::refused(
                 "pass either `command`, to run it, or `job`, to see a background job's new output",
             )),
@@ -145,6 +156,25 @@ impl Shell {
         command: &str,
         seconds: u32,
     ) -> Result<Ran, ToolError> {
+        let mut ran = self.run_into(tree, env, command, seconds, |_| {}).await?;
+        if ran.code.is_none() && ran.verdict.starts_with(KILLED) {
+            ran.verdict = format!(
+                "{KILLED}{seconds} s, with everything it had started; pass a longer `timeout` (at most \
+                 {MAX_TIMEOUT}), use `background`, or do less at once]"
+            );
+        }
+        Ok(ran)
+    }
+
+    /// As [`Self::run`], and hands on all output as it comes.
+    pub async fn run_into(
+        &self,
+        tree: &Path,
+        env: &Environment,
+        command: &str,
+        seconds: u32,
+        mut into: impl FnMut(&[u8]),
+    ) -> Result<Ran, ToolError> {
         let (mut output, child) = self.spawn(tree, env, command)?;
         let started = Instant::now();
         let mut running = Running { shell: self, child };
@@ -154,6 +184,7 @@ impl Shell {
                 let mut buffer = vec![0; 16 * 1024];
                 while let Ok(n @ 1..) = output.read(&mut buffer).await {
                     kept.push(&buffer[..n]);
+                    into(&buffer[..n]);
                 }
             };
             let wait = async {
@@ -180,16 +211,23 @@ impl Shell {
         let code = ended.as_ref().ok().and_then(|ended| ended.as_ref().ok()?.code());
         let verdict = match ended {
             Ok(ended) => verdict(ended, took),
-            Err(_) => format!(
-                "[killed after {seconds} s, with everything it had started; pass a longer `timeout` (at \
-                 most {MAX_TIMEOUT}), use `background`, or do less at once]"
-            ),
+            Err(_) => format!("{KILLED}{seconds} s, with everything it had started]"),
         };
         let mut output = kept.text();
         if !output.is_empty() && !output.ends_with('\n') {
             output.push('\n');
         }
-        Ok(Ran { output, verdict, code })
+        if code == Some(NOT_FOUND)
+            && let Some(program) = missing_program(&output).map(str::to_owned)
+        {
+            let _ = writeln!(
+                output,
+                "[CodeButler] `{program}` is not in this role's workspace image: do without it, or tell the \
+                 people that the AgentRole's `spec.workspace.image` needs it."
+            );
+        }
+        let seconds = u32::try_from(started.elapsed().as_secs()).unwrap_or(u32::MAX);
+        Ok(Ran { output, verdict, code, seconds })
     }
 
     fn begin(
@@ -197,7 +235,7 @@ impl Shell {
         tree: &Path,
         env: &Environment,
         command: &str,
-    ) -> Result<String, ToolError> {
+    ) -> Result<Reply, ToolError> {
         let mut jobs = lock(&self.jobs);
         let live = jobs.known.values().filter(|job| lock(&job.verdict).is_none()).count();
         if live >= MAX_JOBS {
@@ -222,10 +260,11 @@ impl Shell {
             jobs.known.remove(&id);
         }
         drop(jobs);
-        tokio::spawn(follow(self.clone(), job, output, child));
-        Ok(format!(
+        tokio::spawn(follow(self.clone(), job, output, child).in_current_span());
+        let text = format!(
             "Started background job {id}. See its output with `job: {id}`; it ends with the pod."
-        ))
+        );
+        Ok(Reply::Started { job: id, text })
     }
 
     /// New output of a job, and whether it still runs.
@@ -251,6 +290,17 @@ impl Shell {
             format!("[running for {:.0} s: {}]", job.started.elapsed().as_secs_f32(), job.command)
         });
         Ok(format!("{new}{newline}{verdict}"))
+    }
+
+    /// Returns once a background job has ended, or is not known any more.
+    pub async fn job_ended(&self, id: u32) {
+        loop {
+            let job = lock(&self.jobs).known.get(&id).cloned();
+            if job.is_none_or(|job| lock(&job.verdict).is_some()) {
+                return;
+            }
+            tokio::time::sleep(JOB_PAUSE).await;
+        }
     }
 
     /// Ends all background jobs.
@@ -326,6 +376,17 @@ impl Shell {
 
 fn alive(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// The program that a shell did not find, if it says so.
+fn missing_program(output: &str) -> Option<&str> {
+    let said = output.lines().rev().find_map(|line| {
+        let line = line.trim_end();
+        line.strip_suffix(": command not found").or_else(|| line.strip_suffix(": not found"))
+    });
+    let name = said?.rsplit(": ").next()?;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._+-".contains(&b);
+    (!name.is_empty() && name.len() <= 60 && name.bytes().all(plain)).then_some(name)
 }
 
 fn verdict(ended: io::Result<ExitStatus>, took: f32) -> String {

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use super::protocol::Author;
 
 /// Where tools put what they build and download, under the thread's `build/`.
-const BUILD_FOLDERS: [(&str, &str); 6] = [
+const BUILD_FOLDERS: [(&str, &str); 7] = [
     ("CARGO_TARGET_DIR", "target"),
     ("XDG_CACHE_HOME", "cache"),
     ("GOCACHE", "cache/go-build"),
     ("GRADLE_USER_HOME", "gradle"),
+    ("BUNDLE_PATH", "bundle"),
     ("npm_config_cache", "cache/npm"),
     ("PYTHONPYCACHEPREFIX", "cache/python"),
 ];
@@ -111,6 +112,30 @@ impl Environment {
         with
     }
 
+    /// With the programs of the worktree's own Python, if it was given one.
+    pub fn with_venv(&self, tree: &Path) -> Self {
+        let mut with = self.clone();
+        let venv = tree.join(".venv");
+        let programs = venv.join("bin");
+        if !programs.join("python").exists() {
+            return with;
+        }
+        for (name, value) in &mut with.variables {
+            if name == "PATH" {
+                let rest = std::env::split_paths(value).collect::<Vec<_>>();
+                let all = std::iter::once(programs.clone()).chain(rest);
+                *value = std::env::join_paths(all).unwrap_or_else(|_| value.clone());
+            }
+        }
+        with.variables.push(("VIRTUAL_ENV".into(), venv.into()));
+        with
+    }
+
+    /// Where builds put what they make.
+    pub fn build(&self) -> &Path {
+        &self.build
+    }
+
     /// Folders that commands expect to exist, and may write to.
     pub fn folders(&self) -> [PathBuf; 3] {
         [self.home.clone(), self.tmp.clone(), self.build.clone()]
@@ -150,6 +175,7 @@ mod tests {
             .collect();
         shown.sort();
         insta::assert_snapshot!(shown.join("\n"), @r"
+        BUNDLE_PATH=/work/build/bundle
         CARGO_TARGET_DIR=/work/build/target
         GOCACHE=/work/build/cache/go-build
         GOFLAGS=-mod=mod

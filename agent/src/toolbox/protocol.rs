@@ -76,6 +76,30 @@ pub enum Request {
         /// What [`Request::PlanEdit`] said.
         plan: EditPlan,
     },
+    /// What would prepare the worktree, and how that went. → [`Reply::SetUp`]
+    PlanSetUp {
+        /// The Repo's own command.
+        command: Option<String>,
+    },
+    /// Prepares the worktree. → [`Reply::SetUp`]
+    SetUp {
+        /// What [`Request::PlanSetUp`] said.
+        plan: SetUp,
+        /// How long it may take.
+        seconds: u32,
+    },
+    /// People know how a set-up ended. → [`Reply::Text`]
+    SetUpTold {
+        /// The set-up.
+        plan: SetUp,
+        /// How it ended.
+        ended: SetUpEnd,
+    },
+    /// Waits until a background job has ended. → [`Reply::Text`]
+    JobEnded {
+        /// As `Bash` named it.
+        job: u32,
+    },
     /// Runs a command.
     Bash(args::Bash),
     /// Runs the test command, and looks at the files that it tests. → [`Reply::Tested`]
@@ -85,6 +109,8 @@ pub enum Request {
         /// The tree, if one was tested.
         tested: Option<String>,
     },
+    /// The files that the branch changes. → [`Reply::Names`]
+    Touched,
     /// Searches file contents.
     Grep(args::Grep),
     /// Finds files by name.
@@ -100,7 +126,7 @@ pub enum Request {
         /// What [`Request::Head`] said before.
         parent: String,
     },
-    /// Pushes the thread's branch.
+    /// Pushes the thread's branch. → [`Reply::Text`] or [`Reply::Conflict`]
     GitPush,
     /// Stop working on another request. Not answered.
     Cancel {
@@ -156,6 +182,47 @@ pub struct Standing {
     pub uncommitted: Vec<String>,
 }
 
+/// What prepares a worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetUp {
+    /// For the shell.
+    pub command: String,
+    /// The files that ask for it; none if the Repo does.
+    pub from: Vec<String>,
+    /// Another one for each command and state of the lock files.
+    pub fingerprint: String,
+    /// The file with its output; Read takes it.
+    pub log: String,
+    /// A program that it needs and the image lacks.
+    pub missing: Option<String>,
+    /// How it ended, if it has.
+    pub ended: Option<SetUpEnd>,
+}
+
+/// How a set-up ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetUpEnd {
+    /// None if it was killed.
+    pub code: Option<i32>,
+    /// How long it took.
+    pub seconds: u32,
+    /// In words.
+    pub verdict: String,
+    /// Its last lines.
+    pub tail: String,
+    /// What the gateway refused meanwhile, a sentence each.
+    pub refused: Vec<String>,
+    /// Whether people know.
+    pub told: bool,
+}
+
+impl SetUpEnd {
+    /// Whether the worktree is ready.
+    pub fn is_success(&self) -> bool {
+        self.code == Some(0)
+    }
+}
+
 /// A picture of the worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
@@ -177,10 +244,28 @@ pub enum Reply {
     Guide(Option<String>),
     /// Names and texts.
     Files(Vec<(String, String)>),
+    /// Paths.
+    Names(Vec<String>),
+    /// Others have changed these files in another way.
+    Conflict {
+        /// Up to ten.
+        files: Vec<String>,
+        /// For the model.
+        why: String,
+    },
     /// A picture instead of text.
     Picture(Picture),
     /// The edit can be done.
     Plan(EditPlan),
+    /// A background job runs.
+    Started {
+        /// Its number.
+        job: u32,
+        /// For the model.
+        text: String,
+    },
+    /// A set-up; nothing if this worktree needs none.
+    SetUp(Option<SetUp>),
     /// The tests ran.
     Tested {
         /// As of any command.

@@ -2,6 +2,7 @@
 //! knows no tool by name.
 
 pub mod args;
+mod plan;
 pub mod proof;
 mod remote;
 mod schema;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::builds::Builds;
 use crate::gateway::{Gateway, GatewayError};
 use crate::policy::{Policy, Verdict};
 use crate::relay::Relay;
@@ -32,8 +34,12 @@ pub struct Context {
     pub toolbox: Toolbox,
     /// For what the gateway said to Git.
     pub relay: Relay,
+    /// The pod's build slot.
+    pub builds: Builds,
     /// What counts as tested.
     pub tests: proof::Tests,
+    /// Files and folders that the approved plan names.
+    pub planned: Vec<String>,
 }
 
 /// What a call can do.

@@ -1,12 +1,15 @@
 //! Tools that work in the toolbox.
 
 use async_trait::async_trait;
+use codebutler_crds::wire::PostMessage;
 
-use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
+use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args, plan};
+use crate::builds::Slot;
+use crate::policy::builds::is_build;
 use crate::policy::{Policy, Verdict};
 use crate::text::clip;
 use crate::toolbox::protocol::{EditPlan, Picture, Reply, Request};
-use crate::transcript::{Record, ResultKind};
+use crate::transcript::{self, Record, ResultKind};
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
@@ -27,8 +30,12 @@ pub fn all() -> Vec<Box<dyn Tool>> {
 }
 
 async fn text(cx: &Context, request: Request) -> Result<String, Failure> {
-    match cx.toolbox.ask(request).await? {
-        Reply::Text(text) => Ok(text),
+    read(cx.toolbox.ask(request).await?)
+}
+
+fn read(reply: Reply) -> Result<String, Failure> {
+    match reply {
+        Reply::Text(text) | Reply::Started { text, .. } => Ok(text),
         Reply::Refused(why) => Err(Failure::Respond(why)),
         Reply::Failed(why) => Err(Failure::Stop(why)),
         other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
@@ -102,8 +109,8 @@ impl Handler for Read {
             Reply::Text(text) => Ok(Done::plain(text)),
             Reply::Picture(Picture { media_type, data, shown }) => {
                 let text = format!("`{shown}` follows as a picture, if you can be shown any.");
-                let record =
-                    Record::Picture { shown, url: format!("data:{media_type};base64,{data}") };
+                let url = format!("data:{media_type};base64,{data}");
+                let record = Record::Picture(transcript::Picture { shown, url });
                 Ok(Done { record: Some(record), ..Done::plain(text) })
             }
             Reply::Refused(why) => Err(Failure::Respond(why)),
@@ -181,10 +188,35 @@ impl Handler for Bash {
             ));
         }
         let foreground = !args.background.unwrap_or(false);
-        if foreground && args.command.as_ref().is_some_and(|command| cx.tests.is(command)) {
-            return tested(cx, args).await;
+        let command = args.command.clone().unwrap_or_default();
+        let tests = cx.tests.is(&command);
+        if !tests && !is_build(&command) {
+            return done(cx, Request::Bash(args)).await;
         }
-        done(cx, Request::Bash(args)).await
+        let slot = cx.builds.slot().await?;
+        let waited = slot.waited.clone().unwrap_or_default();
+        let mut done = if foreground && tests {
+            tested(cx, args).await?
+        } else {
+            build(cx, args, slot).await?
+        };
+        done.text.insert_str(0, &waited);
+        Ok(done)
+    }
+}
+
+/// A command that builds. In the background it keeps its slot for as long as it runs.
+async fn build(cx: &Context, args: args::Bash, slot: Slot) -> Result<Done, Failure> {
+    match cx.toolbox.ask(Request::Bash(args)).await? {
+        Reply::Started { job, text } => {
+            let toolbox = cx.toolbox.clone();
+            tokio::spawn(async move {
+                let _ = toolbox.ask(Request::JobEnded { job }).await;
+                drop(slot);
+            });
+            Ok(Done::plain(text))
+        }
+        other => read(other).map(Done::plain),
     }
 }
 
@@ -297,14 +329,42 @@ impl Handler for GitPush {
         text(cx, Request::Head).await
     }
 
-    async fn call(&self, cx: &Context, _: args::Nothing, _: Call<'_>) -> Result<Done, Failure> {
+    async fn call(&self, cx: &Context, _: args::Nothing, call: Call<'_>) -> Result<Done, Failure> {
         cx.relay.take_refusal();
-        let pushed = text(cx, Request::GitPush).await;
-        pushed.map(|text| Done::of(text, ResultKind::Published)).map_err(|failure| {
-            match (failure, cx.relay.take_refusal()) {
-                (Failure::Respond(_), Some(said)) => Failure::Respond(said),
-                (failure, _) => failure,
+        let pushed = match cx.toolbox.ask(Request::GitPush).await? {
+            Reply::Text(text) => Ok(text),
+            Reply::Conflict { files, why } => {
+                tell_of_conflict(cx, &files, call.key).await?;
+                return Err(Failure::Respond(why));
             }
-        })
+            Reply::Refused(why) => Err(Failure::Respond(why)),
+            Reply::Failed(why) => Err(Failure::Stop(why)),
+            other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+        };
+        let text = pushed.map_err(|failure| match (failure, cx.relay.take_refusal()) {
+            (Failure::Respond(_), Some(said)) => Failure::Respond(said),
+            (failure, _) => failure,
+        })?;
+        let beside = cx.beside_plan().await?;
+        let told = plan::told(&beside);
+        let record = (!cx.planned.is_empty()).then_some(Record::Deviated { files: beside });
+        Ok(Done { record, ..Done::of(format!("{text}{told}"), ResultKind::Published) })
+    }
+}
+
+/// People are told which files two sides have changed: once for each commit that can't be pushed.
+async fn tell_of_conflict(cx: &Context, files: &[String], commit: &str) -> Result<(), Failure> {
+    let named: Vec<_> = files.iter().map(|file| format!("`{}`", file.replace('`', "'"))).collect();
+    let text = format!(
+        "What I have and what others have pushed to this thread's branch conflict in {}. I look at both \
+         sides; what is pushed stays as it is until that is settled.",
+        named.join(", ")
+    );
+    let key = format!("conflict.{}", &commit[..commit.floor_char_boundary(16)]);
+    let message = PostMessage { key, text, ..PostMessage::default() };
+    match cx.gateway.post(&message).await.map_err(Failure::from) {
+        // A role that may not speak: the model knows.
+        Ok(_) | Err(Failure::Respond(_)) => Ok(()),
+        Err(failure) => Err(failure),
     }
 }

@@ -5,21 +5,25 @@
 //! `POST /v1/chat/completions` is OpenAI's own and has no types here.
 
 mod approval;
+mod build;
 mod error;
 mod message;
 mod receipt;
 mod remote;
 mod run;
 mod session;
+mod threads;
 mod web;
 
 pub use approval::*;
+pub use build::*;
 pub use error::*;
 pub use message::*;
 pub use receipt::*;
 pub use remote::*;
 pub use run::*;
 pub use session::*;
+pub use threads::*;
 pub use web::*;
 
 /// Paths of the API.
@@ -31,6 +35,11 @@ pub mod path {
     pub const INBOX: &str = "/v1/inbox";
     /// `POST` [`super::PostMessage`] → [`super::Posted`].
     pub const MESSAGES: &str = "/v1/messages";
+    /// `GET ?message=<ts>&id=<file>` → the bytes of a picture in a message of the caller's own
+    /// conversation, with their type.
+    pub const PICTURES: &str = "/v1/pictures";
+    /// `GET` → a list of [`super::OtherThread`].
+    pub const THREADS: &str = "/v1/threads";
     /// `POST` [`super::RunReport`] → `{}`.
     pub const RUNS: &str = "/v1/runs";
     /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.
@@ -46,6 +55,10 @@ pub mod path {
     /// is the same request: it is shown once, and every repetition tells how it stands. With `wait`
     /// an open one is answered once it is decided, or after that time at the latest.
     pub const APPROVALS: &str = "/v1/approvals";
+    /// `POST ?wait=<seconds>` [`super::BuildClaim`] → [`super::BuildTurn`]. Who wants a slot is
+    /// answered once it has one, or after `wait` seconds at the latest; it keeps its place in the
+    /// queue if it asks again at once.
+    pub const BUILDS: &str = "/v1/builds";
     /// `POST` [`super::CloseThread`] → [`super::ThreadClosed`].
     pub const CLOSE: &str = "/v1/close";
     /// OpenAI-compatible model calls, streamed or not.

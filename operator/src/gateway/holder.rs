@@ -69,6 +69,7 @@ async fn serve_agents(
     mark: &Mark,
 ) -> anyhow::Result<()> {
     gateway.ledger.inherit().await;
+    gateway.builds.inherit(&gateway.context);
     let address = args.listen;
     let listener = TcpListener::bind(address)
         .await

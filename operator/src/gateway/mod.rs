@@ -6,6 +6,7 @@
 pub mod api;
 pub mod approval;
 pub mod budget;
+pub mod builds;
 pub mod caches;
 pub mod close;
 mod collect;
@@ -22,14 +23,15 @@ pub mod identity;
 mod masks;
 pub mod metrics;
 pub mod models;
-pub mod receipt;
+pub mod overlap;
+mod receipt;
 pub mod redact;
 pub mod remote;
 mod serve;
 pub mod slack;
 pub mod threads;
 pub mod tls;
-mod told;
+pub mod told;
 pub mod watch;
 pub mod web;
 
@@ -75,6 +77,10 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let _metrics = Server::start(args.metrics_address, registry, ready.clone()).await?;
 
     let client = kube::Client::try_default().await.context("no access to the Kubernetes API")?;
+    let installed = crate::definitions::installed(&client, &ready);
+    if shutdown.run_until_cancelled(installed).await.is_none() {
+        return Ok(());
+    }
     let index = PodIndex::default();
     let started = caches::start(client.clone(), args.namespace.clone(), &index, &shutdown).await;
     let Some(context) = started else { return Ok(()) };
@@ -83,6 +89,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let slack = Slack::new(context.clone(), threads.clone(), &api_url, slack_metrics)?;
     let gateway = api::Gateway {
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
+        builds: builds::Builds::default(),
         models: Models::default(),
         mirrors: Mirrors::new(args.git_cache.clone()),
         identity: Identity::new(context.clone(), index, metrics.clone()),

@@ -22,12 +22,15 @@ const RETRY: Duration = Duration::from_mins(5);
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
 /// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
-const TROUBLES: [&str; 14] = [
+const TROUBLES: [&str; 17] = [
     "ContainerCrashes",
     "ContainerNotCreated",
     "GatewayNotFound",
     "ImageNotPulled",
     "NameTaken",
+    "ParentElsewhere",
+    "ParentNotFound",
+    "ParentTooDeep",
     "PodFailing",
     "PodNotEnding",
     "PodNotStarted",
@@ -38,6 +41,10 @@ const TROUBLES: [&str; 14] = [
     "RoleNotFound",
     "VolumeLost",
 ];
+
+/// Reasons of `Ready=False` that pass by themselves, and that somebody has to hear all the same: at
+/// once, since they do not last.
+const PAUSES: [&str; 2] = ["OutOfMemory", "PodEvicted"];
 
 /// Tells until the gateway stops.
 pub async fn run(gateway: &Gateway) {
@@ -89,6 +96,14 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
     else {
         return Vec::new();
     };
+    let said = |c: &Condition, words: &str, id: &str| Word {
+        id: format!("{id}-{}-{}", c.reason, c.last_transition_time.0.as_second()),
+        text: format!("{words}: {}.", c.message.trim_end_matches('.')),
+    };
+    let paused = status.conditions.iter().find(|c| {
+        c.type_ == condition::READY && c.status == "False" && PAUSES.contains(&c.reason.as_str())
+    });
+    let paused = paused.map(|c| said(c, "I have to pause", "pause"));
     let lasts = |c: &Condition| now.duration_since(c.last_transition_time.0) > BRIEF;
     let find = |type_: &str| status.conditions.iter().find(|c| c.type_ == type_ && lasts(c));
     let since = |c: &Condition| c.last_transition_time.0.as_second();
@@ -102,10 +117,7 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
     });
     let trouble = find(condition::READY)
         .filter(|c| c.status == "False" && TROUBLES.contains(&c.reason.as_str()));
-    let trouble = trouble.map(|c| Word {
-        id: format!("trouble-{}-{}", c.reason, since(c)),
-        text: format!("I can't go on: {}.", c.message.trim_end_matches('.')),
-    });
+    let trouble = trouble.map(|c| said(c, "I can't go on", "trouble"));
     let collecting = find(condition::COLLECTING).filter(|c| c.reason == "Warned");
     let collecting = collecting.map(|c| Word {
         id: format!("collecting-{}", since(c)),
@@ -114,13 +126,15 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
                this thread; write “keep”, or anything else, to stop that."
                 .to_owned(),
     });
-    queued.into_iter().chain(trouble).chain(collecting).collect()
+    queued.into_iter().chain(paused).chain(trouble).chain(collecting).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    const NOON: &str = "2026-01-01T12:00:00Z";
 
     fn thread(state: &str, status: &serde_json::Value) -> Thread {
         serde_json::from_value(json!({
@@ -135,7 +149,7 @@ mod tests {
 
     fn condition(type_: &str, status: &str, reason: &str, message: &str) -> serde_json::Value {
         json!({"type": type_, "status": status, "reason": reason, "message": message,
-               "lastTransitionTime": "2026-01-01T12:00:00Z"})
+               "lastTransitionTime": NOON})
     }
 
     fn words(thread: &Thread) -> Vec<Word> {
@@ -163,6 +177,11 @@ mod tests {
         let moving =
             json!({"conditions": [condition("Ready", "False", "PodStarting", "starting")]});
         assert!(words(&thread("Active", &moving)).is_empty());
+
+        let evicted =
+            json!({"conditions": [condition("Ready", "False", "PodEvicted", "it is back")]});
+        let paused = super::words(&thread("Active", &evicted), NOON.parse().unwrap());
+        assert_eq!(paused[0].text, "I have to pause: it is back.");
 
         let at_once = "2026-01-01T12:00:02Z".parse().unwrap();
         assert!(super::words(&thread("Active", &stuck), at_once).is_empty(), "may pass");

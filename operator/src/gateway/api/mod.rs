@@ -6,6 +6,7 @@ mod conversation;
 mod pull_request;
 mod remote;
 mod session;
+mod threads;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::budget::Ledger;
+use super::builds::Builds;
 use super::close;
 use super::conditions::Conditions;
 use super::context::{ApiError, Caller, Context};
@@ -34,7 +36,7 @@ use super::metrics::Metrics;
 use super::models::Models;
 use super::slack::Slack;
 use super::threads::{Threads, WriteError};
-use super::{git, models, web};
+use super::{builds, git, models, web};
 
 pub(super) use self::session::{redactor, tell};
 
@@ -55,6 +57,8 @@ pub struct Gateway {
     pub conditions: Conditions,
     /// What is granted and spent.
     pub ledger: Ledger,
+    /// Who builds.
+    pub builds: Builds,
     /// What model calls share.
     pub models: Models,
     /// Copies of the Repos' repositories.
@@ -120,12 +124,15 @@ fn endpoints() -> Vec<(String, &'static [Method], MethodRouter<Shared>)> {
         (path::SESSION.into(), GET, get(session::session)),
         (path::INBOX.into(), GET, get(conversation::inbox)),
         (path::MESSAGES.into(), POST, post(conversation::message)),
+        (path::PICTURES.into(), GET, get(conversation::picture)),
+        (path::THREADS.into(), GET, get(threads::list)),
         (path::APPROVALS.into(), POST, post(approval::ask)),
         (path::RUNS.into(), POST, post(conversation::run)),
         (path::PULL_REQUEST.into(), BOTH, get(pull_request::state).post(pull_request::open)),
         (path::COMMENTS.into(), POST, post(remote::comment)),
         (path::REVIEWS.into(), POST, post(remote::review)),
         (path::ISSUES.into(), GET, get(remote::issues)),
+        (path::BUILDS.into(), POST, post(builds::claim)),
         (path::CLOSE.into(), POST, post(close::close)),
         (path::CHAT.into(), POST, post(models::complete)),
         (path::IMAGES.into(), POST, post(models::images)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use codebutler_crds::wire::{ErrorCode, RoleCard, Session};
-use codebutler_crds::{SlackTs, names};
+use codebutler_crds::{Repo, SlackTs, names};
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
@@ -62,7 +62,9 @@ fn describe(
     let role = &caller.role.spec;
     let status = caller.thread.status.clone().unwrap_or_default();
     let done = status.roles.get(&role.role).and_then(|own| own.done.clone());
-    let complexity = status.approved_details().and_then(|details| details.complexity);
+    let details = status.approved_details();
+    let complexity = details.and_then(|details| details.complexity);
+    let planned = details.map(|details| details.files.clone()).unwrap_or_default();
     let model = role.model.for_work(complexity).to_owned();
     let test = receipt::test_command(&caller.repo, &status).map(str::to_owned);
     Session {
@@ -90,6 +92,9 @@ fn describe(
         stronger: role.model.stronger().map(str::to_owned),
         tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
         test,
+        planned,
+        complexity,
+        setup: caller.repo.spec.worktree.setup.clone(),
     }
 }
 
@@ -118,7 +123,7 @@ pub async fn note<T>(
         Ok(_) => gateway.conditions.git_works(&caller.repo).await,
         Err(error) if error.is_about_repo() => {
             gateway.conditions.git_fails(&caller.repo, &error.to_string()).await;
-            tell(gateway, caller, &error.to_string()).await;
+            tell(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
         }
         Err(_) => {}
     }
@@ -137,15 +142,14 @@ pub async fn redactor(gateway: &Shared, caller: &Caller) -> Result<Arc<Redactor>
 }
 
 /// Tells the thread what keeps it from working: once for each problem and generation of the Repo.
-pub async fn tell(gateway: &Shared, caller: &Caller, error: &str) {
-    let repo = &caller.repo;
+pub async fn tell(gateway: &Shared, repo: &Repo, thread: &ThreadKey, error: &str) {
     let problem = hex::encode(&Sha256::digest(error)[..4]);
     let key = format!("repo-{}-{problem}", repo.metadata.generation.unwrap_or_default());
     let text = format!(
         "I can't work in this repository: {error}. I go on by myself once Repo `{}` is right.",
         repo.name_any()
     );
-    if let Err(error) = gateway.slack.notice(&caller.key(), &key, &text).await {
+    if let Err(error) = gateway.slack.notice(thread, &key, &text).await {
         tracing::warn!(%error, "the thread could not be told what is wrong with its Repo");
     }
 }

@@ -2,6 +2,7 @@
 //! brought up to date first; what they push is received into a [`quarantine`], judged by [`rules`], and
 //! only then passed on to the [`host`] with the Repo's credential.
 
+mod changes;
 mod command;
 mod guard;
 mod host;
@@ -16,9 +17,11 @@ mod receive;
 mod rules;
 mod serve;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
+use codebutler_crds::Repo;
 use codebutler_crds::wire::ErrorCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, StatusCode};
@@ -32,8 +35,9 @@ use self::mirror::{Mirror, MirrorError, Snapshot};
 use self::policy::Wanted;
 use self::quarantine::ReceiveError;
 use super::api::{Shared, tell};
-use super::context::{ApiError, Caller};
+use super::context::{ApiError, Caller, ThreadKey};
 
+pub use self::changes::changed_files;
 #[cfg(test)]
 pub use self::host::fuzzed;
 pub use self::receive::receive_pack;
@@ -50,7 +54,7 @@ const PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
 /// What a Git request works with.
 struct Bench {
     host: Host,
-    mirror: std::sync::Arc<Mirror>,
+    mirror: Arc<Mirror>,
     snapshot: Snapshot,
 }
 
@@ -63,7 +67,17 @@ enum Fresh {
 
 /// The caller's repository, brought up to date, whoever gives up waiting for it.
 async fn bench(gateway: &Shared, caller: &Caller, fresh: Fresh) -> Result<Bench, GitError> {
-    let (shared, caller, repo) = (gateway.clone(), caller.clone(), caller.repo.clone());
+    bench_of(gateway, &caller.repo, &caller.key(), fresh).await
+}
+
+/// The same for a Repo; `thread` is told what is wrong with its policy.
+async fn bench_of(
+    gateway: &Shared,
+    repo: &Arc<Repo>,
+    thread: &ThreadKey,
+    fresh: Fresh,
+) -> Result<Bench, GitError> {
+    let (shared, repo, thread) = (gateway.clone(), repo.clone(), thread.clone());
     let mirror = gateway.mirrors.of(&repo);
     let work = async move {
         let outcome = async {
@@ -74,7 +88,7 @@ async fn bench(gateway: &Shared, caller: &Caller, fresh: Fresh) -> Result<Bench,
                 Fresh::IfPossible => mirror.read(&host, base).await?,
             };
             let bench = Bench { host, mirror, snapshot };
-            learn(&shared, &caller, &bench).await?;
+            learn(&shared, &repo, &thread, &bench).await?;
             Ok::<_, MirrorError>(bench)
         }
         .await;
@@ -84,7 +98,7 @@ async fn bench(gateway: &Shared, caller: &Caller, fresh: Fresh) -> Result<Bench,
             }
             Ok(_) => shared.conditions.git_works(&repo).await,
             Err(MirrorError::Host(error)) if error.is_about_repo() => {
-                complain(&shared, &caller, &error.to_string()).await;
+                complain(&shared, &repo, &thread, &error.to_string()).await;
             }
             Err(error) => {
                 tracing::warn!(repo = repo.name_any(), %error, cause = ?error, "no copy to work with");
@@ -110,15 +124,21 @@ pub async fn tidy(gateway: &Shared) {
 }
 
 /// Lets the Repo and the thread say what a person has to correct.
-async fn complain(gateway: &Shared, caller: &Caller, why: &str) {
-    gateway.conditions.git_fails(&caller.repo, why).await;
-    let (shared, caller, why) = (gateway.clone(), caller.clone(), why.to_owned());
-    gateway.calls.spawn(async move { tell(&shared, &caller, &why).await });
+async fn complain(gateway: &Shared, repo: &Arc<Repo>, thread: &ThreadKey, why: &str) {
+    gateway.conditions.git_fails(repo, why).await;
+    let (shared, repo) = (gateway.clone(), Arc::clone(repo));
+    let (thread, why) = (thread.clone(), why.to_owned());
+    gateway.calls.spawn(async move { tell(&shared, &repo, &thread, &why).await });
 }
 
 /// Puts the base branch's own patterns in force, and tells the thread once what is wrong with them.
-async fn learn(gateway: &Shared, caller: &Caller, bench: &Bench) -> Result<(), MirrorError> {
-    let (repo, redactors) = (&caller.repo, &gateway.context.redactors);
+async fn learn(
+    gateway: &Shared,
+    repo: &Repo,
+    thread: &ThreadKey,
+    bench: &Bench,
+) -> Result<(), MirrorError> {
+    let redactors = &gateway.context.redactors;
     let base = &repo.spec.git.branch;
     let Some(tip) = bench.snapshot.refs.get(&format!("refs/heads/{base}")) else { return Ok(()) };
     if redactors.knows(repo, tip) {
@@ -135,7 +155,7 @@ async fn learn(gateway: &Shared, caller: &Caller, bench: &Bench) -> Result<(), M
          what its last good version masked stays masked too."
     );
     let key = format!("policy-{}", hex::encode(&Sha256::digest(&text)[..4]));
-    let (gateway, thread) = (gateway.clone(), caller.key());
+    let (gateway, thread) = (gateway.clone(), thread.clone());
     gateway.clone().calls.spawn(async move {
         if let Err(error) = gateway.slack.notice(&thread, &key, &text).await {
             tracing::warn!(%error, "the thread could not be told what is wrong with its policy");

@@ -175,7 +175,7 @@ async fn pass(
             Some(why) => Told::new(redactor.mask(&why), redactor.mask(verdict.said.trim())),
         },
         Err(error) if error.is_about_repo() => {
-            super::complain(gateway, caller, &error.to_string()).await;
+            super::complain(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
             return Err(error.into());
         }
         Err(error) => {

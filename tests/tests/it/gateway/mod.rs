@@ -22,6 +22,7 @@ mod remote;
 mod replicas;
 mod sending;
 mod tls;
+mod trouble;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -225,6 +226,7 @@ async fn gateway(
     let api_url = slack.api_url().parse().unwrap();
     let counted = slack::Metrics::new(&mut registry());
     let gateway = Gateway {
+        builds: codebutler_operator::gateway::builds::Builds::default(),
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
         models: Models::default(),
         mirrors: Mirrors::new(cache),

@@ -1,0 +1,149 @@
+//! The pod's build slot: how many commands of a Repo may build at once is counted by the gateway.
+//!
+//! A pod has one slot at most, which a build in the foreground and jobs in the background share, so
+//! that a role never waits for itself. It is renewed for as long as anything holds it, and given
+//! back with the last holder; whatever ends without a word loses it after
+//! [`BUILD_SLOT_SECONDS`](codebutler_crds::wire::BUILD_SLOT_SECONDS).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::wire::{
+    BUILD_SLOT_SECONDS, BuildClaim, BuildTurn, BuildWant, ErrorCode, PostMessage,
+};
+use tokio::task::AbortHandle;
+
+use crate::gateway::{Gateway, GatewayError};
+
+/// How long one question for a slot may wait.
+const LONG_POLL: Duration = Duration::from_secs(20);
+/// Between renewals.
+const RENEWAL: Duration = Duration::from_secs(BUILD_SLOT_SECONDS / 3);
+/// People are told that a pod waits at most this often.
+const TOLD_EVERY: Duration = Duration::from_mins(10);
+
+/// Hands out the pod's slot. Cheap to clone.
+#[derive(Clone)]
+pub struct Builds {
+    gateway: Gateway,
+    current: Arc<Mutex<Weak<Held>>>,
+    told: Arc<Mutex<Option<Instant>>>,
+    tell_after: Duration,
+}
+
+/// The right to build, until it is dropped.
+pub struct Slot {
+    _held: Arc<Held>,
+    /// A line about how long it was waited for, if it was.
+    pub waited: Option<String>,
+}
+
+/// A place at the gateway, waiting or granted.
+struct Held {
+    gateway: Gateway,
+    id: String,
+    renewal: Mutex<Option<AbortHandle>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(renewal) = lock(&self.renewal).take() {
+            renewal.abort();
+        }
+        let (gateway, id) = (self.gateway.clone(), std::mem::take(&mut self.id));
+        // Without a runtime the process ends, and the gateway notices.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let claim = BuildClaim { id, want: BuildWant::Release };
+            if let Err(error) = gateway.build(&claim, Duration::ZERO).await {
+                tracing::debug!(%error, "a build slot was not given back: it runs out");
+            }
+        });
+    }
+}
+
+impl Builds {
+    /// `tell_after`: when people are told that a role waits.
+    pub fn new(gateway: Gateway, tell_after: Duration) -> Self {
+        Self { gateway, current: Arc::default(), told: Arc::default(), tell_after }
+    }
+
+    /// Waits for the slot. Dropping the future leaves the queue.
+    ///
+    /// # Errors
+    /// When the gateway can't be asked. One that knows no build slots is no error.
+    pub async fn slot(&self) -> Result<Slot, GatewayError> {
+        if let Some(held) = lock(&self.current).upgrade() {
+            return Ok(Slot { _held: held, waited: None });
+        }
+        let id = format!("{:016x}", rand::random::<u64>());
+        let claim = BuildClaim { id: id.clone(), want: BuildWant::Slot };
+        let held = Arc::new(Held { gateway: self.gateway.clone(), id, renewal: Mutex::default() });
+        let started = Instant::now();
+        let mut waited = None;
+        let mut wait = Duration::ZERO;
+        loop {
+            match self.gateway.build(&claim, wait).await {
+                Ok(turn) if turn.granted => break,
+                Ok(turn) => {
+                    waited = Some(turn);
+                    wait = LONG_POLL;
+                    if started.elapsed() < self.tell_after {
+                        wait = wait.min(self.tell_after.max(Duration::from_secs(1)));
+                    } else {
+                        self.tell(&claim.id, turn).await;
+                    }
+                }
+                // A gateway of an earlier version, during an upgrade.
+                Err(GatewayError::Refused { code: ErrorCode::InvalidRequest, message }) => {
+                    tracing::warn!(message, "builds are not counted");
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let renewal = tokio::spawn(renew(self.gateway.clone(), claim.id)).abort_handle();
+        *lock(&held.renewal) = Some(renewal);
+        *lock(&self.current) = Arc::downgrade(&held);
+        let seconds = started.elapsed().as_secs();
+        let waited = waited.map(|turn| format!("[waited {seconds} s {}]\n", in_words(turn)));
+        Ok(Slot { _held: held, waited })
+    }
+
+    async fn tell(&self, id: &str, turn: BuildTurn) {
+        {
+            let mut told = lock(&self.told);
+            if told.is_some_and(|at| at.elapsed() < TOLD_EVERY) {
+                return;
+            }
+            *told = Some(Instant::now());
+        }
+        let text = format!(
+            "Waiting {}. I go on by myself; `worktree.maxConcurrentBuilds` of the Repo says how many there are.",
+            in_words(turn)
+        );
+        let message = PostMessage { key: format!("builds.{id}"), text, ..PostMessage::default() };
+        if let Err(error) = self.gateway.post(&message).await {
+            tracing::debug!(%error, "that a build waits was not told");
+        }
+    }
+}
+
+fn in_words(BuildTurn { used, limit, .. }: BuildTurn) -> String {
+    format!("for a build slot ({used} of {limit} in use)")
+}
+
+async fn renew(gateway: Gateway, id: String) {
+    let claim = BuildClaim { id, want: BuildWant::Keep };
+    loop {
+        tokio::time::sleep(RENEWAL).await;
+        // What builds goes on building: stopping it would lose more than one build too many costs.
+        if let Err(error) = gateway.build(&claim, Duration::ZERO).await {
+            tracing::warn!(%error, "a build slot was not renewed");
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,141 @@
+//! Worktrees as a team meets them: set up before the first command, and builds that take turns.
+
+use std::path::PathBuf;
+
+use codebutler_crds::names::pod_name;
+use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::stack::manifests::TEAM;
+use kube::ResourceExt as _;
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::support::{Setup, Team};
+
+/// Asks the proxy that the environment names for a connection.
+const ASK: &str = r#"
+proxy=${HTTPS_PROXY#http://}
+exec 3<>"/dev/tcp/${proxy%:*}/${proxy#*:}" || exit 9
+printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n' "$host" "$host" >&3
+read -r -t 20 line <&3; echo "$line"; exit 7
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_up_that_fails_is_told_with_the_host_that_was_refused() {
+    let script = Script::of("pm", vec![Step::say("@codebutler.coder go")])
+        .and("coder", vec![Step::say("I go on without.")]);
+    let setup = Setup::new(script).repo(|repo| {
+        repo.worktree.setup = Some(format!("host=registry.example.org:443\n{ASK}"));
+    });
+    let team = setup.start().await;
+    let root = team.says("ana", None, "please");
+    let told = team.message(&root, "Setting up the worktree").await;
+    team.message(&root, "I go on without.").await;
+    assert_eq!(told.sender.name, "Coder", "the first role that may run commands");
+    for part in [
+        "failed: exit code 7.",
+        "HTTP/1.1 403",
+        "Refused on the way: registry.example.org:443 is not among the hosts",
+        "spec.egress.hosts",
+        "/work/build/setup.log",
+    ] {
+        assert!(told.shown.contains(part), "{part}: {}", told.shown);
+    }
+    team.stop().await;
+}
+
+/// Two threads whose coders run the same command, and one build slot.
+async fn builders(command: &str, times: usize) -> (Team, [String; 2]) {
+    let mut coder = vec![Step::tool("Bash", json!({"command": command})); times];
+    coder.push(Step::say("Built."));
+    let command = command.to_owned();
+    let setup = Setup::new(Script::of("coder", coder)).repo(move |repo| {
+        repo.worktree.test = Some(command.clone());
+        repo.worktree.max_concurrent_builds = 1;
+    });
+    let team = setup.start().await;
+    let roots = ["one", "two"]
+        .map(|what| team.says("ana", None, &format!("@codebutler.coder build {what}")));
+    (team, roots)
+}
+
+/// When the commands themselves say that they ran, and whether a model was told that one waited.
+fn times(team: &Team) -> (Vec<(u128, u128)>, bool) {
+    let requests = team.stack.models.requests();
+    let messages = requests.iter().filter_map(|r| r.body["messages"].as_array().cloned());
+    let shown: Vec<String> = messages
+        .flatten()
+        .filter(|message| message["role"] == "tool")
+        .filter_map(|message| Some(message["content"].as_str()?.to_owned()))
+        .collect();
+    let mut times: Vec<_> = shown
+        .iter()
+        .filter_map(|text| {
+            let after =
+                |word: &str| text.lines().find_map(|line| line.strip_prefix(word)?.parse().ok());
+            Some((after("begin ")?, after("end ")?))
+        })
+        .collect();
+    times.sort_unstable();
+    times.dedup();
+    (times, shown.iter().any(|text| text.contains(" s for a build slot (1 of 1 in use)]")))
+}
+
+fn never_at_once(times: &[(u128, u128)]) -> bool {
+    times.windows(2).all(|two| two[0].1 <= two[1].0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn builds_of_two_threads_take_turns() {
+    let command = "echo begin $(date +%s%N); sleep 2; echo end $(date +%s%N)";
+    let (team, roots) = builders(command, 2).await;
+    for root in &roots {
+        team.message(root, "Built.").await;
+    }
+    let (times, waited) = times(&team);
+    assert_eq!(times.len(), 4, "{times:?}");
+    assert!(never_at_once(&times), "{times:?}");
+    assert!(waited, "who waited is told so");
+    team.stop().await;
+}
+
+/// Whether a thread's command has begun its first run.
+async fn begun(team: &Team, root: &str) -> bool {
+    let claim = team.thread(root).await.name_any();
+    let folder = team.stack.kubelet.volume_path(TEAM, &claim).await;
+    folder.is_ok_and(|folder: PathBuf| folder.join("work/tree/begun").exists())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_builder_loses_its_slot_and_not_its_work() {
+    let command = "if [ ! -e begun ]; then touch begun; sleep 100; fi; \
+                   echo begin $(date +%s%N); sleep 1; echo end $(date +%s%N)";
+    let (team, roots) = builders(command, 2).await;
+    let mut killed: Vec<&String> = Vec::new();
+    for _ in 0..2 {
+        let holder = team
+            .until("somebody to build", || async {
+                for root in roots.iter().filter(|root| !killed.contains(root)) {
+                    if begun(&team, root).await {
+                        return Some(root);
+                    }
+                }
+                None
+            })
+            .await;
+        let mut begun_now = 0;
+        for root in &roots {
+            begun_now += usize::from(begun(&team, root).await);
+        }
+        assert_eq!(begun_now, killed.len() + 1, "one at a time");
+        let pod = pod_name(&team.thread(holder).await.name_any(), "coder");
+        team.stack.kubelet.kill(TEAM, &pod, "agent", Signal::SIGKILL).unwrap();
+        killed.push(holder);
+    }
+    for root in &roots {
+        team.message(root, "Built.").await;
+    }
+    let (times, _) = times(&team);
+    assert_eq!(times.len(), 2, "{times:?}");
+    assert!(never_at_once(&times), "{times:?}");
+    team.stop().await;
+}
