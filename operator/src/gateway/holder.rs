@@ -87,9 +87,9 @@ async fn serve_agents(
     // did there: two would say it twice.
     let telling = Box::pin(told::run(gateway));
     let watching = Box::pin(watch::run(gateway, args.github_poll()));
+    let showing = Box::pin(gateway.slack.show_runs(gateway.shutdown.clone()));
     let tidying = git::tidy(gateway);
-    let ((), (), (), (), ()) =
-        tokio::join!(serving, pause::wake(gateway), telling, watching, tidying);
+    tokio::join!(serving, pause::wake(gateway), telling, watching, showing, tidying);
     gateway.calls.close();
     if tokio::time::timeout(GRACE, gateway.calls.wait()).await.is_err() {
         tracing::warn!(open = gateway.calls.len(), "work was cut off");
