@@ -122,7 +122,7 @@ async fn run(stack: &mut Stack, rng: StdRng) -> anyhow::Result<Vec<Figure>> {
         channel: &stack.channel,
         killed: &killed,
     };
-    let killer = Killer {
+    let trouble = Killer {
         controller: &mut stack.controller,
         gateway: &mut stack.gateway,
         kubelet: &stack.kubelet,
@@ -132,7 +132,7 @@ async fn run(stack: &mut Stack, rng: StdRng) -> anyhow::Result<Vec<Figure>> {
         rng,
     };
     let desks = try_join_all((0..SIDE_BY_SIDE).map(|desk| office.work(desk)));
-    let (done, ()) = tokio::try_join!(desks, killer.kill())?;
+    let (done, ()) = tokio::try_join!(desks, trouble.kill())?;
     let talks: usize = done.iter().map(|(talks, _)| talks).sum();
     let lost: usize = done.iter().map(|(_, harm)| harm.lost).sum();
     let doubled: usize = done.iter().map(|(_, harm)| harm.doubled).sum();
