@@ -67,11 +67,13 @@ fn farewell(status: &ThreadStatus, archive: &str) -> String {
         lines.push(format!("What was pushed is kept: `git fetch origin {archive}`."));
     }
     if let Some(plan) = &status.plan {
-        lines.push(match (&plan.approved_by, &plan.declined_by) {
-            (Some(user), _) => format!("The plan was approved by <@{user}>."),
-            (None, Some(user)) => format!("The plan was not approved by <@{user}>."),
-            (None, None) => "The plan was not answered.".to_owned(),
-        });
+        // Its own message says by whom.
+        let what = match (&plan.approved_by, &plan.declined_by) {
+            (Some(_), _) => "was approved",
+            (None, Some(_)) => "was not approved",
+            (None, None) => "was not answered",
+        };
+        lines.push(format!("The plan {what}."));
     }
     if let Some(receipt) = &status.receipt {
         let commit: String = receipt.commit.chars().take(12).collect();
@@ -98,7 +100,7 @@ mod tests {
         let text = farewell(&status, "refs/codebutler/archive/t");
         for part in [
             "`git fetch origin refs/codebutler/archive/t`",
-            "approved by <@U1>",
+            "The plan was approved.",
             "`cargo test`, exit code 0, at 0123456789ab.",
         ] {
             assert!(text.contains(part), "{part}: {text}");
