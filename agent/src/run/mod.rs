@@ -7,6 +7,7 @@
 mod act;
 mod compact;
 mod mail;
+mod pictures;
 mod setup;
 pub mod stuck;
 mod switch;
@@ -144,11 +145,20 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
     let done = session.done.clone();
     let tell_after = Duration::from_secs(args.tell_after);
     let builds = Builds::new(gateway.clone(), tell_after);
-    let tools = Context { gateway, toolbox, relay, builds, tests: Tests::default() };
-    let policy = Policy::default();
-    let setup_limit = args.setup_limit;
-    let mut agent =
-        Agent { tools, transcript, session, done, sandbox, log, policy, tell_after, setup_limit };
+    let (tests, planned) = (Tests::default(), Vec::new());
+    let tools = Context { gateway, toolbox, relay, builds, tests, planned };
+    let mut agent = Agent {
+        tools,
+        transcript,
+        session,
+        done,
+        sandbox,
+        log,
+        policy: Policy::default(),
+        workflows: vec![],
+        tell_after,
+        setup_limit: args.setup_limit,
+    };
     agent.live().await
 }
 
@@ -183,6 +193,8 @@ struct Agent {
     log: Log,
     /// As of the start of the current or last run.
     policy: Policy,
+    /// What a plan can follow, by name.
+    workflows: Vec<String>,
     /// When people are told that something takes long.
     tell_after: Duration,
     /// Seconds that a set-up may take.
@@ -241,19 +253,20 @@ impl Agent {
         tracing::info!(run, messages = mail.messages.len(), "run started");
         self.transcript.append(&Record::RunStarted { run, at })?;
         let switch = switch::wanted(&mail, &self.session.role);
-        self.take(mail)?;
+        self.take(mail).await?;
         match switch {
             Some(wanted) => self.switch(wanted).await,
             None => Ok(()),
         }
     }
 
-    fn take(&mut self, mail: Mail) -> Result<(), RunError> {
+    async fn take(&mut self, mail: Mail) -> Result<(), RunError> {
         if mail.messages.is_empty() && mail.pending.is_empty() {
             return Ok(());
         }
         let Mail { messages, pending, .. } = mail;
-        Ok(self.transcript.append(&Record::Taken { messages, pending })?)
+        let pictures = self.pictures(&messages).await?;
+        Ok(self.transcript.append(&Record::Taken { messages, pending, pictures })?)
     }
 
     async fn run(&mut self, just_started: bool) -> Result<(), RunError> {

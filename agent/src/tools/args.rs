@@ -167,6 +167,13 @@ pub struct SendMessage {
     /// With a plan: how hard the work is. It decides how strong a model carries it out.
     #[serde(default)]
     pub complexity: Option<Complexity>,
+    /// With a plan: the files and folders that the work will change, relative to the root; at most
+    /// 24. Other conversations at the same places are named to you and to the people.
+    #[serde(default)]
+    pub files: Option<Vec<String>>,
+    /// With a plan: the workflow that it follows.
+    #[serde(default)]
+    pub workflow: Option<String>,
 }
 
 /// What a user is asked to decide.

@@ -83,6 +83,11 @@ pub struct PlanDetails {
     /// How hard the work is: decides which of a role's models does it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<Complexity>,
+    /// Files and folders that the work will change, relative to the root: by them threads are warned
+    /// that get in each other's way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 24), inner(length(min = 1, max = 120)))]
+    pub files: Vec<String>,
 }
 
 /// How hard work is.

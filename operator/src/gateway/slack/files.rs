@@ -9,17 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::SlackThread;
+use codebutler_crds::wire::MAX_PICTURE;
 use kube::ResourceExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use super::Inner;
 use super::account::Account;
 use super::event::{Shared, Stored};
 use super::markdown::Snippet;
 use super::web::CallError;
+use super::{Inner, pictures};
 
 /// Larger ones are named, not read.
 const LARGEST: u64 = 64 * 1024;
@@ -102,7 +103,12 @@ pub async fn read(inner: &Inner, account: &Account, message: &Stored, left: &mut
                 let _ = write!(said, "\n\n[file {about}]\n{fence}\n{content}{end}{fence}");
             }
             Ok(None) => {
-                let _ = write!(said, "\n\n[file {about}: not shown here]");
+                let why = match (pictures::is_picture(file), file.size <= MAX_PICTURE) {
+                    (true, true) => "a picture",
+                    (true, false) => "a picture of more than 3 MiB, not shown here",
+                    (false, _) => "not shown here",
+                };
+                let _ = write!(said, "\n\n[file {about}: {why}]");
             }
             Err(error) => {
                 tracing::warn!(%error, "a file of a conversation can't be read");

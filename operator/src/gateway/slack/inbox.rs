@@ -12,7 +12,9 @@ use tokio::time::Instant;
 use super::account::Account;
 use super::event::Stored;
 use super::route::{self, Channel};
-use super::{Inner, access, address, decision, files, history, mrkdwn, open, own_metadata, post};
+use super::{
+    Inner, access, address, decision, files, history, mrkdwn, open, own_metadata, pictures, post,
+};
 use crate::gateway::context::{ApiError, Caller, conversation};
 
 /// How often the watch cache is looked at while nothing waits.
@@ -106,10 +108,25 @@ async fn read(
     for stored in said {
         let Some(mut message) = reader.message(stored) else { continue };
         message.text += &files::read(inner, reader.account, stored, &mut left).await;
+        message.pictures = pictures::of(stored);
         messages.push(message);
     }
     let pending = status.pending.iter().filter(|p| p.role == role).cloned().collect();
     Ok(Inbox { messages, pending, closed: false })
+}
+
+/// Whether a role is shown a message of its conversation.
+pub fn can_read(inner: &Inner, caller: &Caller, account: &Account, stored: &Stored) -> bool {
+    let status = caller.thread.status.clone().unwrap_or_default();
+    let reader = Reader {
+        status: &status,
+        role: caller.role_name(),
+        thread: &caller.thread,
+        channel: inner.channel(&caller.repo, account),
+        account,
+        users: &caller.repo.spec.access.users,
+    };
+    reader.message(stored).is_some()
 }
 
 /// How one role sees a conversation.
@@ -143,7 +160,7 @@ impl Reader<'_> {
             (Author::System, false)
         };
         let text = mrkdwn::to_text(mrkdwn);
-        Some(Message { ts: stored.ts.clone(), author, text, addressed })
+        Some(Message { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
     }
 
     /// Whether it is one of the messages by which this conversation was opened.
@@ -163,7 +180,7 @@ impl Reader<'_> {
             requested_by: self.thread.spec.requested_by.clone(),
         };
         let addressed = recipients.iter().any(|r| r == self.role);
-        Some(Message { ts: stored.ts.clone(), author, text, addressed })
+        Some(Message { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
     }
 
     /// Whether CodeButler itself tells this role of what a person said elsewhere.

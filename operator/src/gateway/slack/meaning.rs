@@ -69,6 +69,7 @@ pub fn of(
             plan,
             test: message.test.clone(),
             complexity: message.complexity,
+            files: message.files.clone(),
         }),
         closing: of(Decision::Merge).map(|ts| Closing {
             ts,
@@ -90,6 +91,9 @@ fn plan_hash(message: &PostMessage) -> String {
     }
     if let Some(complexity) = message.complexity {
         hash.update(format!("\ncomplexity: {complexity:?}"));
+    }
+    for file in &message.files {
+        hash.update(format!("\nfile: {file}"));
     }
     hex::encode(hash.finalize())
 }

@@ -34,6 +34,7 @@ pub mod money;
 mod mrkdwn;
 mod open;
 mod people;
+mod pictures;
 mod post;
 mod queue;
 mod reach;
@@ -177,6 +178,19 @@ impl Slack {
         // Reactions and the like are worth a moment, not a hung shutdown.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.inner.background.wait()).await;
         Ok(())
+    }
+
+    /// A picture in a message that the caller's role can read: its type and bytes.
+    ///
+    /// # Errors
+    /// A sentence for the role.
+    pub async fn picture(
+        &self,
+        caller: &Caller,
+        message: &SlackTs,
+        id: &str,
+    ) -> Result<(&'static str, Vec<u8>), ApiError> {
+        pictures::get(&self.inner, caller, message, id).await
     }
 
     /// Posts a role's message under its own name; the same key posts once. `closing_head` is the

@@ -233,7 +233,9 @@ pub async fn of_role(
         .await
         .map_err(|error| not_recorded(&error))?;
     let first = sent.into_iter().next();
-    first.map(|ts| Posted { ts }).ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))
+    first
+        .map(|ts| Posted { ts, overlaps: Vec::new() })
+        .ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))
 }
 
 /// The key of a notice that is mail for a role.
