@@ -195,7 +195,9 @@ pub fn drop_nulls(value: &mut Value, node: Node<'_>) {
         }
         Value::Array(items) => {
             if let Some(schema) = node.items() {
-                items.iter_mut().for_each(|item| drop_nulls(item, schema));
+                for item in items {
+                    drop_nulls(item, schema);
+                }
             }
         }
         _ => {}

@@ -50,7 +50,7 @@ pub fn check(definition: &Value) -> Vec<Cause> {
     }
     let schema_of = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned();
     // Upstream moves what all versions have in common out of them before it looks.
-    let first = versions.first().and_then(|version| schema_of(version));
+    let first = versions.first().and_then(schema_of);
     let common =
         first.filter(|first| versions.iter().all(|v| schema_of(v).as_ref() == Some(first)));
     if let Some(schema) = common {
