@@ -14,7 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::decisions::{
-    Approval, ApprovalAnswer, Closing, ClosingChoice, Complexity, Plan, PlanDetails, Receipt,
+    Approval, ApprovalAnswer, Closing, ClosingChoice, Complexity, Offer, OfferAnswer, OfferKind,
+    Plan, PlanDetails, Receipt,
 };
 use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
@@ -167,6 +168,16 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub approvals: Vec<Approval>,
+    /// Questions with answers to choose from, and learnings to judge one by one, oldest first. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4))]
+    pub offers: Vec<Offer>,
+    /// The message that warns that the thread will be closed, while it can be answered. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warned: Option<SlackTs>,
+    /// Newest message that shows that it is finished, or that is older than one that does. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<SlackTs>,
     /// Marks, pod and usage by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, RoleStatus>,
@@ -220,6 +231,20 @@ pub struct Settled {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub user: Option<String>,
+}
+
+/// A run whose message in the thread shows what it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    /// The run: the message is found by it.
+    #[schemars(length(min = 1, max = 32))]
+    pub run: String,
+    /// When it began.
+    pub since: Time,
+    /// USD that the role had spent before it.
+    #[serde(default)]
+    pub cost: NanoUsd,
 }
 
 /// A pull request on the remote.
@@ -285,6 +310,9 @@ pub struct RoleStatus {
     /// Pods that died in a row without ending a run. (Controller.)
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
+    /// Stored before a message shows the run, and gone once that message is. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
     /// What it used so far. (Gateway.)
     #[serde(default)]
     pub usage: Usage,

@@ -52,7 +52,7 @@ fn run(args: args::Args) -> anyhow::Result<()> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         match args.command {
             args::Command::Controller(args) => controller::run(args).await,
-            args::Command::Gateway(args) => gateway::run(args).await,
+            args::Command::Gateway(args) => Box::pin(gateway::run(args)).await,
             args::Command::Metrics => Ok(()),
         }
     })

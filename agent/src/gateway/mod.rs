@@ -15,8 +15,8 @@ use codebutler_crds::SlackTs;
 use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, CloseThread, Commented, EgressReport,
     ErrorBody, ErrorCode, Inbox, Issue, OpenPullRequest, OtherThread, PostComment, PostMessage,
-    PostReview, Posted, PullRequestState, RunReport, Session, ThreadClosed, WebFetch, WebPage,
-    WebResults, WebSearch, path,
+    PostReview, Posted, Progress, PullRequestState, RunReport, Session, ThreadClosed, WebFetch,
+    WebPage, WebResults, WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -33,6 +33,8 @@ pub const MODEL_PATIENCE: Duration = Duration::from_mins(4);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For everything that does not wait on purpose.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
+/// For what is told again anyway.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
 /// A model may think for long; the run's own limit is usually shorter.
 const MODEL_TIMEOUT: Duration = Duration::from_mins(30);
 /// How long a Repo that can't be worked with is waited for, and how often it is tried.
@@ -218,6 +220,12 @@ impl Gateway {
     pub async fn report(&self, report: &RunReport) -> Result<(), GatewayError> {
         let _: serde_json::Value = self.send(path::RUNS, report).await?;
         Ok(())
+    }
+
+    /// Tells what the run does now. Tried once.
+    pub async fn progress(&self, progress: &Progress) -> Result<(), GatewayError> {
+        let request = self.request(Method::POST, path::PROGRESS)?;
+        once(Ok(request.json(progress).timeout(PROGRESS_TIMEOUT))).await.map(drop)
     }
 
     /// Opens or updates the thread's pull request.

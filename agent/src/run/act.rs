@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::turns::Ended;
 use super::watch::Cut;
-use super::{Agent, RunError};
+use super::{Agent, RunError, progress};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
 use crate::model::ToolCall;
@@ -46,6 +46,7 @@ impl Agent {
             let open = self.open_calls();
             let Some(first) = open.first() else { return Ok(None) };
             let reads = open.iter().take_while(|open| is_harmless(tools, open)).count();
+            self.does(&progress::of_call(&first.call.name, &first.call.arguments));
             let ended = match reads {
                 0 => self.effect(tools, first, deadline).await?,
                 reads => self.read(tools, &open[..reads], deadline).await?,

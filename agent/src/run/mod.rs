@@ -8,6 +8,7 @@ mod act;
 mod compact;
 mod mail;
 mod pictures;
+mod progress;
 mod setup;
 pub mod stuck;
 mod switch;
@@ -38,6 +39,7 @@ use crate::tools::Context;
 use crate::tools::proof::Tests;
 use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
 use mail::Mail;
+use progress::Telling;
 
 /// Exit code when the gateway could not be reached or did not know this pod.
 const NO_GATEWAY: u8 = 3;
@@ -158,6 +160,7 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         workflows: vec![],
         tell_after,
         setup_limit: args.setup_limit,
+        telling: None,
     };
     agent.live().await
 }
@@ -193,6 +196,8 @@ struct Agent {
     log: Log,
     /// As of the start of the current or last run.
     policy: Policy,
+    /// Of the current run.
+    telling: Option<Telling>,
     /// What a plan can follow, by name.
     workflows: Vec<String>,
     /// When people are told that something takes long.
@@ -270,11 +275,23 @@ impl Agent {
     }
 
     async fn run(&mut self, just_started: bool) -> Result<(), RunError> {
-        let (outcome, reason) = self.turns(just_started).await?;
+        let run = self.transcript.state().run();
+        let (id, turns) = run.map(|run| (run.id.clone(), run.turns)).unwrap_or_default();
+        self.telling = Some(Telling::start(self.tools.gateway.clone(), &id, turns));
+        let ended = self.turns(just_started).await;
+        self.telling = None;
+        let (outcome, reason) = ended?;
         tracing::info!(?outcome, reason, "run ended");
         self.transcript.append(&Record::RunEnded { outcome, reason })?;
         self.report_end().await?;
         if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
+    }
+
+    /// What the run does from now on, for people to see.
+    fn does(&self, doing: &str) {
+        if let (Some(telling), Some(run)) = (&self.telling, self.transcript.state().run()) {
+            telling.now(run.turns, doing);
+        }
     }
 
     async fn report_running(&self) -> Result<(), RunError> {

@@ -244,6 +244,7 @@ impl Agent {
     ) -> Result<Option<Ended>, RunError> {
         let blind = self.transcript.state().is_blind();
         let body = self.body(system, specs, blind);
+        self.does("thinking");
         step::point("before model call");
         let mut answer = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
             Ok(answer) => answer,

@@ -94,7 +94,8 @@ impl Handler for SendMessage {
             args::DecisionKind::Plan => wire::Decision::Plan,
             args::DecisionKind::Merge => wire::Decision::Merge,
         });
-        let waits = args.wait_for_reply.unwrap_or(decision.is_some());
+        let asks = decision.is_some() || !args.choices.is_empty();
+        let waits = args.wait_for_reply.unwrap_or(asks);
         let done = decision == Some(wire::Decision::Merge) || hands_over(&args.message);
         let proof = if done { cx.proof().await? } else { None };
         let (key, text) = (call.key.to_owned(), args.message);
@@ -105,8 +106,18 @@ impl Handler for SendMessage {
         });
         let plan = decision == Some(wire::Decision::Plan);
         let files = args.files.filter(|_| plan).unwrap_or_default();
-        let message =
-            wire::PostMessage { key, text, decision, test: args.test, complexity, files, proof };
+        let message = wire::PostMessage {
+            key,
+            text,
+            decision,
+            test: args.test,
+            complexity,
+            choices: args.choices,
+            learnings: args.learnings,
+            asks: waits,
+            files,
+            proof,
+        };
         let wire::Posted { ts, overlaps } = cx.gateway.post(&message).await?;
         let workflow = args.workflow.filter(|_| plan).map(|name| clip(name.trim(), 60));
         let record = workflow.map(|workflow| Record::Planned { workflow, files: message.files });

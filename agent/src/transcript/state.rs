@@ -482,6 +482,16 @@ fn show_decision(pending: &Pending, carried_out: bool) -> String {
     if pending.kind == "approval" {
         return show_approval(pending, carried_out);
     }
+    if pending.kind == "learning" {
+        let (user, message) = (&pending.user, &pending.message);
+        let (what, item) = pending.choice.split_once(' ').unwrap_or((&pending.choice, "?"));
+        let what = if what == "approve" { "approved" } else { "rejected" };
+        return format!("[decision] user {user} {what} learning {item} of message {message}.");
+    }
+    if pending.kind == "choice" {
+        let (user, item, message) = (&pending.user, &pending.choice, &pending.message);
+        return format!("[decision] user {user} chose answer {item} of message {message}.");
+    }
     format!(
         "[decision] user {} chose `{}` on your {} (message {}).",
         pending.user, pending.choice, pending.kind, pending.message

@@ -96,6 +96,17 @@ pub struct PostMessage {
     /// With [`Decision::Plan`]: how hard the work is, shown with the plan and approved with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<Complexity>,
+    /// Answers to choose from, each with a button: 2 to 5, of at most 75 characters each. Without
+    /// `decision` and `learnings`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    /// Things learned that people approve or reject one by one: at most 10, of at most 500 characters
+    /// each. Without `decision` and `choices`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learnings: Vec<String>,
+    /// The run ends here and waits for people: they are mentioned.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asks: bool,
     /// With [`Decision::Plan`]: files and folders that the work will change, approved with it. At most
     /// 24, of 120 bytes each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

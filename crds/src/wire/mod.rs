@@ -42,6 +42,8 @@ pub mod path {
     pub const THREADS: &str = "/v1/threads";
     /// `POST` [`super::RunReport`] → `{}`.
     pub const RUNS: &str = "/v1/runs";
+    /// `POST` [`super::Progress`] → `{}`. Worth one attempt, at least every fifteen seconds of a run.
+    pub const PROGRESS: &str = "/v1/progress";
     /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.
     pub const PULL_REQUEST: &str = "/v1/pull-request";
     /// `POST` [`super::PostComment`] → [`super::Commented`]: on the thread's own pull request.

@@ -104,6 +104,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         shutdown: shutdown.clone(),
     };
     let gateway = api::Shared::from(gateway);
+    slack.hear_with(models::scribe(&gateway));
     let app = api::router(gateway.clone());
     // Slack is heard by every replica, agents by the holder of the lease alone.
     ready.set(true);

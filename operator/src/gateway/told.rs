@@ -12,7 +12,8 @@ use kube::ResourceExt as _;
 
 use super::api::Gateway;
 use super::collect::{collect, is_due};
-use super::context::ThreadKey;
+use super::context::{ApiError, ThreadKey};
+use super::slack::Slack;
 
 /// How often conditions are looked at. People read this, no machine waits for it.
 const EVERY: Duration = Duration::from_secs(2);
@@ -75,10 +76,10 @@ pub async fn run(gateway: &Gateway) {
             if words.is_empty() || tried.get(&key).is_some_and(|at| at.elapsed() < LATER) {
                 continue;
             }
-            for Word { id, text } in words {
+            for Word { id, text, asks } in words {
                 let word = (key.clone(), id);
                 if !said.contains(&word)
-                    && let Err(error) = slack.notice(&key, &word.1, &text).await
+                    && let Err(error) = tell(slack, &word, &text, asks).await
                 {
                     tracing::warn!(thread = key.name, %error, "a thread was not told");
                     tried.insert(key.clone(), Instant::now());
@@ -107,11 +108,25 @@ async fn bury(gateway: &Gateway, thread: &Thread) {
     }
 }
 
+async fn tell(
+    slack: &Slack,
+    (thread, id): &(ThreadKey, String),
+    text: &str,
+    asks: bool,
+) -> Result<(), ApiError> {
+    if asks {
+        return slack.warn(thread, id, text).await;
+    }
+    slack.notice(thread, id, text).await.map(drop)
+}
+
 /// Something to tell, with the key under which it is told once.
 #[derive(Debug, PartialEq, Eq)]
 struct Word {
     id: String,
     text: String,
+    /// Whether to keep the thread.
+    asks: bool,
 }
 
 fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
@@ -120,6 +135,7 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
         return Vec::new();
     };
     let said = |c: &Condition, words: &str, id: &str| Word {
+        asks: false,
         id: format!("{id}-{}-{}", c.reason, c.last_transition_time.0.as_second()),
         text: format!("{words}: {}.", c.message.trim_end_matches('.')),
     };
@@ -132,6 +148,7 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
     let since = |c: &Condition| c.last_transition_time.0.as_second();
     let queued = find(condition::QUEUED).filter(|c| c.status == "True").zip(status.queue_position);
     let queued = queued.map(|(c, position)| Word {
+        asks: false,
         id: format!("queued-{}", since(c)),
         text: format!(
             "All places are taken: this thread is number {position} in the queue and starts by \
@@ -143,6 +160,7 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
     let trouble = trouble.map(|c| said(c, "I can't go on", "trouble"));
     let collecting = find(condition::COLLECTING).filter(|c| c.reason == "Warned");
     let collecting = collecting.map(|c| Word {
+        asks: true,
         id: format!("collecting-{}", since(c)),
         text:
             "Nobody has written here for two days. In a day I remove worktree and branch and close \

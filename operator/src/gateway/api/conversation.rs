@@ -7,7 +7,7 @@ use axum::response::IntoResponse;
 use codebutler_crds::SlackTs;
 use codebutler_crds::names;
 use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{Decision, ErrorCode, Inbox, PostMessage, Posted, RunReport};
+use codebutler_crds::wire::{Decision, ErrorCode, Inbox, PostMessage, Posted, Progress, RunReport};
 use http::header::CONTENT_TYPE;
 use kube::ResourceExt as _;
 use serde::Deserialize;
@@ -161,6 +161,17 @@ pub async fn run(
         .await
         .map_err(|error| unwritten(&error))?;
     gateway.metrics.run(&caller, report.state);
+    gateway.slack.run_changed();
+    Ok(axum::Json(serde_json::json!({})))
+}
+
+/// Takes in what the caller's run does now.
+pub async fn progress(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Json(progress): Json<Progress>,
+) -> Result<axum::Json<serde_json::Value>, ApiError> {
+    gateway.slack.progress(&caller, &progress)?;
     Ok(axum::Json(serde_json::json!({})))
 }
 

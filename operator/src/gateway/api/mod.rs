@@ -103,6 +103,7 @@ pub fn router(gateway: Shared) -> Router {
         .route(path::THREADS, get(threads::list))
         .route(path::APPROVALS, post(approval::ask))
         .route(path::RUNS, post(conversation::run))
+        .route(path::PROGRESS, post(conversation::progress))
         .route(path::PULL_REQUEST, get(pull_request::state).post(pull_request::open))
         .route(path::COMMENTS, post(remote::comment))
         .route(path::REVIEWS, post(remote::review))

@@ -20,7 +20,7 @@ use super::account::Account;
 use super::event::{Shared, Stored};
 use super::markdown::Snippet;
 use super::web::CallError;
-use super::{Inner, pictures};
+use super::{Inner, audio, pictures};
 
 /// Larger ones are named, not read.
 const LARGEST: u64 = 64 * 1024;
@@ -49,11 +49,13 @@ pub fn name(thread: &Thread, role: &str, key: &str, index: usize, snippet: &Snip
 pub struct Contents(Mutex<HashMap<String, Arc<str>>>);
 
 impl Contents {
-    fn get(&self, id: &str) -> Option<Arc<str>> {
+    /// One that was read not long ago.
+    pub fn get(&self, id: &str) -> Option<Arc<str>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    fn add(&self, id: &str, content: &Arc<str>) {
+    /// Remembers one.
+    pub fn add(&self, id: &str, content: &Arc<str>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
             known.clear();
@@ -93,7 +95,7 @@ pub async fn upload(
 /// `left` is what may still be read, in bytes.
 pub async fn read(inner: &Inner, account: &Account, message: &Stored, left: &mut usize) -> String {
     let mut said = String::new();
-    for file in &message.files {
+    for file in message.files.iter().filter(|file| !audio::is_sound(file)) {
         let about = about(file);
         match text(inner, account, file, *left).await {
             Ok(Some(content)) => {
@@ -155,7 +157,7 @@ fn is_text(file: &Shared) -> bool {
 }
 
 /// Name, type and size on one line.
-fn about(file: &Shared) -> String {
+pub fn about(file: &Shared) -> String {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !c.is_control() && !matches!(c, '[' | ']')).take(80).collect()
     };
@@ -163,7 +165,7 @@ fn about(file: &Shared) -> String {
 }
 
 /// Ticks that nothing in the text ends.
-fn fence(text: &str) -> String {
+pub fn fence(text: &str) -> String {
     let mut longest = 0;
     let mut run = 0;
     for c in text.chars() {
