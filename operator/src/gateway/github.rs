@@ -5,6 +5,7 @@ pub(super) mod app;
 mod checks;
 mod client;
 mod error;
+mod file;
 mod issues;
 mod pull;
 mod talk;
@@ -98,7 +99,7 @@ impl GitHub {
     }
 
     /// Why the base branch isn't there: no such repository, no such branch, or nothing at all.
-    async fn no_base(&self, base: &str) -> GitHubError {
+    pub(super) async fn no_base(&self, base: &str) -> GitHubError {
         match self.client.get(&self.client.repo("")).await {
             Ok(answer) if answer.status == StatusCode::OK => {
                 GitHubError::NoBase { branch: base.to_owned() }

@@ -74,6 +74,7 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use self::account::{AccessError, Account, Accounts};
+pub use self::approval::spend as spend_approval;
 use self::effects::Effect;
 use self::event::Metadata;
 pub use self::metrics::Metrics;
