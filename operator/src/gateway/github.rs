@@ -237,6 +237,21 @@ impl GitHub {
         self.client.expect::<Pull>(&answer, StatusCode::OK).map(drop)
     }
 
+    /// Keeps a commit under a ref that is no branch; one that is there already is fine.
+    ///
+    /// # Errors
+    /// When GitHub refuses.
+    pub async fn keep(&self, name: &str, commit: &str) -> Result<(), GitHubError> {
+        let path = self.client.repo("git/refs");
+        let body = serde_json::json!({"ref": name, "sha": commit});
+        let answer = self.client.post(&path, &body).await?;
+        match answer.status {
+            StatusCode::CREATED => Ok(()),
+            StatusCode::UNPROCESSABLE_ENTITY if answer.mentions("already exists") => Ok(()),
+            _ => Err(self.client.complain(&answer)),
+        }
+    }
+
     /// Deletes a branch; one that is gone is fine.
     ///
     /// # Errors

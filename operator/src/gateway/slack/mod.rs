@@ -358,6 +358,17 @@ impl Slack {
         raised.map_err(|error| ApiError::new(ErrorCode::Unavailable, error.to_string()))
     }
 
+    /// Whether nobody can say anything in the conversation any more: its first message was deleted, or
+    /// its channel archived. False where Slack can't be asked.
+    pub async fn is_gone(&self, repo: &Repo, thread: &Thread) -> bool {
+        let Some(place) = thread.conversation() else { return false };
+        let Ok(account) = self.inner.account(repo).await else { return false };
+        let (web, token) = (&self.inner.web, &account.bot);
+        let first = history::message(web, token, &place.channel, &place.ts, &place.ts).await;
+        let code = first.as_ref().err().and_then(web::CallError::code);
+        matches!(code, Some("thread_not_found" | "is_archived"))
+    }
+
     /// Where the conversation is to be read; nothing if Slack does not say.
     pub async fn permalink(&self, repo: &Repo, thread: &Thread) -> Option<String> {
         #[derive(serde::Deserialize)]

@@ -6,6 +6,7 @@ mod approvals;
 mod budget;
 mod close;
 mod cluster;
+mod collection;
 mod crash;
 mod crash_cap;
 mod egress;
