@@ -7,6 +7,7 @@ use codebutler_crds::wire::Progress;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tracing::Instrument as _;
 
 use crate::gateway::Gateway;
 use crate::text::clip;
@@ -28,7 +29,7 @@ impl Telling {
     pub fn start(gateway: Gateway, run: &str, turns: u32) -> Self {
         let first = Progress { run: run.to_owned(), turns, doing: "getting ready".to_owned() };
         let (sender, news) = watch::channel(first);
-        Self { sender, task: tokio::spawn(tell(gateway, news)) }
+        Self { sender, task: tokio::spawn(tell(gateway, news).in_current_span()) }
     }
 
     /// What the run does from now on.
