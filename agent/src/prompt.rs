@@ -362,6 +362,7 @@ mod tests {
           - `@codebutler.coder`: Coder. Builds
         - Plan: none was proposed yet.
         - Pull request: none yet.
+        - The worktree was set up.
         ");
         let hash = String::new();
         let ts = session.root.clone();

@@ -4,6 +4,8 @@
 //!   rights and no external secret.
 //! - [`gateway`] holds every external secret and almost no Kubernetes right. Slack, model APIs, Git
 //!   and GitHub are reached through it alone.
+//!
+//! Both watch the namespaces of a [`scope`].
 
 pub mod apply;
 pub mod args;
@@ -11,6 +13,7 @@ pub mod controller;
 pub mod gateway;
 pub mod lease;
 pub mod metrics;
+pub mod scope;
 pub mod step;
 pub mod telemetry;
 

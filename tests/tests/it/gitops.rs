@@ -1,6 +1,7 @@
 //! A GitOps tool at work: it applies with a manager of its own, watches health as kstatus reads it,
 //! changes a role under a running thread, prunes, and leaves others' fields alone.
 
+use codebutler_crds::names::LABEL_PROMPT;
 use codebutler_crds::{AgentRole, Repo};
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::stack::manifests::TEAM;
@@ -10,6 +11,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
+use crate::apiserver::kubectl::kubectl;
 use crate::support::{Setup, Team};
 
 /// Who applies.
@@ -74,6 +76,7 @@ fn example(path: &str) -> Value {
 /// The team's own pm, as its repository of manifests has it.
 fn pm(model: &str, prompt: &str) -> Value {
     let mut role = example("team/roles/coder.yaml");
+    role["spec"].as_object_mut().unwrap().remove("promptFrom");
     role["metadata"]["name"] = "pm".into();
     for (field, value) in [("role", "pm"), ("phase", "pm"), ("prompt", prompt)] {
         role["spec"][field] = value.into();
@@ -200,4 +203,19 @@ fn the_examples_are_valid() {
     let role: AgentRole = serde_json::from_value(example("team/roles/coder.yaml")).unwrap();
     let repo: Repo = serde_json::from_value(example("team/repo.yaml")).unwrap();
     assert!(repo.spec.roles.contains(&role.spec.role));
+    let Some(kubectl) = kubectl() else { return };
+    let team = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/examples/team");
+    let built = std::process::Command::new(kubectl).arg("kustomize").arg(team).output().unwrap();
+    let text = String::from_utf8_lossy(&built.stdout);
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    // The role finds its instructions: the name, the key and the label that it is found by.
+    let source = role.spec.prompt_from.unwrap();
+    let map = objects.iter().find(|object| object["kind"] == "ConfigMap").unwrap();
+    assert_eq!(map["metadata"]["name"], source.config_map.as_str());
+    assert_eq!(map["metadata"]["labels"][LABEL_PROMPT], "true");
+    assert!(map["data"][source.key()].as_str().unwrap().contains("integers of cents"), "{map}");
+    for object in objects.iter().filter(|object| object["kind"] != "Namespace") {
+        assert_eq!(object["metadata"]["namespace"], "team", "{object}");
+    }
 }

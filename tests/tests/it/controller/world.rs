@@ -132,6 +132,7 @@ impl World {
     /// Starts a replica.
     pub fn replica(&self, identity: &str) -> Replica {
         let args = ControllerArgs {
+            namespaces: Vec::new(),
             namespace: SYSTEM.to_owned(),
             gateway_service: "codebutler-gateway".to_owned(),
             gateway_port: 8443,
