@@ -110,6 +110,12 @@ pub struct ToolboxArgs {
     /// What confines commands.
     #[arg(long, value_enum, default_value_t = Mode::Landlock)]
     pub sandbox: Mode,
+    /// The role, for the log.
+    #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
+    pub role: String,
+    /// The Thread, for the log.
+    #[arg(long, env = "CODEBUTLER_THREAD", default_value = "")]
+    pub thread: String,
 }
 
 /// `exec`'s configuration.

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
+    /// Which workflow a plan follows.
+    Workflow,
     /// Which model answers.
     Model,
     /// A run goes in circles.
@@ -25,6 +27,8 @@ pub enum Kind {
     Ended,
     /// A check of the pushed commit.
     Receipt,
+    /// Something is pushed that the approved plan does not name.
+    Deviation,
     /// The conversation was longer than the model can be shown.
     Compacted,
 }

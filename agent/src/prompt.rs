@@ -93,6 +93,13 @@ fn without_archive(guide: &str) -> String {
     kept
 }
 
+/// The titles of a guide's sections.
+pub fn sections(guide: &str) -> Vec<String> {
+    let titles = without_archive(guide);
+    let titles = titles.lines().filter_map(|line| line.strip_prefix("## "));
+    titles.map(|title| clip(title.trim(), 60)).collect()
+}
+
 fn facts(session: &Session) -> String {
     let mut out = String::from("# Facts\n\n");
     let Session { namespace, thread, repo, role, branch, base_branch, .. } = session;
@@ -178,7 +185,8 @@ pub fn overlong(chat: &[Value], room: usize) -> Option<usize> {
 
 /// What a summary is made from: as much as fits, without results and pictures.
 pub fn squeezed(chat: &[Value], room: usize) -> Vec<Value> {
-    let mut chat: Vec<Value> = chat.iter().map(without_picture).collect();
+    let mut chat: Vec<Value> =
+        chat.iter().map(|message| without_picture(message, HIDDEN)).collect();
     let last = chat.len();
     hide(&mut chat, last, usize::MAX);
     if chat.iter().map(size).sum::<usize>() > room {
@@ -237,17 +245,25 @@ pub fn with_pictures(chat: &[Value], blind: bool) -> Vec<Value> {
             }
             let keep = left > 0;
             left = left.saturating_sub(1);
-            if keep { message.clone() } else { without_picture(message) }
+            match (keep, blind) {
+                (true, _) => message.clone(),
+                (false, true) => without_picture(message, UNSEEN),
+                (false, false) => without_picture(message, HIDDEN),
+            }
         })
         .collect();
     shown.reverse();
     shown
 }
 
-fn without_picture(message: &Value) -> Value {
+const HIDDEN: &str = "[a picture that is not shown here]";
+const UNSEEN: &str = "[a picture: the model that you are can't be shown any. If it matters, say so, and ask \
+                      for its content in words.]";
+
+fn without_picture(message: &Value, instead: &str) -> Value {
     let mut message = message.clone();
     if message["content"].is_array() {
-        let text = format!("{} [a picture that is not shown here]", text_of(&message));
+        let text = format!("{} {instead}", text_of(&message));
         message["content"] = json!(text);
     }
     message
@@ -330,6 +346,8 @@ mod tests {
             stronger: None,
             tool_overrides: std::collections::BTreeMap::default(),
             test: None,
+            planned: vec![],
+            complexity: None,
             setup: None,
         }
     }

@@ -1,6 +1,8 @@
 //! `validate`: what is wrong with a repository's `.codebutler/`, for its CI. It is judged by the code
 //! that reads it in a run.
 
+mod mcp;
+
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,8 +14,6 @@ use crate::skills;
 
 /// The folder in a repository.
 const FOLDER: &str = ".codebutler";
-/// What later versions may read; this one does not.
-const UNREAD: [&str; 1] = ["mcp.json"];
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,9 +80,8 @@ pub fn check(folder: &Path) -> Vec<Finding> {
     };
     for entry in entries.flatten() {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        if UNREAD.contains(&name.as_str()) {
-            let message = "this version of CodeButler does not read it".to_owned();
-            findings.push(whole(&path, Severity::Warning, message));
+        if name == "mcp.json" {
+            with_text(&path, &mut findings, mcp::judge);
         } else if name == "skills" {
             let files = std::fs::read_dir(&path).into_iter().flatten().flatten();
             for file in files.map(|file| file.path()).filter(|file| is_markdown(file)) {
@@ -268,7 +267,8 @@ mod tests {
 
     #[test]
     fn warnings_fail_only_who_wants_that() {
-        let (said, code, strict) = checked(&[("mcp.json", b"{}"), ("pm.md", b" \n")]);
+        let (said, code, strict) =
+            checked(&[("mcp.json", b"{\"servers\": {}}"), ("pm.md", b" \n")]);
         assert!(
             said.contains("mcp.json: warning: this version") && said.contains("pm.md: warning")
         );

@@ -34,6 +34,10 @@ use crate::spend::RepoSpend;
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     validation = Rule::new("self.metadata.name.size() <= 32")
         .message("a Repo's name is at most 32 characters, so that names derived from it stay valid"),
+    validation = Rule::new("self.spec.git.url == oldSelf.spec.git.url || !has(self.status) || !has(self.status.threads) || self.status.threads.open == 0")
+        .message("spec.git.url: open Threads work on this repository: close or delete them first (kubectl get threads), or make another Repo"),
+    validation = Rule::new("self.spec.slack.channel == oldSelf.spec.slack.channel || !has(self.status) || !has(self.status.threads) || self.status.threads.open == 0")
+        .message("spec.slack.channel: open Threads are conversations of this channel: close or delete them first (kubectl get threads), or make another Repo"),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RepoSpec {
@@ -72,7 +76,8 @@ pub struct RepoSpec {
 #[serde(rename_all = "camelCase")]
 pub struct GitSpec {
     /// `https://host/owner/name`, with or without `.git`. On github.com its API is
-    /// api.github.com; elsewhere it is GitHub Enterprise's `/api/v3` on the same host.
+    /// api.github.com; elsewhere it is GitHub Enterprise's `/api/v3` on the same host. Stays as it is
+    /// while Threads are open.
     #[schemars(
         regex(pattern = r"^https?://[^/@\s]+/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$"),
         length(max = 512)
@@ -91,9 +96,18 @@ pub struct GitSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SlackSpec {
-    /// Channel id, such as `C0123ABCD`.
-    #[schemars(regex(pattern = r"^[CG][A-Z0-9]{2,20}$"))]
+    /// Channel id, such as `C0123ABCD`, or name, such as `#shop`. A name is looked up once: the channel
+    /// may be renamed afterwards. Stays as it is while Threads are open.
+    #[schemars(regex(pattern = r"^([CG][A-Z0-9]{2,20}|#[a-z0-9_-]{1,80})$"))]
     pub channel: String,
+    /// Whether a public channel that `channel` names is created if there is none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub create_channel: bool,
+    /// Bots that may write here like people, by bot id (`B0123ABCD`) or user id. What they write is
+    /// never a decision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub allow_bots: Vec<String>,
     /// Secret with the keys `botToken` and `appToken`.
     pub credentials: SecretRef,
     /// How long to gather a user's burst of messages before the first role starts.
@@ -224,6 +238,9 @@ pub struct ThreadCounts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RepoSlackStatus {
+    /// The channel that `spec.slack.channel` names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<NamedChannel>,
     /// Newest message that was taken in: reading resumes a little before it after downtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<SlackTs>,
@@ -232,6 +249,31 @@ pub struct RepoSlackStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub ended: Vec<Ended>,
+}
+
+/// A channel that was found by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamedChannel {
+    /// As `spec.slack.channel` said it.
+    #[schemars(length(max = 81))]
+    pub name: String,
+    /// Its id.
+    #[schemars(regex(pattern = r"^[CG][A-Z0-9]{2,20}$"))]
+    pub id: String,
+}
+
+impl Repo {
+    /// Id of the Slack channel. None: it is named, and not found yet.
+    #[must_use]
+    pub fn channel(&self) -> Option<&str> {
+        let wanted = self.spec.slack.channel.as_str();
+        if !wanted.starts_with('#') {
+            return Some(wanted);
+        }
+        let found = self.status.as_ref()?.slack.channel.as_ref()?;
+        (found.name == wanted).then_some(found.id.as_str())
+    }
 }
 
 /// The end of a conversation's Thread.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::thread::Complexity;
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 21] = [
+pub const TOOLS: [&str; 22] = [
     "Read",
     "Write",
     "Edit",
@@ -31,6 +31,7 @@ pub const TOOLS: [&str; 21] = [
     "GHComment",
     "GHReview",
     "GHIssues",
+    "ListThreads",
     "SendMessage",
     "CloseThread",
 ];

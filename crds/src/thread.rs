@@ -14,7 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::decisions::{
-    Approval, ApprovalAnswer, Closing, ClosingChoice, Complexity, Plan, PlanDetails, Receipt,
+    Approval, ApprovalAnswer, Closing, ClosingChoice, Complexity, Offer, OfferAnswer, OfferKind,
+    Plan, PlanDetails, Receipt,
 };
 use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
@@ -49,6 +50,8 @@ use crate::{NanoUsd, SlackTs};
         .message("exactly one of spec.slack and spec.prompt: a Thread begins in Slack or with a prompt"),
     validation = Rule::new("has(self.spec.slack) == has(oldSelf.spec.slack)")
         .message("a Thread stays with its Slack conversation or its prompt"),
+    validation = Rule::new("!has(self.spec.parent) || self.spec.parent != self.metadata.name")
+        .message("spec.parent: a Thread is not a part of itself"),
     validation = Rule::new("self.metadata.name.matches('^[a-z0-9-]{1,50}$')")
         .message("a Thread's name has at most 50 characters of a-z, 0-9 and -, so that names derived from it stay valid"),
 )]
@@ -70,8 +73,8 @@ pub struct ThreadSpec {
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a prompt is said once: say more in the Slack thread"}]))]
     #[schemars(with = "String")]
     pub prompt: Option<String>,
-    /// The Thread, in the same namespace, that this one is a part of. Closing or deleting it leaves this one
-    /// as it is.
+    /// The Thread of the same Repo that this one is a part of; at most three above each other. No role starts
+    /// before it exists. Closing or deleting it leaves this one as it is, and the other way round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 50))]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a Thread keeps its parent"}]))]
@@ -132,6 +135,10 @@ pub struct ThreadStatus {
     /// Which replica says something of its own here: two would say it twice. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
+    /// How often a controller took over while this Thread had something to do. What the one before it
+    /// had still under way is refused then. (Controller.)
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub term: u32,
     /// Place in the Repo's queue, from 1, while roles wait for a slot. (Controller.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_position: Option<u32>,
@@ -161,6 +168,16 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub approvals: Vec<Approval>,
+    /// Questions with answers to choose from, and learnings to judge one by one, oldest first. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4))]
+    pub offers: Vec<Offer>,
+    /// The message that warns that the thread will be closed, while it can be answered. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warned: Option<SlackTs>,
+    /// Newest message that shows that it is finished, or that is older than one that does. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<SlackTs>,
     /// Marks, pod and usage by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, RoleStatus>,
@@ -214,6 +231,20 @@ pub struct Settled {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub user: Option<String>,
+}
+
+/// A run whose message in the thread shows what it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    /// The run: the message is found by it.
+    #[schemars(length(min = 1, max = 32))]
+    pub run: String,
+    /// When it began.
+    pub since: Time,
+    /// USD that the role had spent before it.
+    #[serde(default)]
+    pub cost: NanoUsd,
 }
 
 /// A pull request on the remote.
@@ -279,6 +310,9 @@ pub struct RoleStatus {
     /// Pods that died in a row without ending a run. (Controller.)
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
+    /// Stored before a message shows the run, and gone once that message is. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
     /// What it used so far. (Gateway.)
     #[serde(default)]
     pub usage: Usage,

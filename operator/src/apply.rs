@@ -1,6 +1,7 @@
 //! The only place that writes to Kubernetes. Nothing is decided here; what is checked here is that
 //! an object of the right name is really ours, and that what was decided on is still true.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -190,22 +191,43 @@ impl Apply {
         }
     }
 
-    /// Whether the API server itself, not a cache, still has an object with this UID.
+    /// What the API server itself, not a cache, has of this name.
     ///
     /// # Errors
     /// When the API server can't be asked.
-    pub async fn exists<K: Object>(
+    pub async fn find<K: Object>(
         &self,
         namespace: &str,
         name: &str,
-        uid: &str,
-    ) -> Result<bool, ApplyError> {
+    ) -> Result<Option<K>, ApplyError> {
         let api = Api::<K>::namespaced(self.client.clone(), namespace);
-        let found = api.get_opt(name).await.map_err(failed::<K>("get", name))?;
-        Ok(found.is_some_and(|found| found.meta().uid.as_deref() == Some(uid)))
+        api.get_opt(name).await.map_err(failed::<K>("get", name))
+    }
+
+    /// Puts labels back on exactly this object.
+    ///
+    /// # Errors
+    /// When the API server can't be asked or says no.
+    pub async fn relabel<K: Object>(
+        &self,
+        object: &K,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), ApplyError> {
+        let (api, name) = (self.api::<K>(object), object.name_any());
+        let patch = serde_json::json!({"metadata": {"uid": object.uid(), "labels": labels}});
+        let params =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        match api.patch(&name, &params, &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                Err(stale::<K>(&name))
+            }
+            Err(error) => Err(refused::<K>("label", &name, error)),
+        }
     }
 
     /// Merges `status` into an object's status, provided that the object is still as it was seen.
+    /// Answers its new version.
     ///
     /// # Errors
     /// [`ApplyError::Stale`] when it has changed meanwhile or is gone.
@@ -213,7 +235,7 @@ impl Apply {
         &self,
         seen: &K,
         status: &serde_json::Value,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<Option<String>, ApplyError> {
         let (api, name) = (self.api::<K>(seen), seen.name_any());
         let patch = serde_json::json!({
             "metadata": {"resourceVersion": seen.resource_version()},
@@ -222,7 +244,7 @@ impl Apply {
         let params =
             PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
         match api.patch_status(&name, &params, &Patch::Merge(&patch)).await {
-            Ok(_) => Ok(()),
+            Ok(written) => Ok(written.resource_version()),
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
                 Err(stale::<K>(&name))
             }

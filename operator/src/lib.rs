@@ -10,6 +10,7 @@
 pub mod apply;
 pub mod args;
 pub mod controller;
+mod definitions;
 pub mod gateway;
 pub mod lease;
 pub mod metrics;
@@ -54,7 +55,7 @@ fn run(args: args::Args) -> anyhow::Result<()> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         match args.command {
             args::Command::Controller(args) => controller::run(args).await,
-            args::Command::Gateway(args) => gateway::run(args).await,
+            args::Command::Gateway(args) => Box::pin(gateway::run(args)).await,
             args::Command::Metrics => Ok(()),
         }
     })

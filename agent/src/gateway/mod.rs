@@ -14,10 +14,11 @@ use bytes::Bytes;
 use codebutler_crds::SlackTs;
 use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, CloseThread, Commented, EgressReport,
-    ErrorBody, ErrorCode, Inbox, Issue, OpenPullRequest, PostComment, PostMessage, PostReview,
-    Posted, PullRequestState, RunReport, Session, ThreadClosed, WebFetch, WebPage, WebResults,
-    WebSearch, path,
+    ErrorBody, ErrorCode, Inbox, Issue, OpenPullRequest, OtherThread, PostComment, PostMessage,
+    PostReview, Posted, Progress, PullRequestState, RunReport, Session, ThreadClosed, WebFetch,
+    WebPage, WebResults, WebSearch, path,
 };
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +33,8 @@ pub const MODEL_PATIENCE: Duration = Duration::from_mins(4);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For everything that does not wait on purpose.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
+/// For what is told again anyway.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
 /// A model may think for long; the run's own limit is usually shorter.
 const MODEL_TIMEOUT: Duration = Duration::from_mins(30);
 /// How long a Repo that can't be worked with is waited for, and how often it is tried.
@@ -187,6 +190,27 @@ impl Gateway {
         .await
     }
 
+    /// A picture in a message of the conversation: its type and bytes.
+    pub async fn picture(
+        &self,
+        message: &SlackTs,
+        id: &str,
+    ) -> Result<(String, Bytes), GatewayError> {
+        let query = [("message", message.as_str()), ("id", id)];
+        let answer = self
+            .answered(PATIENCE, || {
+                let request = self.request(Method::GET, path::PICTURES)?;
+                Ok(request.query(&query).timeout(CALL_TIMEOUT))
+            })
+            .await?;
+        Ok((answer.content_type, answer.body))
+    }
+
+    /// The other open threads of the Repo.
+    pub async fn threads(&self) -> Result<Vec<OtherThread>, GatewayError> {
+        self.typed(|| Ok(self.request(Method::GET, path::THREADS)?.timeout(CALL_TIMEOUT))).await
+    }
+
     /// Posts into the thread.
     pub async fn post(&self, message: &PostMessage) -> Result<Posted, GatewayError> {
         self.send(path::MESSAGES, message).await
@@ -196,6 +220,12 @@ impl Gateway {
     pub async fn report(&self, report: &RunReport) -> Result<(), GatewayError> {
         let _: serde_json::Value = self.send(path::RUNS, report).await?;
         Ok(())
+    }
+
+    /// Tells what the run does now. Tried once.
+    pub async fn progress(&self, progress: &Progress) -> Result<(), GatewayError> {
+        let request = self.request(Method::POST, path::PROGRESS)?;
+        once(Ok(request.json(progress).timeout(PROGRESS_TIMEOUT))).await.map(drop)
     }
 
     /// Opens or updates the thread's pull request.
@@ -324,11 +354,19 @@ impl Gateway {
         patience: Duration,
         build: impl Fn() -> Result<RequestBuilder, GatewayError>,
     ) -> Result<Bytes, GatewayError> {
+        Ok(self.answered(patience, build).await?.body)
+    }
+
+    async fn answered(
+        &self,
+        patience: Duration,
+        build: impl Fn() -> Result<RequestBuilder, GatewayError>,
+    ) -> Result<Answered, GatewayError> {
         let deadline = Instant::now() + patience;
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match once(build()).await {
-                Ok(body) => return Ok(body),
+                Ok(answered) => return Ok(answered),
                 Err(error) => error,
             };
             if !error.may_pass() || Instant::now() + pause > deadline {
@@ -341,11 +379,23 @@ impl Gateway {
     }
 }
 
-async fn once(request: Result<RequestBuilder, GatewayError>) -> Result<Bytes, GatewayError> {
+/// A good answer, whole.
+struct Answered {
+    content_type: String,
+    body: Bytes,
+}
+
+async fn once(request: Result<RequestBuilder, GatewayError>) -> Result<Answered, GatewayError> {
     let answer = request?.send().await.map_err(GatewayError::Unreachable)?;
     let status = answer.status();
+    let content_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_owned();
     let body = answer.bytes().await.map_err(GatewayError::Unreachable)?;
-    if status.is_success() { Ok(body) } else { Err(refusal(status, &body)) }
+    if status.is_success() {
+        Ok(Answered { content_type, body })
+    } else {
+        Err(refusal(status, &body))
+    }
 }
 
 /// What a refusal says.

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::turns::Ended;
 use super::watch::Cut;
-use super::{Agent, RunError};
+use super::{Agent, RunError, progress};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
 use crate::model::ToolCall;
@@ -46,6 +46,7 @@ impl Agent {
             let open = self.open_calls();
             let Some(first) = open.first() else { return Ok(None) };
             let reads = open.iter().take_while(|open| is_harmless(tools, open)).count();
+            self.does(&progress::of_call(&first.call.name, &first.call.arguments));
             let ended = match reads {
                 0 => self.effect(tools, first, deadline).await?,
                 reads => self.read(tools, &open[..reads], deadline).await?,
@@ -159,7 +160,7 @@ impl Agent {
         }
         let hash = hex::encode(Sha256::digest(format!("{name}\n{arguments}")));
         // Each use needs a yes of its own; a question that is open is not asked again.
-        let key = self.question(&hash)?;
+        let key = self.question(&hash, &open.call)?;
         let request = ApprovalRequest {
             key,
             tool: name.clone(),
@@ -185,7 +186,7 @@ impl Agent {
             ApprovalState::Approved => Ok(Permit::Go(Some(consent))),
             ApprovalState::Pending => Ok(Permit::Wait(format!(
                 "Not carried out yet: {}, so people are asked first. Your run ends here. Once they have said \
-                 yes, make exactly the same call again.",
+                 yes, exactly this call is carried out, and you go on from its result.",
                 verdict.why
             ))),
             ApprovalState::Denied => no(format!(
@@ -201,12 +202,13 @@ impl Agent {
     }
 
     /// The key of the question about an action: that of the open one, or a new one.
-    fn question(&mut self, hash: &str) -> Result<String, Failure> {
+    fn question(&mut self, hash: &str, call: &ToolCall) -> Result<String, Failure> {
         if let Some(open) = self.transcript.state().asked(hash) {
             return Ok(open.to_owned());
         }
         let key = format!("ok.{:016x}", rand::random::<u64>());
-        self.record(&Record::Asked { hash: hash.to_owned(), key: key.clone() })?;
+        let call = Some(call.clone());
+        self.record(&Record::Asked { hash: hash.to_owned(), key: key.clone(), call })?;
         Ok(key)
     }
 
@@ -217,7 +219,8 @@ impl Agent {
     async fn key(&self, tools: &Tools, cx: &Context, open: &Open) -> Result<String, Failure> {
         let run = self.transcript.state().run();
         let (id, turns) = run.map_or(("", 0), |run| (run.id.as_str(), run.turns));
-        let proposed = format!("{id}.{turns}.{}", open.place);
+        let allowed = run.and_then(|run| run.answer.as_ref()?.allowed.clone());
+        let proposed = allowed.unwrap_or_else(|| format!("{id}.{turns}.{}", open.place));
         tools.find(&open.call.name)?.key(cx, &open.call.arguments, &proposed).await
     }
 
@@ -253,12 +256,30 @@ impl Agent {
 
     /// Takes down what a call brought beside its text.
     fn keep(&mut self, record: &Record) -> Result<(), RunError> {
-        if let Record::Tested { test } = record {
-            let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
-            let ended =
-                test.exit_code.map_or("not ended".to_owned(), |code| format!("exit code {code}"));
-            self.log.note(&run, Kind::Receipt, &ended, &[], &clip(&test.command, 200));
-            self.tools.tests.last = Some(test.clone());
+        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
+        match record {
+            Record::Tested { test } => {
+                let ended = test.exit_code;
+                let ended =
+                    ended.map_or("not ended".to_owned(), |code| format!("exit code {code}"));
+                self.log.note(&run, Kind::Receipt, &ended, &[], &clip(&test.command, 200));
+                self.tools.tests.last = Some(test.clone());
+            }
+            Record::Planned { workflow, files } => {
+                let others = self.workflows.iter().filter(|other| *other != workflow);
+                let others: Vec<_> = others.map(String::as_str).collect();
+                let evidence = format!("the plan that was posted; files: {}", files.join(", "));
+                self.log.note(&run, Kind::Workflow, workflow, &others, &evidence);
+            }
+            Record::Deviated { files } if self.transcript.state().deviated() == &files[..] => {
+                return Ok(());
+            }
+            Record::Deviated { files } if !files.is_empty() => {
+                let evidence = format!("the plan names {}", self.session.planned.join(", "));
+                let chosen = clip(&files.join(", "), 500);
+                self.log.note(&run, Kind::Deviation, &chosen, &["keep to the plan"], &evidence);
+            }
+            _ => {}
         }
         Ok(self.transcript.append(record)?)
     }

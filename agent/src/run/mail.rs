@@ -76,7 +76,7 @@ mod tests {
             "user" => Author::User { id: "U1".into() },
             role => Author::Role { role: role.into() },
         };
-        Message { ts: ts(n), author, text: n.to_string(), addressed }
+        Message { ts: ts(n), author, text: n.to_string(), addressed, pictures: vec![] }
     }
 
     fn pending(id: &str, role: &str) -> Pending {
@@ -93,7 +93,11 @@ mod tests {
     fn taken(messages: &[Message], pending: &[Pending]) -> State {
         let mut state = State::default();
         state.apply(&Record::RunStarted { run: "r".into(), at: 0 });
-        state.apply(&Record::Taken { messages: messages.to_vec(), pending: pending.to_vec() });
+        state.apply(&Record::Taken {
+            messages: messages.to_vec(),
+            pending: pending.to_vec(),
+            pictures: vec![],
+        });
         state
     }
 

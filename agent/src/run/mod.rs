@@ -7,6 +7,8 @@
 mod act;
 mod compact;
 mod mail;
+mod pictures;
+mod progress;
 mod setup;
 pub mod stuck;
 mod switch;
@@ -37,6 +39,7 @@ use crate::tools::Context;
 use crate::tools::proof::Tests;
 use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
 use mail::Mail;
+use progress::Telling;
 
 /// Exit code when the gateway could not be reached or did not know this pod.
 const NO_GATEWAY: u8 = 3;
@@ -144,11 +147,21 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
     let done = session.done.clone();
     let tell_after = Duration::from_secs(args.tell_after);
     let builds = Builds::new(gateway.clone(), tell_after);
-    let tools = Context { gateway, toolbox, relay, builds, tests: Tests::default() };
-    let policy = Policy::default();
-    let setup_limit = args.setup_limit;
-    let mut agent =
-        Agent { tools, transcript, session, done, sandbox, log, policy, tell_after, setup_limit };
+    let (tests, planned) = (Tests::default(), Vec::new());
+    let tools = Context { gateway, toolbox, relay, builds, tests, planned };
+    let mut agent = Agent {
+        tools,
+        transcript,
+        session,
+        done,
+        sandbox,
+        log,
+        policy: Policy::default(),
+        workflows: vec![],
+        tell_after,
+        setup_limit: args.setup_limit,
+        telling: None,
+    };
     agent.live().await
 }
 
@@ -183,6 +196,10 @@ struct Agent {
     log: Log,
     /// As of the start of the current or last run.
     policy: Policy,
+    /// Of the current run.
+    telling: Option<Telling>,
+    /// What a plan can follow, by name.
+    workflows: Vec<String>,
     /// When people are told that something takes long.
     tell_after: Duration,
     /// Seconds that a set-up may take.
@@ -241,27 +258,40 @@ impl Agent {
         tracing::info!(run, messages = mail.messages.len(), "run started");
         self.transcript.append(&Record::RunStarted { run, at })?;
         let switch = switch::wanted(&mail, &self.session.role);
-        self.take(mail)?;
+        self.take(mail).await?;
         match switch {
             Some(wanted) => self.switch(wanted).await,
             None => Ok(()),
         }
     }
 
-    fn take(&mut self, mail: Mail) -> Result<(), RunError> {
+    async fn take(&mut self, mail: Mail) -> Result<(), RunError> {
         if mail.messages.is_empty() && mail.pending.is_empty() {
             return Ok(());
         }
         let Mail { messages, pending, .. } = mail;
-        Ok(self.transcript.append(&Record::Taken { messages, pending })?)
+        let pictures = self.pictures(&messages).await?;
+        Ok(self.transcript.append(&Record::Taken { messages, pending, pictures })?)
     }
 
     async fn run(&mut self, just_started: bool) -> Result<(), RunError> {
-        let (outcome, reason) = self.turns(just_started).await?;
+        let run = self.transcript.state().run();
+        let (id, turns) = run.map(|run| (run.id.clone(), run.turns)).unwrap_or_default();
+        self.telling = Some(Telling::start(self.tools.gateway.clone(), &id, turns));
+        let ended = self.turns(just_started).await;
+        self.telling = None;
+        let (outcome, reason) = ended?;
         tracing::info!(?outcome, reason, "run ended");
         self.transcript.append(&Record::RunEnded { outcome, reason })?;
         self.report_end().await?;
         if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
+    }
+
+    /// What the run does from now on, for people to see.
+    fn does(&self, doing: &str) {
+        if let (Some(telling), Some(run)) = (&self.telling, self.transcript.state().run()) {
+            telling.now(run.turns, doing);
+        }
     }
 
     async fn report_running(&self) -> Result<(), RunError> {

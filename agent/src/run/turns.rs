@@ -6,6 +6,8 @@ use std::time::Duration;
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 use tokio::time::Instant;
 
+use bytes::Bytes;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::watch::Cut;
@@ -39,6 +41,12 @@ fn failed(reason: impl Into<String>) -> Ended {
     (Outcome::Failed, Some(reason.into()))
 }
 
+/// Whether the request itself is what the provider did not take.
+fn is_refused(answer: &Result<Bytes, GatewayError>) -> bool {
+    let codes = [Some(ErrorCode::InvalidRequest), Some(ErrorCode::Upstream)];
+    answer.as_ref().err().is_some_and(|error| codes.contains(&error.code()))
+}
+
 impl Agent {
     /// Runs until an outcome. Mail is looked for before each model call, except the first one of a
     /// run that has just taken its mail.
@@ -56,7 +64,13 @@ impl Agent {
         let deadline = Instant::now() + limit;
         let last = self.transcript.state().tested().cloned();
         self.tools.tests = Tests { command: self.session.test.clone(), last };
-        let system = prompt::system(&self.guides(set_up).await?, &self.session);
+        self.tools.planned.clone_from(&self.session.planned);
+        let guides = self.guides(set_up).await?;
+        self.workflows = prompt::sections(guides.workflows.as_deref().unwrap_or_default());
+        let system = prompt::system(&guides, &self.session);
+        if just_started {
+            self.note_model();
+        }
         self.policy = self.read_policy().await?;
         let tools = Tools::new(&self.session.tools);
         let specs = tools.specs();
@@ -75,7 +89,11 @@ impl Agent {
                         if let Some(stop) = news.stop.take() {
                             return self.cut(Cut::Stop(Box::new(stop))).await;
                         }
-                        self.take(news)?;
+                        self.take(news).await?;
+                        if self.transcript.state().run().is_some_and(|run| run.next() != Next::Ask)
+                        {
+                            continue;
+                        }
                         if let Some(ended) = self.unstick().await? {
                             return Ok(ended);
                         }
@@ -91,6 +109,7 @@ impl Agent {
                         return Ok(ended);
                     }
                 }
+                Next::Allow(key) => self.transcript.append(&Record::Allowed { key })?,
                 Next::Act => {
                     if let Some(ended) = self.act(&tools, deadline).await? {
                         return Ok(ended);
@@ -131,6 +150,24 @@ impl Agent {
                 ))));
             }
             tokio::time::sleep(Duration::from_secs(u64::from(tries))).await;
+        }
+    }
+
+    /// Which model answers in this run, out of which, and why.
+    fn note_model(&mut self) {
+        let state = self.transcript.state();
+        let run = state.run().map(|run| run.id.clone()).unwrap_or_default();
+        let (chosen, why) = match (state.model(), self.session.complexity) {
+            (Some(model), _) => (model.to_owned(), "a user chose it".to_owned()),
+            (None, Some(complexity)) => {
+                (self.session.model.clone(), format!("the approved plan says: {complexity:?} work"))
+            }
+            (None, None) => (self.session.model.clone(), "the role's default".to_owned()),
+        };
+        let others: Vec<_> = self.session.models.iter().filter(|model| **model != chosen).collect();
+        let others: Vec<&str> = others.into_iter().map(String::as_str).collect();
+        if !others.is_empty() {
+            self.log.note(&run, Kind::Model, &chosen, &others, &why);
         }
     }
 
@@ -202,41 +239,37 @@ impl Agent {
     async fn ask(
         &mut self,
         system: &str,
-        specs: &[serde_json::Value],
+        specs: &[Value],
         deadline: Instant,
     ) -> Result<Option<Ended>, RunError> {
-        let state = self.transcript.state();
-        let chat = prompt::with_pictures(state.chat(), state.is_blind());
-        let model = state.model().unwrap_or(&self.session.model);
-        let room = prompt::room(self.session.context_tokens, system, specs);
-        let mut body = prompt::request(model, system, &chat, specs, room);
-        if let (Some(list), Some(messages)) =
-            (prompt::list(state.todo()), body["messages"].as_array_mut())
-        {
-            // Last, and not kept: what was sent before stays as it was, and cached.
-            messages.push(model::user(&list));
-        }
+        let blind = self.transcript.state().is_blind();
+        let body = self.body(system, specs, blind);
+        self.does("thinking");
         step::point("before model call");
-        let answer = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
+        let mut answer = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
             Ok(answer) => answer,
             Err(cut) => return self.cut(cut).await.map(Some),
         };
         step::point("after model call");
+        if !blind && is_refused(&answer) && prompt::has_pictures(self.transcript.state().chat()) {
+            // A model without eyes refuses pictures. If it answers without them, that was it.
+            let body = self.body(system, specs, true);
+            let second = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
+                Ok(answer) => answer,
+                Err(cut) => return self.cut(cut).await.map(Some),
+            };
+            if second.is_ok() {
+                tracing::warn!("refused with pictures: going on without");
+                self.transcript.append(&Record::Blind)?;
+                answer = second;
+            }
+        }
         let body = match answer {
             Ok(body) => body,
             // The thread was asked: the decision `budget` wakes the role, and it goes on from here.
             Err(GatewayError::Refused { code: ErrorCode::BudgetExceeded, message }) => {
                 tracing::info!(message, "waiting for a limit to give way");
                 return self.out_of_money().await.map(Some);
-            }
-            // A model without eyes refuses pictures: it goes on without them.
-            Err(GatewayError::Refused {
-                code: ErrorCode::InvalidRequest | ErrorCode::Upstream,
-                message,
-            }) if prompt::has_pictures(&chat) => {
-                tracing::warn!(message, "refused with pictures: going on without");
-                self.transcript.append(&Record::Blind)?;
-                return Ok(None);
             }
             Err(GatewayError::Refused { code, message })
                 if !matches!(
@@ -263,6 +296,22 @@ impl Agent {
         };
         self.transcript.append(&record)?;
         Ok(None)
+    }
+
+    /// What the model is sent.
+    fn body(&self, system: &str, specs: &[Value], blind: bool) -> Value {
+        let state = self.transcript.state();
+        let chat = prompt::with_pictures(state.chat(), blind);
+        let model = state.model().unwrap_or(&self.session.model);
+        let room = prompt::room(self.session.context_tokens, system, specs);
+        let mut body = prompt::request(model, system, &chat, specs, room);
+        if let (Some(list), Some(messages)) =
+            (prompt::list(state.todo()), body["messages"].as_array_mut())
+        {
+            // Last, and not kept: what was sent before stays as it was, and cached.
+            messages.push(model::user(&list));
+        }
+        body
     }
 
     async fn last_words(&mut self, key: String, text: &str) -> Result<Ended, RunError> {
@@ -293,9 +342,10 @@ impl Agent {
         };
         // Whatever was dropped has ended by now; jobs in the background have not.
         self.tools.toolbox.ask(Request::EndJobs).await?;
-        let left = self.last_step();
+        let left = self.standing();
         self.log.note(&run, Kind::Ended, "stopped", &[], &format!("user {} said so", pending.user));
-        self.transcript.append(&Record::Taken { messages: vec![], pending: vec![*pending] })?;
+        let pending = vec![*pending];
+        self.transcript.append(&Record::Taken { messages: vec![], pending, pictures: vec![] })?;
         let text = format!(
             "Stopped{left}. What is not pushed stays as it is in this thread's worktree. Write to me and I \
              go on from here."

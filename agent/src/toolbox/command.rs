@@ -2,6 +2,7 @@
 //! jobs, whose output waits to be asked for.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
+use tracing::Instrument as _;
 
 use super::ToolError;
 use super::environment::Environment;
@@ -34,6 +36,8 @@ const MAX_JOBS: usize = 8;
 const JOB_PAUSE: Duration = Duration::from_millis(100);
 /// Ended jobs that are remembered.
 const MAX_REMEMBERED: usize = 32;
+/// What a shell ends with when it does not find a program.
+const NOT_FOUND: i32 = 127;
 /// How the verdict of a command that took too long begins.
 const KILLED: &str = "[killed after ";
 /// Longest command line, in bytes: the kernel takes no longer argument.
@@ -213,6 +217,15 @@ impl Shell {
         if !output.is_empty() && !output.ends_with('\n') {
             output.push('\n');
         }
+        if code == Some(NOT_FOUND)
+            && let Some(program) = missing_program(&output).map(str::to_owned)
+        {
+            let _ = writeln!(
+                output,
+                "[CodeButler] `{program}` is not in this role's workspace image: do without it, or tell the \
+                 people that the AgentRole's `spec.workspace.image` needs it."
+            );
+        }
         let seconds = u32::try_from(started.elapsed().as_secs()).unwrap_or(u32::MAX);
         Ok(Ran { output, verdict, code, seconds })
     }
@@ -247,7 +260,7 @@ impl Shell {
             jobs.known.remove(&id);
         }
         drop(jobs);
-        tokio::spawn(follow(self.clone(), job, output, child));
+        tokio::spawn(follow(self.clone(), job, output, child).in_current_span());
         let text = format!(
             "Started background job {id}. See its output with `job: {id}`; it ends with the pod."
         );
@@ -363,6 +376,17 @@ impl Shell {
 
 fn alive(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// The program that a shell did not find, if it says so.
+fn missing_program(output: &str) -> Option<&str> {
+    let said = output.lines().rev().find_map(|line| {
+        let line = line.trim_end();
+        line.strip_suffix(": command not found").or_else(|| line.strip_suffix(": not found"))
+    });
+    let name = said?.rsplit(": ").next()?;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._+-".contains(&b);
+    (!name.is_empty() && name.len() <= 60 && name.bytes().all(plain)).then_some(name)
 }
 
 fn verdict(ended: io::Result<ExitStatus>, took: f32) -> String {

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::Instrument as _;
 
 use crate::args::ToolboxArgs;
 
@@ -77,6 +78,11 @@ pub enum StartError {
 /// Waits for the one connection, serves it, and returns when it ends or on SIGTERM. No command
 /// survives.
 pub async fn run(args: &ToolboxArgs) -> Result<(), StartError> {
+    let span = tracing::info_span!("toolbox", role = args.role, thread = args.thread);
+    live(args).instrument(span).await
+}
+
+async fn live(args: &ToolboxArgs) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(StartError::Process)?;
     // Orphans of commands become children of this process, where they are found and killed.
     nix::sys::prctl::set_child_subreaper(true).map_err(|e| StartError::Process(e.into()))?;

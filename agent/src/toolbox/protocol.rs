@@ -109,6 +109,8 @@ pub enum Request {
         /// The tree, if one was tested.
         tested: Option<String>,
     },
+    /// The files that the branch changes. → [`Reply::Names`]
+    Touched,
     /// Searches file contents.
     Grep(args::Grep),
     /// Finds files by name.
@@ -124,7 +126,7 @@ pub enum Request {
         /// What [`Request::Head`] said before.
         parent: String,
     },
-    /// Pushes the thread's branch.
+    /// Pushes the thread's branch. → [`Reply::Text`] or [`Reply::Conflict`]
     GitPush,
     /// Stop working on another request. Not answered.
     Cancel {
@@ -242,6 +244,15 @@ pub enum Reply {
     Guide(Option<String>),
     /// Names and texts.
     Files(Vec<(String, String)>),
+    /// Paths.
+    Names(Vec<String>),
+    /// Others have changed these files in another way.
+    Conflict {
+        /// Up to ten.
+        files: Vec<String>,
+        /// For the model.
+        why: String,
+    },
     /// A picture instead of text.
     Picture(Picture),
     /// The edit can be done.

@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::AbortHandle;
 use tokio_util::codec::Framed;
+use tracing::Instrument as _;
 
 use super::command::{Shell, seconds};
 use super::environment::Environment;
@@ -47,10 +48,11 @@ pub async fn serve(stream: UnixStream, work: &Path, shell: Arc<Shell>) {
                     continue;
                 }
                 let (toolbox, answers) = (toolbox.clone(), answers.clone());
-                let task = tokio::spawn(async move {
+                let work = async move {
                     let reply = toolbox.answer(request).await;
                     let _ = answers.send(Answer { id, reply }).await;
-                });
+                };
+                let task = tokio::spawn(work.in_current_span());
                 running.insert(id, task.abort_handle());
             }
             Some(answer) = answered.recv() => {
@@ -174,6 +176,17 @@ impl Toolbox {
                 let standing = blocking(move || git::standing(&place, tested.as_deref())).await;
                 standing.map(Reply::Standing)
             }
+            Request::GitPush => {
+                let place = self.place()?;
+                Ok(match blocking(move || git::push(&place)).await? {
+                    git::Pushed::Done(text) => Reply::Text(text),
+                    git::Pushed::Conflict(files, why) => Reply::Conflict { files, why },
+                })
+            }
+            Request::Touched => {
+                let place = self.place()?;
+                blocking(move || git::touched(&place)).await.map(Reply::Names)
+            }
             Request::Cancel { .. } => Ok(Reply::Text(String::new())),
             request => {
                 let (tree, place) = (self.tree()?, self.place()?);
@@ -199,11 +212,15 @@ impl Toolbox {
             Ok(before) => blocking(move || git::unchanged(&place, &before)).await,
             Err(error) => Err(error),
         };
-        let tree = tree.unwrap_or_else(|error| {
-            tracing::warn!(%error, "what was tested is not known");
-            None
-        });
-        Ok(Reply::Tested { text: ran.text(), run: TestRun { command, exit_code: ran.code, tree } })
+        let (tree, unknown) = match tree {
+            Ok(tree) => (tree, false),
+            Err(error) => {
+                tracing::warn!(%error, "what was tested is not known");
+                (None, matches!(error, ToolError::Refused(why) if why == git::TOO_LARGE))
+            }
+        };
+        let run = TestRun { command, exit_code: ran.code, tree, unknown };
+        Ok(Reply::Tested { text: ran.text(), run })
     }
 
     /// The right to run a command, if one is to be run.
@@ -247,10 +264,11 @@ struct Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let (held, shell) = (self.held.take(), self.shell.clone());
-        tokio::spawn(async move {
+        let sweep = async move {
             shell.kill_strays().await;
             drop(held);
-        });
+        };
+        tokio::spawn(sweep.in_current_span());
     }
 }
 
@@ -271,7 +289,6 @@ fn work(
         Request::GitLog(args) => git::log(place, tree, &args),
         Request::GitDiff(args) => git::diff(place, tree, &args),
         Request::GitCommit { commit, parent } => git::commit(place, tree, &commit, &parent),
-        Request::GitPush => git::push(place),
         other => Err(ToolError::Failed(format!(
             "not answered with text: {}",
             clip(&format!("{other:?}"), 60)
@@ -299,7 +316,8 @@ fn guide(tree: &Tree, file: &str) -> Result<Option<String>, ToolError> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    match tokio::task::spawn_blocking(work).await {
+    let span = tracing::Span::current();
+    match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
         Ok(done) => done,
         Err(_) => Err(ToolError::Failed("the toolbox broke while it worked on this".to_owned())),
     }

@@ -160,6 +160,14 @@ pub struct SendMessage {
     /// when the work is done and may be merged.
     #[serde(default)]
     pub decision: Option<DecisionKind>,
+    /// A question with two to five short answers to choose from, each a button: which workflow or which
+    /// skill is meant, for example. Without `decision`.
+    #[serde(default)]
+    pub choices: Vec<String>,
+    /// Things learned, at most ten, that the user approves or rejects one by one with buttons. The
+    /// answers come as decisions `learning`, each with the number of the item. Without `decision`.
+    #[serde(default)]
+    pub learnings: Vec<String>,
     /// With a plan: the one command line whose success will show that the work is done, such as
     /// `cargo test`. It is shown and approved with the plan; the repository's own comes first.
     #[serde(default)]
@@ -167,6 +175,13 @@ pub struct SendMessage {
     /// With a plan: how hard the work is. It decides how strong a model carries it out.
     #[serde(default)]
     pub complexity: Option<Complexity>,
+    /// With a plan: the files and folders that the work will change, relative to the root; at most
+    /// 24. Other conversations at the same places are named to you and to the people.
+    #[serde(default)]
+    pub files: Option<Vec<String>>,
+    /// With a plan: the workflow that it follows.
+    #[serde(default)]
+    pub workflow: Option<String>,
 }
 
 /// What a user is asked to decide.

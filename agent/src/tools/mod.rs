@@ -2,6 +2,7 @@
 //! knows no tool by name.
 
 pub mod args;
+mod plan;
 pub mod proof;
 mod remote;
 mod schema;
@@ -37,6 +38,8 @@ pub struct Context {
     pub builds: Builds,
     /// What counts as tested.
     pub tests: proof::Tests,
+    /// Files and folders that the approved plan names.
+    pub planned: Vec<String>,
 }
 
 /// What a call can do.

@@ -7,11 +7,72 @@ use codebutler_crds::wire;
 
 use super::proof::hands_over;
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
-use crate::transcript::ResultKind;
+use crate::text::clip;
+use crate::transcript::{Record, ResultKind};
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
-    vec![Box::new(SendMessage), Box::new(CloseThread)]
+    vec![Box::new(ListThreads), Box::new(SendMessage), Box::new(CloseThread)]
+}
+
+/// `ListThreads`
+struct ListThreads;
+
+#[async_trait]
+impl Handler for ListThreads {
+    type Args = args::Nothing;
+    const NAME: &'static str = "ListThreads";
+    const DESCRIPTION: &'static str = "Lists the other open conversations of this repository: branch, phase, \
+        the files of the plan, the files that are changed, and where they meet this one.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(&self, cx: &Context, _: args::Nothing, _: Call<'_>) -> Result<Done, Failure> {
+        let others = cx.gateway.threads().await?;
+        if others.is_empty() {
+            return Ok(Done::plain("no other conversation of this repository is open"));
+        }
+        let shown: Vec<String> = others.iter().map(other).collect();
+        Ok(Done::plain(shown.join("\n")))
+    }
+}
+
+fn other(thread: &wire::OtherThread) -> String {
+    let wire::OtherThread { name, branch, phase, approved, pull_request, .. } = thread;
+    let phase = phase.as_deref().unwrap_or("not begun");
+    let branch = branch.as_deref().map_or("no branch yet".to_owned(), |name| format!("`{name}`"));
+    let plan = match approved {
+        None => "no plan",
+        Some(true) => "plan approved",
+        Some(false) => "plan not approved",
+    };
+    let pull = pull_request.map(|number| format!(", pull request #{number}")).unwrap_or_default();
+    let mut lines = vec![format!("{name}: {phase}, {branch}, {plan}{pull}")];
+    let mut list = |what: &str, files: &[String], more: u64| {
+        if !files.is_empty() {
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            lines.push(format!("  {what}: {}{more}", files.join(", ")));
+        }
+    };
+    list("its plan names", &thread.planned, 0);
+    list("its branch changes", &thread.changed, thread.more);
+    if let Some(wire::Overlap { files, folders, .. }) = &thread.overlap {
+        list("MEETS this conversation at", files, 0);
+        list("is at other files in", folders, 0);
+    }
+    lines.join("\n")
+}
+
+/// What a plan meets, for the model.
+fn meets(overlaps: &[wire::Overlap]) -> String {
+    let line = |overlap: &wire::Overlap| {
+        let wire::Overlap { thread, files, folders, .. } = overlap;
+        let (what, places) = match &files[..] {
+            [] => ("other files in ", folders),
+            files => ("", &files.to_vec()),
+        };
+        format!("\n{thread} is at {what}{} too.", places.join(", "))
+    };
+    overlaps.iter().map(line).collect()
 }
 
 struct SendMessage;
@@ -33,7 +94,8 @@ impl Handler for SendMessage {
             args::DecisionKind::Plan => wire::Decision::Plan,
             args::DecisionKind::Merge => wire::Decision::Merge,
         });
-        let waits = args.wait_for_reply.unwrap_or(decision.is_some());
+        let asks = decision.is_some() || !args.choices.is_empty();
+        let waits = args.wait_for_reply.unwrap_or(asks);
         let done = decision == Some(wire::Decision::Merge) || hands_over(&args.message);
         let proof = if done { cx.proof().await? } else { None };
         let (key, text) = (call.key.to_owned(), args.message);
@@ -42,14 +104,30 @@ impl Handler for SendMessage {
             args::Complexity::Medium => Complexity::Medium,
             args::Complexity::Complex => Complexity::Complex,
         });
-        let message = wire::PostMessage { key, text, decision, test: args.test, complexity, proof };
-        let wire::Posted { ts } = cx.gateway.post(&message).await?;
+        let plan = decision == Some(wire::Decision::Plan);
+        let files = args.files.filter(|_| plan).unwrap_or_default();
+        let message = wire::PostMessage {
+            key,
+            text,
+            decision,
+            test: args.test,
+            complexity,
+            choices: args.choices,
+            learnings: args.learnings,
+            asks: waits,
+            files,
+            proof,
+        };
+        let wire::Posted { ts, overlaps } = cx.gateway.post(&message).await?;
+        let workflow = args.workflow.filter(|_| plan).map(|name| clip(name.trim(), 60));
+        let record = workflow.map(|workflow| Record::Planned { workflow, files: message.files });
         let (kind, then) = if waits {
             (ResultKind::Waits, " Your run ends here and goes on with the answer.")
         } else {
             (ResultKind::Plain, "")
         };
-        Ok(Done::of(format!("Posted as message {ts}.{then}"), kind))
+        let text = format!("Posted as message {ts}.{then}{}", meets(&overlaps));
+        Ok(Done { record, ..Done::of(text, kind) })
     }
 }
 

@@ -15,7 +15,7 @@ use codebutler_crds::wire::{Message, TestRun};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::Assistant;
+use crate::model::{Assistant, ToolCall};
 use crate::step;
 use crate::tools::args::TodoItem;
 use state::State;
@@ -38,6 +38,9 @@ pub enum Record {
         /// Decisions.
         #[serde(default)]
         pending: Vec<Pending>,
+        /// What the messages show.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<Picture>,
     },
     /// The model answered, and was paid.
     Answer {
@@ -91,6 +94,14 @@ pub enum Record {
         hash: String,
         /// The question's own: it counts for one use.
         key: String,
+        /// The action, to be carried out once they have said yes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<ToolCall>,
+    },
+    /// People have said yes to this action: it is about to be carried out.
+    Allowed {
+        /// The question's.
+        key: String,
     },
     /// It can't happen on this question: people said no, or nobody answered.
     NotAllowed(Consent),
@@ -105,11 +116,18 @@ pub enum Record {
         items: Vec<TodoItem>,
     },
     /// A tool call came to a picture.
-    Picture {
-        /// Its path.
-        shown: String,
-        /// As a `data:` URL.
-        url: String,
+    Picture(Picture),
+    /// A plan was posted that follows a workflow. For the decision log.
+    Planned {
+        /// As the model named it.
+        workflow: String,
+        /// Files and folders that the plan names.
+        files: Vec<String>,
+    },
+    /// What is pushed changes files that the approved plan does not name.
+    Deviated {
+        /// These.
+        files: Vec<String>,
     },
     /// The model can't be shown pictures.
     Blind,
@@ -130,6 +148,15 @@ pub enum Record {
     },
     /// The gateway knows that it ended.
     Reported,
+}
+
+/// A picture, as a model is shown it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Picture {
+    /// Its path or name.
+    pub shown: String,
+    /// As a `data:` URL.
+    pub url: String,
 }
 
 /// What people answered about one action. It is used up: another use is another question.

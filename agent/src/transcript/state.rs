@@ -1,7 +1,7 @@
 //! What a transcript adds up to: the conversation for the model, what was taken, and where the
 //! current run is. Pure: records in, state out.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use codebutler_crds::SlackTs;
@@ -9,7 +9,7 @@ use codebutler_crds::thread::Pending;
 use codebutler_crds::wire::{Author, Message, TestRun};
 use serde_json::Value;
 
-use super::{Consent, Outcome, Record, ResultKind};
+use super::{Consent, Outcome, Picture, Record, ResultKind};
 use crate::model::{self, Assistant, ToolCall};
 use crate::run::stuck::Step;
 use crate::tools::args::TodoItem;
@@ -25,12 +25,21 @@ pub struct State {
     last: Option<Ended>,
     /// Chosen by a user.
     model: Option<String>,
-    /// Keys of open questions about actions, by hash.
-    asked: BTreeMap<String, String>,
+    /// Open questions about actions, by hash.
+    asked: BTreeMap<String, Asked>,
     tested: Option<TestRun>,
     todo: Vec<TodoItem>,
     /// The model was shown a picture and refused it.
     blind: bool,
+    /// Files beside the approved plan, as they were told last.
+    deviated: Vec<String>,
+}
+
+/// A question about an action.
+#[derive(Debug)]
+struct Asked {
+    key: String,
+    call: Option<ToolCall>,
 }
 
 /// A run that has not ended.
@@ -56,6 +65,8 @@ pub struct Run {
     pub model: Option<String>,
     /// Whether it has put something on the remote.
     pub published: bool,
+    /// Keys of questions that were answered with yes, and whose action is to be carried out.
+    allowed: VecDeque<String>,
     /// Pictures of the answer's calls, shown once all of them have a result.
     pictures: Vec<Value>,
 }
@@ -69,6 +80,8 @@ pub struct OpenAnswer {
     pub intents: BTreeMap<usize, String>,
     /// What calls came to, by the call's place.
     pub results: BTreeMap<usize, ResultKind>,
+    /// Not said by the model now, but asked for before and allowed since: the question's key.
+    pub allowed: Option<String>,
 }
 
 /// A run that has ended.
@@ -106,6 +119,8 @@ pub enum Next {
     Ask,
     /// Carry out the calls that have no result yet.
     Act,
+    /// Begin with the action of this question: people have said yes.
+    Allow(String),
     /// Post this text and end.
     Post(String),
     /// End.
@@ -121,7 +136,7 @@ impl Run {
     /// Decided by what is recorded alone, so that a restart decides the same.
     pub fn next(&self) -> Next {
         let Some(answer) = &self.answer else {
-            return if self.faults >= MAX_FAULTS { Next::GiveUp } else { Next::Ask };
+            return if self.faults >= MAX_FAULTS { Next::GiveUp } else { self.go_on() };
         };
         if answer.open_calls().next().is_some() {
             return Next::Act;
@@ -139,8 +154,12 @@ impl Run {
         } else if self.faults >= MAX_FAULTS {
             Next::GiveUp
         } else {
-            Next::Ask
+            self.go_on()
         }
+    }
+
+    fn go_on(&self) -> Next {
+        self.allowed.front().map_or(Next::Ask, |key| Next::Allow(key.clone()))
     }
 }
 
@@ -174,6 +193,11 @@ impl State {
         self.blind
     }
 
+    /// Files beside the approved plan, as they were told last.
+    pub fn deviated(&self) -> &[String] {
+        &self.deviated
+    }
+
     /// What the role said last beside a call.
     pub fn last_words(&self) -> Option<&str> {
         let said = |message: &Value| message["role"] == "assistant";
@@ -187,7 +211,7 @@ impl State {
 
     /// The key by which people were asked about an action.
     pub fn asked(&self, hash: &str) -> Option<&str> {
-        self.asked.get(hash).map(String::as_str)
+        self.asked.get(hash).map(|asked| asked.key.as_str())
     }
 
     /// Whether nothing was ever taken.
@@ -227,7 +251,7 @@ impl State {
                 self.answer_dangling_calls();
                 self.run = Some(Run { id: run.clone(), ..Run::default() });
             }
-            Record::Taken { messages, pending } => self.take(messages, pending),
+            Record::Taken { messages, pending, pictures } => self.take(messages, pending, pictures),
             Record::Answer { message, .. } => {
                 self.chat.push(message.to_chat());
                 if let Some(run) = &mut self.run {
@@ -276,21 +300,28 @@ impl State {
                     run.answer = None;
                 }
             }
-            Record::Asked { hash, key } => {
-                self.asked.insert(hash.clone(), key.clone());
+            Record::Asked { hash, key, call } => {
+                let asked = Asked { key: key.clone(), call: call.clone() };
+                self.asked.insert(hash.clone(), asked);
             }
+            Record::Allowed { key } => self.allow(key),
+            Record::Planned { .. } => {}
+            Record::Deviated { files } => self.deviated.clone_from(files),
             Record::NotAllowed(consent) => self.used_up(consent),
             Record::Model { model } => {
                 self.model = Some(model.clone());
                 self.blind = false;
             }
             Record::Todo { items } => self.todo.clone_from(items),
-            Record::Picture { shown, url } => self.picture(shown, url),
+            Record::Picture(picture) => self.picture(picture),
             Record::Blind => self.blind = true,
             Record::Compacted { upto, summary } => self.compact(*upto, summary),
             Record::Tested { test } => self.tested = Some(test.clone()),
             Record::RunEnded { outcome, reason } => {
                 self.answer_dangling_calls();
+                let left = self.run.iter().flat_map(|run| &run.allowed);
+                let left: Vec<_> = left.map(|_| model::user(STILL_COUNTS)).collect();
+                self.chat.extend(left);
                 if let Some(run) = self.run.take() {
                     let reason = reason.clone();
                     self.last = Some(Ended { run, outcome: *outcome, reason, reported: false });
@@ -304,7 +335,7 @@ impl State {
         }
     }
 
-    fn take(&mut self, messages: &[Message], pending: &[Pending]) {
+    fn take(&mut self, messages: &[Message], pending: &[Pending], pictures: &[Picture]) {
         self.answer_dangling_calls();
         for message in messages {
             self.seen.insert(message.ts.clone());
@@ -313,14 +344,44 @@ impl State {
             }
         }
         self.decided.extend(pending.iter().map(|p| p.id.clone()));
-        let parts: Vec<_> =
-            messages.iter().map(show_message).chain(pending.iter().map(show_decision)).collect();
+        let allowed: Vec<_> = pending.iter().map(|item| self.allowed(item)).collect();
+        let decisions = pending.iter().zip(&allowed);
+        let decisions = decisions.map(|(item, allowed)| show_decision(item, allowed.is_some()));
+        let parts: Vec<_> = messages.iter().map(show_message).chain(decisions).collect();
         if !parts.is_empty() {
             self.chat.push(model::user(&parts.join("\n\n")));
         }
+        self.chat.extend(pictures.iter().map(shown));
         if let Some(run) = &mut self.run {
             run.handled.extend(pending.iter().map(|p| p.id.clone()));
+            run.allowed.extend(allowed.into_iter().flatten());
         }
+    }
+
+    /// The key of the question whose action can be carried out now, if this says yes to one.
+    fn allowed(&self, item: &Pending) -> Option<String> {
+        if item.kind != "approval" || item.choice != "approved" {
+            return None;
+        }
+        let known = self.asked.values().filter(|asked| asked.call.is_some());
+        let of = |asked: &&Asked| item.id.ends_with(&format!(":{}", asked.key));
+        known.filter(of).map(|asked| asked.key.clone()).next()
+    }
+
+    /// The call that people were asked about, as if the model made it now.
+    fn allow(&mut self, key: &str) {
+        self.answer_dangling_calls();
+        let call = self.asked.values().find(|asked| asked.key == key);
+        let call = call.and_then(|asked| asked.call.clone());
+        let Some(run) = &mut self.run else { return };
+        run.allowed.retain(|waiting| waiting != key);
+        let message = Assistant { tool_calls: call.into_iter().collect(), ..Assistant::default() };
+        // Without a call there is nothing to do.
+        run.answer = (!message.tool_calls.is_empty()).then(|| OpenAnswer {
+            message,
+            allowed: Some(key.to_owned()),
+            ..OpenAnswer::default()
+        });
     }
 
     fn used_up(&mut self, consent: &Consent) {
@@ -337,7 +398,14 @@ impl State {
         let Some(run) = &mut self.run else { return };
         let Some(answer) = &mut run.answer else { return };
         let Some(asked) = answer.message.tool_calls.get(call) else { return };
-        self.chat.push(model::tool(&asked.id, text));
+        self.chat.push(match &answer.allowed {
+            // It stands where the call was made that it is the result of.
+            None => model::tool(&asked.id, text),
+            Some(_) => model::user(&format!(
+                "[CodeButler] {} was carried out, as it was allowed. It came to:\n{text}",
+                asked.name
+            )),
+        });
         run.steps.push(Step {
             call: hash(&[&asked.name, &asked.arguments]),
             result: hash(&[without_time(text)]),
@@ -352,9 +420,9 @@ impl State {
     }
 
     /// Results are text alone: a picture follows them.
-    fn picture(&mut self, shown: &str, url: &str) {
+    fn picture(&mut self, picture: &Picture) {
         let Some(run) = &mut self.run else { return };
-        run.pictures.push(model::picture(&format!("[CodeButler] `{shown}`:"), url));
+        run.pictures.push(shown(picture));
     }
 
     fn compact(&mut self, upto: usize, summary: &str) {
@@ -369,8 +437,9 @@ impl State {
         let Some(answer) = self.run.as_ref().and_then(|run| run.answer.as_ref()) else { return };
         let missing: Vec<_> = answer
             .open_calls()
-            .map(|(_, call)| {
-                model::tool(&call.id, "[CodeButler] Not carried out: the run ended first.")
+            .map(|(_, call)| match &answer.allowed {
+                None => model::tool(&call.id, "[CodeButler] Not carried out: the run ended first."),
+                Some(_) => model::user(STILL_COUNTS),
             })
             .collect();
         self.chat.extend(missing);
@@ -378,6 +447,14 @@ impl State {
             self.chat.append(&mut run.pictures);
         }
     }
+}
+
+/// For an action that was allowed and not begun.
+const STILL_COUNTS: &str = "[CodeButler] The call that people said yes to was not carried out: the run ended \
+                            first. The yes still counts, once: make exactly the same call.";
+
+fn shown(picture: &Picture) -> Value {
+    model::picture(&format!("[CodeButler] `{}`:", picture.shown), &picture.url)
 }
 
 /// Every line of the text is marked, so that no text can look like another message's head.
@@ -396,14 +473,24 @@ fn show_message(message: &Message) -> String {
     format!("[message {} from {from}{to}]\n{}", message.ts, text.join("\n"))
 }
 
-fn show_decision(pending: &Pending) -> String {
+fn show_decision(pending: &Pending, carried_out: bool) -> String {
     if pending.kind == "budget" {
         return "[CodeButler] You were paused because a limit was reached. It has given way: go on \
                 from where you were."
             .to_owned();
     }
     if pending.kind == "approval" {
-        return show_approval(pending);
+        return show_approval(pending, carried_out);
+    }
+    if pending.kind == "learning" {
+        let (user, message) = (&pending.user, &pending.message);
+        let (what, item) = pending.choice.split_once(' ').unwrap_or((&pending.choice, "?"));
+        let what = if what == "approve" { "approved" } else { "rejected" };
+        return format!("[decision] user {user} {what} learning {item} of message {message}.");
+    }
+    if pending.kind == "choice" {
+        let (user, item, message) = (&pending.user, &pending.choice, &pending.message);
+        return format!("[decision] user {user} chose answer {item} of message {message}.");
     }
     format!(
         "[decision] user {} chose `{}` on your {} (message {}).",
@@ -411,9 +498,13 @@ fn show_decision(pending: &Pending) -> String {
     )
 }
 
-fn show_approval(pending: &Pending) -> String {
+fn show_approval(pending: &Pending, carried_out: bool) -> String {
     let user = &pending.user;
     match pending.choice.as_str() {
+        "approved" if carried_out => format!(
+            "[CodeButler] user {user} said yes to the call that you asked about: exactly that call is \
+             carried out now, once. Its result follows."
+        ),
         "approved" => format!(
             "[CodeButler] user {user} said yes to the call that you asked about. Make exactly the same \
              call now, with the same arguments: the yes counts once, and for nothing else."

@@ -1,7 +1,7 @@
 //! A gateway of the wire types, with effects that are counted by key, a model that is a function of
 //! the conversation, and a real Git server behind it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -20,8 +20,8 @@ use codebutler_crds::SlackTs;
 use codebutler_crds::thread::{Pending, RoleState};
 use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, ApprovalState, Author, BuildClaim, BuildTurn, BuildWant,
-    CloseThread, ErrorBody, ErrorCode, ErrorDetail, Inbox, Message, OpenPullRequest, PostMessage,
-    Posted, PullRequestState, RunReport, Session, ThreadClosed,
+    CloseThread, ErrorBody, ErrorCode, ErrorDetail, Inbox, Message, OpenPullRequest, OtherThread,
+    Overlap, PostMessage, Posted, PullRequestState, RunReport, Session, ThreadClosed,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -53,8 +53,16 @@ pub struct Inner {
     pub pull_requests: Vec<String>,
     pub closings: Vec<String>,
     /// What people said, by key.
-    pub approvals: std::collections::HashMap<String, ApprovalState>,
+    pub approvals: HashMap<String, ApprovalState>,
     pub asked_for: Vec<ApprovalRequest>,
+    /// Pictures by id, and how often one was got.
+    pub pictures: HashMap<String, Vec<u8>>,
+    pub pictures_got: usize,
+    pub others: Vec<OtherThread>,
+    /// What a plan is told to meet.
+    pub overlaps: Vec<Overlap>,
+    /// Models that refuse pictures.
+    pub blind: Vec<String>,
     /// Conversations that the model was paid for.
     pub asked: Vec<Vec<Value>>,
     pub requests: Vec<Value>,
@@ -106,6 +114,8 @@ impl Gateway {
             .route("/v1/pull-request", post(open_pull_request).get(pull_request))
             .route("/v1/close", post(close))
             .route("/v1/approvals", post(approval))
+            .route("/v1/pictures", get(picture))
+            .route("/v1/threads", get(threads))
             .route("/v1/builds", post(build))
             .route("/v1/chat/completions", post(chat))
             .route("/v1/git/{*path}", any(git))
@@ -156,6 +166,8 @@ impl Inner {
                 stronger: None,
                 tool_overrides: std::collections::BTreeMap::default(),
                 test: None,
+                planned: vec![],
+                complexity: None,
                 setup: None,
             },
             messages: vec![],
@@ -167,8 +179,13 @@ impl Inner {
             reports: vec![],
             pull_requests: vec![],
             closings: vec![],
-            approvals: std::collections::HashMap::default(),
+            approvals: HashMap::default(),
             asked_for: vec![],
+            pictures: HashMap::new(),
+            pictures_got: 0,
+            others: vec![],
+            overlaps: vec![],
+            blind: vec![],
             asked: vec![],
             requests: vec![],
             later: vec![],
@@ -190,7 +207,13 @@ impl Inner {
     pub fn say(&mut self, text: &str, addressed: bool) -> SlackTs {
         let ts = self.next_ts();
         let author = Author::User { id: "U1".into() };
-        self.messages.push(Message { ts: ts.clone(), author, text: text.into(), addressed });
+        self.messages.push(Message {
+            ts: ts.clone(),
+            author,
+            text: text.into(),
+            addressed,
+            pictures: vec![],
+        });
         if addressed {
             self.inbox = self.inbox.take().max(Some(ts.clone()));
         }
@@ -299,7 +322,7 @@ async fn message(State(gateway): State<Gateway>, Json(message): Json<PostMessage
     let author = Author::Role { role: "pm".into() };
     if let Some(at) = inner.posts.iter().position(|post| post.key == message.key) {
         let mut own = inner.messages.iter().filter(|m| m.author == author);
-        return Json(Posted { ts: own.nth(at).unwrap().ts.clone() });
+        return Json(Posted { ts: own.nth(at).unwrap().ts.clone(), overlaps: vec![] });
     }
     let ts = inner.next_ts();
     inner.messages.push(Message {
@@ -307,9 +330,34 @@ async fn message(State(gateway): State<Gateway>, Json(message): Json<PostMessage
         author,
         text: message.text.clone(),
         addressed: false,
+        pictures: vec![],
     });
     inner.posts.push(message);
-    Json(Posted { ts })
+    let overlaps = inner.overlaps.clone();
+    Json(Posted { ts, overlaps })
+}
+
+#[derive(Deserialize)]
+struct Pictured {
+    message: SlackTs,
+    id: String,
+}
+
+async fn picture(State(gateway): State<Gateway>, Query(wanted): Query<Pictured>) -> Response {
+    let mut inner = gateway.lock();
+    let offered = |message: &Message| {
+        message.ts == wanted.message && message.pictures.iter().any(|p| p.id == wanted.id)
+    };
+    assert!(inner.messages.iter().any(offered));
+    inner.pictures_got += 1;
+    match inner.pictures.get(&wanted.id) {
+        Some(bytes) => ([("content-type", "image/png")], bytes.clone()).into_response(),
+        None => refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, "no such picture"),
+    }
+}
+
+async fn threads(State(gateway): State<Gateway>) -> Json<Vec<OtherThread>> {
+    Json(gateway.lock().others.clone())
 }
 
 async fn run(State(gateway): State<Gateway>, Json(report): Json<RunReport>) -> Json<Value> {
@@ -380,7 +428,7 @@ async fn approval(
 
 async fn build(
     State(gateway): State<Gateway>,
-    Query(patience): Query<std::collections::HashMap<String, u64>>,
+    Query(patience): Query<HashMap<String, u64>>,
     Json(claim): Json<BuildClaim>,
 ) -> Json<BuildTurn> {
     gateway.lock().builds.push(claim.want);
@@ -413,6 +461,11 @@ async fn chat(State(gateway): State<Gateway>, Json(body): Json<Value>) -> Respon
         model == "scripted/pm" || inner.session.models.iter().any(|known| known == model),
         "{model}"
     );
+    let sees = messages.iter().any(|message| message["content"].is_array());
+    if sees && inner.blind.iter().any(|blind| blind == model) {
+        let message = "no endpoint of this model takes image input";
+        return refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, message);
+    }
     inner.requests.push(body);
     inner.asked.push(messages.clone());
     let calls = inner.asked.len();

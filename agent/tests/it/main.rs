@@ -8,6 +8,8 @@ mod crash;
 mod gateway;
 mod keeping;
 mod life;
+mod pictures;
+mod plans;
 mod redteam;
 mod setup;
 mod steer;

@@ -21,56 +21,103 @@ fn python(code: &str) -> String {
     format!("python3 - <<'PYTHON'\n{code}\nPYTHON")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_writes_to_its_own_folders_and_reads_no_hidden_one() {
+/// Tries each command, and whether it may work, beside a file that is nobody's business.
+async fn try_all(tries: &[(&str, bool)]) {
     let t = start().await;
     let outside = t.world.path("outside");
     fs::write(&outside, "mine\n").unwrap();
     fs::write(t.world.path("work/.scratch/seen-coder.json"), "{}").unwrap();
+    run(&t.toolbox, "mkdir d && ln -s ../.. d/up").await;
     let root = t.world.dir.path().canonicalize().unwrap();
-    let root = root.display();
-    for (try_it, works) in [
-        ("echo x > inside && mv inside moved && mkdir d && ln -s ../.. d/up".to_owned(), true),
-        ("echo x > $TMPDIR/a && ln $TMPDIR/a $TMPDIR/b && mv $TMPDIR/a .".to_owned(), true),
-        ("echo x > $CARGO_TARGET_DIR.x".to_owned(), true),
-        ("echo x > $HOME/.profile".to_owned(), true),
-        ("echo x > /dev/null; head -c1 /dev/urandom > /dev/null; ls /usr/bin > /dev/null".to_owned(), true),
-        // Symlinks and `..` lead nowhere else than names do.
-        (format!("echo x > {root}/outside"), false),
-        ("echo x > d/up/outside".to_owned(), false),
-        (format!("ln -s {root}/outside link; echo x >> link"), false),
-        (format!("truncate -s 0 {root}/outside"), false),
-        (format!("rm -f {root}/outside"), false),
-        // A hard link into a writable folder would make it writable.
-        (format!("ln {root}/outside hard && echo x >> hard"), false),
-        (format!("mv {root}/outside here"), false),
-        // What the toolbox keeps for itself.
-        ("cat ../.scratch/seen-coder.json".to_owned(), false),
-        ("ls ..".to_owned(), false),
-        ("echo x > ../.git.lock".to_owned(), false),
-        ("echo x > /etc/cron.d/x || echo x > /etc/passwd".to_owned(), false),
-        // Through /proc.
-        (format!("echo x > /proc/self/root{root}/outside"), false),
-        ("echo x > /proc/sys/kernel/core_pattern".to_owned(), false),
-        ("cat /proc/$(awk '/PPid/ {print $2}' /proc/$PPID/status)/environ | tr '\\0' '\\n' | grep .".to_owned(), false),
-        ("ls /proc/$PPID/fd/ && cat /proc/$PPID/environ > /dev/null".to_owned(), false),
-        // Devices and the disk below.
-        ("mknod disk b 8 0".to_owned(), false),
-        // Privileges: none to be had.
-        ("grep -q '^NoNewPrivs:.*1' /proc/self/status && grep -q '^Seccomp:.*2' /proc/self/status".to_owned(), true),
-        ("unshare -Ur true".to_owned(), false),
-        ("mount -t tmpfs x .".to_owned(), false),
-        ("chroot . true".to_owned(), false),
-        ("kill -9 $PPID".to_owned(), false),
-    ] {
-        let out = run(&t.toolbox, &try_it).await;
-        assert_eq!(out.contains("[exit code 0,"), works, "{try_it}: {out}");
+    for (command, works) in tries {
+        let command = command.replace("ROOT", &root.display().to_string());
+        let out = run(&t.toolbox, &command).await;
+        assert_eq!(out.contains("[exit code 0,"), *works, "{command}: {out}");
     }
     assert_eq!(fs::read_to_string(&outside).unwrap(), "mine\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn system_calls_that_reach_out_fail() {
+async fn a_command_writes_to_its_own_folders_and_reads_no_hidden_one() {
+    try_all(&[
+        ("echo x > inside && mv inside moved", true),
+        ("echo x > $TMPDIR/a && ln $TMPDIR/a $TMPDIR/b && mv $TMPDIR/a .", true),
+        ("echo x > $CARGO_TARGET_DIR.x", true),
+        ("echo x > $HOME/.profile", true),
+        ("echo x > /dev/null; head -c1 /dev/urandom > /dev/null; ls /usr/bin > /dev/null", true),
+        ("echo x > ROOT/outside", false),
+        ("truncate -s 0 ROOT/outside", false),
+        ("rm -f ROOT/outside", false),
+        ("mv ROOT/outside here", false),
+        // What the toolbox keeps for itself.
+        ("cat ../.scratch/seen-coder.json", false),
+        ("ls ..", false),
+        ("echo x > ../.git.lock", false),
+        ("echo x > /etc/cron.d/x || echo x > /etc/passwd", false),
+        // Devices and the disk below.
+        ("mknod disk b 8 0", false),
+        // Privileges: none to be had.
+        ("grep -q '^NoNewPrivs:.*1' /proc/self/status && grep -q '^Seccomp:.*2' /proc/self/status", true),
+        ("unshare -Ur true", false),
+        ("mount -t tmpfs x .", false),
+        ("chroot . true", false),
+        ("kill -9 $PPID", false),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn symlinks_lead_nowhere_else_than_names_do() {
+    try_all(&[
+        ("echo x > d/up/outside", false),
+        ("ln -s ROOT/outside link; echo x >> link", false),
+        ("ln -s ROOT/work/.scratch hidden; cat hidden/seen-coder.json", false),
+        ("ln -s / root; echo x > root/ROOT/outside", false),
+        ("ln -s inside own && echo x > own && grep x inside", true),
+    ])
+    .await;
+    // The tools resolve them before they look.
+    let t = start().await;
+    fs::write(t.world.path("outside"), "mine\n").unwrap();
+    run(&t.toolbox, "ln -s ../../outside link; ln -s ../.. up; ln -s .git/config config").await;
+    for path in ["link", "up/outside", "config"] {
+        let read = args::Read { path: path.into(), ..args::Read::default() };
+        let read = t.toolbox.ask(Request::Read(read)).await.unwrap();
+        assert!(matches!(read, Reply::Refused(_)), "{path}: {read:?}");
+        let write = args::Write { path: path.into(), content: "x".into() };
+        let write = t.toolbox.ask(Request::Write(write)).await.unwrap();
+        assert!(matches!(write, Reply::Refused(_)), "{path}: {write:?}");
+    }
+    assert_eq!(fs::read_to_string(t.world.path("outside")).unwrap(), "mine\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hard_link_makes_nothing_writable() {
+    try_all(&[
+        ("ln ROOT/outside hard && echo x >> hard", false),
+        ("ln -L ROOT/outside hard", false),
+        ("cp -l ROOT/outside hard", false),
+        ("ln /etc/passwd hard && echo x >> hard", false),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn proc_is_no_way_around() {
+    try_all(&[
+        ("echo x > /proc/self/root/ROOT/outside", false),
+        ("echo x > /proc/self/cwd/../../outside", false),
+        ("echo x > /proc/sys/kernel/core_pattern", false),
+        ("cat /proc/$(awk '/PPid/ {print $2}' /proc/$PPID/status)/environ | tr '\\0' '\\n' | grep .", false),
+        ("ls /proc/$PPID/fd/ && cat /proc/$PPID/environ > /dev/null", false),
+        ("cat /proc/$PPID/mem > /dev/null", false),
+        ("echo 0 > /proc/$PPID/oom_score_adj", false),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ptrace_abstract_sockets_and_other_calls_that_reach_out_fail() {
     let t = start().await;
     let abstract_name = format!("codebutler-test-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
@@ -128,25 +175,45 @@ print("fork", os.waitpid(os.fork() or os._exit(0), 0)[1])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bombs_floods_and_daemons_end_with_their_command() {
+async fn a_fork_bomb_ends_with_its_command() {
     let t = start().await;
     // NEVER an endless bomb here: root is exempt from RLIMIT_NPROC, and one took the machine down.
     // A bounded one: more processes than allowed, which end by themselves.
     let bomb = run(&t.toolbox, "for i in $(seq 1500); do sleep 20 & done; wait").await;
     assert!(bomb.contains("processes") || bomb.contains("fork"), "{bomb}");
+    assert!(run(&t.toolbox, "echo next").await.starts_with("next\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn huge_output_is_cut_and_a_huge_file_refused() {
+    let t = start().await;
     let flood = run(&t.toolbox, "yes flood | head -c 300000000; echo the end").await;
     assert!(flood.len() < 32_000 && flood.contains("the end\n[exit code 0"), "{}", flood.len());
     let huge = run(&t.toolbox, "truncate -s 9G sparse").await;
     assert!(!huge.contains("[exit code 0"), "{huge}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_does_not_outlive_its_command() {
+    let t = start().await;
     let daemon = "setsid sh -c 'setsid sh -c \"echo \\$\\$ > $TMPDIR/daemon; exec sleep 300\" &' & \
                   while [ ! -s $TMPDIR/daemon ]; do :; done; echo left";
     let out = run(&t.toolbox, daemon).await;
     assert!(out.starts_with("left\n[exit code 0"), "{out}");
     until("the daemon is gone", || !alive(&t.world.path("tmp/daemon"))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn terminal_escapes_leave_text_alone() {
+    let t = start().await;
     let tricks =
         run(&t.toolbox, r"printf '\033]0;owned\007\033[2Jclean\r\033[31mshown\033[0m\n'").await;
     assert!(tricks.starts_with("shown\n"), "{tricks:?}");
-    // Nothing that is no file is waited for.
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fifo_is_never_waited_for() {
+    let t = start().await;
     run(&t.toolbox, "mkfifo pipe .codebutler-fifo; mkdir .codebutler; mkfifo .codebutler/pm.md")
         .await;
     let started = Instant::now();
@@ -160,7 +227,7 @@ async fn bombs_floods_and_daemons_end_with_their_command() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hostile_repository_configuration_runs_nothing() {
+async fn a_hostile_git_config_and_hooks_run_nothing() {
     let t = start().await;
     let hostile = "touch $TMPDIR/ran; printf '#!/bin/sh\\ntouch %s/ran2\\n' $TMPDIR > .git/hooks/pre-commit; \
         chmod +x .git/hooks/pre-commit; cp .git/hooks/pre-commit .git/hooks/pre-push; rm $TMPDIR/ran; \

@@ -75,9 +75,9 @@ async fn a_stop_that_comes_late_wakes_nobody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_hard_to_undo_waits_for_a_yes_to_exactly_this() {
-    let call = || calls(&[("Bash", json!({"command": "rm -rf docs; echo gone > $TMPDIR/gone"}))]);
-    let mut world =
-        World::new(in_order(vec![call(), call(), call(), call(), says("I leave it.")])).await;
+    let command = "rm -rf docs; echo gone >> $TMPDIR/gone";
+    let call = || calls(&[("Bash", json!({"command": command}))]);
+    let mut world = World::new(in_order(vec![call(), call(), says("I leave it.")])).await;
     world.gateway.lock().say("clean up", true);
     world.one_pod().await;
     let key = {
@@ -85,28 +85,67 @@ async fn what_is_hard_to_undo_waits_for_a_yes_to_exactly_this() {
         assert_eq!(inner.last_report().state, RoleState::Waiting);
         assert!(!world.path("tmp/gone").exists());
         let asked = inner.asked_for.last().unwrap().clone();
-        assert_eq!(asked.detail.as_deref(), Some("rm -rf docs; echo gone > $TMPDIR/gone"));
+        assert_eq!(asked.detail.as_deref(), Some(command));
         assert_eq!(asked.hash.len(), 64);
         inner.approvals.insert(asked.key.clone(), ApprovalState::Approved);
-        inner.pending.push(pending("approval", "approval:1", "approved"));
+        inner.pending.push(pending("approval", &format!("approval:pm:{}", asked.key), "approved"));
         asked.key
     };
-    // The yes is for one use: the third call asks anew, and gets a no.
+    // The harness carries it out, in a pod that has just woken. The yes is for one use: the same call
+    // of the model asks anew, and gets a no.
     world.one_pod().await;
     {
         let mut inner = world.gateway.lock();
-        assert!(world.path("tmp/gone").exists());
+        assert_eq!(fs::read_to_string(world.path("tmp/gone")).unwrap(), "gone\n");
+        let told = inner.asked[1].last().unwrap()["content"].as_str().unwrap();
+        assert!(
+            told.starts_with("[CodeButler] Bash was carried out, as it was allowed.")
+                && told.contains("[exit code 0"),
+            "{told}"
+        );
         let asked = inner.asked_for.last().unwrap().clone();
         assert_ne!(asked.key, key);
+        inner.pending.push(pending("approval", &format!("approval:pm:{}", asked.key), "denied"));
         inner.approvals.insert(asked.key, ApprovalState::Denied);
-        inner.pending.push(pending("approval", "approval:2", "denied"));
     }
     world.one_pod().await;
-    let kinds: Vec<_> = decisions(&world).iter().map(|d| d["chosen"].clone()).collect();
-    assert_eq!(kinds, ["Pending", "Approved", "Pending", "Denied"]);
+    assert_eq!(fs::read_to_string(world.path("tmp/gone")).unwrap(), "gone\n");
+    let chosen: Vec<_> = decisions(&world).iter().map(|d| d["chosen"].clone()).collect();
+    assert_eq!(chosen, ["Pending", "Approved", "Pending"]);
     let inner = world.gateway.lock();
     assert_eq!(inner.last_report().terminal, Some(Terminal::Completed));
-    assert!(results(&inner.asked[4])[3].contains("denied by a user"));
+    let told = inner.asked[2].last().unwrap()["content"].as_str().unwrap();
+    assert!(told.contains("was denied by user U1"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_allowed_call_runs_once_whenever_its_pod_is_killed() {
+    let command = "rm -rf docs; echo gone >> $TMPDIR/gone";
+    let mut world =
+        World::new(in_order(vec![calls(&[("Bash", json!({"command": command}))]), says("Gone.")]))
+            .await;
+    world.gateway.lock().say("clean up", true);
+    world.one_pod().await;
+    {
+        let mut inner = world.gateway.lock();
+        let key = inner.asked_for.last().unwrap().key.clone();
+        inner.approvals.insert(key.clone(), ApprovalState::Approved);
+        inner.pending.push(pending("approval", &format!("approval:pm:{key}"), "approved"));
+    }
+    // Each pod gets a few steps further than its predecessor, until one comes to the end.
+    let mut step = 2;
+    while world.gateway.lock().wants() {
+        world.pod(Some(step)).ended().await;
+        step += 3;
+        assert!(step < 200, "never done");
+    }
+    let done = fs::read_to_string(world.path("tmp/gone")).unwrap_or_default();
+    assert!(done.len() <= "gone\n".len(), "{done}");
+    let inner = world.gateway.lock();
+    let last = serde_json::to_string(inner.asked.last().unwrap()).unwrap();
+    // Killed in the middle of it, it is not repeated, and that is said.
+    assert!(!done.is_empty() || last.contains("not known"), "{last}");
+    assert_eq!(inner.post_texts(), ["Gone."]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,7 +160,7 @@ async fn a_run_in_circles_gets_a_nudge_then_a_stronger_model_then_asks() {
     }
     world.one_pod().await;
     let chosen: Vec<_> = decisions(&world).iter().map(|d| d["chosen"].clone()).collect();
-    assert_eq!(chosen, ["a nudge", "the stronger model", "a question"]);
+    assert_eq!(chosen, ["scripted/pm", "a nudge", "the stronger model", "a question"]);
     let inner = world.gateway.lock();
     let models: Vec<_> =
         inner.requests.iter().map(|body| body["model"].as_str().unwrap()).collect();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use codebutler_agent::toolbox::client::{Toolbox, ToolboxError};
@@ -21,20 +22,23 @@ pub struct Box {
     socket: PathBuf,
 }
 
-pub async fn start() -> Box {
-    let world = World::new(in_order(vec![])).await;
-    let socket = world.path("run/toolbox.sock");
-    let process = world.toolbox_command(&socket).spawn().unwrap();
-    let toolbox = Toolbox::connect(&socket).await.unwrap();
-    let hello = Hello {
+fn hello(world: &World) -> Hello {
+    Hello {
         relay_url: format!("file://{}", world.path("remote").display()),
         proxy: String::new(),
         branch: "codebutler/t".into(),
         base_branch: "main".into(),
         author: Author { name: "CodeButler PM".into(), email: "pm@codebutler.invalid".into() },
         role: "pm".into(),
-    };
-    toolbox.ask(Request::Hello(hello)).await.unwrap();
+    }
+}
+
+pub async fn start() -> Box {
+    let world = World::new(in_order(vec![])).await;
+    let socket = world.path("run/toolbox.sock");
+    let process = world.toolbox_command(&socket).spawn().unwrap();
+    let toolbox = Toolbox::connect(&socket).await.unwrap();
+    toolbox.ask(Request::Hello(hello(&world))).await.unwrap();
     assert!(matches!(toolbox.ask(Request::Prepare).await.unwrap(), Reply::Text(_)));
     Box { world, process, toolbox, socket }
 }
@@ -81,6 +85,71 @@ async fn a_command_shows_what_it_did() {
     );
     let signal = text(&t.toolbox, bash("kill -TERM $$", None)).await;
     assert!(signal.contains("signal"), "{signal}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_the_image_lacks_is_named() {
+    let t = start().await;
+    for (command, named) in [
+        ("cargo-of-another-image test", true),
+        ("echo x; exit 127", false),
+        ("./no-such-script", false),
+        ("cargo-of-another-image || true", false),
+    ] {
+        let out = text(&t.toolbox, bash(command, None)).await;
+        let said = "[CodeButler] `cargo-of-another-image` is not in this role's workspace image";
+        assert_eq!(out.contains(said), named, "{out}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worktree_that_is_too_large_to_know_is_said_so() {
+    let t = start().await;
+    text(&t.toolbox, bash("truncate -s 2G big", None)).await;
+    let test = args::Bash { command: Some("true".into()), ..args::Bash::default() };
+    let Reply::Tested { run, .. } = t.toolbox.ask(Request::Test(test)).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!((run.exit_code, &run.tree, run.unknown), (Some(0), &None, true));
+    let standing = Request::Standing { tested: None };
+    assert!(matches!(t.toolbox.ask(standing).await.unwrap(), Reply::Standing(_)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_line_of_the_toolboxs_log_says_whose_it_is() {
+    let world = World::new(in_order(vec![])).await;
+    let socket = world.path("run/toolbox.sock");
+    let log = fs::File::create(world.path("log")).unwrap();
+    let mut process = world
+        .toolbox_command(&socket)
+        .envs([("CODEBUTLER_ROLE", "coder"), ("CODEBUTLER_THREAD", "shop-1")])
+        .envs([("CODEBUTLER_LOG", "info"), ("CODEBUTLER_LOG_FORMAT", "json")])
+        .stderr(Stdio::from(log))
+        .spawn()
+        .unwrap();
+    let toolbox = Toolbox::connect(&socket).await.unwrap();
+    toolbox.ask(Request::Hello(hello(&world))).await.unwrap();
+    toolbox.ask(Request::Prepare).await.unwrap();
+    // Said by a thread of its own: a lock that nobody holds.
+    fs::write(world.tree(".git/index.lock"), "").unwrap();
+    toolbox.ask(Request::Prepare).await.unwrap();
+    assert!(!text(&toolbox, bash("env", None)).await.contains("CODEBUTLER_"));
+    drop(toolbox);
+    assert!(process.wait().await.unwrap().success());
+    let lines = fs::read_to_string(world.path("log")).unwrap();
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(
+        lines.iter().any(|l| l["fields"]["message"].as_str().unwrap().contains("lock")),
+        "{lines:?}"
+    );
+    assert!(lines.len() >= 3, "{lines:?}");
+    for line in &lines {
+        assert_eq!(
+            (&line["span"]["role"], &line["span"]["thread"]),
+            (&"coder".into(), &"shop-1".into())
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -52,6 +52,59 @@ pub enum ApprovalAnswer {
     Expired,
 }
 
+/// A message with buttons of a role's own making.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Offer {
+    /// The message that shows it.
+    pub ts: SlackTs,
+    /// The role that asks.
+    pub role: String,
+    /// What is asked.
+    pub kind: OfferKind,
+    /// How many there are to choose from or to judge.
+    #[schemars(range(min = 1, max = 10))]
+    pub of: u32,
+    /// What people said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    pub answers: Vec<OfferAnswer>,
+}
+
+impl Offer {
+    /// Whether people can still answer.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        match self.kind {
+            OfferKind::Choice => self.answers.is_empty(),
+            OfferKind::Learnings => self.answers.len() < self.of as usize,
+        }
+    }
+}
+
+/// What an offer asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum OfferKind {
+    /// Which one of several.
+    Choice,
+    /// Of each one, whether it is kept.
+    Learnings,
+}
+
+/// One answer to an offer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OfferAnswer {
+    /// Which one, from 1.
+    pub item: u32,
+    /// Chosen or approved; false: rejected.
+    pub yes: bool,
+    /// Slack user id.
+    #[schemars(length(max = 64))]
+    pub by: String,
+}
+
 /// A plan as it was posted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -83,6 +136,11 @@ pub struct PlanDetails {
     /// How hard the work is: decides which of a role's models does it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<Complexity>,
+    /// Files and folders that the work will change, relative to the root: by them threads are warned
+    /// that get in each other's way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 24), inner(length(min = 1, max = 120)))]
+    pub files: Vec<String>,
 }
 
 /// How hard work is.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Proof;
+use super::{Overlap, Proof};
 use crate::slack_ts::SlackTs;
 use crate::thread::{Complexity, Pending};
 
@@ -31,6 +31,23 @@ pub struct Message {
     pub text: String,
     /// Whether it is addressed to the caller's role.
     pub addressed: bool,
+    /// Pictures that came with it, of a kind and size that can be handed out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<SharedPicture>,
+}
+
+/// Largest picture that is handed out, in bytes.
+pub const MAX_PICTURE: u64 = 3 * 1024 * 1024;
+
+/// A picture in a message of the conversation: what to ask [`path::PICTURES`](super::path::PICTURES)
+/// for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SharedPicture {
+    /// Slack's id of the file.
+    pub id: String,
+    /// As its owner named it, on one line.
+    pub name: String,
 }
 
 /// Who wrote a message: known from Slack's ids and the gateway's own metadata, never from text.
@@ -79,6 +96,21 @@ pub struct PostMessage {
     /// With [`Decision::Plan`]: how hard the work is, shown with the plan and approved with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<Complexity>,
+    /// Answers to choose from, each with a button: 2 to 5, of at most 75 characters each. Without
+    /// `decision` and `learnings`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    /// Things learned that people approve or reject one by one: at most 10, of at most 500 characters
+    /// each. Without `decision` and `choices`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learnings: Vec<String>,
+    /// The run ends here and waits for people: they are mentioned.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asks: bool,
+    /// With [`Decision::Plan`]: files and folders that the work will change, approved with it. At most
+    /// 24, of 120 bytes each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
     /// What the harness knows of the tests, where the message hands work over. The gateway puts its
     /// verdict under the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,4 +144,7 @@ impl Decision {
 pub struct Posted {
     /// Its identity (of the first part, if it had to be split).
     pub ts: SlackTs,
+    /// Of a plan: other open threads that are at the same places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overlaps: Vec<Overlap>,
 }

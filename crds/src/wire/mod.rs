@@ -12,6 +12,7 @@ mod receipt;
 mod remote;
 mod run;
 mod session;
+mod threads;
 mod web;
 
 pub use approval::*;
@@ -22,6 +23,7 @@ pub use receipt::*;
 pub use remote::*;
 pub use run::*;
 pub use session::*;
+pub use threads::*;
 pub use web::*;
 
 /// Paths of the API.
@@ -33,8 +35,15 @@ pub mod path {
     pub const INBOX: &str = "/v1/inbox";
     /// `POST` [`super::PostMessage`] → [`super::Posted`].
     pub const MESSAGES: &str = "/v1/messages";
+    /// `GET ?message=<ts>&id=<file>` → the bytes of a picture in a message of the caller's own
+    /// conversation, with their type.
+    pub const PICTURES: &str = "/v1/pictures";
+    /// `GET` → a list of [`super::OtherThread`].
+    pub const THREADS: &str = "/v1/threads";
     /// `POST` [`super::RunReport`] → `{}`.
     pub const RUNS: &str = "/v1/runs";
+    /// `POST` [`super::Progress`] → `{}`. Worth one attempt, at least every fifteen seconds of a run.
+    pub const PROGRESS: &str = "/v1/progress";
     /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.
     pub const PULL_REQUEST: &str = "/v1/pull-request";
     /// `POST` [`super::PostComment`] → [`super::Commented`]: on the thread's own pull request.

@@ -33,4 +33,7 @@ pub struct TestRun {
     /// not. Absent if they changed while the tests ran, or are too many to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<String>,
+    /// The files are too many or too large to be known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
 }

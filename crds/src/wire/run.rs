@@ -30,6 +30,18 @@ pub struct RunReport {
     pub sandbox: Option<String>,
 }
 
+/// What a run does now. Shown in the thread and kept nowhere: one that gets lost is not missed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// Identity of the run: 1 to 32 characters of `[a-z0-9]`.
+    pub run: String,
+    /// Model calls of this run so far.
+    pub turns: u32,
+    /// What it does: a few words, without markup.
+    pub doing: String,
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::RiskTier;
 use crate::slack_ts::SlackTs;
-use crate::thread::{Plan, PullRequest, Usage};
+use crate::thread::{Complexity, Plan, PullRequest, Usage};
 
 /// Everything a role needs to know to start a run. Taken once per turn boundary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,6 +65,12 @@ pub struct Session {
     /// The command whose success proves a change: the Repo's, or else that of the approved plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<String>,
+    /// Files and folders that the approved plan names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<String>,
+    /// How hard the approved plan says the work is: the reason for `model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complexity: Option<Complexity>,
     /// The Repo's command that prepares a worktree; without one it is found by the files in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,

@@ -16,6 +16,7 @@ use super::index::{Index, Key};
 use super::informer::{self, Named, Touch};
 use super::queues::{Queues, Receivers};
 use super::slots::Slots;
+use super::thread::Fence;
 use crate::args::ControllerArgs;
 use crate::scope::{Scope, Watched};
 
@@ -29,6 +30,8 @@ pub struct Caches {
     pub threads: Store<Thread>,
     /// Threads by Repo: whether they are open.
     pub by_repo: Arc<Index<Thread, bool>>,
+    /// Threads by their parent.
+    pub parts: Arc<Index<Thread, ()>>,
     /// Pods by Thread.
     pub pods: Arc<Index<Pod, Pod>>,
     /// Claims by Thread.
@@ -77,6 +80,7 @@ pub fn start(
     client: &Client,
     args: &ControllerArgs,
     slots: &Arc<Slots>,
+    fence: &Arc<Fence>,
 ) -> (Caches, Watches, Queues, Receivers) {
     let (repos, roles, threads) = (Named::new(), Named::new(), Named::new());
     let (accounts, policies) = (Named::new(), Named::new());
@@ -86,6 +90,7 @@ pub fn start(
         roles: roles.reader(),
         threads: threads.reader(),
         by_repo: Arc::new(Index::new(repo_of)),
+        parts: Arc::new(Index::new(parent_of)),
         pods: Arc::new(Index::new(by_thread)),
         volumes: Arc::new(Index::new(by_thread)),
         accounts: accounts.reader(),
@@ -103,8 +108,9 @@ pub fn start(
     let own = (client, &Scope::of(std::slice::from_ref(&args.namespace)));
     watches.watch(watched, &all(), on_repo(repos, queues.clone()));
     watches.watch(shared, &all(), on_role(roles, queues.clone()));
-    let by_repo = caches.by_repo.clone();
-    watches.watch(watched, &all(), on_thread(threads, by_repo, slots.clone(), queues.clone()));
+    let indices = (caches.by_repo.clone(), caches.parts.clone());
+    let fenced = (slots.clone(), fence.clone());
+    watches.watch(watched, &all(), on_thread(threads, indices, fenced, queues.clone()));
     let of_threads = all().labels(names::LABEL_THREAD);
     watches.watch(watched, &of_threads, on_child(caches.pods.clone(), queues.clone()));
     watches.watch(watched, &of_threads, on_child(caches.volumes.clone(), queues.clone()));
@@ -131,6 +137,10 @@ fn is_open(thread: &Thread) -> bool {
 
 fn repo_of(thread: &Thread) -> Option<(Key, bool)> {
     Some((Key::new(thread.namespace()?, &thread.spec.repo), is_open(thread)))
+}
+
+fn parent_of(thread: &Thread) -> Option<(Key, ())> {
+    Some((Key::new(thread.namespace()?, thread.spec.parent.as_ref()?), ()))
 }
 
 /// By the Thread that owns it. Labels only narrow the watch: anybody may edit them.
@@ -176,16 +186,24 @@ fn on_role(mut roles: Named<AgentRole>, queues: Queues) -> impl FnMut(&Event<Age
     }
 }
 
+/// Threads by their Repo, and by their parent.
+type ThreadIndices = (Arc<Index<Thread, bool>>, Arc<Index<Thread, ()>>);
+
 fn on_thread(
     mut threads: Named<Thread>,
-    by_repo: Arc<Index<Thread, bool>>,
-    slots: Arc<Slots>,
+    (by_repo, parts): ThreadIndices,
+    (slots, fence): (Arc<Slots>, Arc<Fence>),
     queues: Queues,
 ) -> impl FnMut(&Event<Thread>) {
     move |event| {
         by_repo.apply(event);
+        parts.apply(event);
         for (thread, before, touch) in threads.apply(event) {
             queues.thread(&Key::of(&*thread));
+            if before.is_none() {
+                let parts = parts.entries(&Key::of(&*thread)).into_iter().map(|(name, _)| name);
+                queues.threads(&thread.namespace().unwrap_or_default(), parts.collect());
+            }
             let open = |thread: &Thread| is_open(thread);
             if touch == Touch::Gone || before.map(|b| open(&b)) != Some(open(&thread)) {
                 let namespace = thread.namespace().unwrap_or_default();
@@ -193,6 +211,7 @@ fn on_thread(
                 queues.repo(&repo);
                 if touch == Touch::Gone {
                     // Nobody looks at it again.
+                    fence.forget(&Key::of(&*thread));
                     let others = slots.forget(&repo, &thread.name_any());
                     queues.threads(&repo.namespace, others);
                 }

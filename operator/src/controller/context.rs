@@ -15,6 +15,7 @@ use super::metrics::Metrics;
 use super::queues::Queues;
 use super::rewritten::Rewritten;
 use super::slots::Slots;
+use super::thread::Fence;
 use super::unexpanded::Unexpanded;
 use crate::apply::Apply;
 use crate::args::ControllerArgs;
@@ -31,6 +32,8 @@ pub struct Context {
     pub metrics: Metrics,
     /// Who may run.
     pub slots: Arc<Slots>,
+    /// What is known of Threads beyond the cache.
+    pub fence: Arc<Fence>,
     /// Who has to look again.
     pub queues: Queues,
     /// Volumes that could not grow.
@@ -39,6 +42,8 @@ pub struct Context {
     pub repos: Store<Repo>,
     /// All AgentRoles.
     pub roles: Store<AgentRole>,
+    /// All Threads.
+    pub all_threads: Store<Thread>,
     /// Which Threads a Repo has, and whether they are open.
     pub threads: Arc<Index<Thread, bool>>,
     /// Agent pods by Thread.

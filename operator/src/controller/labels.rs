@@ -6,7 +6,8 @@ use codebutler_crds::{Repo, Thread, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt as _};
 
-type Labels = BTreeMap<String, String>;
+/// Labels as objects carry them.
+pub type Labels = BTreeMap<String, String>;
 
 /// Labels of a Repo's children; `name` says what the child is.
 pub fn of_repo(name: &str, repo: &Repo) -> Labels {
@@ -29,6 +30,24 @@ fn common(name: &str, repo: &str) -> Labels {
     ]
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .into()
+}
+
+/// Labels of the pod of a role in a Thread.
+pub fn of_pod(thread: &Thread, role: &str) -> Labels {
+    let mut labels = of_thread("codebutler-agent", thread);
+    labels.insert(names::LABEL_ROLE.to_owned(), role.to_owned());
+    labels
+}
+
+/// Labels of a Thread's volume claim.
+pub fn of_claim(thread: &Thread) -> Labels {
+    of_thread("codebutler-worktree", thread)
+}
+
+/// Whether somebody took labels away or changed them.
+pub fn lacks<K: Resource>(object: &K, wanted: &Labels) -> bool {
+    let labels = object.labels();
+    wanted.iter().any(|(key, value)| labels.get(key) != Some(value))
 }
 
 /// Metadata of a child in its owner's namespace, controlled by it.

@@ -72,14 +72,20 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let slots = Arc::new(slots::Slots::default());
-    let (caches, mut watches, queues, mut receivers) = caches::start(&client, &args, &slots);
+    let fence = Arc::new(thread::Fence::default());
+    let (caches, mut watches, queues, mut receivers) =
+        caches::start(&client, &args, &slots, &fence);
     let mut registry = crate::metrics::registry();
     let (threads, repos) = (caches.threads.clone(), caches.repos.clone());
     let metrics = metrics::Metrics::register(&mut registry, threads, repos, slots.clone());
     let ready = Ready::default();
     let _server = Server::start(args.metrics_address, registry, ready.clone()).await?;
+    let prepared = async {
+        crate::definitions::installed(&client, &ready).await;
+        watches.synced().await;
+    };
     tokio::select! {
-        () = watches.synced() => {}
+        () = prepared => {}
         () = stop.cancelled() => return Ok(()),
     }
     // A standby is ready too: not acting is what it is there for.
@@ -96,7 +102,7 @@ pub async fn serve(
         return Ok(());
     }
     let primed = tokio::select! {
-        () = primed(&client, &slots) => true,
+        () = primed(&client, &slots, &fence) => true,
         () = receivers.drain() => false,
         () = stop.cancelled() => false,
         () = lease.lost() => anyhow::bail!("another replica acts: this one ends"),
@@ -112,10 +118,12 @@ pub async fn serve(
         apply: Apply::new(client, names::CONTROLLER),
         metrics,
         slots,
+        fence,
         queues,
         unexpanded: unexpanded::Unexpanded::default(),
         repos: caches.repos.clone(),
         roles: caches.roles.clone(),
+        all_threads: caches.threads.clone(),
         threads: caches.by_repo,
         pods: caches.pods,
         volumes: caches.volumes,
@@ -161,8 +169,8 @@ pub async fn serve(
 }
 
 /// Learns which slots are given, however often that has to be tried.
-async fn primed(client: &Client, slots: &slots::Slots) {
-    while let Err(error) = thread::prime(client.clone(), slots).await {
+async fn primed(client: &Client, slots: &slots::Slots, fence: &thread::Fence) {
+    while let Err(error) = thread::prime(client.clone(), slots, fence).await {
         tracing::warn!(%error, "which roles run is not known yet, trying again");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }

@@ -88,9 +88,12 @@ impl Slots {
 
     /// Before the first look at any Thread: what was given already.
     pub fn prime(&self, repo: &Key, thread: &str, admitted: Roles) {
-        if !admitted.is_empty() {
-            self.with(repo, |queue| queue.held.insert(thread.to_owned(), admitted));
-        }
+        self.with(repo, |queue| {
+            queue.held.remove(thread);
+            if !admitted.is_empty() {
+                queue.held.insert(thread.to_owned(), admitted);
+            }
+        });
     }
 
     fn with<T>(&self, repo: &Key, change: impl FnOnce(&mut Queue) -> T) -> T {

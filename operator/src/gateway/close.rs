@@ -11,6 +11,7 @@ use super::api::{Any, Json, Shared, needs_tool, unwritten};
 use super::approval::fresh_thread;
 use super::context::{ApiError, Caller};
 use super::github::{GitHub, GitHubError, Pull, text};
+use super::overlap;
 use super::receipt;
 use super::slack::usage;
 
@@ -76,6 +77,8 @@ async fn run(gateway: Shared, caller: Caller, summary: String) -> Result<ThreadC
             let key = caller.key();
             let written = gateway.threads.set_pull_request(&key, &now).await;
             written.map_err(|error| unwritten(&error))?;
+            // While the branch is there to be looked at.
+            overlap::tell_of_merge(&gateway, &caller.repo, &key, &commit).await;
             let short: String = commit.chars().take(10).collect();
             (Some(commit), format!("Merged #{number} as `{short}`."))
         }

@@ -87,7 +87,8 @@ async fn serve_agents(
     // did there: two would say it twice.
     let telling = Box::pin(told::run(gateway));
     let watching = Box::pin(watch::run(gateway, args.github_poll()));
-    let ((), (), (), ()) = tokio::join!(serving, pause::wake(gateway), telling, watching);
+    let showing = Box::pin(gateway.slack.show_runs(gateway.shutdown.clone()));
+    tokio::join!(serving, pause::wake(gateway), telling, watching, showing);
     gateway.calls.close();
     if tokio::time::timeout(GRACE, gateway.calls.wait()).await.is_err() {
         tracing::warn!(open = gateway.calls.len(), "work was cut off");

@@ -22,14 +22,15 @@ pub mod holder;
 pub mod identity;
 pub mod metrics;
 pub mod models;
-pub mod receipt;
+pub mod overlap;
+mod receipt;
 pub mod redact;
 pub mod remote;
 mod serve;
 pub mod slack;
 pub mod threads;
 pub mod tls;
-mod told;
+pub mod told;
 pub mod watch;
 pub mod web;
 
@@ -76,6 +77,10 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let _metrics = Server::start(args.metrics_address, registry, ready.clone()).await?;
 
     let client = kube::Client::try_default().await.context("no access to the Kubernetes API")?;
+    let installed = crate::definitions::installed(&client, &ready);
+    if shutdown.run_until_cancelled(installed).await.is_none() {
+        return Ok(());
+    }
     let index = PodIndex::default();
     let scope = Scope::of(&args.namespaces);
     let started =
@@ -102,6 +107,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         shutdown: shutdown.clone(),
     };
     let gateway = api::Shared::from(gateway);
+    slack.hear_with(models::scribe(&gateway));
     let app = api::router(gateway.clone());
     // Slack is heard by every replica, agents by the holder of the lease alone.
     ready.set(true);

@@ -63,7 +63,7 @@ fn judge(facts: &Facts<'_>) -> Verdict {
     };
     let run = facts.proof.and_then(|proof| proof.test.as_ref());
     let uncommitted = facts.proof.map(|proof| proof.uncommitted.clone()).unwrap_or_default();
-    if let Some(TestRun { command, exit_code: Some(exit_code), tree: Some(tested) }) = run
+    if let Some(TestRun { command, exit_code: Some(exit_code), tree: Some(tested), .. }) = run
         && command.trim() == expected
         && tested == tree
     {
@@ -98,6 +98,10 @@ fn missing(
         (Some(TestRun { exit_code: None, .. }), _) => {
             format!("{expected} did not come to an end")
         }
+        (Some(TestRun { unknown: true, exit_code: Some(code), .. }), _) => format!(
+            "{expected} ended with exit code {code}, but the worktree is too large to know on which files (more \
+             than 200,000, or 1 GiB): what is built there belongs into .gitignore"
+        ),
         (Some(TestRun { tree: None, .. }), _) => {
             format!("files changed while {expected} ran")
         }
@@ -226,7 +230,8 @@ fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
         Complexity::Complex => "complex work",
     });
     let complexity = complexity.map(ToOwned::to_owned);
-    let parts: Vec<String> = test.into_iter().chain(complexity).collect();
+    let files = (!message.files.is_empty()).then(|| format!("changes {}", named(&message.files)));
+    let parts: Vec<String> = test.into_iter().chain(complexity).chain(files).collect();
     (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
@@ -294,7 +299,7 @@ mod tests {
     const HEAD: (&str, &str) = ("abcdef0123456789abcdef0123456789abcdef01", "tree");
 
     fn run(command: &str, exit_code: Option<i32>, tree: Option<&str>) -> TestRun {
-        TestRun { command: command.into(), exit_code, tree: tree.map(Into::into) }
+        TestRun { command: command.into(), exit_code, tree: tree.map(Into::into), unknown: false }
     }
 
     fn proof(test: TestRun, changed: &[&str], uncommitted: &[&str]) -> Proof {

@@ -30,10 +30,10 @@ use super::context::ThreadKey;
 use super::metrics::Metrics;
 use crate::metrics::repo_of;
 
-pub use change::Refusal;
+pub use change::{CLOSED, Refusal};
 pub(super) use change::{
-    add_pending, approve_plan, decide_closing, decline_plan, done_settling, raise_inbox,
-    set_closing, set_plan, set_plan_details, settle,
+    add_pending, approve_plan, decide_closing, decline_plan, done_settling, open_questions,
+    raise_inbox, set_closing, set_plan, set_plan_details, settle, settle_open,
 };
 
 /// Attempts per write; with the jitter between them about three seconds under steady conflict.

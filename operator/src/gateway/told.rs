@@ -11,7 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::api::Gateway;
 use super::collect::{collect, is_due};
-use super::context::ThreadKey;
+use super::context::{ApiError, ThreadKey};
+use super::slack::Slack;
 
 /// How often conditions are looked at. People read this, no machine waits for it.
 const EVERY: Duration = Duration::from_secs(2);
@@ -22,12 +23,15 @@ const RETRY: Duration = Duration::from_mins(5);
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
 /// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
-const TROUBLES: [&str; 14] = [
+const TROUBLES: [&str; 17] = [
     "ContainerCrashes",
     "ContainerNotCreated",
     "GatewayNotFound",
     "ImageNotPulled",
     "NameTaken",
+    "ParentElsewhere",
+    "ParentNotFound",
+    "ParentTooDeep",
     "PodFailing",
     "PodNotEnding",
     "PodNotStarted",
@@ -38,6 +42,10 @@ const TROUBLES: [&str; 14] = [
     "RoleNotFound",
     "VolumeLost",
 ];
+
+/// Reasons of `Ready=False` that pass by themselves, and that somebody has to hear all the same: at
+/// once, since they do not last.
+const PAUSES: [&str; 2] = ["OutOfMemory", "PodEvicted"];
 
 /// Tells until the gateway stops.
 pub async fn run(gateway: &Gateway) {
@@ -61,10 +69,10 @@ pub async fn run(gateway: &Gateway) {
                     tracing::warn!(thread = key.name, %error, "a thread was not collected");
                 }
             }
-            for Word { id, text } in words(&thread, Timestamp::now()) {
+            for Word { id, text, asks } in words(&thread, Timestamp::now()) {
                 let word = (key.clone(), id);
                 if !said.contains(&word)
-                    && let Err(error) = slack.notice(&key, &word.1, &text).await
+                    && let Err(error) = tell(slack, &word, &text, asks).await
                 {
                     tracing::warn!(thread = key.name, %error, "a thread was not told");
                     continue;
@@ -77,11 +85,25 @@ pub async fn run(gateway: &Gateway) {
     }
 }
 
+async fn tell(
+    slack: &Slack,
+    (thread, id): &(ThreadKey, String),
+    text: &str,
+    asks: bool,
+) -> Result<(), ApiError> {
+    if asks {
+        return slack.warn(thread, id, text).await;
+    }
+    slack.notice(thread, id, text).await.map(drop)
+}
+
 /// Something to tell, with the key under which it is told once.
 #[derive(Debug, PartialEq, Eq)]
 struct Word {
     id: String,
     text: String,
+    /// Whether to keep the thread.
+    asks: bool,
 }
 
 fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
@@ -89,11 +111,21 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
     else {
         return Vec::new();
     };
+    let said = |c: &Condition, words: &str, id: &str| Word {
+        asks: false,
+        id: format!("{id}-{}-{}", c.reason, c.last_transition_time.0.as_second()),
+        text: format!("{words}: {}.", c.message.trim_end_matches('.')),
+    };
+    let paused = status.conditions.iter().find(|c| {
+        c.type_ == condition::READY && c.status == "False" && PAUSES.contains(&c.reason.as_str())
+    });
+    let paused = paused.map(|c| said(c, "I have to pause", "pause"));
     let lasts = |c: &Condition| now.duration_since(c.last_transition_time.0) > BRIEF;
     let find = |type_: &str| status.conditions.iter().find(|c| c.type_ == type_ && lasts(c));
     let since = |c: &Condition| c.last_transition_time.0.as_second();
     let queued = find(condition::QUEUED).filter(|c| c.status == "True").zip(status.queue_position);
     let queued = queued.map(|(c, position)| Word {
+        asks: false,
         id: format!("queued-{}", since(c)),
         text: format!(
             "All places are taken: this thread is number {position} in the queue and starts by \
@@ -102,25 +134,25 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
     });
     let trouble = find(condition::READY)
         .filter(|c| c.status == "False" && TROUBLES.contains(&c.reason.as_str()));
-    let trouble = trouble.map(|c| Word {
-        id: format!("trouble-{}-{}", c.reason, since(c)),
-        text: format!("I can't go on: {}.", c.message.trim_end_matches('.')),
-    });
+    let trouble = trouble.map(|c| said(c, "I can't go on", "trouble"));
     let collecting = find(condition::COLLECTING).filter(|c| c.reason == "Warned");
     let collecting = collecting.map(|c| Word {
+        asks: true,
         id: format!("collecting-{}", since(c)),
         text:
             "Nobody has written here for two days. In a day I remove worktree and branch and close \
                this thread; write “keep”, or anything else, to stop that."
                 .to_owned(),
     });
-    queued.into_iter().chain(trouble).chain(collecting).collect()
+    queued.into_iter().chain(paused).chain(trouble).chain(collecting).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    const NOON: &str = "2026-01-01T12:00:00Z";
 
     fn thread(state: &str, status: &serde_json::Value) -> Thread {
         serde_json::from_value(json!({
@@ -135,7 +167,7 @@ mod tests {
 
     fn condition(type_: &str, status: &str, reason: &str, message: &str) -> serde_json::Value {
         json!({"type": type_, "status": status, "reason": reason, "message": message,
-               "lastTransitionTime": "2026-01-01T12:00:00Z"})
+               "lastTransitionTime": NOON})
     }
 
     fn words(thread: &Thread) -> Vec<Word> {
@@ -163,6 +195,11 @@ mod tests {
         let moving =
             json!({"conditions": [condition("Ready", "False", "PodStarting", "starting")]});
         assert!(words(&thread("Active", &moving)).is_empty());
+
+        let evicted =
+            json!({"conditions": [condition("Ready", "False", "PodEvicted", "it is back")]});
+        let paused = super::words(&thread("Active", &evicted), NOON.parse().unwrap());
+        assert_eq!(paused[0].text, "I have to pause: it is back.");
 
         let at_once = "2026-01-01T12:00:02Z".parse().unwrap();
         assert!(super::words(&thread("Active", &stuck), at_once).is_empty(), "may pass");

@@ -21,6 +21,7 @@ use super::close::REPORT;
 use super::collect;
 use super::context::{ApiError, ThreadKey};
 use super::github::{GitHub, GitHubError, Pull};
+use super::overlap;
 use super::slack::usage;
 
 /// The tool whose role answers for the pull request.
@@ -204,6 +205,9 @@ async fn merged(
 ) -> Result<(), ApiError> {
     let key = ThreadKey::from(thread);
     gateway.ledger.flush(&key).await;
+    if let Some(repo) = gateway.context.repo(&key.namespace, &thread.spec.repo) {
+        overlap::tell_of_merge(gateway, &repo, &key, commit).await;
+    }
     github.delete_branch(&names::branch(&key.name)).await?;
     let record = PullRequest {
         number: pull.number,

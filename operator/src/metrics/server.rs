@@ -2,8 +2,8 @@
 //! filter is changed from the pod itself only, which is where `kubectl port-forward` comes from.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, State};
@@ -20,14 +20,24 @@ use crate::telemetry::{self, FilterError};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Whether `/readyz` says yes. Starts as no; cheap to clone, all clones are one flag.
+/// Whether `/readyz` says yes, and why not. Starts as no; cheap to clone, all clones are one flag.
 #[derive(Clone, Debug, Default)]
-pub struct Ready(Arc<AtomicBool>);
+pub struct Ready(Arc<AtomicBool>, Arc<Mutex<Option<String>>>);
 
 impl Ready {
     /// Changes the answer.
     pub fn set(&self, ready: bool) {
         self.0.store(ready, Ordering::Relaxed);
+    }
+
+    /// What is waited for, in a sentence; nothing if it is the caches.
+    pub fn waits_for(&self, why: Option<String>) {
+        *self.1.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    fn why(&self) -> String {
+        let why = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        why.clone().unwrap_or_else(|| "caches are not synced yet".to_owned())
     }
 
     /// The answer.
@@ -115,9 +125,9 @@ fn router(registry: Registry, ready: Ready) -> Router {
 
 async fn readyz(State(shared): State<Shared>) -> impl IntoResponse {
     if shared.ready.get() {
-        (StatusCode::OK, "ok\n")
+        (StatusCode::OK, "ok\n".to_owned())
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "not ready: caches are not synced yet\n")
+        (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", shared.ready.why()))
     }
 }
 
@@ -173,6 +183,8 @@ mod tests {
 
         assert!(get(server.address(), "/healthz").await.starts_with("HTTP/1.1 200"));
         assert!(get(server.address(), "/readyz").await.starts_with("HTTP/1.1 503"));
+        ready.waits_for(Some("no definitions".to_owned()));
+        assert!(get(server.address(), "/readyz").await.contains("not ready: no definitions"));
         ready.set(true);
         assert!(get(server.address(), "/readyz").await.starts_with("HTTP/1.1 200"));
         let metrics = get(server.address(), "/metrics").await;

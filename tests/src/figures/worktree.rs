@@ -112,6 +112,8 @@ async fn worktree(folder: &Path, relay: &Relay, branch: &str) -> anyhow::Result<
         socket: folder.join("run/toolbox.sock"),
         work_dir: folder.join("work"),
         sandbox: Mode::Runtime,
+        role: "coder".to_owned(),
+        thread: String::new(),
     };
     let socket = args.socket.clone();
     let serving = tokio::spawn(async move { toolbox::run(&args).await });

@@ -36,6 +36,8 @@ pub(super) struct Core {
     pub options: Options,
     pub changes: broadcast::Sender<Change>,
     pub hooks: BTreeMap<String, Hook>,
+    /// Status of agent sessions, by channel and thread.
+    pub sessions: BTreeMap<(String, String), String>,
     pub bot_token: String,
     pub app_token: String,
     /// Set when the app's Socket Mode was switched off.
@@ -111,6 +113,7 @@ impl Core {
             limits: Limits::default(),
             changes: broadcast::Sender::new(4096),
             hooks: BTreeMap::new(),
+            sessions: BTreeMap::new(),
             bot_token: format!("xoxb-{}", secret()),
             app_token: format!("xapp-1-{}-{}", world.app.id, secret()),
             link_disabled: false,

@@ -299,7 +299,10 @@ impl SlackServer {
             if let Some(root) = thread {
                 core.thread_root(channel, root)?;
             }
-            let (bot_id, app_id) = (core.world.id('B'), core.world.id('A'));
+            // The same bot whenever it writes.
+            let name_id =
+                name.to_ascii_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
+            let (bot_id, app_id) = (format!("B0{name_id}"), core.world.id('A'));
             let sender = Sender::OtherBot { bot_id, app_id, name: name.to_owned() };
             let mut message = Message::draft(sender, text::posted(wire));
             message.thread_ts = thread.map(str::to_owned);
@@ -330,6 +333,37 @@ impl SlackServer {
             core.delete(channel, ts);
             Ok(())
         })
+    }
+
+    /// What comes from now on comes so much later.
+    pub fn skip(&self, time: Duration) {
+        let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        self.inner.update(|core| core.world.skip(micros));
+    }
+
+    /// A user presses the stop button that Slack shows while an agent's session is processing.
+    pub fn stop_as(&self, user: &str, channel: &str, thread: &str) -> Result<(), SlackError> {
+        self.inner.update(|core| {
+            core.channel(channel)?;
+            let place = (channel.to_owned(), thread.to_owned());
+            if core.sessions.get(&place).map(String::as_str) != Some("processing") {
+                let (ts, action_id) = (thread.to_owned(), "stop".to_owned());
+                return Err(SlackError::Button { ts, action_id });
+            }
+            let ts = core.world.ts();
+            let event = super::actions::object(serde_json::json!({
+                "type": "agent_session_stopped", "channel": channel, "thread_ts": thread,
+                "user": user, "streaming_message_ts": [],
+            }));
+            core.emit(channel, &ts, event);
+            Ok(())
+        })
+    }
+
+    /// The status of an agent's session in a thread.
+    pub fn session(&self, channel: &str, thread: &str) -> Option<String> {
+        let place = (channel.to_owned(), thread.to_owned());
+        self.inner.read(|core| core.sessions.get(&place).cloned())
     }
 
     /// A user reacts to a message, with an emoji's name without colons.

@@ -15,6 +15,8 @@ pub struct Options {
     pub bot_name: String,
     /// Scopes granted to the bot token.
     pub scopes: Vec<String>,
+    /// Whether the app is declared an agent, which has it granted `assistant:write`.
+    pub agent: bool,
     /// Event types that the app subscribes to, as in its manifest (`message.channels`, …).
     pub subscriptions: Vec<String>,
     /// Metadata event types that the app's manifest declares. Payloads of all others are left
@@ -55,8 +57,10 @@ impl Default for Options {
             bot_name: "codebutler".to_owned(),
             scopes: list(&[
                 "app_mentions:read",
+                "assistant:write",
                 "channels:history",
                 "channels:join",
+                "channels:manage",
                 "channels:read",
                 "chat:write",
                 "chat:write.customize",
@@ -68,7 +72,9 @@ impl Default for Options {
                 "reactions:write",
                 "users:read",
             ]),
+            agent: true,
             subscriptions: list(&[
+                "agent_session_stopped",
                 "app_mention",
                 "file_shared",
                 "message.channels",

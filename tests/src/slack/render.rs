@@ -243,6 +243,7 @@ pub(super) fn file(world: &World, file: &FileRecord) -> Value {
         "md" => ("text/plain", "markdown", "Markdown (raw)"),
         "txt" | "log" => ("text/plain", "text", "Plain Text"),
         "json" => ("application/json", "json", "JSON"),
+        "m4a" => ("audio/mp4", "m4a", "MPEG 4 Audio"),
         "pdf" => ("application/pdf", "pdf", "PDF"),
         _ => ("application/octet-stream", "binary", "Binary"),
     };

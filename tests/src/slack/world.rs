@@ -254,6 +254,12 @@ impl World {
         format!("{}.{:06}", self.last_micros / 1_000_000, self.last_micros % 1_000_000)
     }
 
+    /// Lets time pass.
+    pub fn skip(&mut self, micros: i64) {
+        let now = jiff::Timestamp::now().as_microsecond();
+        self.last_micros = now.max(self.last_micros).saturating_add(micros);
+    }
+
     /// Adds a user and returns the id.
     pub fn add_user(&mut self, name: &str, real_name: &str, is_bot: bool) -> String {
         let id = self.id('U');

@@ -93,6 +93,8 @@ pub fn team(
         },
         slack: SlackSpec {
             channel: outside.channel.clone(),
+            create_channel: false,
+            allow_bots: Vec::new(),
             credentials: SecretRef { name: "slack".to_owned() },
             debounce_seconds: outside.debounce,
         },

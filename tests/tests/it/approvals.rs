@@ -58,7 +58,7 @@ impl Team {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_yes_survives_the_end_of_everything_that_waits_for_it() {
-    let mut team = Setup::new(deletes(2)).start().await;
+    let mut team = Setup::new(deletes(1)).start().await;
     let (root, question) = team.asked().await;
     assert!(question.shown.contains("rm -rf src; ls; echo end"), "{}", question.shown);
     assert!(question.shown.contains("@ana"), "who is asked is mentioned: {}", question.shown);
@@ -125,7 +125,7 @@ async fn a_question_that_nobody_answers_ends_as_neither_yes_nor_no() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_permitted_people_answer_and_only_the_first_answer_counts() {
-    let team = Setup::new(deletes(2)).start().await;
+    let team = Setup::new(deletes(1)).start().await;
     let slack = &team.stack.slack;
     let (ana, ben) = (&team.stack.users["ana"], &team.stack.users["ben"]);
     team.permit_only(&[ana]).await;

@@ -89,10 +89,8 @@ async fn nothing_is_lost_in_random_trouble() {
             0 => {
                 let first = dice.random_range(0..2);
                 replicas.kill(first);
-                team.killed();
                 if dice.random_bool(0.3) {
                     replicas.kill(1 - first);
-                    team.killed();
                 }
                 deaths += 1;
             }
@@ -109,10 +107,7 @@ async fn nothing_is_lost_in_random_trouble() {
     println!("{} threads, {met} failures met, {deaths} deaths", team.opened());
     team.settle(RECOVERY, false, || replicas.keep()).await;
     // Whatever was said goes for a controller that has seen nothing of it, too.
-    for index in 0..2 {
-        replicas.kill(index);
-        team.killed();
-    }
+    (0..2).for_each(|index| replicas.kill(index));
     team.write_to_all().await;
     team.settle(RECOVERY, true, || replicas.keep()).await;
     let most = team.stop().await;

@@ -85,3 +85,33 @@ async fn a_persons_text_file_is_read_and_a_picture_is_named() {
     assert!(prompt.contains("shot.zip") && prompt.contains("not shown here"), "{prompt}");
     team.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_persons_picture_reaches_a_model_that_sees() {
+    let steps = ["One.", "Two.", "Three."].map(Step::say).to_vec();
+    let team = Setup::new(Script::of("pm", steps)).start().await;
+    let (slack, channel) = (&team.stack.slack, &team.stack.channel);
+    let ana = &team.stack.users["ana"];
+    let png = b"\x89PNG\r\n\x1a\n\0\0".as_slice();
+    let (root, _) =
+        slack.upload_as(ana, channel, None, "what is wrong here?", ("shot.png", png)).unwrap();
+    team.message(&root, "One.").await;
+    let requests = team.stack.models.requests();
+    let messages = requests.last().unwrap().body["messages"].as_array().unwrap().clone();
+    let picture = messages.iter().find_map(|m| m["content"].as_array()).unwrap();
+    assert_eq!(picture[0]["text"], "[CodeButler] `shot.png`:");
+    assert_eq!(picture[1]["image_url"]["url"], "data:image/png;base64,iVBORw0KGgoAAA==");
+    assert!(last_prompt(&team, "pm").contains("shot.png, image/png, 10 bytes: a picture"));
+
+    // What only calls itself a picture is not handed out, and neither is what is too large.
+    let fake = ("fake.png", b"<svg onload=alert(1)>".as_slice());
+    slack.upload_as(ana, channel, Some(&root), "and this", fake).unwrap();
+    team.message(&root, "Two.").await;
+    let huge = vec![0x89; 3 * 1024 * 1024 + 1];
+    slack.upload_as(ana, channel, Some(&root), "and this", ("huge.png", &huge)).unwrap();
+    team.message(&root, "Three.").await;
+    let prompt = last_prompt(&team, "pm");
+    assert!(prompt.contains("a picture of more than 3 MiB, not shown here"), "{prompt}");
+    assert_eq!(prompt.matches("image_url").count(), 2, "one part, its kind and its name: {prompt}");
+    team.stop().await;
+}

@@ -1,8 +1,10 @@
 //! The gateway's Slack part between the testbed's Slack and API server: what a person says or clicks
 //! is on the Thread before Slack is told, once, whatever order or repetition it comes in.
 
+mod answers;
 mod desk;
 mod outside;
+mod presence;
 mod setup;
 
 use std::time::Duration;

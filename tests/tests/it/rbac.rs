@@ -34,6 +34,7 @@ const RARELY: &[(&str, &str)] = &[
         "a policy whose cache entry is in doubt",
     ),
     ("controller: get /configmaps ", "a bundle whose cache entry is in doubt"),
+    ("controller: patch /pods ", "somebody who takes labels off a pod"),
     ("controller: patch /persistentvolumeclaims ", "a Repo whose size grows"),
     ("controller: patch codebutler.dev/threads ", "a Thread deleted while there is no gateway"),
     ("controller: patch events.k8s.io/events ", "an event that comes again"),

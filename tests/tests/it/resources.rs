@@ -90,7 +90,7 @@ async fn what_cannot_be_meant_is_refused_with_the_field_and_the_rule() {
         ),
         (json!({"worktree": {"size": "-1Gi"}}), "spec.worktree.size", "should match"),
         (json!({"git": {"url": "https://me:pw@git.example/a/b"}}), "spec.git.url", "should match"),
-        (json!({"slack": {"channel": "#shop"}}), "spec.slack.channel", "should match"),
+        (json!({"slack": {"channel": "#The Shop"}}), "spec.slack.channel", "should match"),
         (json!({"roles": []}), "spec.roles", "at least 1"),
     ] {
         let refused = refusal::<Repo>(&world, repo(), &change).await;

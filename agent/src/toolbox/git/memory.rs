@@ -18,6 +18,10 @@ const MAX_SKILL: usize = 16 * 1024;
 
 /// A file of the base branch's memory, archived learnings included; the list of them without a name.
 pub fn memory(place: &Place, file: Option<&str>) -> Result<String, ToolError> {
+    // As it is now; where the remote is away, as it was when the run began.
+    if let Err(error) = place.lock().and_then(|_lock| place.fetch(&place.open()?)) {
+        tracing::warn!(%error, "the base branch is not brought up to date");
+    }
     let names = names(place)?;
     let list = || match &names[..] {
         [] => "the base branch has no `.codebutler/` yet".to_owned(),
@@ -90,7 +94,7 @@ mod tests {
         f.git(&seed, &["add", "."]);
         f.git(&seed, &["commit", "-q", "-m", "Memory"]);
         f.git(&seed, &["push", "-q", "origin", "main"]);
-        prepare(&f.place).unwrap();
+        // Nothing but the reading itself brings it here.
         assert_eq!(memory(&f.place, None).unwrap(), "there are: coder.md, research/a.md");
         assert!(memory(&f.place, Some(".codebutler/coder.md")).unwrap().contains("Old."));
         assert_eq!(memory(&f.place, Some("research/a.md")).unwrap(), "Found.\n");

@@ -28,8 +28,8 @@ pub use history::{diff, log};
 pub use libgit::init;
 pub use memory::{memory, skills};
 pub use prepare::prepare;
-pub use proof::{snapshot, standing, unchanged};
-pub use push::push;
+pub use proof::{TOO_LARGE, snapshot, standing, touched, unchanged};
+pub use push::{Pushed, push};
 
 /// Largest file of the base branch's `.codebutler/` that is read, in bytes.
 const MAX_GUIDE: usize = 64 * 1024;

@@ -7,14 +7,20 @@ use std::path::Path;
 use git2::{Delta, DiffOptions, Index, IndexAddOption, Oid, Repository};
 
 use super::Place;
+use super::prepare::fork_point;
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::Standing;
 
 /// Files and bytes of a worktree above which it is not hashed.
 const MAX_FILES: usize = 200_000;
 const MAX_BYTES: u64 = 1024 * 1024 * 1024;
+/// Why a worktree is not known.
+pub const TOO_LARGE: &str =
+    "the worktree has more than 200,000 files or 1 GiB beside what .gitignore names";
 /// Files that are named.
 const MAX_NAMED: usize = 10;
+/// Files of a branch that are told.
+const MAX_TOUCHED: usize = 1_000;
 
 /// The tree that a commit of all files would have now, ignored ones left out.
 pub fn snapshot(place: &Place) -> Result<String, ToolError> {
@@ -42,11 +48,25 @@ pub fn standing(place: &Place, tested: Option<&str>) -> Result<Standing, ToolErr
     let own = commit.tree_id();
     let changed = match tested.map(Oid::from_str).transpose()? {
         // Of a volume that was lost nothing is known.
-        Some(tested) if repo.find_tree(tested).is_ok() => difference(&repo, tested, own)?,
+        Some(tested) if repo.find_tree(tested).is_ok() => {
+            difference(&repo, tested, own, MAX_NAMED)?
+        }
         _ => Vec::new(),
     };
-    let uncommitted = difference(&repo, own, tree_of_files(&repo)?)?;
+    let uncommitted = match tree_of_files(&repo) {
+        // What was tested is not known either, which is told.
+        Err(ToolError::Refused(why)) if why == TOO_LARGE => Vec::new(),
+        files => difference(&repo, own, files?, MAX_NAMED)?,
+    };
     Ok(Standing { commit: commit.id().to_string(), changed, uncommitted })
+}
+
+/// The files in which HEAD differs from where the branch left the base branch.
+pub fn touched(place: &Place) -> Result<Vec<String>, ToolError> {
+    let repo = place.open()?;
+    let from = repo.find_commit(fork_point(place, &repo)?)?.tree_id();
+    let own = repo.find_commit(place.head_on_branch(&repo)?)?.tree_id();
+    difference(&repo, from, own, MAX_TOUCHED)
 }
 
 fn tree_of_files(repo: &Repository) -> Result<Oid, ToolError> {
@@ -62,11 +82,20 @@ fn tree_of_files(repo: &Repository) -> Result<Oid, ToolError> {
         bytes.set(bytes.get() + length);
         if files.get() > MAX_FILES || bytes.get() > MAX_BYTES { -1 } else { 0 }
     };
-    index.add_all(["*"], IndexAddOption::DEFAULT, Some(&mut count))?;
+    let added = index.add_all(["*"], IndexAddOption::DEFAULT, Some(&mut count));
+    if files.get() > MAX_FILES || bytes.get() > MAX_BYTES {
+        return Err(ToolError::refused(TOO_LARGE));
+    }
+    added?;
     Ok(index.write_tree_to(repo)?)
 }
 
-fn difference(repo: &Repository, from: Oid, to: Oid) -> Result<Vec<String>, ToolError> {
+fn difference(
+    repo: &Repository,
+    from: Oid,
+    to: Oid,
+    most: usize,
+) -> Result<Vec<String>, ToolError> {
     if from == to {
         return Ok(Vec::new());
     }
@@ -76,7 +105,7 @@ fn difference(repo: &Repository, from: Oid, to: Oid) -> Result<Vec<String>, Tool
         let file = delta.new_file().path().or_else(|| delta.old_file().path())?;
         Some(file.display().to_string())
     });
-    Ok(names.take(MAX_NAMED).collect())
+    Ok(names.take(most).collect())
 }
 
 #[cfg(test)]

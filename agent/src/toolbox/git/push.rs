@@ -12,36 +12,76 @@ use super::{Place, short};
 use crate::text::clip;
 use crate::toolbox::ToolError;
 
+/// Tries of a push that others are faster than.
+const TRIES: u32 = 3;
+/// Files in conflict that are named.
+const MAX_NAMED: usize = 10;
 /// Characters of what the remote says beside a refusal.
 const MAX_SAID: usize = 600;
 
+/// How a push ended.
+#[derive(Debug)]
+pub enum Pushed {
+    /// It is on the remote; for the model.
+    Done(String),
+    /// Others have changed these files on the remote in another way. Nothing was changed; for the
+    /// model.
+    Conflict(Vec<String>, String),
+}
+
 /// Pushes HEAD to the thread's branch. A repetition finds the branch up to date.
-pub fn push(place: &Place) -> Result<String, ToolError> {
+pub fn push(place: &Place) -> Result<Pushed, ToolError> {
+    push_after(place, || {})
+}
+
+/// `meanwhile` happens before each try, once it is known what the remote has.
+fn push_after(place: &Place, mut meanwhile: impl FnMut()) -> Result<Pushed, ToolError> {
     let _lock = place.lock()?;
     let repo = place.open()?;
-    place.fetch(&repo)?;
     let branch = &place.hello.branch;
-    let mut own = place.head_on_branch(&repo)?;
-    let remote = repo.refname_to_id(&place.remote_branch()).ok();
     let mut rebased = "";
-    if let Some(remote) = remote {
-        if remote == own {
-            return Ok(format!("`{branch}` is up to date on the remote at {}", short(own)));
+    let mut tries = 0;
+    loop {
+        place.fetch(&repo)?;
+        let mut own = place.head_on_branch(&repo)?;
+        let remote = repo.refname_to_id(&place.remote_branch()).ok();
+        if let Some(remote) = remote {
+            if remote == own {
+                let what = if tries == 0 { "up to date" } else { "there" };
+                let at = short(own);
+                return Ok(Pushed::Done(format!("`{branch}` is {what} on the remote at {at}")));
+            }
+            if repo.graph_descendant_of(remote, own)? {
+                return Ok(Pushed::Done(format!(
+                    "nothing to push: the remote's `{branch}` is ahead, at {}",
+                    short(remote)
+                )));
+            }
+            if !repo.graph_descendant_of(own, remote)? {
+                own = match rebase(place, &repo, remote)? {
+                    Rebased::To(own) => own,
+                    Rebased::Conflict(files, why) => return Ok(Pushed::Conflict(files, why)),
+                };
+                rebased = ", rebased onto what others had pushed";
+            }
         }
-        if repo.graph_descendant_of(remote, own)? {
-            return Ok(format!(
-                "nothing to push: the remote's `{branch}` is ahead, at {}",
-                short(remote)
-            ));
-        }
-        if !repo.graph_descendant_of(own, remote)? {
-            own = rebase(place, &repo, remote)?;
-            rebased = ", rebased onto what others had pushed";
+        meanwhile();
+        tries += 1;
+        match send(place, &repo) {
+            Ok(()) => {
+                repo.reference(&place.remote_branch(), own, true, "pushed")?;
+                return Ok(Pushed::Done(format!("Pushed `{branch}` at {}{rebased}", short(own))));
+            }
+            // Somebody was faster: once more, on top of that.
+            Err(error) => {
+                place.fetch(&repo)?;
+                let now = repo.refname_to_id(&place.remote_branch()).ok();
+                if tries >= TRIES || now == remote {
+                    return Err(error);
+                }
+            }
         }
     }
-    send(place, &repo)?;
-    repo.reference(&place.remote_branch(), own, true, "pushed")?;
-    Ok(format!("Pushed `{branch}` at {}{rebased}", short(own)))
 }
 
 fn send(place: &Place, repo: &Repository) -> Result<(), ToolError> {
@@ -79,8 +119,13 @@ fn send(place: &Place, repo: &Repository) -> Result<(), ToolError> {
     }
 }
 
+enum Rebased {
+    To(Oid),
+    Conflict(Vec<String>, String),
+}
+
 /// Puts the own commits on top of `remote`.
-fn rebase(place: &Place, repo: &Repository, remote: Oid) -> Result<Oid, ToolError> {
+fn rebase(place: &Place, repo: &Repository, remote: Oid) -> Result<Rebased, ToolError> {
     let branch = &place.hello.branch;
     if !is_clean(repo)? {
         return Err(ToolError::refused(format!(
@@ -95,9 +140,11 @@ fn rebase(place: &Place, repo: &Repository, remote: Oid) -> Result<Oid, ToolErro
     let mut options = RebaseOptions::new();
     options.checkout_options(checkout);
     let mut rebase = repo.rebase(None, Some(&upstream), None, Some(&mut options))?;
+    let mut files = Vec::new();
     let outcome = (|| {
         while let Some(step) = rebase.next() {
             step?;
+            files = conflicts(repo)?;
             match rebase.commit(None, &signature, None) {
                 Ok(_) => {}
                 // The remote has this change already.
@@ -107,15 +154,29 @@ fn rebase(place: &Place, repo: &Repository, remote: Oid) -> Result<Oid, ToolErro
         }
         rebase.finish(Some(&signature))
     })();
-    if let Err(error) = outcome {
-        rebase.abort()?;
-        return Err(ToolError::refused(format!(
-            "the remote's `{branch}` has commits that conflict with yours ({}). Nothing was changed. \
-             Resolve it with `git rebase origin/{branch}` in Bash, then push again",
-            error.message()
-        )));
+    let Err(error) = outcome else { return Ok(Rebased::To(place.head_on_branch(repo)?)) };
+    rebase.abort()?;
+    let named = if files.is_empty() { String::new() } else { format!(" in {}", files.join(", ")) };
+    let why = format!(
+        "the remote's `{branch}` has commits that conflict with yours{named} ({}). Nothing was changed. \
+         Resolve it with `git rebase origin/{branch}` in Bash, then push again",
+        error.message()
+    );
+    if files.is_empty() { Err(ToolError::refused(why)) } else { Ok(Rebased::Conflict(files, why)) }
+}
+
+/// The files of a step that two sides have changed.
+fn conflicts(repo: &Repository) -> Result<Vec<String>, git2::Error> {
+    let index = repo.index()?;
+    if !index.has_conflicts() {
+        return Ok(Vec::new());
     }
-    place.head_on_branch(repo)
+    let paths = index.conflicts()?.filter_map(|conflict| {
+        let conflict = conflict.ok()?;
+        let entry = conflict.our.or(conflict.their).or(conflict.ancestor)?;
+        Some(String::from_utf8_lossy(&entry.path).replace(char::is_control, "?"))
+    });
+    Ok(paths.take(MAX_NAMED).collect())
 }
 
 #[cfg(test)]
@@ -132,6 +193,13 @@ mod tests {
         f
     }
 
+    fn pushed(f: &Fixture) -> String {
+        match push(&f.place).unwrap() {
+            Pushed::Done(text) => text,
+            conflict @ Pushed::Conflict(..) => panic!("{conflict:?}"),
+        }
+    }
+
     fn commit_file(f: &Fixture, path: &str, content: &str) -> String {
         f.write(path, content);
         let args = args::GitCommit { message: format!("Change {path}"), paths: None };
@@ -143,13 +211,13 @@ mod tests {
     #[test]
     fn a_push_moves_the_branch_once() {
         let f = fixture();
-        assert!(push(&f.place).unwrap().contains("up to date"));
+        assert!(pushed(&f).contains("up to date"));
         let own = commit_file(&f, "a", "1");
-        assert!(push(&f.place).unwrap().starts_with("Pushed `codebutler/t` at "));
+        assert!(pushed(&f).starts_with("Pushed `codebutler/t` at "));
         assert_eq!(f.remote_tip(), own);
-        assert!(push(&f.place).unwrap().contains("up to date"));
+        assert!(pushed(&f).contains("up to date"));
         f.commit_elsewhere("b", "2");
-        assert!(push(&f.place).unwrap().contains("ahead"));
+        assert!(pushed(&f).contains("ahead"));
     }
 
     #[test]
@@ -160,7 +228,7 @@ mod tests {
         f.write("README", "dirty\n");
         assert!(push(&f.place).unwrap_err().to_string().contains("commit your changes"));
         f.write("README", "hello\n");
-        let said = push(&f.place).unwrap();
+        let said = pushed(&f);
         assert!(said.contains("rebased"), "{said}");
         assert_eq!(f.remote_tip(), head(&f.place).unwrap());
         assert_eq!((f.file("a"), f.file("b")), ("1".to_owned(), "2".to_owned()));
@@ -169,12 +237,37 @@ mod tests {
     }
 
     #[test]
+    fn whoever_was_faster_is_built_upon() {
+        let f = fixture();
+        commit_file(&f, "a", "1");
+        let mut others = ["b", "c"].iter();
+        let said = push_after(&f.place, || {
+            if let Some(path) = others.next() {
+                f.commit_elsewhere(path, "2");
+            }
+        });
+        assert!(matches!(said.unwrap(), Pushed::Done(text) if text.contains("rebased")));
+        assert_eq!(f.remote_tip(), head(&f.place).unwrap());
+        let log = f.git(&f.place.tree(), &["log", "--format=%an"]);
+        assert_eq!(log, "CodeButler Coder\nSomeone\nSomeone\nSomeone");
+        // Not for ever.
+        commit_file(&f, "a", "2");
+        let mut n = 0;
+        let refused = push_after(&f.place, || {
+            n += 1;
+            f.commit_elsewhere(&format!("d{n}"), "2");
+        });
+        assert!(refused.is_err() && n == TRIES, "{n}");
+    }
+
+    #[test]
     fn a_conflict_changes_nothing() {
         let f = fixture();
         f.commit_elsewhere("README", "theirs\n");
         let own = commit_file(&f, "README", "mine\n");
-        let refused = push(&f.place).unwrap_err().to_string();
-        assert!(refused.contains("git rebase origin/codebutler/t"), "{refused}");
+        let Pushed::Conflict(files, why) = push(&f.place).unwrap() else { panic!() };
+        assert_eq!(files, ["README"]);
+        assert!(why.contains("yours in README") && why.contains("git rebase origin/codebutler/t"));
         assert_eq!(head(&f.place).unwrap(), own);
         assert_eq!(f.file("README"), "mine\n");
         assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");

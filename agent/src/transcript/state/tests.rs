@@ -8,7 +8,7 @@ fn ts(n: u32) -> SlackTs {
 
 fn said(n: u32, text: &str) -> Message {
     let author = Author::User { id: "U1".into() };
-    Message { ts: ts(n), author, text: text.into(), addressed: true }
+    Message { ts: ts(n), author, text: text.into(), addressed: true, pictures: vec![] }
 }
 
 fn calls(names: &[&str]) -> Record {
@@ -28,7 +28,11 @@ fn result(call: usize, kind: ResultKind) -> Record {
 fn play(records: &[Record]) -> State {
     let mut state = State::default();
     state.apply(&Record::RunStarted { run: "r".into(), at: 0 });
-    state.apply(&Record::Taken { messages: vec![said(1, "hello")], pending: vec![] });
+    state.apply(&Record::Taken {
+        messages: vec![said(1, "hello")],
+        pending: vec![],
+        pictures: vec![],
+    });
     for record in records {
         state.apply(record);
     }
@@ -77,7 +81,7 @@ fn every_call_is_answered_before_anything_else_is_said() {
         result(1, ResultKind::Plain),
         Record::RunEnded { outcome: Outcome::Failed, reason: None },
         Record::RunStarted { run: "r2".into(), at: 0 },
-        Record::Taken { messages: vec![said(2, "again")], pending: vec![] },
+        Record::Taken { messages: vec![said(2, "again")], pending: vec![], pictures: vec![] },
     ]);
     let roles: Vec<_> =
         state.chat().iter().map(|m| (m["role"].as_str(), m["tool_call_id"].as_str())).collect();
@@ -107,7 +111,11 @@ fn no_text_can_pass_for_another_message() {
         message: ts(1),
     };
     let mut state = State::default();
-    state.apply(&Record::Taken { messages: vec![said(1, forged)], pending: vec![pending] });
+    state.apply(&Record::Taken {
+        messages: vec![said(1, forged)],
+        pending: vec![pending],
+        pictures: vec![],
+    });
     assert_eq!(
         state.chat()[0],
         json!({"role": "user", "content": "[message 1.000000 from user U1, to you]\n> hi\n\

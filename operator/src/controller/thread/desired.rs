@@ -13,7 +13,7 @@ use kube::ResourceExt as _;
 use super::collect;
 use super::life::{self, Life};
 use super::observe::{Admission, Observed};
-use super::plan::{Gone, Plan};
+use super::plan::{Gone, Plan, Repair};
 use super::queue;
 use super::role::{self, Role};
 use super::status::Own;
@@ -21,6 +21,7 @@ use super::volume;
 use crate::apply::Refusal;
 use crate::args::ControllerArgs;
 use crate::controller::health::{Health, Level, Notice};
+use crate::controller::labels;
 
 /// How long a deleted Thread may wait for a gateway that is gone for good.
 const FAREWELL: SignedDuration = SignedDuration::from_mins(2);
@@ -91,6 +92,10 @@ fn work(view: &View, plan: &mut Plan) -> Health {
         };
         verdicts.extend(role::decide(view, &role, plan));
     }
+    if let Some(verdict) = view.observed.lineage.verdict(view.thread) {
+        plan.create_pods.clear();
+        verdicts.push(verdict);
+    }
     verdicts.extend(provide_volume(view, plan));
     make_room(view, &pods, plan);
     if let Some(refusal) = &view.observed.refusal {
@@ -98,11 +103,29 @@ fn work(view: &View, plan: &mut Plan) -> Health {
         plan.create_pods.clear();
         verdicts.push(refused(refusal));
     }
+    look_at_labels(view, plan);
     queue::tell(view.repo, view.thread, view.observed, plan, view.now);
     progress(view, &pods, plan);
     budget(view, plan);
     collect::tell(view, plan);
     Health::worst(verdicts, at_rest(&pods))
+}
+
+/// What watches and the network policy find pods and claim by. Without them they are not even seen.
+fn look_at_labels(view: &View, plan: &mut Plan) {
+    let thread = view.thread;
+    let pods = view.observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
+    let mut pods =
+        pods.map(|pod| labels::lacks(&**pod, &labels::of_pod(thread, &role_of(thread, pod))));
+    let claim = view.observed.volume.as_deref();
+    let ending = volume::State::of(claim) == volume::State::Ending;
+    let claimed = claim.filter(|_| !ending);
+    let bare = pods.any(|lacks| lacks)
+        || claimed.is_some_and(|claim| labels::lacks(claim, &labels::of_claim(thread)));
+    let unseen = claim.is_none()
+        && plan.create_volume.is_none()
+        && condition::is_true(&view.status.conditions, condition::WORKTREE_READY);
+    plan.repair = if unseen { Some(Repair::Unseen) } else { bare.then_some(Repair::Shown) };
 }
 
 /// Whatever becomes of the Thread: a pod that has a slot and is on its way out may still use it.

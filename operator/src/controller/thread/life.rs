@@ -37,11 +37,12 @@ impl Life {
         let status = pod.status.clone().unwrap_or_default();
         match status.phase.as_deref() {
             Some("Succeeded") => Self::Succeeded,
-            Some("Failed") => Self::Failed {
-                at: ended_at(pod, &status),
-                why: cause(&status),
-                cause: Cause::of(&status),
-            },
+            Some("Failed") => {
+                let cause = Cause::of(&status);
+                let why =
+                    if cause == Cause::Evicted { eviction(&status) } else { failure(&status) };
+                Self::Failed { at: ended_at(pod, &status), why, cause }
+            }
             Some("Running") => Self::Running,
             _ => Self::Starting,
         }
@@ -167,7 +168,16 @@ fn ending(container: &ContainerStatus) -> Option<String> {
     Some(format!("exit code {}{reason}", ended.exit_code))
 }
 
-fn cause(status: &PodStatus) -> String {
+/// Why the cluster took a pod away, in its own words.
+fn eviction(status: &PodStatus) -> String {
+    let disrupted = status.conditions.iter().flatten().find(|c| c.type_ == "DisruptionTarget");
+    let said = disrupted.and_then(|c| c.message.as_ref()).or(status.message.as_ref());
+    let said = said.or(status.reason.as_ref()).map(|said| said.trim_end_matches(['.', ' ']));
+    said.filter(|said| !said.is_empty())
+        .map_or_else(|| failure(status), |said| shortened(said, 200))
+}
+
+fn failure(status: &PodStatus) -> String {
     let of = |c: &ContainerStatus| {
         ending(c).map(|ending| format!("container `{}` ended with {ending}", c.name))
     };
@@ -219,6 +229,10 @@ mod tests {
         let drained = Life::of(&pod(&json!({"phase": "Failed", "conditions": [
             {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]})));
         assert!(matches!(drained, Life::Failed { cause: Cause::Evicted, .. }));
+        let full = Life::of(&pod(&json!({"phase": "Failed", "reason": "Evicted",
+            "message": "The node was low on resource: memory. "})));
+        let said = "The node was low on resource: memory";
+        assert!(matches!(full, Life::Failed { why, .. } if why == said));
     }
 
     #[test]

@@ -2,11 +2,14 @@
 
 mod collect;
 mod desired;
+mod fence;
 mod life;
+mod lineage;
 mod observe;
 mod plan;
 mod pod;
 mod queue;
+mod repair;
 mod role;
 mod security;
 mod status;
@@ -16,6 +19,7 @@ mod volumes;
 #[cfg(test)]
 mod tests;
 
+pub use fence::Fence;
 pub use queue::prime;
 
 use std::sync::Arc;
@@ -25,12 +29,14 @@ use codebutler_crds::{Thread, names};
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::runtime::controller::Action;
 use kube::{Resource as _, ResourceExt as _};
+use serde_json::Value;
 
 use super::context::Context;
 use super::health::Notice;
 use super::index::Key;
 use crate::apply::{ApplyError, Made};
 use crate::metrics::repo_of;
+use fence::Sight;
 use plan::Plan;
 
 /// How soon a refused step is tried again: what it waits for is not watched.
@@ -41,13 +47,22 @@ const RETRY_REFUSED: Duration = Duration::from_secs(15);
 /// # Errors
 /// When a write failed; what was done is found by the next look.
 pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Action, ApplyError> {
+    match context.fence.look(&thread) {
+        Sight::Current => {}
+        Sight::Behind => return Ok(Action::await_change()),
+        Sight::Unsure => {
+            let version = context.apply.status(&*thread, &fence::next_term(&thread)).await?;
+            context.fence.wrote(&thread, version.as_deref());
+            return Ok(Action::await_change());
+        }
+    }
     let mut observed = observe::observe(&context, &thread);
     let decide =
         |observed: &_| desired::desired(&thread, observed, &context.args, context.clock.now());
     let wish = decide(&observed);
     observed.admission = queue::ask(&context, &thread, &observed, &wish);
     let plan = decide(&observed);
-    match perform(&thread, plan, &context).await {
+    match Box::pin(perform(&thread, plan, &context)).await {
         // Decide again, knowing that: the decision is then what to tell.
         Err(ApplyError::Refused(refusal)) => {
             tracing::warn!(thread = %Key::of(&*thread), %refusal, "refused");
@@ -55,7 +70,7 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
             observed.refusal = Some(refusal);
             // It starts nothing now: others may.
             observed.admission = queue::ask(&context, &thread, &observed, &decide(&observed));
-            perform(&thread, decide(&observed), &context).await?;
+            Box::pin(perform(&thread, decide(&observed), &context)).await?;
             Ok(Action::requeue(RETRY_REFUSED))
         }
         other => other,
@@ -73,7 +88,10 @@ async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<A
                 let note = format!("volume claim `{}` made", claim.name_any());
                 apply.tell(&about, None, &Notice::normal("VolumeCreated", note)).await;
             }
-            Made::Found(claim) => return Ok(found(&*context.volumes, &claim)),
+            Made::Found(claim) => {
+                repair::claim(thread, &claim, context).await?;
+                return Ok(found(&*context.volumes, &claim));
+            }
         }
     }
     if let Some(size) = &plan.expand_volume {
@@ -88,19 +106,27 @@ async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<A
                 plan.status.roles.entry(role.clone()).or_default().pod_uid = pod.uid();
                 tell_started(context, &about, role, &pod, new.woken).await;
             }
-            Made::Found(pod) => return Ok(found(&*context.pods, &pod)),
+            Made::Found(pod) => {
+                repair::pod(thread, role, &pod, context).await?;
+                return Ok(found(&*context.pods, &pod));
+            }
         }
     }
     for (role, gone) in &plan.verify_gone {
         let namespace = thread.namespace().unwrap_or_default();
-        if apply.exists::<Pod>(&namespace, &gone.name, &gone.uid).await? {
-            // The cache is behind. The role keeps its pod; the watch will tell of it.
+        let there = apply.find::<Pod>(&namespace, &gone.name).await?;
+        if let Some(pod) = there.filter(|pod| pod.uid().as_ref() == Some(&gone.uid)) {
+            // The cache is behind, or can't see it. The role keeps its pod; the watch will tell of it.
             plan.status.roles.entry(role.clone()).or_default().pod_uid = Some(gone.uid.clone());
+            repair::pod(thread, role, &pod, context).await?;
         }
+    }
+    if let Some(repair) = plan.repair {
+        repair::all(thread, repair, context).await?;
     }
     let before = thread.status.clone().unwrap_or_default();
     if let Some(patch) = plan.status.patch(&before) {
-        apply.status(thread, &patch).await?;
+        write(thread, &patch, context).await?;
         queue::settle(context, thread, &plan);
     }
     if let Some(wait) = queue::ended_wait(thread, &plan, context.clock.now()) {
@@ -115,6 +141,22 @@ async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<A
         tracing::warn!(thread = %Key::of(thread), "let go untold: no gateway did");
     }
     Ok(plan.again.map_or_else(Action::await_change, Action::requeue))
+}
+
+/// Writes the status on the version that was seen.
+async fn write(thread: &Thread, patch: &Value, context: &Context) -> Result<(), ApplyError> {
+    match context.apply.status(thread, patch).await {
+        Ok(version) => {
+            context.fence.wrote(thread, version.as_deref());
+            Ok(())
+        }
+        Err(error) => {
+            if matches!(error, ApplyError::Api { .. }) {
+                context.fence.unsure(thread);
+            }
+            Err(error)
+        }
+    }
 }
 
 /// An earlier attempt made it and stopped short of telling: look again with it.

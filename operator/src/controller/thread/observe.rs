@@ -5,7 +5,9 @@ use std::sync::Arc;
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt as _;
+use kube::runtime::reflector::ObjectRef;
 
+use super::lineage::Lineage;
 use crate::apply::{Refusal, owned_by};
 use crate::controller::context::Context;
 use crate::controller::gateway::Gateway;
@@ -40,6 +42,8 @@ pub struct Observed {
     pub prepared: bool,
     /// Where the gateway is; the error says what is wrong.
     pub gateway: Result<Gateway, String>,
+    /// What is known of the Threads above it.
+    pub lineage: Lineage,
     /// Its own volume claim.
     pub volume: Option<Arc<PersistentVolumeClaim>>,
     /// Its own pods.
@@ -68,6 +72,7 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
         roles: repo.iter().flat_map(|repo| context.roles_of(repo)).collect(),
         prepared: repo.as_ref().is_some_and(|repo| repo::observe::is_prepared(context, repo)),
         gateway: context.gateway(),
+        lineage: lineage(context, thread),
         volume: context
             .volumes
             .of(&key)
@@ -79,4 +84,16 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
         unexpanded: context.unexpanded.get(&key),
         repo,
     }
+}
+
+fn lineage(context: &Context, thread: &Thread) -> Lineage {
+    let begun = thread.status.iter().flat_map(|status| status.roles.values());
+    if begun.into_iter().any(|role| role.state.is_some() || role.done.is_some()) {
+        return Lineage::Sound;
+    }
+    let namespace = thread.namespace().unwrap_or_default();
+    Lineage::of(thread, |name| {
+        let found = context.all_threads.get(&ObjectRef::new(name).within(&namespace));
+        found.map(Arc::unwrap_or_clone)
+    })
 }

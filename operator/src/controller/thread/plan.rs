@@ -28,6 +28,9 @@ pub struct Plan {
     /// Roles whose pod the cache doesn't have: to be checked before `status` forgets them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub verify_gone: BTreeMap<String, Gone>,
+    /// Labels that are to be put back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
     /// The controller's part of the status.
     pub status: Own,
     /// Pods to delete: `(name, UID)`.
@@ -52,6 +55,15 @@ impl Plan {
     pub fn look_again_in(&mut self, delay: Duration) {
         self.again = Some(self.again.map_or(delay, |again| again.min(delay)));
     }
+}
+
+/// Whose labels are to be looked at and put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Repair {
+    /// Those of the pods and the claim that the caches show.
+    Shown,
+    /// Also those of a claim that the cache does not show any more.
+    Unseen,
 }
 
 /// A pod to create.

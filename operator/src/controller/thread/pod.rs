@@ -64,8 +64,7 @@ impl Input<'_> {
     /// The pod, owned by the Thread.
     pub fn build(&self) -> Pod {
         let role = &self.role.spec.role;
-        let mut labels = labels::of_thread("codebutler-agent", self.thread);
-        labels.insert(names::LABEL_ROLE.to_owned(), role.clone());
+        let labels = labels::of_pod(self.thread, role);
         let mut metadata =
             labels::owned(self.thread, names::pod_name(&self.thread.name_any(), role), labels);
         metadata.annotations = Some(
@@ -127,8 +126,9 @@ impl Input<'_> {
         let workspace = &self.role.spec.workspace;
         let image = workspace.image.as_ref().unwrap_or(&self.args.workspace_image);
         let home = format!("{}/home/{}", path::WORK_DIR, self.role.spec.role);
-        let given = workspace.env.iter().filter(|(name, _)| name.as_str() != "HOME");
-        let env = given.map(|(name, value)| env(name, value));
+        let own = |name: &str| ["HOME", "CODEBUTLER_ROLE", "CODEBUTLER_THREAD"].contains(&name);
+        let given = workspace.env.iter().filter(|(name, _)| !own(name));
+        let env = given.map(|(name, value)| env(name, value)).chain(self.log_tags());
         Container {
             name: path::TOOLBOX.to_owned(),
             image: Some(image.clone()),
@@ -171,11 +171,7 @@ impl Input<'_> {
             image: Some(self.args.agent_image.clone()),
             command: Some(words(&[path::IMAGE_BINARY])),
             args: Some(words(&args)),
-            // For log lines only; who the pod is, its token says.
-            env: Some(vec![
-                env("CODEBUTLER_ROLE", &self.role.spec.role),
-                env("CODEBUTLER_THREAD", &self.thread.name_any()),
-            ]),
+            env: Some(self.log_tags().into()),
             volume_mounts: Some(vec![
                 volumes::mount(volumes::RUN, path::RUN_DIR),
                 volumes::part("agent", path::STATE_DIR),
@@ -186,6 +182,14 @@ impl Input<'_> {
             security_context: Some(security::container()),
             ..Container::default()
         }
+    }
+
+    /// For log lines only; who the pod is, its token says. No command sees them.
+    fn log_tags(&self) -> [EnvVar; 2] {
+        [
+            env("CODEBUTLER_ROLE", &self.role.spec.role),
+            env("CODEBUTLER_THREAD", &self.thread.name_any()),
+        ]
     }
 
     /// A volume that only one node can mount keeps a Thread's pods together. The first pod

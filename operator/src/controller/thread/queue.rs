@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use codebutler_crds::{Repo, Thread, condition};
+use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 
+use super::fence::{self, Fence};
 use super::observe::{Admission, Observed};
 use super::plan::Plan;
 use crate::controller::context::Context;
@@ -17,6 +19,8 @@ use crate::controller::slots::{Request, Roles, Slots};
 
 /// Threads per answer while all of them are read.
 const PAGE: u32 = 500;
+/// Threads that are taken over at the same time.
+const AT_ONCE: usize = 16;
 
 /// Asks for slots for what runs and for what `plan` would start. Whatever it got before, it asks
 /// again each time.
@@ -46,18 +50,26 @@ pub fn settle(context: &Context, thread: &Thread, plan: &Plan) {
     }
 }
 
-/// Before anything is decided: every slot that is given. Caches may lag behind what the replica
-/// before this one wrote last, so the API server is asked.
+/// Before anything is decided: every slot that is given, and nothing more that the replica before
+/// this one may still be giving. Caches may lag behind what it wrote last, so the API server is asked.
 ///
 /// # Errors
-/// When it can't be asked.
-pub async fn prime(client: Client, slots: &Slots) -> kube::Result<()> {
-    let threads = Api::<Thread>::all(client);
+/// When it can't be asked, or not be written to.
+pub async fn prime(client: Client, slots: &Slots, fence: &Fence) -> kube::Result<()> {
+    let threads = Api::<Thread>::all(client.clone());
     let mut page = ListParams::default().limit(PAGE);
     loop {
         let found = threads.list(&page).await?;
-        for thread in &found {
-            slots.prime(&desk(thread), &thread.name_any(), admitted(thread));
+        let here = futures::stream::iter(found.items).map(|thread| {
+            let namespace = thread.namespace().unwrap_or_default();
+            let api = Api::<Thread>::namespaced(client.clone(), &namespace);
+            async move { fence::take_over(&api, fence, thread).await }
+        });
+        let mut here = here.buffer_unordered(AT_ONCE);
+        while let Some(thread) = here.try_next().await? {
+            if let Some(thread) = thread {
+                slots.prime(&desk(&thread), &thread.name_any(), admitted(&thread));
+            }
         }
         match found.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),

@@ -24,6 +24,8 @@ const SLOW_START: SignedDuration = SignedDuration::from_secs(120);
 const SLOW_END: SignedDuration = SignedDuration::from_secs(60);
 /// A node that evicts a pod gets this long to recover.
 const AFTER_EVICTION: SignedDuration = SignedDuration::from_secs(5);
+/// So does one whose memory was not enough: people hear of it before the next attempt.
+const AFTER_OUT_OF_MEMORY: SignedDuration = SignedDuration::from_secs(5);
 /// A message from further in the future than this shows that clocks differ.
 const SKEW: SignedDuration = SignedDuration::from_secs(2);
 
@@ -208,8 +210,11 @@ fn evicted(
     } else {
         plan.delete_pods.push(id(pod));
     }
-    let message =
-        format!("the pod of role `{}` was evicted ({why}); another one follows", role.name);
+    let message = format!(
+        "the cluster evicted the pod of role `{}` ({why}); another one follows by itself and goes on; \
+         if that keeps happening, raise workspace.resources or priorityClassName of the AgentRole",
+        role.name
+    );
     role.wanted.then(|| Health::new(Level::Reconciling, "PodEvicted", message))
 }
 
@@ -248,7 +253,11 @@ fn failed(
         return Some(starting(role.name));
     }
     let failures = own.failures;
-    let retry_at = at.saturating_add(backoff(failures)).unwrap_or(view.now);
+    let (reason, least) = match cause {
+        Cause::OutOfMemory => ("OutOfMemory", AFTER_OUT_OF_MEMORY),
+        Cause::Evicted | Cause::Crash => ("PodFailed", SignedDuration::ZERO),
+    };
+    let retry_at = at.saturating_add(backoff(failures).max(least)).unwrap_or(view.now);
     let left = retry_at.duration_since(view.now);
     if left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
@@ -260,7 +269,7 @@ fn failed(
         role.name,
         failures + 1
     );
-    Some(Health::new(Level::Reconciling, "PodFailed", message))
+    Some(Health::new(Level::Reconciling, reason, message))
 }
 
 /// Whether something changed since the pod was made that may make the next one work.

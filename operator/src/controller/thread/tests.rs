@@ -16,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use super::desired::desired;
+use super::lineage::Lineage;
 use super::observe::{Admission, Observed};
 use super::plan::Plan;
 use super::{pod, volume};
@@ -40,6 +41,7 @@ fn world() -> Observed {
         roles: ["pm", "coder"].map(|name| Arc::new(testing::role(name))).into(),
         prepared: true,
         gateway: Ok(gateway()),
+        lineage: Lineage::Sound,
         volume: None,
         pods: Vec::new(),
         admission: Admission::All,

@@ -22,7 +22,7 @@ pub fn build(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
         metadata: labels::owned(
             thread,
             names::volume_claim(&thread.name_any()),
-            labels::of_thread("codebutler-worktree", thread),
+            labels::of_claim(thread),
         ),
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec![access_mode.to_owned()]),

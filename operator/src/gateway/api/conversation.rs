@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::response::IntoResponse;
 use codebutler_crds::SlackTs;
 use codebutler_crds::names;
 use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{Decision, ErrorCode, Inbox, PostMessage, Posted, RunReport};
+use codebutler_crds::wire::{Decision, ErrorCode, Inbox, PostMessage, Posted, Progress, RunReport};
+use http::header::CONTENT_TYPE;
 use kube::ResourceExt as _;
 use serde::Deserialize;
 
@@ -14,7 +16,7 @@ use super::session::note;
 use super::{Any, Json, Open, Query, Shared, needs_tool, unwritten};
 use crate::gateway::context::{ApiError, Caller};
 use crate::gateway::github::{GitHub, Pull};
-use crate::gateway::{identity, receipt};
+use crate::gateway::{identity, overlap, receipt};
 
 /// Longest wait for mail; agents ask again.
 const LONGEST_WAIT: u64 = 60;
@@ -66,9 +68,33 @@ pub async fn message(
     }
     let redactor = gateway.context.redactors.of(&caller.repo);
     let test = message.test.as_deref().map(|test| redactor.mask(test).into_owned());
-    let message = PostMessage { test, ..message };
+    let files = if message.decision == Some(Decision::Plan) { message.files } else { Vec::new() };
+    overlap::check(&files)?;
+    let files = files.iter().map(|file| redactor.mask(file).into_owned()).collect();
+    let message = PostMessage { test, files, ..message };
+    let overlaps = overlap::of_plan(&gateway, &caller, &message.files).await;
     let note = receipt::under_message(&gateway, &caller, &message).await;
-    gateway.slack.post_noted(&caller, &message, head, note).await.map(axum::Json)
+    let note: Vec<String> = note.into_iter().chain(overlap::lines(&overlaps)).collect();
+    let note = (!note.is_empty()).then(|| note.join("\n"));
+    let posted = gateway.slack.post_noted(&caller, &message, head, note).await?;
+    Ok(axum::Json(Posted { overlaps, ..posted }))
+}
+
+/// The query of `/v1/pictures`.
+#[derive(Deserialize)]
+pub struct Pictured {
+    message: SlackTs,
+    id: String,
+}
+
+/// A picture in a message of the caller's own conversation.
+pub async fn picture(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Query(Pictured { message, id }): Query<Pictured>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (media_type, bytes) = gateway.slack.picture(&caller, &message, &id).await?;
+    Ok(([(CONTENT_TYPE, media_type)], bytes))
 }
 
 fn check(message: &PostMessage) -> Result<(), ApiError> {
@@ -135,6 +161,17 @@ pub async fn run(
         .await
         .map_err(|error| unwritten(&error))?;
     gateway.metrics.run(&caller, report.state);
+    gateway.slack.run_changed();
+    Ok(axum::Json(serde_json::json!({})))
+}
+
+/// Takes in what the caller's run does now.
+pub async fn progress(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Json(progress): Json<Progress>,
+) -> Result<axum::Json<serde_json::Value>, ApiError> {
+    gateway.slack.progress(&caller, &progress)?;
     Ok(axum::Json(serde_json::json!({})))
 }
 

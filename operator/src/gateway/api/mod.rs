@@ -6,6 +6,7 @@ mod conversation;
 mod pull_request;
 mod remote;
 mod session;
+mod threads;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -98,8 +99,11 @@ pub fn router(gateway: Shared) -> Router {
         .route(path::SESSION, get(session::session))
         .route(path::INBOX, get(conversation::inbox))
         .route(path::MESSAGES, post(conversation::message))
+        .route(path::PICTURES, get(conversation::picture))
+        .route(path::THREADS, get(threads::list))
         .route(path::APPROVALS, post(approval::ask))
         .route(path::RUNS, post(conversation::run))
+        .route(path::PROGRESS, post(conversation::progress))
         .route(path::PULL_REQUEST, get(pull_request::state).post(pull_request::open))
         .route(path::COMMENTS, post(remote::comment))
         .route(path::REVIEWS, post(remote::review))

@@ -59,7 +59,9 @@ fn describe(
     let role = &caller.role.spec;
     let status = caller.thread.status.clone().unwrap_or_default();
     let done = status.roles.get(&role.role).and_then(|own| own.done.clone());
-    let complexity = status.approved_details().and_then(|details| details.complexity);
+    let details = status.approved_details();
+    let complexity = details.and_then(|details| details.complexity);
+    let planned = details.map(|details| details.files.clone()).unwrap_or_default();
     let model = role.model.for_work(complexity).to_owned();
     let test = receipt::test_command(&caller.repo, &status).map(str::to_owned);
     Session {
@@ -87,6 +89,8 @@ fn describe(
         stronger: role.model.stronger().map(str::to_owned),
         tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
         test,
+        planned,
+        complexity,
         setup: caller.repo.spec.worktree.setup.clone(),
     }
 }

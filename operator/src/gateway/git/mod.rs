@@ -2,6 +2,7 @@
 //! brought up to date first; what they push is received into a [`quarantine`], judged by [`rules`], and
 //! only then passed on to the [`host`] with the Repo's credential.
 
+mod changes;
 mod command;
 mod guard;
 mod host;
@@ -15,6 +16,7 @@ mod rules;
 mod serve;
 
 use axum::response::{IntoResponse as _, Response};
+use codebutler_crds::Repo;
 use codebutler_crds::wire::ErrorCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, StatusCode};
@@ -27,8 +29,9 @@ use self::mirror::{Mirror, MirrorError, Snapshot};
 use self::policy::Wanted;
 use self::quarantine::ReceiveError;
 use super::api::Shared;
-use super::context::{ApiError, Caller};
+use super::context::{ApiError, Caller, ThreadKey};
 
+pub use self::changes::changed_files;
 pub use self::receive::receive_pack;
 pub use self::serve::{info_refs, upload_pack};
 
@@ -52,7 +55,17 @@ enum Fresh {
 
 /// The caller's repository, brought up to date, whoever gives up waiting for it.
 async fn bench(gateway: &Shared, caller: &Caller, fresh: Fresh) -> Result<Bench, GitError> {
-    let (shared, caller, repo) = (gateway.clone(), caller.clone(), caller.repo.clone());
+    bench_of(gateway, &caller.repo, &caller.key(), fresh).await
+}
+
+/// The same for a Repo; `thread` is told what is wrong with its policy.
+async fn bench_of(
+    gateway: &Shared,
+    repo: &std::sync::Arc<Repo>,
+    thread: &ThreadKey,
+    fresh: Fresh,
+) -> Result<Bench, GitError> {
+    let (shared, repo, thread) = (gateway.clone(), repo.clone(), thread.clone());
     let mirror = gateway.mirrors.of(&repo);
     let work = async move {
         let outcome = async {
@@ -63,7 +76,7 @@ async fn bench(gateway: &Shared, caller: &Caller, fresh: Fresh) -> Result<Bench,
                 Fresh::IfPossible => mirror.read(&host, base).await?,
             };
             let bench = Bench { host, mirror, snapshot };
-            learn(&shared, &caller, &bench).await?;
+            learn(&shared, &repo, &thread, &bench).await?;
             Ok::<_, MirrorError>(bench)
         }
         .await;
@@ -86,8 +99,13 @@ async fn bench(gateway: &Shared, caller: &Caller, fresh: Fresh) -> Result<Bench,
 }
 
 /// Puts the base branch's own patterns in force, and tells the thread once what is wrong with them.
-async fn learn(gateway: &Shared, caller: &Caller, bench: &Bench) -> Result<(), MirrorError> {
-    let (repo, redactors) = (&caller.repo, &gateway.context.redactors);
+async fn learn(
+    gateway: &Shared,
+    repo: &Repo,
+    thread: &ThreadKey,
+    bench: &Bench,
+) -> Result<(), MirrorError> {
+    let redactors = &gateway.context.redactors;
     let base = &repo.spec.git.branch;
     let Some(tip) = bench.snapshot.refs.get(&format!("refs/heads/{base}")) else { return Ok(()) };
     if redactors.knows(repo, tip) {
@@ -104,7 +122,7 @@ async fn learn(gateway: &Shared, caller: &Caller, bench: &Bench) -> Result<(), M
          what its last good version masked stays masked too."
     );
     let key = format!("policy-{}", hex::encode(&Sha256::digest(&text)[..4]));
-    let (gateway, thread) = (gateway.clone(), caller.key());
+    let (gateway, thread) = (gateway.clone(), thread.clone());
     gateway.clone().calls.spawn(async move {
         if let Err(error) = gateway.slack.notice(&thread, &key, &text).await {
             tracing::warn!(%error, "the thread could not be told what is wrong with its policy");

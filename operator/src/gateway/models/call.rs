@@ -95,7 +95,7 @@ async fn tried(
             gateway.models.breakers.failed(&repo, &chosen.model, Instant::now());
             choose().model == chosen.model
         };
-        match begin(gateway, caller, job, &chosen.model, failed).await {
+        match Box::pin(begin(gateway, caller, job, &chosen.model, failed)).await {
             Ok(begun) => {
                 gateway.models.breakers.worked(&repo, &chosen.model);
                 return finish(gateway, caller, begun, job, wanted, made).await;

@@ -89,6 +89,13 @@ impl Recording {
         Ok(Self { model, sound, file_name, content_type, fields })
     }
 
+    /// One that nobody sent as a form.
+    pub fn of(model: String, (name, kind): (&str, &str), sound: Bytes) -> Self {
+        let kind: String = kind.chars().filter(char::is_ascii_graphic).take(100).collect();
+        let (file_name, fields) = (plain(name), Vec::new());
+        Self { model, sound, file_name, content_type: kind, fields }
+    }
+
     /// The form to forward, and its type.
     pub fn body(&self) -> (HeaderValue, Bytes) {
         let boundary = format!("codebutler{:032x}", rand::random::<u128>());

@@ -16,6 +16,8 @@ pub mod sse;
 pub mod stream;
 pub mod upstream;
 
+use std::sync::Arc;
+
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -32,6 +34,7 @@ use self::request::Request;
 use self::upstream::{Keys, ModelError};
 use super::api::{Body, Open, Shared};
 use super::context::{ApiError, Caller};
+use super::slack::audio::{Scribe, Sound};
 
 /// What model calls share.
 #[derive(Default)]
@@ -73,6 +76,36 @@ pub async fn transcriptions(
 ) -> Result<Response, ApiError> {
     let recording = Recording::read(&headers, body, &caller.role.spec.model).await;
     answer(gateway, caller, Job::Speech(recording.map_err(|e| invalid(&e))?)).await
+}
+
+/// What writes recordings of Slack down, as the role that wants to know: with the Repo's key, within
+/// its budget, and on its account.
+pub fn scribe(gateway: &Shared) -> Scribe {
+    let gateway = gateway.clone();
+    Arc::new(move |caller, sound| {
+        let gateway = gateway.clone();
+        Box::pin(async move { write_down(gateway, caller, sound).await })
+    })
+}
+
+async fn write_down(gateway: Shared, caller: Caller, sound: Sound) -> Result<String, String> {
+    #[derive(serde::Deserialize)]
+    struct Written {
+        text: String,
+    }
+    let model = caller.role.spec.model.audio.clone();
+    let model = model.ok_or("the role has no spec.model.audio")?;
+    let recording = Recording::of(model, (&sound.name, &sound.kind), sound.bytes);
+    let (reply, answered) = tokio::sync::oneshot::channel();
+    gateway.calls.spawn(call::make(gateway.clone(), caller, Job::Speech(recording), reply));
+    match answered.await {
+        Ok(Ok(Reply::Whole(answer))) => serde_json::from_slice::<Written>(&answer)
+            .map(|written| written.text)
+            .map_err(|_| "the provider's answer has no text".to_owned()),
+        Ok(Ok(Reply::Stream(_))) => Err("the provider answered in pieces".to_owned()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the gateway lost the call".to_owned()),
+    }
 }
 
 /// A request that may be forwarded, masked where the Repo wants that.

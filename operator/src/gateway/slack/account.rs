@@ -9,11 +9,13 @@ use codebutler_crds::names::secret_key;
 use kube::ResourceExt as _;
 use serde::Deserialize;
 use slack_morphism::prelude::SlackApiToken;
+use url::Url;
 
 use super::event::Stored;
 use super::scopes::{self, Scopes};
 use super::web::{self, CallError, Web};
 use crate::gateway::context::{Context, SecretError};
+use crate::gateway::remote::authority;
 
 /// How long a Secret is not read again.
 const FRESH: Duration = Duration::from_mins(1);
@@ -34,6 +36,8 @@ pub struct Account {
     pub bot_id: Option<String>,
     /// What the bot may do, if Slack said so.
     pub scopes: Option<Scopes>,
+    /// Host of the workspace's pages.
+    pub workspace: Option<String>,
 }
 
 impl Account {
@@ -45,6 +49,11 @@ impl Account {
     /// Whether a message may carry a role's own name and icon.
     pub fn customizes(&self) -> bool {
         self.scopes.as_ref().is_none_or(|scopes| scopes.has(scopes::CUSTOMIZE))
+    }
+
+    /// Whether Slack shows the app's work, with a button to stop it.
+    pub fn is_agent(&self) -> bool {
+        self.scopes.as_ref().is_some_and(|scopes| scopes.has(scopes::AGENT))
     }
 
     /// Whether a message is this app's own.
@@ -88,6 +97,8 @@ struct AuthTest {
     user_id: Option<String>,
     #[serde(default)]
     bot_id: Option<String>,
+    #[serde(default)]
+    url: Option<Url>,
 }
 
 impl Accounts {
@@ -153,7 +164,10 @@ impl Accounts {
             let scopes = web.scopes(&bot).await;
             let who = match known {
                 Some(before) => {
-                    AuthTest { user_id: before.user.clone(), bot_id: before.bot_id.clone() }
+                    let (user_id, bot_id) = (before.user.clone(), before.bot_id.clone());
+                    let url = before.workspace.as_ref();
+                    let url = url.and_then(|host| format!("https://{host}").parse().ok());
+                    AuthTest { user_id, bot_id, url }
                 }
                 None => web.post(&bot, "auth.test", &serde_json::json!({})).await?,
             };
@@ -165,7 +179,8 @@ impl Accounts {
             // Other Repos wait for this one.
             Err(_) => return Err(CallError::Limited { method: "auth.test" }.into()),
         };
-        Ok(Some(Account { bot, app, user: who.user_id, bot_id: who.bot_id, scopes }))
+        let workspace = who.url.as_ref().and_then(authority);
+        Ok(Some(Account { bot, app, user: who.user_id, bot_id: who.bot_id, scopes, workspace }))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Known>> {

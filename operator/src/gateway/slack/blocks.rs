@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::decision::Choice;
 use super::money::Money;
 use super::split::split;
+use super::{keep, offer};
 
 /// Slack takes 3,000 characters in a section.
 const SECTION: usize = 2900;
@@ -51,7 +52,8 @@ pub fn noted(blocks: Value, text: &str, note: &str) -> Value {
     Value::Array(blocks)
 }
 
-fn sections(text: &str) -> Vec<Value> {
+/// A text as it is shown above buttons.
+pub fn sections(text: &str) -> Vec<Value> {
     split(text, SECTION)
         .into_iter()
         .map(|part| json!({"type": "section", "text": {"type": "mrkdwn", "text": part}}))
@@ -66,6 +68,43 @@ pub fn settled(blocks: &Value, told: &str) -> Option<Value> {
     let mut kept: Vec<Value> = blocks.iter().filter(|b| !is_actions(b)).cloned().collect();
     kept.push(json!({"type": "context", "elements": [{"type": "mrkdwn", "text": told}]}));
     Some(Value::Array(kept))
+}
+
+/// The same blocks with a line in place of one block with buttons; None if it is not there.
+pub fn settled_part(blocks: &Value, block_id: &str, told: &str) -> Option<Value> {
+    let mut blocks = blocks.as_array()?.clone();
+    let is_it = |block: &&mut Value| block["type"] == "actions" && block["block_id"] == block_id;
+    let block = blocks.iter_mut().find(is_it)?;
+    *block = json!({"type": "context", "elements": [{"type": "mrkdwn", "text": told}]});
+    Some(Value::Array(blocks))
+}
+
+/// What a button of these blocks says.
+pub fn label<'a>(blocks: &'a Value, action_id: &str) -> Option<&'a str> {
+    let elements = blocks.as_array()?.iter().filter_map(|block| block["elements"].as_array());
+    let mut buttons = elements.flatten();
+    buttons.find(|button| button["action_id"] == action_id)?["text"]["text"].as_str()
+}
+
+/// The text with the buttons of a warning under it.
+pub fn warning(text: &str, key: &str) -> Value {
+    let mut blocks = sections(text);
+    let button = |action_id: &str, label: &str| {
+        json!({
+            "type": "button", "action_id": action_id, "value": key,
+            "text": {"type": "plain_text", "text": label},
+        })
+    };
+    let elements = [button(keep::KEEP, "Keep"), button(keep::CLOSE, "Close")];
+    blocks.push(json!({"type": "actions", "block_id": "collect", "elements": elements}));
+    Value::Array(blocks)
+}
+
+/// The text with an offer's buttons under it.
+pub fn offering(text: &str, offer: &offer::Shown, key: &str) -> Value {
+    let mut blocks = sections(text);
+    blocks.extend(offer.blocks(key));
+    Value::Array(blocks)
 }
 
 fn button(choice: Choice, key: &str) -> Value {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::thread::{SlackThread, ThreadState};
+use codebutler_crds::thread::{Offer, OfferKind, SlackThread, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::account::{AccessError, Account};
 use super::event::Stored;
-use super::route::{self, Channel};
+use super::reaction::{Reacted, Sign};
+use super::route::{self, Action, Channel};
 use super::{Inner, explain, history};
 use crate::gateway::context::ThreadKey;
 
@@ -154,11 +155,16 @@ impl Sweep<'_> {
         for thread in self.open_threads() {
             let Some(SlackThread { ts: root, .. }) = thread.conversation() else { continue };
             pace.step().await;
-            let after = newest_mark(&thread).minus_secs(OVERLAP);
+            let asked = reactable(&thread);
+            let mark = newest_mark(&thread).minus_secs(OVERLAP);
+            let after = asked.iter().map(|ts| ts.minus_secs(1)).fold(mark, SlackTs::min);
             match history::replies(web, token, id, root, Some(&after)).await {
                 Ok(messages) => {
                     for message in &messages {
                         self.take(message).await;
+                        if asked.contains(&message.ts) {
+                            self.thumbs(message).await;
+                        }
                     }
                 }
                 // The first message was deleted: nothing can be said there any more.
@@ -179,6 +185,29 @@ impl Sweep<'_> {
             Err(error) => {
                 tracing::warn!(%error, "read back, not stored: tried again with the next sweep");
                 false
+            }
+        }
+    }
+
+    /// Takes in the answers that somebody gave to a question with an emoji. They change nothing where
+    /// they were heard.
+    async fn thumbs(&self, message: &Stored) {
+        let own = self.channel.bot_user.as_deref();
+        for emoji in &message.reactions {
+            let Some(sign @ Sign::Answer(_)) = Sign::by_name(&emoji.name) else { continue };
+            for user in emoji.users.iter().filter(|user| own != Some(user.as_str())) {
+                let reacted = Reacted {
+                    message: message.ts.clone(),
+                    sign,
+                    user: user.clone(),
+                    on_ours: true,
+                    at: message.ts.clone(),
+                };
+                let channel = self.channel.clone();
+                match self.inner.carry_out(Action::Reaction { channel, reacted }).await {
+                    Ok(effects) => self.inner.follow_up(effects),
+                    Err(error) => tracing::warn!(%error, "an answer is read again"),
+                }
             }
         }
     }
@@ -233,6 +262,15 @@ impl Sweep<'_> {
             }
         }
     }
+}
+
+/// Questions that an emoji can answer.
+fn reactable(thread: &Thread) -> Vec<SlackTs> {
+    let Some(status) = &thread.status else { return Vec::new() };
+    let actions = status.approvals.iter().filter(|question| question.answer.is_none());
+    let learnings = |offer: &&Offer| offer.kind == OfferKind::Learnings && offer.is_open();
+    let offers = status.offers.iter().filter(learnings).map(|offer| offer.ts.clone());
+    actions.map(|question| question.ts.clone()).chain(offers).collect()
 }
 
 /// The newest message of a thread that is known to its roles.

@@ -99,6 +99,10 @@ async fn wanted(inner: &Arc<Inner>) -> BTreeMap<String, (SlackApiToken, Vec<Chan
     let accounts = futures::future::join_all(repos.iter().map(|repo| inner.account(repo))).await;
     for (repo, account) in repos.iter().zip(accounts) {
         let Ok(account) = account else { continue };
+        if repo.channel().is_none() {
+            inner.name_channel(repo, &account).await;
+            continue;
+        }
         let channel = inner.channel(repo, &account);
         let app = account.app.token_value.0.clone();
         let (_, channels) = wanted.entry(app).or_insert_with(|| (account.app.clone(), Vec::new()));

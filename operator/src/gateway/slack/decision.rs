@@ -7,6 +7,7 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::approval::{self, Words};
+use super::keep;
 use super::words::Intent;
 use crate::gateway::threads::{self, Refusal};
 
@@ -103,6 +104,8 @@ pub struct Said {
     pub mentioned: Vec<String>,
     /// Set if it is nothing but a decision.
     pub intent: Option<Intent>,
+    /// Said by a bot that may write here.
+    pub is_bot: bool,
 }
 
 /// A decision that a message or click made.
@@ -181,6 +184,9 @@ pub fn take_message(
         Taken::Message
     };
     threads::raise_inbox(status, &recipients, &said.ts, now);
+    if status.warned.as_ref().is_some_and(|warned| *warned < said.ts) {
+        keep::end(status, keep::KEEP, &said.user);
+    }
     Ok(taken)
 }
 
@@ -260,7 +266,10 @@ pub fn stop(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> Result<(), R
 }
 
 /// A user may end the thread at any time: the message itself is the question then.
-fn close_in_words(status: &mut ThreadStatus, said: &Said, role: &str) -> Result<(), Refusal> {
+///
+/// # Errors
+/// When too many decisions wait already.
+pub fn close_in_words(status: &mut ThreadStatus, said: &Said, role: &str) -> Result<(), Refusal> {
     let asked = said.ts.clone();
     let closing = Closing {
         ts: asked.clone(),

@@ -35,6 +35,13 @@ pub enum Effect {
         /// What.
         text: String,
     },
+    /// A message was edited or deleted: who was woken by it may have nothing to do.
+    Recheck {
+        /// The conversation.
+        thread: ThreadKey,
+        /// The message.
+        ts: SlackTs,
+    },
     /// A line for somebody who may not steer; the conversation may have no Thread.
     Decline {
         /// Namespace and name of the Repo.
@@ -64,6 +71,7 @@ impl Inner {
         let what = match effect {
             Effect::Eyes { thread, ts } => self.eyes(&thread, &ts).await,
             Effect::Settled { thread } => settle::all(self, &thread).await,
+            Effect::Recheck { thread, ts } => self.recheck(&thread, &ts).await,
             Effect::Whisper { thread, user, text } => self.whisper(&thread, &user, &text).await,
             Effect::Decline { repo, root, user } => self.decline(&repo, &root, &user).await,
             Effect::TellClosed { thread } => {
@@ -105,7 +113,8 @@ impl Inner {
     ) -> Result<(), AccessError> {
         let Some(repo) = self.context.repo(namespace, name) else { return Ok(()) };
         let account = self.account(&repo).await?;
-        let slack = SlackThread { channel: repo.spec.slack.channel.clone(), ts: root.clone() };
+        let Some(channel) = repo.channel() else { return Ok(()) };
+        let slack = SlackThread { channel: channel.to_owned(), ts: root.clone() };
         self.ephemeral(&account, &slack, user, access::NOT_PERMITTED).await
     }
 

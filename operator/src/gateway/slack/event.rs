@@ -31,8 +31,12 @@ pub enum Payload {
     Message(Box<Incoming>),
     /// A button.
     Click(Box<Click>),
+    /// A message was edited or deleted.
+    Changed(Box<Changed>),
     /// An emoji on a message.
     Reaction(Box<Reaction>),
+    /// Slack's own stop button.
+    Stopped(Box<Stopped>),
     /// Known and of no interest, such as `app_mention`, which `message` says too.
     Ignored,
     /// Not known here.
@@ -81,6 +85,9 @@ pub struct Stored {
     /// What came with it.
     #[serde(default, deserialize_with = "if_readable")]
     pub files: Vec<Shared>,
+    /// Emoji, in histories.
+    #[serde(default, deserialize_with = "if_readable")]
+    pub reactions: Vec<Emoji>,
 }
 
 /// A file in a conversation. Everything about it is whatever the sender chose.
@@ -142,6 +149,41 @@ pub struct Metadata {
     pub event_payload: Value,
 }
 
+/// `message_changed` and `message_deleted`.
+#[derive(Debug)]
+pub struct Changed {
+    /// Channel id.
+    pub channel: String,
+    /// As it was.
+    pub before: Stored,
+    /// As it is now; None: deleted.
+    pub now: Option<Stored>,
+}
+
+/// `agent_session_stopped`.
+#[derive(Debug, Deserialize)]
+pub struct Stopped {
+    /// Channel id.
+    pub channel: String,
+    /// First message of the conversation.
+    pub thread_ts: SlackTs,
+    /// User id.
+    pub user: String,
+    /// When.
+    pub event_ts: SlackTs,
+}
+
+/// An emoji under a message, as the history has it.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Emoji {
+    /// Its name, without colons.
+    #[serde(default)]
+    pub name: String,
+    /// User ids.
+    #[serde(default)]
+    pub users: Vec<String>,
+}
+
 /// `block_actions`.
 #[derive(Debug)]
 pub struct Click {
@@ -188,17 +230,39 @@ impl Frame {
 fn event(event: &Value) -> Payload {
     match event["type"].as_str() {
         Some("message") => match Incoming::deserialize(event) {
+            _ if matches!(
+                event["subtype"].as_str(),
+                Some("message_changed" | "message_deleted")
+            ) =>
+            {
+                changed(event).map_or(Payload::Ignored, |found| Payload::Changed(Box::new(found)))
+            }
             Ok(incoming) => Payload::Message(Box::new(incoming)),
-            // `message_changed` and its like carry the message one level deeper.
+            // Some subtypes carry the message one level deeper.
             Err(_) if event["subtype"].is_string() => Payload::Ignored,
             Err(_) => Payload::Unknown,
         },
         Some("reaction_added") => {
             reaction(event).map_or(Payload::Unknown, |found| Payload::Reaction(Box::new(found)))
         }
+        Some("agent_session_stopped") => Stopped::deserialize(event)
+            .map_or(Payload::Unknown, |found| Payload::Stopped(Box::new(found))),
         Some("app_mention" | "reaction_removed") => Payload::Ignored,
         _ => Payload::Unknown,
     }
+}
+
+/// None where the words stayed as they were: links that unfold and the like.
+fn changed(event: &Value) -> Option<Changed> {
+    let before = Stored::deserialize(&event["previous_message"]).ok()?;
+    let now = Stored::deserialize(&event["message"]).ok();
+    let deleted = event["subtype"] == "message_deleted"
+        || now.as_ref().is_some_and(|now| now.subtype.as_deref() == Some("tombstone"));
+    let now = now.filter(|_| !deleted);
+    if now.as_ref().is_some_and(|now| now.text == before.text) {
+        return None;
+    }
+    Some(Changed { channel: event["channel"].as_str()?.to_owned(), before, now })
 }
 
 fn reaction(event: &Value) -> Option<Reaction> {

@@ -30,6 +30,16 @@ pub fn scopes(lacks: &[String], repo: &Repo) -> (&'static str, String) {
     ("MissingScope", message)
 }
 
+/// No channel has the name.
+pub fn no_channel(repo: &Repo) -> (&'static str, String) {
+    let name = &repo.spec.slack.channel;
+    let message = format!(
+        "spec.slack.channel: the app sees no channel {name}: create it, or set \
+         spec.slack.createChannel, and invite the app if it is private"
+    );
+    ("ChannelNotFound", message)
+}
+
 /// Somebody else holds sockets of the same app.
 pub fn shared_app(repo: &Repo) -> (&'static str, String) {
     let secret = &repo.spec.slack.credentials.name;

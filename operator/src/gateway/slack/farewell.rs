@@ -17,9 +17,11 @@ use kube::ResourceExt as _;
 use super::account::AccessError;
 use super::open::{self, Claimed, LaterError};
 use super::post::{self, Asks, Outgoing};
+use super::settle::Told;
 use super::split::split;
-use super::{Inner, catchup, markdown, settle};
+use super::{Inner, catchup, markdown, progress, settle};
 use crate::gateway::context::ThreadKey;
+use crate::gateway::threads;
 
 /// How long a deleted Thread waits for its conversation to be told.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
@@ -92,13 +94,17 @@ async fn tell(
         Some(slack) => slack.clone(),
         // It was being opened.
         None => match open::posted(inner, repo, &account, thread).await? {
-            Some(ts) => SlackThread { channel: repo.spec.slack.channel.clone(), ts },
+            Some(ts) => {
+                let channel = repo.channel().unwrap_or_default().to_owned();
+                SlackThread { channel, ts }
+            }
             None => return Ok(None),
         },
     };
+    progress::clear(inner, thread).await?;
     for question in open_questions(thread) {
         let told = ":wastebasket: The thread was deleted";
-        settle::edit(inner, &account, &slack, &question, told).await?;
+        settle::edit(inner, &account, &slack, &question, &Told::of(told)).await?;
     }
     // Another replica may have told it since this process looked.
     inner.sent.forget(&key);
@@ -120,11 +126,7 @@ async fn tell(
 
 /// Messages that still ask for a decision.
 fn open_questions(thread: &Thread) -> Vec<SlackTs> {
-    let Some(status) = &thread.status else { return Vec::new() };
-    let plan = status.plan.as_ref();
-    let plan = plan.filter(|p| p.approved_by.is_none() && p.declined_by.is_none());
-    let closing = status.closing.as_ref().filter(|closing| closing.choice.is_none());
-    plan.map(|p| p.ts.clone()).into_iter().chain(closing.map(|c| c.ts.clone())).collect()
+    thread.status.as_ref().map(threads::open_questions).unwrap_or_default()
 }
 
 /// What is gone and what remains. Pure.

@@ -9,17 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::SlackThread;
+use codebutler_crds::wire::MAX_PICTURE;
 use kube::ResourceExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use super::Inner;
 use super::account::Account;
 use super::event::{Shared, Stored};
 use super::markdown::Snippet;
 use super::web::CallError;
+use super::{Inner, audio, pictures};
 
 /// Larger ones are named, not read.
 const LARGEST: u64 = 64 * 1024;
@@ -48,11 +49,13 @@ pub fn name(thread: &Thread, role: &str, key: &str, index: usize, snippet: &Snip
 pub struct Contents(Mutex<HashMap<String, Arc<str>>>);
 
 impl Contents {
-    fn get(&self, id: &str) -> Option<Arc<str>> {
+    /// One that was read not long ago.
+    pub fn get(&self, id: &str) -> Option<Arc<str>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    fn add(&self, id: &str, content: &Arc<str>) {
+    /// Remembers one.
+    pub fn add(&self, id: &str, content: &Arc<str>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
             known.clear();
@@ -92,7 +95,7 @@ pub async fn upload(
 /// `left` is what may still be read, in bytes.
 pub async fn read(inner: &Inner, account: &Account, message: &Stored, left: &mut usize) -> String {
     let mut said = String::new();
-    for file in &message.files {
+    for file in message.files.iter().filter(|file| !audio::is_sound(file)) {
         let about = about(file);
         match text(inner, account, file, *left).await {
             Ok(Some(content)) => {
@@ -102,7 +105,12 @@ pub async fn read(inner: &Inner, account: &Account, message: &Stored, left: &mut
                 let _ = write!(said, "\n\n[file {about}]\n{fence}\n{content}{end}{fence}");
             }
             Ok(None) => {
-                let _ = write!(said, "\n\n[file {about}: not shown here]");
+                let why = match (pictures::is_picture(file), file.size <= MAX_PICTURE) {
+                    (true, true) => "a picture",
+                    (true, false) => "a picture of more than 3 MiB, not shown here",
+                    (false, _) => "not shown here",
+                };
+                let _ = write!(said, "\n\n[file {about}: {why}]");
             }
             Err(error) => {
                 tracing::warn!(%error, "a file of a conversation can't be read");
@@ -149,7 +157,7 @@ fn is_text(file: &Shared) -> bool {
 }
 
 /// Name, type and size on one line.
-fn about(file: &Shared) -> String {
+pub fn about(file: &Shared) -> String {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !c.is_control() && !matches!(c, '[' | ']')).take(80).collect()
     };
@@ -157,7 +165,7 @@ fn about(file: &Shared) -> String {
 }
 
 /// Ticks that nothing in the text ends.
-fn fence(text: &str) -> String {
+pub fn fence(text: &str) -> String {
     let mut longest = 0;
     let mut run = 0;
     for c in text.chars() {

@@ -15,6 +15,7 @@ fn channel() -> Channel {
         id: "C01".to_owned(),
         roles: vec!["pm".to_owned(), "coder".to_owned()],
         bot_user: Some("U0BOT".to_owned()),
+        bots: Vec::new(),
     }
 }
 
@@ -145,4 +146,41 @@ fn nobody_reacts_for_the_bot_or_from_another_channel() {
     assert_eq!(react("U0BOT", "C01", "+1"), Action::Ignore(Ignored::NotOurs));
     assert_eq!(react("U1", "C01", "+1 ::x"), Action::Ignore(Ignored::NotOurs));
     assert!(matches!(react("U1", "C01", "+1::skin-tone-6"), Action::Reaction { .. }));
+}
+
+#[test]
+fn edits_and_stops_of_any_shape_are_taken_in_or_ignored() {
+    let changed = |before: Value, now: Value| {
+        json!({"type": "message", "subtype": "message_changed", "channel": "C01",
+            "previous_message": before, "message": now})
+    };
+    let said = |text: &str| json!({"ts": "5.000000", "user": "U1", "text": text});
+    for nothing in [
+        changed(Value::Null, said("a")),
+        changed(said("same"), said("same")),
+        changed(json!({"ts": "5.000000.0"}), said("a")),
+        changed(json!("text"), json!([])),
+    ] {
+        assert!(matches!(event(&nothing), Payload::Ignored), "{nothing}");
+    }
+    let of = |value: &Value| match event(value) {
+        Payload::Changed(changed) => route::changed(&changed, &[channel()]),
+        other => panic!("{other:?}"),
+    };
+    let Action::Changed { said: now, .. } = of(&changed(said("a"), said("approve"))) else {
+        panic!()
+    };
+    assert_eq!(now.unwrap().intent, None, "an edit is no decision");
+    let tombstone = json!({"ts": "5.000000", "subtype": "tombstone", "user": "USLACKBOT"});
+    assert!(matches!(of(&changed(said("a"), tombstone)), Action::Changed { said: None, .. }));
+    let ours = json!({"ts": "5.000000", "user": "U0BOT", "bot_id": "B1", "text": "a"});
+    assert_eq!(of(&changed(ours, said("b"))), Action::Ignore(Ignored::NotAPerson));
+
+    for stop in [
+        json!({"type": "agent_session_stopped"}),
+        json!({"type": "agent_session_stopped", "channel": "C01", "thread_ts": "now",
+            "user": "U1", "event_ts": "6.000000"}),
+    ] {
+        assert!(matches!(event(&stop), Payload::Unknown), "{stop}");
+    }
 }

@@ -12,7 +12,10 @@ use tokio::time::Instant;
 use super::account::Account;
 use super::event::Stored;
 use super::route::{self, Channel};
-use super::{Inner, access, address, decision, files, history, mrkdwn, open, own_metadata, post};
+use super::{
+    Inner, access, address, audio, decision, files, history, links, mrkdwn, open, own_metadata,
+    pictures, post, progress,
+};
 use crate::gateway::context::{ApiError, Caller, conversation};
 
 /// How often the watch cache is looked at while nothing waits.
@@ -90,6 +93,8 @@ async fn read(
     let SlackThread { channel, ts: root } = conversation(thread)?;
     let stored = match history::replies(&inner.web, &account.bot, channel, root, after).await {
         Ok(stored) => stored,
+        // The first message was deleted, and with it all there was.
+        Err(error) if error.code() == Some("thread_not_found") => Vec::new(),
         Err(error) => return Err(inner.failed(error, repo).await),
     };
     let reader = Reader {
@@ -106,44 +111,71 @@ async fn read(
     for stored in said {
         let Some(mut message) = reader.message(stored) else { continue };
         message.text += &files::read(inner, reader.account, stored, &mut left).await;
+        if matches!(message.author, Author::User { .. }) {
+            message.text += &audio::read(inner, caller, reader.account, thread, stored).await;
+            message.text += &links::read(inner, repo, reader.account, stored, &mut left).await;
+        }
+        message.pictures = pictures::of(stored);
         messages.push(message);
     }
     let pending = status.pending.iter().filter(|p| p.role == role).cloned().collect();
     Ok(Inbox { messages, pending, closed: false })
 }
 
+/// What kind of message one of our own is.
+fn kind(stored: &Stored) -> Option<&str> {
+    own_metadata(stored.metadata.as_ref())?["kind"].as_str()
+}
+
+/// Whether a role is shown a message of its conversation.
+pub fn can_read(inner: &Inner, caller: &Caller, account: &Account, stored: &Stored) -> bool {
+    let status = caller.thread.status.clone().unwrap_or_default();
+    let reader = Reader {
+        status: &status,
+        role: caller.role_name(),
+        thread: &caller.thread,
+        channel: inner.channel(&caller.repo, account),
+        account,
+        users: &caller.repo.spec.access.users,
+    };
+    reader.message(stored).is_some()
+}
+
 /// How one role sees a conversation.
-struct Reader<'a> {
-    status: &'a ThreadStatus,
-    role: &'a str,
-    thread: &'a Thread,
-    channel: Channel,
-    account: &'a Account,
+pub struct Reader<'a> {
+    pub status: &'a ThreadStatus,
+    pub role: &'a str,
+    pub thread: &'a Thread,
+    pub channel: Channel,
+    pub account: &'a Account,
     /// Who may steer; empty: everybody.
-    users: &'a [String],
+    pub users: &'a [String],
 }
 
 impl Reader<'_> {
     /// None: it only repeats what another one says, or is of somebody who may not steer.
-    fn message(&self, stored: &Stored) -> Option<Message> {
+    pub fn message(&self, stored: &Stored) -> Option<Message> {
+        if self.account.wrote(stored) && kind(stored) == Some(progress::KIND) {
+            return None;
+        }
         let mrkdwn = stored.text.as_deref().unwrap_or_default();
         if self.account.wrote(stored) && self.opens(stored) {
             return self.prompt(stored);
         }
         let (author, addressed) = if self.account.wrote(stored) {
             self.own(stored, mrkdwn)
-        } else if let Some(user) = stored.person() {
-            if !access::permits(self.users, user) {
+        } else if let Some(user) = route::speaker(stored, &self.channel) {
+            let said = route::said(stored, user, &self.channel);
+            if !said.is_bot && !access::permits(self.users, user) {
                 return None;
             }
-            let said = route::said(stored, user, &self.channel);
             let recipients = decision::recipients(self.status, &said, self.channel.first());
             (Author::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
         } else {
             (Author::System, false)
         };
         let text = mrkdwn::to_text(mrkdwn);
-        Some(Message { ts: stored.ts.clone(), author, text, addressed })
+        Some(Message { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
     }
 
     /// Whether it is one of the messages by which this conversation was opened.
@@ -163,7 +195,7 @@ impl Reader<'_> {
             requested_by: self.thread.spec.requested_by.clone(),
         };
         let addressed = recipients.iter().any(|r| r == self.role);
-        Some(Message { ts: stored.ts.clone(), author, text, addressed })
+        Some(Message { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
     }
 
     /// Whether CodeButler itself tells this role of what a person said elsewhere.
@@ -221,6 +253,7 @@ mod tests {
             user: Some("UBOT".to_owned()),
             bot_id: Some("BBOT".to_owned()),
             scopes: None,
+            workspace: None,
         };
         let status = ThreadStatus::default();
         let roles = ["pm", "coder"].map(str::to_owned).to_vec();
@@ -241,6 +274,7 @@ mod tests {
                 id: "C01".to_owned(),
                 roles,
                 bot_user: Some("UBOT".to_owned()),
+                bots: Vec::new(),
             },
             account: &account,
             users: &[],

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{SlackThread, ThreadState};
 use codebutler_crds::wire::Decision;
-use codebutler_crds::{SlackTs, Thread, ThreadSpec, ThreadStatus, names};
+use codebutler_crds::{Repo, SlackTs, Thread, ThreadSpec, ThreadStatus, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
 use tokio::sync::OwnedMutexGuard;
@@ -51,6 +51,8 @@ impl Inner {
             Payload::Message(incoming) => ("message", route::message(&incoming, channels)),
             Payload::Click(click) => ("click", route::click(&click, channels)),
             Payload::Reaction(reaction) => ("reaction", route::reaction(&reaction, channels)),
+            Payload::Stopped(stopped) => ("click", route::stopped(&stopped, channels)),
+            Payload::Changed(changed) => ("message", route::changed(&changed, channels)),
             Payload::Ignored => ("ignored", Action::Ignore(Ignored::NotOurs)),
             Payload::Unknown => ("unknown", Action::Ignore(Ignored::NotOurs)),
         };
@@ -80,6 +82,14 @@ impl Inner {
             Action::Money { channel, root, clicked } => self.money(&channel, &root, &clicked).await,
             Action::Answer { channel, root, answered } => {
                 self.answered(&channel, &root, &answered, false).await
+            }
+            Action::Offer { channel, root, picked } => self.offered(&channel, &root, &picked).await,
+            Action::Keep { channel, root, kept } => self.kept(&channel, &root, &kept).await,
+            Action::Stop { channel, root, at, user } => {
+                self.stop(&channel, &root, &at, &user).await
+            }
+            Action::Changed { channel, root, ts, said } => {
+                self.changed(&channel, &root, &ts, said.as_ref()).await
             }
             Action::Reaction { channel, reacted } => self.reacted(&channel, &reacted).await,
             Action::Ignore(Ignored::Channel(channel)) => {
@@ -125,7 +135,8 @@ impl Inner {
         said: &Said,
     ) -> Result<Vec<Effect>, TakeError> {
         let repo = self.context.repo(&channel.namespace, &channel.repo);
-        if repo.is_some_and(|repo| !access::permits(&repo.spec.access.users, &said.user)) {
+        let may = |repo: &Repo| said.is_bot || access::permits(&repo.spec.access.users, &said.user);
+        if repo.is_some_and(|repo| !may(&repo)) {
             return Ok(self.declined(channel, root, said));
         }
         let ours = Some(requested_by) == channel.bot_user.as_deref();

@@ -1,13 +1,13 @@
 //! What a role's message means for its Thread once it is in Slack: a decision asked, roles addressed.
 
-use codebutler_crds::thread::{Closing, Plan, PlanDetails};
+use codebutler_crds::thread::{Closing, Offer, Plan, PlanDetails};
 use codebutler_crds::wire::{Decision, PostMessage};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
-use super::post::Outgoing;
-use super::{Inner, address};
+use super::post::{Asks, Outgoing};
+use super::{Inner, address, offer};
 use crate::gateway::threads;
 
 /// What a posted message means for its Thread. Applied again, nothing changes.
@@ -15,6 +15,7 @@ pub struct Meaning {
     plan: Option<Plan>,
     details: Option<PlanDetails>,
     closing: Option<Closing>,
+    offer: Option<Offer>,
     /// Roles addressed, by the part that does.
     addressed: Vec<(Vec<String>, SlackTs)>,
     now: Time,
@@ -30,6 +31,9 @@ impl Meaning {
         }
         if let Some(closing) = &self.closing {
             threads::set_closing(status, closing);
+        }
+        if let Some(offer) = &self.offer {
+            offer::add(status, offer);
         }
         for (roles, ts) in &self.addressed {
             threads::raise_inbox(status, roles, ts, &self.now);
@@ -57,7 +61,18 @@ pub fn of(
     // The message with the buttons.
     let asked = sent.last().cloned();
     let of = |decision| asked.clone().filter(|_| message.decision == Some(decision));
+    let offer = match outgoing.asks {
+        Asks::Offer(shown) => asked.clone().map(|ts| Offer {
+            ts,
+            role: role.clone(),
+            kind: shown.kind,
+            of: shown.count(),
+            answers: Vec::new(),
+        }),
+        _ => None,
+    };
     Meaning {
+        offer,
         plan: of(Decision::Plan).map(|ts| Plan {
             ts,
             hash: plan_hash(message),
@@ -69,6 +84,7 @@ pub fn of(
             plan,
             test: message.test.clone(),
             complexity: message.complexity,
+            files: message.files.clone(),
         }),
         closing: of(Decision::Merge).map(|ts| Closing {
             ts,
@@ -90,6 +106,9 @@ fn plan_hash(message: &PostMessage) -> String {
     }
     if let Some(complexity) = message.complexity {
         hash.update(format!("\ncomplexity: {complexity:?}"));
+    }
+    for file in &message.files {
+        hash.update(format!("\nfile: {file}"));
     }
     hex::encode(hash.finalize())
 }

@@ -12,8 +12,11 @@ mod access;
 mod account;
 mod address;
 mod approval;
+mod asking;
+pub mod audio;
 mod blocks;
 mod catchup;
+mod change;
 mod connections;
 mod decision;
 mod effects;
@@ -22,22 +25,30 @@ mod event;
 mod explain;
 mod farewell;
 mod files;
+mod finish;
 mod history;
 #[cfg(test)]
 mod hostile;
 mod inbox;
 mod ingest;
+mod keep;
+mod links;
 mod markdown;
 mod meaning;
 pub mod metrics;
 pub mod money;
 mod mrkdwn;
+mod named;
+mod offer;
 mod open;
 mod people;
+mod pictures;
 mod post;
+mod progress;
 mod queue;
 mod reach;
 mod reaction;
+mod recent;
 mod route;
 mod scopes;
 mod settle;
@@ -48,14 +59,13 @@ pub mod usage;
 mod web;
 mod words;
 
-use std::collections::{HashMap, HashSet};
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::wire::{
-    ApprovalReply, ApprovalRequest, ErrorCode, Inbox, PostMessage, Posted,
+    ApprovalReply, ApprovalRequest, ErrorCode, Inbox, PostMessage, Posted, Progress,
 };
 use codebutler_crds::{Repo, SlackTs, Thread};
 use kube::ResourceExt as _;
@@ -69,6 +79,7 @@ use self::event::Metadata;
 pub use self::metrics::Metrics;
 use self::post::Sent;
 use self::reach::Reach;
+pub(super) use self::recent::Recent;
 use self::scopes::Scopes;
 use self::web::Web;
 use super::context::{ApiError, Caller, Context, ThreadKey};
@@ -98,6 +109,10 @@ struct Inner {
     sent: Sent,
     /// Texts that came as files.
     contents: files::Contents,
+    /// Writes recordings down, once there is somebody who can.
+    scribe: OnceLock<audio::Scribe>,
+    /// One recording at a time per thread.
+    hearing: Keyed<ThreadKey>,
     /// Conversations that were opened for a prompt.
     opened: open::Opened,
     /// Conversations whose Threads were deleted.
@@ -106,12 +121,16 @@ struct Inner {
     name: String,
     /// One post at a time per thread, so that a key is looked for and posted in one go.
     posting: Keyed<ThreadKey>,
+    /// What agents say of their runs.
+    progress: progress::Board,
     /// Messages that got their reaction from this process.
     seen: Recent<(String, SlackTs)>,
     /// Clicks that this process took in: a redelivery is told nothing.
     clicks: Recent<(ThreadKey, decision::Clicked)>,
     /// Who was told that they may not steer, by channel and conversation.
     declined: Recent<(String, SlackTs, String)>,
+    /// When names of channels were looked up, by the Repo's UID.
+    named: Mutex<HashMap<(String, String), tokio::time::Instant>>,
     /// Channels of no Repo that were logged.
     strangers: Recent<String>,
     /// Apps, by their user id, that somebody else uses too, and when that was last seen.
@@ -150,13 +169,17 @@ impl Slack {
             reach,
             sent: Sent::default(),
             contents: files::Contents::default(),
+            scribe: OnceLock::new(),
+            hearing: Keyed::default(),
             opened: open::Opened::default(),
             ends: ends::Ends::default(),
             name: format!("{:016x}", rand::random::<u64>()),
             posting: Keyed::default(),
+            progress: progress::Board::default(),
             seen: Recent::default(),
             clicks: Recent::default(),
             declined: Recent::default(),
+            named: Mutex::default(),
             strangers: Recent::default(),
             shared: Mutex::default(),
             background: TaskTracker::new(),
@@ -177,6 +200,49 @@ impl Slack {
         // Reactions and the like are worth a moment, not a hung shutdown.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.inner.background.wait()).await;
         Ok(())
+    }
+
+    /// Has recordings written down from now on.
+    pub fn hear_with(&self, scribe: audio::Scribe) {
+        // A second one would do the same.
+        let _ = self.inner.scribe.set(scribe);
+    }
+
+    /// Shows in their threads what runs do, until told to stop. One replica does: the one that agents
+    /// speak to.
+    pub async fn show_runs(&self, stop: CancellationToken) {
+        progress::run(Arc::clone(&self.inner), stop).await;
+    }
+
+    /// Takes in what a role says that it does.
+    ///
+    /// # Errors
+    /// When it is nothing that can be shown.
+    pub fn progress(&self, caller: &Caller, progress: &Progress) -> Result<(), ApiError> {
+        if !progress::is_valid(progress) {
+            let message = "`run` has to be 1 to 32 of a-z and 0-9, `doing` at most 1000 bytes";
+            return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+        }
+        self.inner.progress.hear(caller.key(), caller.role_name(), progress);
+        Ok(())
+    }
+
+    /// A run has begun or ended, as its Thread says.
+    pub fn run_changed(&self) {
+        self.inner.progress.changed();
+    }
+
+    /// A picture in a message that the caller's role can read: its type and bytes.
+    ///
+    /// # Errors
+    /// A sentence for the role.
+    pub async fn picture(
+        &self,
+        caller: &Caller,
+        message: &SlackTs,
+        id: &str,
+    ) -> Result<(&'static str, Vec<u8>), ApiError> {
+        pictures::get(&self.inner, caller, message, id).await
     }
 
     /// Posts a role's message under its own name; the same key posts once. `closing_head` is the
@@ -250,7 +316,15 @@ impl Slack {
         text: &str,
         ask: &money::Question,
     ) -> Result<(), ApiError> {
-        post::money(&self.inner, thread, key, text, ask).await
+        asking::money(&self.inner, thread, key, text, ask).await
+    }
+
+    /// Warns the people of a thread that it will be closed, with Keep and Close; the same key once.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub async fn warn(&self, thread: &ThreadKey, key: &str, text: &str) -> Result<(), ApiError> {
+        asking::warning(&self.inner, thread, key, text).await
     }
 
     /// Posts a line of CodeButler itself; the same key posts once.
@@ -359,9 +433,10 @@ impl Inner {
         route::Channel {
             namespace: repo.namespace().unwrap_or_default(),
             repo: repo.name_any(),
-            id: repo.spec.slack.channel.clone(),
+            id: repo.channel().unwrap_or_default().to_owned(),
             roles: self.role_names(repo),
             bot_user: account.user.clone(),
+            bots: repo.spec.slack.allow_bots.clone(),
         }
     }
 }
@@ -369,40 +444,6 @@ impl Inner {
 /// The metadata of one of our own messages.
 fn own_metadata(metadata: Option<&Metadata>) -> Option<&serde_json::Value> {
     metadata.filter(|m| m.event_type == EVENT_TYPE).map(|m| &m.event_payload)
-}
-
-/// A bounded memory of things seen: two generations, the older one dropped when the newer is full.
-pub(super) struct Recent<T> {
-    generations: Mutex<[HashSet<T>; 2]>,
-}
-
-impl<T> Default for Recent<T> {
-    fn default() -> Self {
-        Self { generations: Mutex::new([HashSet::new(), HashSet::new()]) }
-    }
-}
-
-impl<T: Eq + Hash> Recent<T> {
-    const SIZE: usize = 4096;
-
-    /// Remembers it; answers whether it is new.
-    pub fn first_time(&self, item: T) -> bool {
-        let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
-        if generations.iter().any(|g| g.contains(&item)) {
-            return false;
-        }
-        if generations[0].len() >= Self::SIZE {
-            generations.swap(0, 1);
-            generations[0].clear();
-        }
-        generations[0].insert(item)
-    }
-
-    /// Whether it was remembered.
-    fn contains(&self, item: &T) -> bool {
-        let generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
-        generations.iter().any(|generation| generation.contains(item))
-    }
 }
 
 /// What a frame of Slack's socket goes through, for fuzzing.

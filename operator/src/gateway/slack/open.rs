@@ -191,6 +191,10 @@ fn hindrance(
         let message = format!("Repo `{name}` is suspended: unset its spec.suspend to go on");
         return Some(("RepoSuspended", message));
     }
+    if repo.channel().is_none() {
+        let channel = &repo.spec.slack.channel;
+        return Some(("ChannelNotFound", format!("Repo `{name}` names {channel}: not found yet")));
+    }
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     let unready = conditions.into_iter().find(|c| c.type_ == READY && c.status == "False");
     if let Some(ready) = unready {
@@ -250,7 +254,8 @@ impl Opening<'_> {
             Some(root) => root,
             None => self.post(&parts).await?,
         };
-        let slack = SlackThread { channel: repo.spec.slack.channel.clone(), ts: root };
+        let channel = repo.channel().unwrap_or_default().to_owned();
+        let slack = SlackThread { channel, ts: root };
         inner.opened.add(&slack, key.clone());
         let outgoing = Outgoing {
             repo,
@@ -274,7 +279,7 @@ impl Opening<'_> {
     }
 
     async fn post(&self, parts: &[String]) -> Result<SlackTs, CallError> {
-        let channel = &self.repo.spec.slack.channel;
+        let channel = self.repo.channel();
         let body = serde_json::json!({
             "channel": channel,
             "text": parts.first(),
@@ -314,7 +319,7 @@ pub async fn posted(
 ) -> Result<Option<SlackTs>, CallError> {
     let created = thread.creation_timestamp().map_or(0, |time| time.0.as_second());
     let after = catchup::timestamp(created - SKEW, 0);
-    let channel = &repo.spec.slack.channel;
+    let Some(channel) = repo.channel() else { return Ok(None) };
     let messages = history::channel(&inner.web, &account.bot, channel, &after).await?;
     let is_it = |message: &&super::event::Stored| {
         account.wrote(message)

@@ -10,6 +10,11 @@ pub fn of(thread: &Thread) -> Vec<String> {
     known.into_iter().flatten().find(|user| is_id(user)).map(str::to_owned).into_iter().collect()
 }
 
+/// The same as mentions; nothing if nobody is known.
+pub fn mentioned(thread: &Thread) -> String {
+    of(thread).iter().map(|user| format!("<@{user}>")).collect::<Vec<_>>().join(" ")
+}
+
 /// Whether a name can be a Slack user id, and nothing that Slack reads as more.
 fn is_id(user: &str) -> bool {
     let mut bytes = user.bytes();

@@ -15,10 +15,12 @@ use serde_json::{Value, json};
 use super::account::{AccessError, Account};
 use super::files::{self, Attachment};
 use super::markdown::{self, Rendered, Snippet};
-use super::money::{self, Money};
+use super::money::Money;
 use super::split::split;
 use super::web::CallError;
-use super::{EVENT_TYPE, Inner, blocks, history, meaning, mrkdwn, own_metadata, usage};
+use super::{
+    EVENT_TYPE, Inner, asking, blocks, history, meaning, mrkdwn, offer, own_metadata, people, usage,
+};
 use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
 use crate::gateway::threads::WriteError;
 
@@ -69,6 +71,13 @@ impl Sent {
         }
     }
 
+    /// One that is not there any more.
+    pub fn remove(&self, thread: &ThreadKey, id: &str) {
+        if let Some(keys) = self.lock().get_mut(thread) {
+            keys.remove(id);
+        }
+    }
+
     pub fn forget(&self, thread: &ThreadKey) {
         self.lock().remove(thread);
     }
@@ -104,6 +113,10 @@ pub enum Asks<'a> {
     Decision(Decision),
     /// Whether more money may be spent.
     Money(&'a [Money]),
+    /// What a role offers: answers, or learnings.
+    Offer(&'a offer::Shown),
+    /// Whether a thread that nobody writes in is kept.
+    Keep,
     /// What these blocks say. The text is one part.
     Blocks(&'a Value),
 }
@@ -156,6 +169,11 @@ impl Outgoing<'_> {
             Asks::Money(answers) if is_last => {
                 body["blocks"] = blocks::asking_money(text, answers, self.key);
             }
+            Asks::Offer(offer) if is_last => {
+                body["blocks"] = blocks::offering(text, offer, self.key);
+                body["text"] = json!(format!("{text}\n{}", offer.listed()));
+            }
+            Asks::Keep if is_last => body["blocks"] = blocks::warning(text, self.key),
             Asks::Blocks(blocks) => body["blocks"] = blocks.clone(),
             _ => {}
         }
@@ -195,10 +213,16 @@ pub async fn of_role(
     closing_head: Option<String>,
     note: Option<String>,
 ) -> Result<Posted, ApiError> {
-    check(message)?;
+    asking::check(message)?;
     // What people see and approve is what is recorded and hashed.
-    let text = inner.context.redactors.of(&caller.repo).mask(&message.text).into_owned();
-    let message = &PostMessage { text, ..message.clone() };
+    let redactor = inner.context.redactors.of(&caller.repo);
+    let mask = |text: &String| redactor.mask(text).into_owned();
+    let message = &PostMessage {
+        text: mask(&message.text),
+        choices: message.choices.iter().map(mask).collect(),
+        learnings: message.learnings.iter().map(mask).collect(),
+        ..message.clone()
+    };
     let key = caller.key();
     let thread = inner.thread(&key).unwrap_or_else(|| Arc::clone(&caller.thread));
     if thread.spec.state == ThreadState::Closed || thread.is_going() {
@@ -207,10 +231,14 @@ pub async fn of_role(
     // Until what the message means is recorded: a quick click on it waits for that.
     let _turn = inner.posting.lock(&key).await;
     let mut text = in_slack(inner, caller, &thread, message).await?;
+    if message.asks || message.decision.is_some() {
+        text = format!("{text}\n{}", people::mentioned(&thread));
+    }
     if message.decision == Some(Decision::Merge) {
         let status = thread.status.clone().unwrap_or_default();
         text = format!("{text}\n\n{}", usage::table(&status));
     }
+    let offered = offer::Shown::of(message);
     let outgoing = Outgoing {
         repo: &caller.repo,
         thread: &thread,
@@ -218,8 +246,12 @@ pub async fn of_role(
         key: &message.key,
         role: Some(&caller.role),
         kind: "message",
-        asks: message.decision.map_or(Asks::Nothing, Asks::Decision),
-        parts: split(&text, LIMIT),
+        asks: match (message.decision, &offered) {
+            (Some(decision), _) => Asks::Decision(decision),
+            (None, Some(offer)) => Asks::Offer(offer),
+            (None, None) => Asks::Nothing,
+        },
+        parts: split(text.trim_end(), LIMIT),
         note: note.map(|note| markdown::inline(&note)),
     };
     let sent = match once(inner, &outgoing).await {
@@ -233,7 +265,9 @@ pub async fn of_role(
         .await
         .map_err(|error| not_recorded(&error))?;
     let first = sent.into_iter().next();
-    first.map(|ts| Posted { ts }).ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))
+    first
+        .map(|ts| Posted { ts, overlaps: Vec::new() })
+        .ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, asking::EMPTY))
 }
 
 /// The key of a notice that is mail for a role.
@@ -277,41 +311,12 @@ pub async fn told(
     let key = &ThreadKey::from(thread);
     let _turn = inner.posting.lock(key).await;
     match once(inner, &outgoing).await {
-        Ok(sent) => {
-            sent.into_iter().next().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))
-        }
+        Ok(sent) => sent
+            .into_iter()
+            .next()
+            .ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, asking::EMPTY)),
         Err(error) => Err(inner.failed(error, repo).await),
     }
-}
-
-/// Asks about money; a quick click waits until the question is recorded.
-pub async fn money(
-    inner: &Inner,
-    key: &ThreadKey,
-    id: &str,
-    text: &str,
-    question: &money::Question,
-) -> Result<(), ApiError> {
-    let (thread, repo) = inner.conversation(key)?;
-    let outgoing = Outgoing {
-        repo: &repo,
-        thread: &thread,
-        slack: conversation(&thread)?,
-        key: id,
-        role: None,
-        kind: "budget",
-        asks: Asks::Money(Money::of(question.limit)),
-        parts: split(&markdown::inline(text), LIMIT),
-        note: None,
-    };
-    let _turn = inner.posting.lock(key).await;
-    let sent = match once(inner, &outgoing).await {
-        Ok(sent) => sent,
-        Err(error) => return Err(inner.failed(error, &repo).await),
-    };
-    let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
-    let recorded = inner.threads.update(key, |status| question.record(status, asked)).await;
-    recorded.map(drop).map_err(|error| not_recorded(&error))
 }
 
 /// The message in Slack's markup. Long code goes into files first, so that the text, and buttons
@@ -373,21 +378,7 @@ fn file_id(name: &str) -> String {
     format!("file:{name}")
 }
 
-const EMPTY: &str = "the text is empty: say something";
-
-fn check(message: &PostMessage) -> Result<(), ApiError> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
-    let invalid = |sentence: &str| Err(ApiError::new(ErrorCode::InvalidRequest, sentence));
-    if message.text.trim().is_empty() {
-        return invalid(EMPTY);
-    }
-    if message.key.is_empty() || message.key.len() > 64 || !message.key.chars().all(allowed) {
-        return invalid("the key has to be 1 to 64 characters of A-Z, a-z, 0-9 and _ . : -");
-    }
-    Ok(())
-}
-
-fn not_recorded(error: &WriteError) -> ApiError {
+pub fn not_recorded(error: &WriteError) -> ApiError {
     tracing::warn!(%error, "posted, not recorded: the same request finishes it");
     ApiError::new(ErrorCode::Unavailable, "posted, but not recorded yet: send it again")
 }
@@ -415,6 +406,19 @@ pub async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>
         index += 1;
     }
     Ok(sent)
+}
+
+/// The message that has a key, `<role>/<key>`, if it is in Slack.
+pub async fn lookup(
+    inner: &Inner,
+    repo: &Repo,
+    thread: &Thread,
+    slack: &SlackThread,
+    id: &str,
+) -> Result<Option<SlackTs>, AccessError> {
+    let account = inner.account(repo).await?;
+    let found = find(inner, &account, thread, slack, id).await?;
+    Ok(found.map(|part| part.ts))
 }
 
 /// Looks a key up, in Slack itself if this process has not read the thread yet.

@@ -7,11 +7,11 @@ use serde::Deserialize;
 use super::Inner;
 use super::account::AccessError;
 use super::approval::{Answer, Answered};
-use super::decision;
 use super::effects::Effect;
 use super::event::Stored;
 use super::ingest::{Deciding, TakeError};
 use super::route::Channel;
+use super::{decision, offer};
 use crate::gateway::threads::{Refusal, WriteError};
 
 /// What an emoji can mean.
@@ -68,29 +68,72 @@ impl Inner {
             return Ok(Vec::new());
         };
         match reacted.sign {
+            Sign::Answer(answer) if self.offers(channel, &root, &reacted.message).await? => {
+                self.judged(channel, &root, reacted, answer == Answer::Approve).await
+            }
             Sign::Answer(answer) => {
                 let (message, user) = (reacted.message.clone(), reacted.user.clone());
                 self.answered(channel, &root, &Answered { message, answer, user }, true).await
             }
-            Sign::Stop => self.stop_sign(channel, &root, reacted).await,
+            Sign::Stop => self.stop(channel, &root, &reacted.at, &reacted.user).await,
         }
     }
 
-    async fn stop_sign(
+    /// Whether a message shows learnings.
+    async fn offers(
+        &self,
+        channel: &Channel,
+        root: &SlackTs,
+        message: &SlackTs,
+    ) -> Result<bool, TakeError> {
+        let thread = self.find(channel, root, false).await?;
+        let status = thread.as_ref().and_then(|thread| thread.status.as_ref());
+        Ok(status.is_some_and(|status| status.offers.iter().any(|offer| offer.ts == *message)))
+    }
+
+    /// A thumb judges all learnings of a message that nobody has judged.
+    async fn judged(
         &self,
         channel: &Channel,
         root: &SlackTs,
         reacted: &Reacted,
+        yes: bool,
     ) -> Result<Vec<Effect>, TakeError> {
-        let key = match self.deciding(channel, root, &reacted.user).await? {
+        let (key, _turn) = match self.deciding(channel, root, &reacted.user).await? {
+            Deciding::In(key, turn) => (key, turn),
+            Deciding::Not(effects) => return Ok(effects),
+        };
+        let judge = |status: &mut ThreadStatus| {
+            offer::take_all(status, &reacted.message, yes, &reacted.user)
+        };
+        match self.threads.try_update(&key, judge).await {
+            Ok((_, true)) => Ok(vec![Effect::Settled { thread: key }]),
+            Ok((_, false)) | Err(WriteError::Missing(_)) => Ok(Vec::new()),
+            Err(WriteError::Refused(refusal)) => {
+                let (user, text) = (reacted.user.clone(), refusal.to_string());
+                Ok(vec![Effect::Whisper { thread: key, user, text }])
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends what runs: by a sign at `at`, or Slack's own button.
+    pub(super) async fn stop(
+        &self,
+        channel: &Channel,
+        root: &SlackTs,
+        at: &SlackTs,
+        user: &str,
+    ) -> Result<Vec<Effect>, TakeError> {
+        let key = match self.deciding(channel, root, user).await? {
             Deciding::In(key, _) => key,
             Deciding::Not(effects) => return Ok(effects),
         };
-        let stop = |status: &mut ThreadStatus| decision::stop(status, &reacted.at, &reacted.user);
+        let stop = |status: &mut ThreadStatus| decision::stop(status, at, user);
         match self.threads.try_update(&key, stop).await {
             Ok(_) | Err(WriteError::Missing(_)) => Ok(Vec::new()),
             Err(WriteError::Refused(refusal @ Refusal::Full)) => {
-                let (user, text) = (reacted.user.clone(), refusal.to_string());
+                let (user, text) = (user.to_owned(), refusal.to_string());
                 Ok(vec![Effect::Whisper { thread: key, user, text }])
             }
             Err(error) => Err(error.into()),
@@ -109,7 +152,10 @@ impl Inner {
         if let Some(thread) = self.context.threads.state().iter().find(|thread| {
             let here = thread.conversation().is_some_and(|slack| slack.channel == channel.id);
             let status = thread.status.as_ref().filter(|_| here);
-            status.is_some_and(|status| status.approvals.iter().any(|one| one.ts == *message))
+            status.is_some_and(|status| {
+                status.approvals.iter().any(|one| one.ts == *message)
+                    || status.offers.iter().any(|one| one.ts == *message)
+            })
         }) {
             return Ok(thread.conversation().map(|slack| slack.ts.clone()));
         }

@@ -4,8 +4,10 @@ use codebutler_crds::{SlackTs, names};
 
 use super::approval::{Answer, Answered};
 use super::decision::{Choice, Clicked, Said};
-use super::event::{Click, Incoming, Reaction, Stored};
+use super::event::{Changed, Click, Incoming, Reaction, Stopped, Stored};
+use super::keep::{self, Kept};
 use super::money::{self, Money};
+use super::offer::{Pick, Picked};
 use super::reaction::{Reacted, Sign};
 use super::{EVENT_TYPE, address, words};
 use crate::gateway::context::ThreadKey;
@@ -23,6 +25,8 @@ pub struct Channel {
     pub roles: Vec<String>,
     /// The app's own user id in the workspace.
     pub bot_user: Option<String>,
+    /// Bots that may write here, by bot id or user id.
+    pub bots: Vec<String>,
 }
 
 impl Channel {
@@ -78,12 +82,52 @@ pub enum Action {
         /// What it means.
         answered: Answered,
     },
+    /// A person pressed a button of an offer.
+    Offer {
+        /// Where.
+        channel: Channel,
+        /// First message of the conversation.
+        root: SlackTs,
+        /// What it means.
+        picked: Picked,
+    },
+    /// A person answered the warning that a thread will be closed.
+    Keep {
+        /// Where.
+        channel: Channel,
+        /// First message of the conversation.
+        root: SlackTs,
+        /// What it means.
+        kept: Kept,
+    },
+    /// A person edited or deleted a message.
+    Changed {
+        /// Where.
+        channel: Channel,
+        /// First message of the conversation.
+        root: SlackTs,
+        /// The message.
+        ts: SlackTs,
+        /// What it says now; None: it was deleted.
+        said: Option<Said>,
+    },
     /// A person reacted to a message with something that may be an answer.
     Reaction {
         /// Where.
         channel: Channel,
         /// What it means.
         reacted: Reacted,
+    },
+    /// A person pressed Slack's own stop button.
+    Stop {
+        /// Where.
+        channel: Channel,
+        /// First message of the conversation.
+        root: SlackTs,
+        /// When.
+        at: SlackTs,
+        /// Slack user id.
+        user: String,
     },
     /// Nothing.
     Ignore(Ignored),
@@ -127,8 +171,7 @@ fn foreign(incoming: &Incoming, channels: &[Channel]) -> Ignored {
 
 /// Routes a message of a Repo's channel, whether it was pushed or read back.
 pub fn stored(message: &Stored, channel: &Channel) -> Action {
-    let Some(user) = message.person().filter(|user| Some(*user) != channel.bot_user.as_deref())
-    else {
+    let Some(user) = speaker(message, channel) else {
         return Action::Ignore(Ignored::NotAPerson);
     };
     let starter = message.parent_user_id.as_deref().filter(|_| message.thread_ts.is_some());
@@ -140,14 +183,48 @@ pub fn stored(message: &Stored, channel: &Channel) -> Action {
     }
 }
 
+/// Who said something that counts: a person, or a bot that may write here.
+pub fn speaker<'a>(message: &'a Stored, channel: &Channel) -> Option<&'a str> {
+    let own = channel.bot_user.as_deref();
+    if let Some(user) = message.person() {
+        return (Some(user) != own).then_some(user);
+    }
+    let allowed = |id: &&str| channel.bots.iter().any(|bot| bot == id);
+    let (bot, user) = (message.bot_id.as_deref(), message.user.as_deref());
+    let known = bot.filter(allowed).or(user.filter(allowed))?;
+    (message.is_said() && user.is_none_or(|user| Some(user) != own))
+        .then_some(user.unwrap_or(known))
+}
+
+/// Routes an edit or a deletion.
+pub fn changed(changed: &Changed, channels: &[Channel]) -> Action {
+    let Some(channel) = of(&changed.channel, channels) else {
+        return Action::Ignore(Ignored::Channel(changed.channel.clone()));
+    };
+    let Some(user) = speaker(&changed.before, channel) else {
+        return Action::Ignore(Ignored::NotAPerson);
+    };
+    let now = changed.now.as_ref();
+    Action::Changed {
+        channel: channel.clone(),
+        root: changed.before.root().clone(),
+        ts: changed.before.ts.clone(),
+        // An edit is never a decision.
+        said: now.map(|now| Said { intent: None, ..said(now, user, channel) }),
+    }
+}
+
 /// What a person's message means.
 pub fn said(message: &Stored, user: &str, channel: &Channel) -> Said {
     let text = message.text.as_deref().unwrap_or_default();
+    let is_bot = message.person().is_none();
     Said {
         ts: message.ts.clone(),
         user: user.to_owned(),
         mentioned: address::by_person(text, &channel.roles, channel.bot_user.as_deref()),
-        intent: words::intent(text),
+        // Decisions are people's.
+        intent: words::intent(text).filter(|_| !is_bot),
+        is_bot,
     }
 }
 
@@ -166,6 +243,15 @@ pub fn click(click: &Click, channels: &[Channel]) -> Action {
             Answered { message: click.message.clone(), answer, user: click.user.clone() };
         return Action::Answer { channel: channel.clone(), root: click.root.clone(), answered };
     }
+    if let Some(pick) = Pick::by_action_id(&click.action_id) {
+        let picked = Picked { message: click.message.clone(), pick, user: click.user.clone() };
+        return Action::Offer { channel: channel.clone(), root: click.root.clone(), picked };
+    }
+    if keep::told(&click.action_id).is_some() {
+        let keep = click.action_id == keep::KEEP;
+        let kept = Kept { message: click.message.clone(), keep, user: click.user.clone() };
+        return Action::Keep { channel: channel.clone(), root: click.root.clone(), kept };
+    }
     let Some(choice) = Choice::by_action_id(&click.action_id) else {
         return Action::Ignore(Ignored::NotOurs);
     };
@@ -173,6 +259,19 @@ pub fn click(click: &Click, channels: &[Channel]) -> Action {
         channel: channel.clone(),
         root: click.root.clone(),
         clicked: Clicked { message: click.message.clone(), choice, user: click.user.clone() },
+    }
+}
+
+/// Routes Slack's own stop button.
+pub fn stopped(stopped: &Stopped, channels: &[Channel]) -> Action {
+    match of(&stopped.channel, channels) {
+        Some(channel) => Action::Stop {
+            channel: channel.clone(),
+            root: stopped.thread_ts.clone(),
+            at: stopped.event_ts.clone(),
+            user: stopped.user.clone(),
+        },
+        None => Action::Ignore(Ignored::Channel(stopped.channel.clone())),
     }
 }
 
@@ -213,6 +312,7 @@ mod tests {
             id: "C01".to_owned(),
             roles: vec!["pm".to_owned(), "coder".to_owned()],
             bot_user: Some("U0BOT".to_owned()),
+            bots: vec!["B7".to_owned()],
         }]
     }
 
@@ -234,6 +334,16 @@ mod tests {
         let Action::Message { root, requested_by, said, .. } = reply else { panic!("{reply:?}") };
         assert_eq!((root.as_str(), &*requested_by), ("5.000000", "U7"));
         assert_eq!(said.mentioned, ["coder"]);
+    }
+
+    #[test]
+    fn a_bot_that_may_write_is_heard_and_decides_nothing() {
+        let event = json!({"channel": "C01", "ts": "5.000000", "bot_id": "B7", "user": "U7",
+            "subtype": "bot_message", "text": "approve"});
+        let Action::Message { said, .. } = route(event) else { panic!() };
+        assert_eq!((&*said.user, said.intent, said.is_bot), ("U7", None, true));
+        let own = json!({"channel": "C01", "ts": "5.000000", "bot_id": "B7", "user": "U0BOT"});
+        assert_eq!(route(own), Action::Ignore(Ignored::NotAPerson));
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 /// Lets a message carry a role's own name and icon.
 pub const CUSTOMIZE: &str = "chat:write.customize";
 
+/// Had by apps that are declared agents.
+pub const AGENT: &str = "assistant:write";
+
 /// Without one of each, there is no conversation.
 const ESSENTIAL: [&[&str]; 2] = [&["chat:write"], &["channels:history", "groups:history"]];
 

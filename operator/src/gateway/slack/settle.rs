@@ -9,9 +9,10 @@ use super::account::{AccessError, Account};
 use super::approval::{self, Answer};
 use super::decision::Choice;
 use super::money::Money;
-use super::{Inner, blocks, history};
+use super::offer::Pick;
+use super::{Inner, blocks, history, keep, mrkdwn};
 use crate::gateway::context::ThreadKey;
-use crate::gateway::threads::done_settling;
+use crate::gateway::threads::{CLOSED, done_settling};
 
 /// Edits what is to be edited, and takes it off the list.
 pub async fn all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
@@ -35,18 +36,50 @@ pub async fn all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
     Ok(())
 }
 
-fn told(settled: &Settled) -> String {
+/// What stands in the place of buttons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    text: String,
+    /// The one block whose buttons go; all if none.
+    block: Option<String>,
+    /// A choice of a role's own making: its button says what.
+    pick: Option<Pick>,
+}
+
+impl Told {
+    /// In place of all buttons.
+    pub fn of(text: impl Into<String>) -> Self {
+        Self { text: text.into(), block: None, pick: None }
+    }
+
+    fn line(&self, blocks: &Value) -> String {
+        let Some(pick) = self.pick else { return self.text.clone() };
+        let label = blocks::label(blocks, &pick.action_id()).unwrap_or_default();
+        // A label is plain text: nothing in it is markup here.
+        let label: String = label.chars().filter(|c| !"*_~`".contains(*c)).collect();
+        format!("{} {}", pick.told(&mrkdwn::escape(&label)), self.text)
+    }
+}
+
+fn told(settled: &Settled) -> Told {
     if settled.choice.as_deref() == Some(approval::EXPIRED) {
-        return ":hourglass: Nobody answered in time: it was not done".to_owned();
+        return Told::of(":hourglass: Nobody answered in time: it was not done");
+    }
+    let pick = settled.choice.as_deref().and_then(Pick::by_action_id);
+    if let (Some(pick), Some(user)) = (pick, &settled.user) {
+        return Told { text: format!("<@{user}>"), block: pick.block(), pick: Some(pick) };
     }
     let told = settled.choice.as_deref().and_then(|id| {
         let money = Money::by_action_id(id).map(Money::told);
         let answer = Answer::by_action_id(id).map(Answer::told);
-        Choice::by_action_id(id).map(Choice::told).or(money).or(answer)
+        Choice::by_action_id(id).map(Choice::told).or(money).or(answer).or(keep::told(id))
     });
     match (told, &settled.user) {
-        (Some(told), Some(user)) => format!("{told} <@{user}>"),
-        _ => ":arrow_down: Replaced by a newer one below".to_owned(),
+        (Some(told), Some(user)) => Told::of(format!("{told} <@{user}>")),
+        _ if settled.choice.as_deref() == Some(CLOSED) => {
+            Told::of(":no_entry_sign: The thread is closed")
+        }
+        _ => Told::of(":arrow_down: Replaced by a newer one below"),
     }
 }
 
@@ -56,12 +89,18 @@ pub async fn edit(
     account: &Account,
     slack: &SlackThread,
     ts: &SlackTs,
-    told: &str,
+    told: &Told,
 ) -> Result<(), super::web::CallError> {
     let SlackThread { channel, ts: root } = slack;
     let found = history::message(&inner.web, &account.bot, channel, root, ts).await?;
     let Some(message) = found.filter(|message| account.wrote(message)) else { return Ok(()) };
-    let blocks = message.blocks.as_ref().and_then(|blocks| blocks::settled(blocks, told));
+    let blocks = message.blocks.as_ref().and_then(|blocks| {
+        let line = told.line(blocks);
+        match &told.block {
+            Some(block) => blocks::settled_part(blocks, block, &line),
+            None => blocks::settled(blocks, &line),
+        }
+    });
     let Some(blocks) = blocks else { return Ok(()) };
     let mut body = json!({"channel": channel, "ts": ts, "text": message.text, "blocks": blocks});
     // Said again, so that the message keeps its key.
@@ -84,9 +123,13 @@ mod tests {
             choice: choice.map(str::to_owned),
             user: choice.map(|_| "U1".to_owned()),
         };
-        assert_eq!(told(&settled(Some("plan:reject"))), ":x: Rejected by <@U1>");
-        assert!(told(&settled(None)).contains("newer"));
+        assert_eq!(told(&settled(Some("plan:reject"))).text, ":x: Rejected by <@U1>");
+        assert!(told(&settled(None)).text.contains("below"));
         // Of a later version.
-        assert!(told(&settled(Some("plan:postpone"))).contains("newer"));
+        assert!(told(&settled(Some("plan:postpone"))).text.contains("below"));
+        let blocks = json!([{"type": "actions", "elements": [{"action_id": "choice:1",
+            "text": {"type": "plain_text", "text": "The *long* way"}}]}]);
+        let line = told(&settled(Some("choice:1"))).line(&blocks);
+        assert_eq!(line, ":white_check_mark: *The long way*, chosen by <@U1>");
     }
 }

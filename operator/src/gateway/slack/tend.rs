@@ -15,8 +15,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::open::{self, LaterError};
-use super::{Inner, approval, farewell, settle};
+use super::{Inner, approval, farewell, finish, settle};
 use crate::gateway::context::ThreadKey;
+use crate::gateway::threads;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(500);
@@ -41,6 +42,8 @@ enum Due {
     Settle,
     /// A question about an action that nobody answered in time.
     Expire,
+    /// What is finished does not show it.
+    Finish,
 }
 
 /// What is due for a Thread. Pure.
@@ -52,15 +55,17 @@ fn due(thread: &Thread, now: Timestamp) -> Option<Due> {
         approvals.any(|question| approval::is_late(question, now))
     };
     let active = thread.spec.state == ThreadState::Active;
+    let asks = || thread.status.as_ref().is_some_and(|s| !threads::open_questions(s).is_empty());
     if thread.is_going() {
         return held.then_some(Due::Farewell);
     }
     match thread.conversation() {
         None if active && thread.spec.prompt.is_some() => Some(Due::Open),
-        Some(_) if settled() => Some(Due::Settle),
+        Some(_) if settled() || (!active && asks()) => Some(Due::Settle),
         Some(_) if active && late() => Some(Due::Expire),
         Some(_) if active && !held => Some(Due::Hold),
         Some(_) if !active && held => Some(Due::Release),
+        Some(_) if finish::due(thread, now).is_some() => Some(Due::Finish),
         None | Some(_) => None,
     }
 }
@@ -118,7 +123,13 @@ async fn perform(inner: &Arc<Inner>, thread: &Thread, due: Due) -> Result<(), La
         Due::Farewell => farewell::take_leave(inner, thread).await,
         Due::Hold => Ok(inner.threads.hold(&key, true).await?),
         Due::Release => Ok(inner.threads.hold(&key, false).await?),
-        Due::Settle => Ok(settle::all(inner, &key).await?),
+        Due::Settle => {
+            if thread.spec.state == ThreadState::Closed {
+                inner.threads.update(&key, threads::settle_open).await?;
+            }
+            Ok(settle::all(inner, &key).await?)
+        }
+        Due::Finish => finish::mark(inner, thread).await,
         Due::Expire => {
             let expire = |status: &mut ThreadStatus| approval::expire(status, Timestamp::now());
             inner.threads.try_update(&key, expire).await?;

@@ -1,7 +1,8 @@
 //! How a Thread's status may change: pure, monotone, and the same when applied again.
 
 use codebutler_crds::thread::{
-    Closing, ClosingChoice, Pending, Plan, PlanDetails, PullRequest, RoleState, Settled,
+    ApprovalAnswer, Closing, ClosingChoice, Pending, Plan, PlanDetails, PullRequest, RoleState,
+    Settled,
 };
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -12,6 +13,9 @@ const PENDING: usize = 32;
 
 /// Settled questions whose messages are still to be edited.
 const SETTLED: usize = 16;
+
+/// [`Settled::choice`] of a question that was open when its Thread was closed.
+pub const CLOSED: &str = "closed";
 
 /// Why a change is not possible.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -105,12 +109,53 @@ pub fn set_plan_details(status: &mut ThreadStatus, details: &PlanDetails) {
 
 /// Has the message of a question lose its buttons.
 pub fn settle(status: &mut ThreadStatus, settled: Settled) {
-    if status.settled.iter().all(|known| known.ts != settled.ts) {
+    // The learnings of one message are settled one by one.
+    let part = |one: &Settled| one.choice.as_ref().is_some_and(|id| id.starts_with("learning:"));
+    let same = |known: &Settled| {
+        known.ts == settled.ts
+            && (known.choice == settled.choice || !part(known) || !part(&settled))
+    };
+    if !status.settled.iter().any(same) {
         if status.settled.len() >= SETTLED {
             status.settled.remove(0);
         }
         status.settled.push(settled);
     }
+}
+
+/// Has the messages of all open questions lose their buttons: nobody can answer any more.
+pub fn settle_open(status: &mut ThreadStatus) {
+    for ts in open_questions(status) {
+        settle(status, Settled { ts, choice: Some(CLOSED.to_owned()), user: None });
+    }
+    status.warned = None;
+    status.offers.retain(|offer| !offer.is_open());
+    status.closing = status.closing.take().filter(|closing| closing.choice.is_some());
+    let answered = |plan: &Plan| plan.approved_by.is_some() || plan.declined_by.is_some();
+    status.plan = status.plan.take().filter(answered);
+    for question in &mut status.approvals {
+        question.answer.get_or_insert(ApprovalAnswer::Expired);
+    }
+    if let Some(budget) = &mut status.budget {
+        budget.ask = None;
+    }
+}
+
+/// Messages that ask people for an answer.
+pub fn open_questions(status: &ThreadStatus) -> Vec<SlackTs> {
+    let plan = status.plan.as_ref();
+    let plan = plan.filter(|plan| plan.approved_by.is_none() && plan.declined_by.is_none());
+    let closing = status.closing.as_ref().filter(|closing| closing.choice.is_none());
+    let actions = status.approvals.iter().filter(|question| question.answer.is_none());
+    let offers = status.offers.iter().filter(|offer| offer.is_open());
+    let money = status.budget.as_ref().and_then(|budget| budget.ask.as_ref());
+    let mut found: Vec<SlackTs> = plan.map(|plan| plan.ts.clone()).into_iter().collect();
+    found.extend(closing.map(|closing| closing.ts.clone()));
+    found.extend(actions.map(|question| question.ts.clone()));
+    found.extend(offers.map(|offer| offer.ts.clone()));
+    found.extend(money.map(|ask| ask.ts.clone()));
+    found.extend(status.warned.clone());
+    found
 }
 
 /// Their messages show it.

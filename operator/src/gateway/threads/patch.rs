@@ -53,6 +53,9 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
         "receipt": status.receipt,
         "closing": status.closing,
         "approvals": if status.approvals.is_empty() { Value::Null } else { json!(status.approvals) },
+        "offers": if status.offers.is_empty() { Value::Null } else { json!(status.offers) },
+        "warned": status.warned,
+        "finished": status.finished,
         "pending": if status.pending.is_empty() { Value::Null } else { json!(status.pending) },
         "cost": status.cost,
         "budget": status.budget,
@@ -68,6 +71,7 @@ fn role_fields(role: &RoleStatus) -> Map<String, Value> {
         "state": role.state,
         "turns": role.turns,
         "sandbox": role.sandbox,
+        "shown": role.shown,
         "usage": role.usage,
     }))
 }

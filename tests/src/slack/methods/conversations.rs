@@ -196,6 +196,27 @@ pub(super) fn members(core: &mut Core, args: &Args) -> Reply {
     }))
 }
 
+pub(super) fn create(core: &mut Core, args: &Args) -> Reply {
+    let name = args.need("name")?;
+    if args.flag("is_private") {
+        core.require("groups:write")?;
+    }
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    if name.len() > 80 {
+        return fail("invalid_name_maxlength");
+    }
+    if !name.chars().all(plain) {
+        return fail("invalid_name_specials");
+    }
+    if core.world.channels.values().any(|channel| channel.name == name) {
+        return fail("name_taken");
+    }
+    let bot = core.world.app.user_id.clone();
+    let id = core.world.add_channel(&name, args.flag("is_private"), &[&bot]);
+    let channel = core.visible(&id)?;
+    answer(json!({ "channel": render::channel(&core.world, channel) }))
+}
+
 pub(super) fn join(core: &mut Core, args: &Args) -> Reply {
     let id = args.need("channel")?;
     let channel = core.visible(&id)?;

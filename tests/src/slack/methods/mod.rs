@@ -13,6 +13,7 @@ mod conversations;
 mod files;
 mod people;
 mod reactions;
+mod sessions;
 
 /// Which token a method takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,11 +67,13 @@ const METHODS: &[Method] = &[
     },
     method("auth.test", &[], Tier::Unlimited, JSON, auth_test),
     method("assistant.threads.setStatus", &["chat:write"], Tier::Four, JSON, set_status),
+    method("agents.sessions.setStatus", &["chat:write"], Tier::Three, JSON, sessions::set_status),
     method("chat.postMessage", &["chat:write"], Tier::Posting, JSON, chat::post_message),
     method("chat.postEphemeral", &["chat:write"], Tier::Four, JSON, chat::post_ephemeral),
     method("chat.update", &["chat:write"], Tier::Three, JSON, chat::update),
     method("chat.delete", &["chat:write"], Tier::Three, JSON, chat::delete),
     method("chat.getPermalink", &[], Tier::Unlimited, FORM, chat::get_permalink),
+    method("conversations.create", &["channels:manage"], Tier::Two, JSON, conversations::create),
     method("conversations.history", &[], Tier::Reading, JSON, conversations::history),
     method("conversations.replies", &[], Tier::Reading, FORM, conversations::replies),
     method("conversations.info", &[], Tier::Three, FORM, conversations::info),

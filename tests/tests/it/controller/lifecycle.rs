@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use codebutler_crds::{Repo, Thread};
+use codebutler_crds::{AgentRole, Repo, Thread};
 use codebutler_testbed::controllers::{ControllerManager, ControllerOptions};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::world::{MAIL, TEAM, THREAD, World, eventually};
+use super::world::{MAIL, SYSTEM, TEAM, THREAD, World, eventually};
 
 impl World {
     /// What owns and empties, where the cluster has nobody who does.
@@ -142,6 +142,58 @@ async fn what_somebody_changes_by_hand_is_put_in_order() {
         pods.get_opt(&pod.name_any()).await.unwrap().is_none().then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn labels_that_somebody_takes_off_come_back() {
+    let world = World::start().await;
+    let pod = world.at_work().await;
+    let bound = Patch::Merge(json!({"status": {"phase": "Bound"}}));
+    let claims = world.api::<PersistentVolumeClaim>();
+    claims.patch_status(THREAD, &PatchParams::default(), &bound).await.unwrap();
+    world.condition::<Thread>(THREAD, "WorktreeReady", "True", "Bound").await;
+    let params = PatchParams::default();
+    let label = "codebutler.dev/thread";
+    // Gone, it is not even watched any more; changed, it is somebody else's by its label.
+    for value in [json!(null), json!("another")] {
+        let bare = Patch::Merge(json!({"metadata": {"labels": {label: value}}}));
+        let (pods, claims) = (world.api::<Pod>(), world.api::<PersistentVolumeClaim>());
+        pods.patch(&pod.name_any(), &params, &bare).await.unwrap();
+        claims.patch(THREAD, &params, &bare).await.unwrap();
+        eventually("the labels are back", || async {
+            let pod = pods.get(&pod.name_any()).await.unwrap();
+            let claim = claims.get(THREAD).await.unwrap();
+            let is_back = |labels: &std::collections::BTreeMap<String, String>| {
+                labels.get(label).is_some_and(|thread| thread == THREAD)
+            };
+            (is_back(pod.labels()) && is_back(claim.labels())).then_some(())
+        })
+        .await;
+    }
+    world.event(THREAD, "Repaired").await;
+    let same = world.api::<Pod>().get(&pod.name_any()).await.unwrap();
+    assert_eq!(same.uid(), pod.uid(), "the run goes on");
+    let status = world.thread().await.status.unwrap();
+    assert_eq!(status.roles["pm"].pod_uid, pod.uid());
+}
+
+#[tokio::test]
+async fn an_agent_role_in_use_can_be_deleted_and_its_pod_goes() {
+    let world = World::start().await;
+    let pod = world.at_work().await;
+    let roles: Api<AgentRole> = Api::namespaced(world.admin.clone(), SYSTEM);
+    roles.delete("pm", &DeleteParams::default()).await.unwrap();
+    assert!(roles.get_opt("pm").await.unwrap().is_none(), "nothing holds it");
+    world.condition::<Repo>("shop", "Stalled", "True", "RoleNotFound").await;
+    eventually("its pod goes", || async {
+        world.end_pods().await;
+        let gone = world.api::<Pod>().get_opt(&pod.name_any()).await.unwrap().is_none();
+        gone.then_some(())
+    })
+    .await;
+    let message = world.condition::<Thread>(THREAD, "Stalled", "True", "RoleNotFound").await;
+    assert!(message.contains("add one"), "{message}");
+    world.event(THREAD, "RoleNotFound").await;
 }
 
 #[tokio::test]

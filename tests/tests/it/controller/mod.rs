@@ -1,7 +1,9 @@
 //! The controller under its own account and rights, against an API server.
 
 mod availability;
+mod definitions;
 mod lifecycle;
+mod parts;
 mod prompts;
 mod slots;
 pub mod world;

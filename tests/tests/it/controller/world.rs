@@ -4,6 +4,7 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,6 +132,11 @@ impl World {
 
     /// Starts a replica.
     pub fn replica(&self, identity: &str) -> Replica {
+        self.replica_at(identity, ([127, 0, 0, 1], 0).into())
+    }
+
+    /// Starts a replica that tells of itself at this address.
+    pub fn replica_at(&self, identity: &str, metrics_address: SocketAddr) -> Replica {
         let args = ControllerArgs {
             namespaces: Vec::new(),
             namespace: SYSTEM.to_owned(),
@@ -139,7 +145,7 @@ impl World {
             agent_image: "codebutler-agent:test".to_owned(),
             workspace_image: "debian:12".to_owned(),
             lease: LeaseArgs { identity: Some(identity.to_owned()), lease_seconds: 4 },
-            metrics_address: ([127, 0, 0, 1], 0).into(),
+            metrics_address,
         };
         let client = Client::try_from(self.own.clone()).unwrap();
         let stop = CancellationToken::new();

@@ -55,6 +55,11 @@ impl Cluster {
         this
     }
 
+    /// A client with an administrator's rights.
+    pub fn admin(&self) -> Client {
+        self.cluster.client()
+    }
+
     /// A kubeconfig with the gateway's own rights, for a process of its own.
     pub async fn kubeconfig(&self) -> String {
         let hour = Duration::from_hours(1);

@@ -11,6 +11,7 @@ mod egress;
 mod git;
 mod hosts;
 mod identity;
+mod incoming;
 mod models;
 mod pull_request;
 mod redteam_git;
@@ -18,6 +19,7 @@ mod remote;
 mod replicas;
 mod sending;
 mod tls;
+mod trouble;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -232,6 +234,7 @@ async fn gateway(
         shutdown: stop.clone(),
     };
     let gateway = api::Shared::from(gateway);
+    gateway.slack.hear_with(codebutler_operator::gateway::models::scribe(&gateway));
     let waking = gateway.clone();
     tokio::spawn(async move { pause::wake(&waking).await });
     gateway

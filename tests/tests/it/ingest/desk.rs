@@ -55,6 +55,7 @@ pub struct Gateway {
     pub context: Context,
     stop: CancellationToken,
     running: JoinHandle<anyhow::Result<()>>,
+    showing: JoinHandle<()>,
     _caches: JoinSet<()>,
 }
 
@@ -78,12 +79,15 @@ impl Gateway {
         let stop = CancellationToken::new();
         let (serving, token) = (slack.clone(), stop.clone());
         let running = tokio::spawn(async move { serving.run(token).await });
-        Self { slack, threads, context, stop, running, _caches: caches }
+        let (holder, token) = (slack.clone(), stop.clone());
+        let showing = tokio::spawn(async move { holder.show_runs(token).await });
+        Self { slack, threads, context, stop, running, showing, _caches: caches }
     }
 
     pub async fn stop(self) {
         self.stop.cancel();
         tokio::time::timeout(PATIENCE, self.running).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(PATIENCE, self.showing).await.unwrap().unwrap();
     }
 }
 
@@ -242,6 +246,13 @@ impl Desk {
         let answer: serde_json::Value =
             request.json(body).send().await.unwrap().json().await.unwrap();
         answer["ts"].as_str().unwrap().to_owned()
+    }
+
+    /// What the controller would write of a role, and what its pod said last.
+    pub async fn role(&self, root: &str, role: &str, fields: serde_json::Value) {
+        let patch = Patch::Merge(json!({"status": {"roles": {role: fields}}}));
+        let name = Self::key(root).name;
+        self.api().patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
     }
 
     /// Waits for 👀.

@@ -1,6 +1,9 @@
 //! What is wrong with the app is told on the Repo, all of it at once.
 
+use codebutler_crds::Repo;
 use codebutler_crds::wire::Decision;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::desk::{Desk, PATIENCE, Setting};
@@ -53,5 +56,31 @@ async fn another_installation_with_the_same_app_is_told() {
     desk.post_as_app(&body).await;
     let said = desk.unreachable().await;
     assert!(said.contains("another installation") && said.contains("an app of its own"), "{said}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_may_be_named_and_created() {
+    let setting = Setting { channel: Some("#shop"), ..Setting::default() };
+    let desk = Desk::with(setting).await;
+    desk.slack.wait_connected(1, PATIENCE).await.unwrap();
+    desk.reachable().await;
+    assert_eq!(desk.repo().await.channel(), Some(desk.channel.as_str()));
+    let root = desk.says(None, "hello");
+    desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
+    assert_eq!(desk.thread(&root).await.unwrap().conversation().unwrap().channel, desk.channel);
+    desk.stop().await;
+
+    let setting = Setting { channel: Some("#nowhere"), ..Setting::default() };
+    let desk = Desk::with(setting).await;
+    let said = desk.unreachable().await;
+    assert!(said.contains("#nowhere") && said.contains("spec.slack.createChannel"), "{said}");
+    let create = Patch::Merge(json!({"spec": {"slack": {"createChannel": true}}}));
+    let repos = Api::<Repo>::namespaced(desk.cluster.client(), "team");
+    repos.patch("shop", &PatchParams::default(), &create).await.unwrap();
+    desk.reachable().await;
+    let created = desk.repo().await.channel().unwrap().to_owned();
+    let world = desk.slack.snapshot();
+    assert_eq!(world.channels[&created].name, "nowhere");
     desk.stop().await;
 }

@@ -88,6 +88,7 @@ fn running_out_of_memory_is_told_with_what_to_do() {
     status["containerStatuses"][0]["state"]["terminated"]["reason"] = json!("OOMKilled");
     let pods = vec![pod(&thread, "pm", "a", status)];
     let told = plan(&thread, &Observed { pods, ..world() });
+    assert_eq!(ready(&told).0, "OutOfMemory");
     assert!(ready(&told).1.contains("workspace.resources"), "{}", ready(&told).1);
 }
 

@@ -37,7 +37,8 @@ fn answered(message: &str, answer: Answer, user: &str) -> Answered {
 }
 
 fn said(at: &str, text: &str) -> Said {
-    Said { ts: ts(at), user: "U1".to_owned(), mentioned: Vec::new(), intent: intent(text) }
+    let (user, mentioned, intent) = ("U1".to_owned(), Vec::new(), intent(text));
+    Said { ts: ts(at), user, mentioned, intent, is_bot: false }
 }
 
 #[test]

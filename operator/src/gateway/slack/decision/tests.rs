@@ -12,7 +12,8 @@ fn now() -> Time {
 }
 
 fn said(at: &str, text: &str) -> Said {
-    Said { ts: ts(at), user: "U1".to_owned(), mentioned: Vec::new(), intent: intent(text) }
+    let (user, mentioned, intent) = ("U1".to_owned(), Vec::new(), intent(text));
+    Said { ts: ts(at), user, mentioned, intent, is_bot: false }
 }
 
 /// A plan of the pm at 10 and a merge question of the lead at 20.

@@ -1,0 +1,88 @@
+//! Tells the gateway what the run does now, for people to see. Nothing waits for it, and what gets
+//! lost is told again a little later.
+
+use std::time::Duration;
+
+use codebutler_crds::wire::Progress;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::gateway::Gateway;
+use crate::text::clip;
+
+/// Between two reports at least, and at most.
+const PAUSE: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Arguments that say best what a call is about, the best first.
+const TELLING: [&str; 7] = ["command", "path", "file", "pattern", "query", "url", "title"];
+
+/// A run that is told of for as long as this exists.
+pub struct Telling {
+    sender: watch::Sender<Progress>,
+    task: JoinHandle<()>,
+}
+
+impl Telling {
+    /// Begins to tell of a run.
+    pub fn start(gateway: Gateway, run: &str, turns: u32) -> Self {
+        let first = Progress { run: run.to_owned(), turns, doing: "getting ready".to_owned() };
+        let (sender, news) = watch::channel(first);
+        Self { sender, task: tokio::spawn(tell(gateway, news)) }
+    }
+
+    /// What the run does from now on.
+    pub fn now(&self, turns: u32, doing: &str) {
+        self.sender.send_modify(|told| {
+            told.turns = turns;
+            doing.clone_into(&mut told.doing);
+        });
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn tell(gateway: Gateway, mut news: watch::Receiver<Progress>) {
+    loop {
+        let progress = news.borrow_and_update().clone();
+        if let Err(error) = gateway.progress(&progress).await {
+            tracing::debug!(%error, "what the run does was not told");
+        }
+        tokio::time::sleep(PAUSE).await;
+        if let Ok(Err(_)) = tokio::time::timeout(HEARTBEAT, news.changed()).await {
+            return;
+        }
+    }
+}
+
+/// A tool call in a few words: its name, and what it is about.
+pub fn of_call(name: &str, arguments: &str) -> String {
+    let value: Value = serde_json::from_str(arguments).unwrap_or_default();
+    let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());
+    let about = about.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
+    match about {
+        Some(about) => format!("{name} {}", clip(about.trim(), 120)),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_told_by_what_it_is_about() {
+        for (name, arguments, expected) in [
+            ("Bash", r#"{"timeout": 5, "command": "\n cargo test\ntrue"}"#, "Bash cargo test"),
+            ("Read", r#"{"path": "src/lib.rs"}"#, "Read src/lib.rs"),
+            ("SendMessage", r#"{"message": "secret plans"}"#, "SendMessage"),
+            ("Broken", "{", "Broken"),
+        ] {
+            assert_eq!(of_call(name, arguments), expected);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Whether what is pushed keeps to the files that the approved plan names.
+
+use super::{Context, Failure};
+use crate::toolbox::protocol::{Reply, Request};
+
+/// Files that are told.
+const MAX_TOLD: usize = 20;
+/// What belongs to the team's own notes, whatever the plan is about.
+const NOTES: &str = ".codebutler/";
+
+impl Context {
+    /// Files that the branch changes and the approved plan does not name. None without such a plan.
+    pub async fn beside_plan(&self) -> Result<Vec<String>, Failure> {
+        if self.planned.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.toolbox.ask(Request::Touched).await? {
+            Reply::Names(touched) => Ok(beside(&self.planned, touched)),
+            other => {
+                tracing::warn!(?other, "what the branch changes is not known");
+                Ok(Vec::new())
+            }
+        }
+    }
+}
+
+/// What the model is told of them.
+pub fn told(files: &[String]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let named: Vec<_> = files.iter().take(MAX_TOLD).map(|file| format!("`{file}`")).collect();
+    format!(
+        ". The approved plan does not name {}: say so when you hand over, and why they had to change.",
+        named.join(", ")
+    )
+}
+
+fn beside(planned: &[String], touched: Vec<String>) -> Vec<String> {
+    let planned: Vec<&str> = planned.iter().map(|path| place(path)).collect();
+    let covered = |file: &str| {
+        let below = |folder: &str| file.strip_prefix(folder).is_some_and(|r| r.starts_with('/'));
+        planned.iter().any(|place| place.is_empty() || *place == file || below(place))
+    };
+    touched.into_iter().filter(|file| !file.starts_with(NOTES) && !covered(file)).collect()
+}
+
+/// A path as a plan names it; of a pattern, the folder that it is about.
+fn place(path: &str) -> &str {
+    let path = path.trim().trim_start_matches("./");
+    let path = match path.find(['*', '?', '[', '{']) {
+        Some(at) => path[..at].rsplit_once('/').map_or("", |(folder, _)| folder),
+        None => path,
+    };
+    path.trim_end_matches('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_plan_names_covers_files_and_what_is_below_folders() {
+        let of = |planned: &[&str], touched: &[&str]| {
+            let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+            beside(&owned(planned), owned(touched)).join(" ")
+        };
+        let touched = ["src/a.rs", "src/b/c.rs", "srcs/d.rs", ".codebutler/coder.md"];
+        assert_eq!(of(&["src/"], &touched), "srcs/d.rs");
+        assert_eq!(of(&["./src/a.rs"], &touched), "src/b/c.rs srcs/d.rs");
+        assert_eq!(of(&["src/b/*.rs", "src/a.rs", "srcs"], &touched), "");
+        assert_eq!(of(&["**/*.rs"], &touched), "");
+        assert_eq!(told(&[]), "");
+        assert!(told(&["a".to_owned()]).contains("does not name `a`"));
+    }
+}

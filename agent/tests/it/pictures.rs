@@ -1,0 +1,63 @@
+//! Pictures that people put into the conversation, for models that see and for those that don't.
+
+use codebutler_crds::wire::SharedPicture;
+use serde_json::Value;
+
+use crate::world::{World, in_order, says};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0";
+
+/// A user says something with these pictures; those called `gone` can't be got.
+fn shows(world: &World, text: &str, names: &[&str]) {
+    let mut inner = world.gateway.lock();
+    inner.say(text, true);
+    for name in names {
+        let picture = SharedPicture { id: format!("F{name}"), name: (*name).to_owned() };
+        if *name != "gone" {
+            inner.pictures.insert(picture.id.clone(), PNG.to_vec());
+        }
+        inner.messages.last_mut().unwrap().pictures.push(picture);
+    }
+}
+
+fn seen(messages: &[Value]) -> Vec<&str> {
+    let parts = messages.iter().filter_map(|message| message["content"].as_array());
+    parts.map(|parts| parts[0]["text"].as_str().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_that_sees_is_shown_what_people_send() {
+    let mut world = World::new(in_order(vec![says("I see."), says("Still.")])).await;
+    shows(&world, "look", &["a.png", "gone", "b.png"]);
+    world.one_pod().await;
+    world.gateway.lock().say("and?", true);
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    for asked in &inner.asked {
+        assert_eq!(seen(asked), ["[CodeButler] `a.png`:", "[CodeButler] `b.png`:"]);
+    }
+    let url = inner.asked[0].iter().find_map(|m| m["content"][1]["image_url"]["url"].as_str());
+    assert_eq!(url, Some("data:image/png;base64,iVBORw0KGgoAAA=="));
+    // Got once: what was taken is kept.
+    assert_eq!(inner.pictures_got, 3);
+    assert_eq!(inner.post_texts(), ["I see.", "Still."]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_that_can_not_see_gets_a_sentence() {
+    let mut world = World::new(in_order(vec![says("What is on it?"), says("Thanks.")])).await;
+    world.gateway.lock().blind = vec!["scripted/pm".to_owned()];
+    shows(&world, "look", &["a.png"]);
+    world.one_pod().await;
+    world.gateway.lock().say("a red button", true);
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    assert_eq!(inner.post_texts(), ["What is on it?", "Thanks."]);
+    for asked in &inner.asked {
+        assert!(seen(asked).is_empty());
+        let told = asked.iter().filter_map(|m| m["content"].as_str());
+        let told: Vec<_> = told.filter(|text| text.contains("can't be shown any")).collect();
+        assert_eq!(told.len(), 1, "{asked:?}");
+        assert!(told[0].contains("`a.png`"), "{told:?}");
+    }
+}

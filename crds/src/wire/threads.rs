@@ -1,0 +1,53 @@
+//! Other threads of a Repo, as far as they matter to one that must not get in their way. What people
+//! said in them is not told.
+
+use serde::{Deserialize, Serialize};
+
+/// Another open thread of the caller's Repo.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OtherThread {
+    /// Name of the Thread.
+    pub name: String,
+    /// Its branch, once it is on the remote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Phase of the role that ran last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Whether a user has approved its plan; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<bool>,
+    /// Number of its pull request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<u64>,
+    /// Files and folders that its plan names, unless it was declined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<String>,
+    /// Files that its branch changes, as they are pushed; at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// How many more files are changed than `changed` names.
+    #[serde(default)]
+    pub more: u64,
+    /// Where it meets the caller's own plan and branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+}
+
+/// Where two threads meet. At most ten of each are named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Overlap {
+    /// Name of the other Thread.
+    pub thread: String,
+    /// Its branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Files that both change, and folders that one changes as a whole and the other works in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// Folders in which both change different files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<String>,
+}

@@ -1,0 +1,197 @@
+//! Nothing is decided on what is known to be outdated. Slots are counted over many Threads while each
+//! grant is written into one, so a count is only right if it misses no write: none that this replica
+//! has made and not seen yet, and none that the one before it still had under way.
+//!
+//! A grant is written on the version of the Thread that it was decided on. Whoever takes over writes
+//! each Thread that may be granted something once ([`take_over`]): after that no older grant fits.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use codebutler_crds::{Thread, ThreadStatus};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+
+use crate::controller::index::Key;
+
+/// What is known of Threads beyond what the cache shows.
+#[derive(Debug, Default)]
+pub struct Fence(Mutex<HashMap<Key, Edge>>);
+
+/// What the cache has to show before a Thread is decided on again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Edge {
+    /// Another version than this one, which was written over.
+    After(String),
+    /// The same, if the write whose answer was lost has been done.
+    Perhaps(String),
+    /// This object in this term, or another object.
+    Term(Option<String>, u32),
+}
+
+/// How a cached Thread compares with what is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Nothing newer is known.
+    Current,
+    /// The watch will bring something newer.
+    Behind,
+    /// A write on this version may or may not have been done.
+    Unsure,
+}
+
+impl Fence {
+    /// Compares what the cache shows with what is known.
+    pub fn look(&self, thread: &Thread) -> Sight {
+        let (mut edges, key) = (self.lock(), Key::of(thread));
+        let version = thread.resource_version();
+        let sight = match edges.get(&key) {
+            Some(Edge::After(old)) if version.as_ref() == Some(old) => Sight::Behind,
+            Some(Edge::Perhaps(old)) if version.as_ref() == Some(old) => Sight::Unsure,
+            Some(Edge::Term(uid, term)) if *uid == thread.uid() && self::term(thread) < *term => {
+                Sight::Behind
+            }
+            _ => Sight::Current,
+        };
+        if sight == Sight::Current {
+            edges.remove(&key);
+        }
+        sight
+    }
+
+    /// A write on the version that `seen` shows made `written` of it.
+    pub fn wrote(&self, seen: &Thread, written: Option<&str>) {
+        if let Some(old) = seen.resource_version().filter(|old| written.is_some_and(|w| w != old)) {
+            self.lock().insert(Key::of(seen), Edge::After(old));
+        }
+    }
+
+    /// Whether a write on the version that `seen` shows was done is not known.
+    pub fn unsure(&self, seen: &Thread) {
+        if let Some(old) = seen.resource_version() {
+            self.lock().insert(Key::of(seen), Edge::Perhaps(old));
+        }
+    }
+
+    /// A Thread as it is now, before anything is decided.
+    fn begin(&self, thread: &Thread) {
+        self.lock().insert(Key::of(thread), Edge::Term(thread.uid(), term(thread)));
+    }
+
+    /// A Thread that is gone.
+    pub fn forget(&self, thread: &Key) {
+        self.lock().remove(thread);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Edge>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The patch after which no write on the same version fits any more.
+pub fn next_term(thread: &Thread) -> serde_json::Value {
+    json!({"term": term(thread).wrapping_add(1)})
+}
+
+/// Whether somebody may have a grant for it under way: it has one, or something to do.
+fn is_at_stake(thread: &Thread) -> bool {
+    let wants = |status: &ThreadStatus| {
+        let mut roles = status.roles.iter();
+        !status.pending.is_empty()
+            || roles.any(|(name, own)| own.admitted || own.has_mail() || status.is_running(name))
+    };
+    thread.status.as_ref().is_some_and(wants)
+}
+
+/// Makes what the replica before this one has under way for a Thread impossible. The Thread as it is
+/// then; nothing if it is gone.
+///
+/// # Errors
+/// When it can't be written.
+pub async fn take_over(
+    threads: &Api<Thread>,
+    fence: &Fence,
+    mut thread: Thread,
+) -> kube::Result<Option<Thread>> {
+    if !is_at_stake(&thread) {
+        return Ok(Some(thread));
+    }
+    let name = thread.name_any();
+    loop {
+        let patch = Patch::Merge(json!({
+            "metadata": {"resourceVersion": thread.resource_version()},
+            "status": next_term(&thread),
+        }));
+        match threads.patch_status(&name, &PatchParams::default(), &patch).await {
+            Ok(thread) => {
+                fence.begin(&thread);
+                return Ok(Some(thread));
+            }
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(None),
+            Err(kube::Error::Api(status)) if status.is_conflict() => {
+                let Some(now) = threads.get_opt(&name).await? else { return Ok(None) };
+                thread = now;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn term(thread: &Thread) -> u32 {
+    thread.status.as_ref().map_or(0, |status| status.term)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::testing;
+
+    fn seen(version: &str, term: u32) -> Thread {
+        let mut thread = testing::thread(&json!({"term": term}));
+        thread.metadata.resource_version = Some(version.to_owned());
+        thread
+    }
+
+    #[test]
+    fn what_was_written_over_is_not_decided_on_again() {
+        let fence = Fence::default();
+        assert_eq!(fence.look(&seen("7", 0)), Sight::Current);
+        fence.wrote(&seen("7", 0), Some("9"));
+        assert_eq!(fence.look(&seen("7", 0)), Sight::Behind);
+        assert_eq!(fence.look(&seen("8", 0)), Sight::Current);
+        assert_eq!(fence.look(&seen("7", 0)), Sight::Current, "forgotten once it was seen");
+        fence.wrote(&seen("7", 0), Some("7"));
+        assert_eq!(fence.look(&seen("7", 0)), Sight::Current, "nothing had changed");
+
+        fence.unsure(&seen("7", 0));
+        assert_eq!(fence.look(&seen("7", 0)), Sight::Unsure);
+        assert_eq!(fence.look(&seen("8", 0)), Sight::Current);
+    }
+
+    #[test]
+    fn a_taken_over_thread_is_decided_on_once_it_is_seen_as_taken_over() {
+        let fence = Fence::default();
+        fence.begin(&seen("9", 3));
+        assert_eq!(fence.look(&seen("7", 2)), Sight::Behind);
+        assert_eq!(fence.look(&seen("8", 2)), Sight::Behind);
+        assert_eq!(fence.look(&seen("11", 3)), Sight::Current);
+        fence.begin(&seen("9", 3));
+        let mut other = seen("12", 0);
+        other.metadata.uid = Some("another".to_owned());
+        assert_eq!(fence.look(&other), Sight::Current, "made again under its name");
+    }
+
+    #[test]
+    fn only_what_has_something_to_do_is_taken_over() {
+        for (status, at_stake) in [
+            (json!({}), false),
+            (json!({"roles": {"pm": {"inbox": "1.000001", "done": "1.000001"}}}), false),
+            (json!({"roles": {"pm": {"inbox": "1.000001"}}}), true),
+            (json!({"roles": {"pm": {"admitted": true}}}), true),
+            (json!({"roles": {"pm": {"state": "Running"}}}), true),
+        ] {
+            assert_eq!(is_at_stake(&testing::thread(&status)), at_stake, "{status}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Labels that somebody took off a Thread's pods or claim, put back. Watches and the network policy
+//! find them by their labels.
+
+use codebutler_crds::{Thread, names};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::{Resource as _, ResourceExt as _};
+
+use super::desired::role_of;
+use super::plan::Repair;
+use crate::apply::{ApplyError, Object, owned_by};
+use crate::controller::context::Context;
+use crate::controller::health::Notice;
+use crate::controller::index::Key;
+use crate::controller::labels::{self, Labels};
+
+/// All that the caches show, and the claim that they don't.
+pub async fn all(thread: &Thread, repair: Repair, context: &Context) -> Result<(), ApplyError> {
+    let key = Key::of(thread);
+    for found in context.pods.of(&key) {
+        pod(thread, &role_of(thread, &found), &found, context).await?;
+    }
+    for found in context.volumes.of(&key) {
+        claim(thread, &found, context).await?;
+    }
+    if repair == Repair::Unseen {
+        let name = names::volume_claim(&key.name);
+        let there = context.apply.find::<PersistentVolumeClaim>(&key.namespace, &name).await?;
+        if let Some(found) = there {
+            claim(thread, &found, context).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A role's pod.
+pub async fn pod(
+    thread: &Thread,
+    role: &str,
+    found: &Pod,
+    context: &Context,
+) -> Result<(), ApplyError> {
+    put_back(thread, found, &labels::of_pod(thread, role), context).await
+}
+
+/// The claim.
+pub async fn claim(
+    thread: &Thread,
+    found: &PersistentVolumeClaim,
+    context: &Context,
+) -> Result<(), ApplyError> {
+    if found.name_any() != names::volume_claim(&thread.name_any()) {
+        return Ok(());
+    }
+    put_back(thread, found, &labels::of_claim(thread), context).await
+}
+
+async fn put_back<K: Object>(
+    thread: &Thread,
+    found: &K,
+    wanted: &Labels,
+    context: &Context,
+) -> Result<(), ApplyError> {
+    let ours = owned_by(found, &thread.uid().unwrap_or_default());
+    let going = found.meta().deletion_timestamp.is_some();
+    if !ours || going || !labels::lacks(found, wanted) {
+        return Ok(());
+    }
+    context.apply.relabel(found, wanted).await?;
+    let note = format!("labels of {} `{}` put back", K::kind(&()), found.name_any());
+    context.apply.tell(&thread.object_ref(&()), None, &Notice::normal("Repaired", note)).await;
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! Whether the cluster's CustomResourceDefinitions are those that this version was made for. A field
+//! that the installed ones lack would be dropped by the API server without a word, and with it marks,
+//! money or slots: so both processes wait for them before they do anything.
+//!
+//! What is installed is read from the published OpenAPI document, which needs no right of its own.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use codebutler_crds::GROUP;
+use kube::Client;
+use serde_json::Value;
+
+use crate::metrics::Ready;
+
+/// Between two looks. The API server publishes a change a moment after it was made.
+const EVERY: Duration = Duration::from_secs(2);
+/// Fields that are named of those that are missing.
+const NAMED: usize = 3;
+
+/// What is in the way.
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    /// There are none.
+    #[error(
+        "the cluster does not know the kinds of {GROUP}/v1alpha1: install the chart codebutler-crds, \
+         version {}", env!("CARGO_PKG_VERSION")
+    )]
+    Missing,
+    /// They lack something.
+    #[error(
+        "the installed CustomResourceDefinitions are of another version, without {lacks}: upgrade \
+         the chart codebutler-crds to {}", env!("CARGO_PKG_VERSION")
+    )]
+    Other {
+        /// Kinds or fields.
+        lacks: String,
+    },
+    /// The API server could not be asked.
+    #[error("the installed CustomResourceDefinitions can't be read")]
+    Unknown(#[source] Box<kube::Error>),
+}
+
+/// Waits until they are installed, and says meanwhile what it waits for: in the log, and under
+/// `/readyz`.
+pub async fn installed(client: &Client, ready: &Ready) {
+    let mut told = String::new();
+    while let Err(problem) = look(client).await {
+        let why = problem.to_string();
+        if why != told {
+            let cause = std::error::Error::source(&problem).map(ToString::to_string);
+            tracing::warn!(cause, "{why}; waiting for that");
+            ready.waits_for(Some(why.clone()));
+            told = why;
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+    ready.waits_for(None);
+}
+
+async fn look(client: &Client) -> Result<(), Problem> {
+    let request = http::Request::get(format!("/openapi/v3/apis/{GROUP}/v1alpha1"))
+        .header(http::header::ACCEPT, "application/json")
+        .body(Vec::new())
+        .map_err(|error| Problem::Unknown(Box::new(kube::Error::HttpError(error))))?;
+    match client.request::<Value>(request).await {
+        Ok(published) => match lacks(&published) {
+            lacks if lacks.is_empty() => Ok(()),
+            lacks => Err(Problem::Other { lacks: listed(&lacks) }),
+        },
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(Problem::Missing),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            // Every authenticated user may, by Kubernetes' own defaults.
+            tracing::warn!("this ServiceAccount may not read /openapi/v3: not checking the CRDs");
+            Ok(())
+        }
+        Err(error) => Err(Problem::Unknown(Box::new(error))),
+    }
+}
+
+/// Kinds and fields that this version has and `published` has not.
+fn lacks(published: &Value) -> Vec<String> {
+    let schemas = published["components"]["schemas"].as_object();
+    let mut lacks = Vec::new();
+    for crd in codebutler_crds::all() {
+        let kind = crd.spec.names.kind;
+        let is_it = |schema: &&Value| {
+            let kinds = schema["x-kubernetes-group-version-kind"].as_array();
+            kinds.is_some_and(|kinds| kinds.iter().any(|found| found["kind"] == *kind))
+        };
+        let Some(there) = schemas.and_then(|all| all.values().find(is_it)) else {
+            lacks.push(kind);
+            continue;
+        };
+        for version in crd.spec.versions.iter().filter(|version| version.name == "v1alpha1") {
+            let schema = serde_json::to_value(&version.schema).unwrap_or_default();
+            compare(&kind, &schema["openAPIV3Schema"], there, &mut lacks);
+        }
+    }
+    lacks
+}
+
+/// Adds what `wanted` has and `there` has not. What has no fields of its own has everything.
+fn compare(path: &str, wanted: &Value, there: &Value, lacks: &mut Vec<String>) {
+    for (name, field) in wanted["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        match there["properties"].get(name) {
+            Some(there) => compare(&path, field, there, lacks),
+            None => lacks.push(path),
+        }
+    }
+    if wanted["items"].is_object() {
+        compare(&format!("{path}[]"), &wanted["items"], &there["items"], lacks);
+    }
+    let values = &wanted["additionalProperties"];
+    if values.is_object() {
+        compare(&format!("{path}.*"), values, &there["additionalProperties"], lacks);
+    }
+    let words = |schema: &Value| -> BTreeSet<String> {
+        let words = schema["enum"].as_array().into_iter().flatten();
+        words.map(|word| word.as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let (wanted, there) = (words(wanted), words(there));
+    if !there.is_empty() {
+        lacks.extend(wanted.difference(&there).map(|word| format!("{path}: {word}")));
+    }
+}
+
+fn listed(lacks: &[String]) -> String {
+    let named =
+        lacks.iter().take(NAMED).map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ");
+    match lacks.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// What an API server publishes of these definitions.
+    fn published() -> Value {
+        let mut schemas = serde_json::Map::new();
+        for crd in codebutler_crds::all() {
+            let mut schema =
+                serde_json::to_value(&crd.spec.versions[0].schema).unwrap()["openAPIV3Schema"]
+                    .take();
+            let kind = &crd.spec.names.kind;
+            schema["x-kubernetes-group-version-kind"] =
+                json!([{"group": GROUP, "version": "v1alpha1", "kind": kind}]);
+            schemas.insert(format!("dev.codebutler.v1alpha1.{kind}"), schema);
+        }
+        json!({"components": {"schemas": schemas}})
+    }
+
+    #[test]
+    fn an_older_definition_is_told_by_what_it_lacks() {
+        assert_eq!(lacks(&published()), Vec::<String>::new());
+        let without = |pointer: &str, name: &str| {
+            let mut older = published();
+            older.pointer_mut(pointer).unwrap().as_object_mut().unwrap().remove(name).unwrap();
+            lacks(&older)
+        };
+        let thread = "/components/schemas/dev.codebutler.v1alpha1.Thread/properties";
+        let role = format!("{thread}/status/properties/roles/additionalProperties/properties");
+        assert_eq!(without(&role, "admitted"), ["Thread.status.roles.*.admitted"]);
+        assert_eq!(without("/components/schemas", "dev.codebutler.v1alpha1.Repo"), ["Repo"]);
+        let mut older = published();
+        let state = format!("{thread}/spec/properties/state/enum");
+        older.pointer_mut(&state).unwrap().as_array_mut().unwrap().retain(|word| word == "Active");
+        assert_eq!(lacks(&older), ["Thread.spec.state: Closed"]);
+        let many: Vec<String> = (0..5).map(|n| format!("Thread.spec.f{n}")).collect();
+        assert!(listed(&many).ends_with("`Thread.spec.f2` and 2 more"));
+    }
+}

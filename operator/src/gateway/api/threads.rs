@@ -1,0 +1,18 @@
+//! `GET /v1/threads`: what else is under way in the caller's Repo.
+
+use axum::Json;
+use axum::extract::State;
+use codebutler_crds::wire::OtherThread;
+
+use super::{Open, Shared, needs_tool};
+use crate::gateway::context::ApiError;
+use crate::gateway::overlap;
+
+/// The other open threads of the Repo.
+pub async fn list(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+) -> Result<Json<Vec<OtherThread>>, ApiError> {
+    needs_tool(&caller, &["ListThreads"])?;
+    Ok(Json(overlap::others(&gateway, &caller).await))
+}

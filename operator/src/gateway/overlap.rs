@@ -1,0 +1,283 @@
+//! Where open threads of a Repo are at the same places: by what their plans name, and by what their
+//! branches change. Nothing of what people said leaves a thread.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use codebutler_crds::thread::{PlanDetails, ThreadState};
+use codebutler_crds::wire::{ErrorCode, OtherThread, Overlap};
+use codebutler_crds::{Repo, Thread, names};
+use kube::ResourceExt as _;
+
+use super::api::Shared;
+use super::context::{ApiError, Caller, ThreadKey};
+use super::git;
+
+/// Files and folders that a plan may name, and the longest of them, in bytes.
+const MAX_FILES: usize = 24;
+const MAX_PATH: usize = 120;
+/// Threads that are looked at, and files that are told of each.
+const MAX_THREADS: usize = 50;
+const MAX_CHANGED: usize = 100;
+/// Places that are named where two threads meet.
+const MAX_NAMED: usize = 10;
+
+/// Whether a plan's files can be kept.
+///
+/// # Errors
+/// A sentence for the role.
+pub fn check(files: &[String]) -> Result<(), ApiError> {
+    let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    if files.len() > MAX_FILES {
+        return invalid(format!("`files` has more than {MAX_FILES} entries: name folders instead"));
+    }
+    let plain = |file: &String| {
+        let inside = !file.starts_with('/') && !file.split('/').any(|part| part == "..");
+        let shown = !file.chars().any(|c| c.is_control() || c == '`');
+        inside && shown && !file.trim().is_empty() && file.len() <= MAX_PATH
+    };
+    match files.iter().find(|file| !plain(file)) {
+        None => Ok(()),
+        Some(_) => invalid(format!(
+            "each of `files` has to be a path relative to the repository's root, of at most {MAX_PATH} bytes"
+        )),
+    }
+}
+
+/// The other open threads of the caller's Repo, and where each meets the caller's own.
+pub async fn others(gateway: &Shared, caller: &Caller) -> Vec<OtherThread> {
+    let own = gateway.threads.freshest(&caller.key(), Some(Arc::clone(&caller.thread)));
+    let planned = own.as_deref().map(planned).unwrap_or_default();
+    look(gateway, &caller.repo, &caller.key(), &planned).await
+}
+
+/// Where a plan for `files` meets other open threads.
+pub async fn of_plan(gateway: &Shared, caller: &Caller, files: &[String]) -> Vec<Overlap> {
+    if files.is_empty() {
+        return Vec::new();
+    }
+    let others = look(gateway, &caller.repo, &caller.key(), files).await;
+    others.into_iter().filter_map(|other| other.overlap).collect()
+}
+
+/// Tells the threads that are at the same places as a merged one: their branches lack what the base
+/// branch has now. The branch has to be on the remote still. Told once, by key.
+pub async fn tell_of_merge(gateway: &Shared, repo: &Arc<Repo>, key: &ThreadKey, commit: &str) {
+    let short: String = commit.chars().take(10).collect();
+    for other in look(gateway, repo, key, &[]).await {
+        let Some(Overlap { files, folders, .. }) = other.overlap else { continue };
+        if files.is_empty() {
+            continue;
+        }
+        let base = &repo.spec.git.branch;
+        let text = format!(
+            "Thread {} was merged into `{base}` as `{short}`. It changed {}, which this thread is at too: \
+             the branch has to be put on top of `{base}` before it can be merged.",
+            key.name,
+            named(&files, &folders)
+        );
+        let thread = ThreadKey { namespace: key.namespace.clone(), name: other.name };
+        let id = format!("merged-{short}");
+        if let Err(error) = gateway.slack.notice(&thread, &id, &text).await {
+            tracing::warn!(thread = thread.name, %error, "a thread was not told of a merge");
+        }
+    }
+}
+
+/// For people: a line of Markdown for each thread that is met.
+pub fn lines(overlaps: &[Overlap]) -> Option<String> {
+    let line = |overlap: &Overlap| {
+        let Overlap { thread, branch, files, folders } = overlap;
+        let branch = branch.as_ref().map(|branch| format!(" (`{branch}`)")).unwrap_or_default();
+        format!(":warning: Thread {thread}{branch} is at {} too", named(files, folders))
+    };
+    let lines: Vec<_> = overlaps.iter().take(MAX_NAMED).map(line).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+fn named(files: &[String], folders: &[String]) -> String {
+    let list = |all: &[String]| {
+        let all: Vec<_> = all.iter().take(5).map(|one| code(one)).collect();
+        all.join(", ")
+    };
+    match (files, folders) {
+        ([], folders) => format!("other files in {}", list(folders)),
+        (files, _) => {
+            let more = if files.len() > 5 { " and others" } else { "" };
+            format!("{}{more}", list(files))
+        }
+    }
+}
+
+/// As code, whatever is in it.
+fn code(path: &str) -> String {
+    let plain = |c: char| if c == '`' || c.is_control() { '\'' } else { c };
+    format!("`{}`", path.chars().take(MAX_PATH).map(plain).collect::<String>())
+}
+
+async fn look(
+    gateway: &Shared,
+    repo: &Arc<Repo>,
+    own: &ThreadKey,
+    planned: &[String],
+) -> Vec<OtherThread> {
+    let threads = open_threads(gateway, repo, own);
+    if threads.is_empty() {
+        return Vec::new();
+    }
+    let branch = |thread: &Thread| thread.status.as_ref()?.branch.clone();
+    let mut branches: Vec<String> = threads.iter().filter_map(|thread| branch(thread)).collect();
+    branches.push(names::branch(&own.name));
+    let changes = git::changed_files(gateway, repo, own, &branches).await;
+    let mine = changes.get(&names::branch(&own.name));
+    let mine: Vec<String> = mine.into_iter().flatten().chain(planned).cloned().collect();
+    threads.iter().map(|thread| describe(thread, &mine, &changes)).collect()
+}
+
+/// The newest ones first.
+fn open_threads(gateway: &Shared, repo: &Repo, own: &ThreadKey) -> Vec<Arc<Thread>> {
+    let of_repo = |thread: &Thread| {
+        thread.spec.repo == repo.name_any() && thread.namespace() == repo.namespace()
+    };
+    let open = |thread: &Thread| thread.spec.state == ThreadState::Active && !thread.is_going();
+    let all = gateway.context.threads.state().into_iter();
+    let mut threads: Vec<_> = all
+        .filter(|thread| of_repo(thread) && thread.name_any() != own.name)
+        .filter_map(|thread| gateway.threads.freshest(&ThreadKey::from(&*thread), Some(thread)))
+        .filter(|thread| open(thread))
+        .collect();
+    threads.sort_by_key(|thread| std::cmp::Reverse(thread.creation_timestamp()));
+    threads.truncate(MAX_THREADS);
+    threads
+}
+
+/// What a thread's plan names, unless people did not want it.
+fn planned(thread: &Thread) -> Vec<String> {
+    let Some(status) = &thread.status else { return Vec::new() };
+    let plan = status.plan.as_ref().filter(|plan| plan.declined_by.is_none());
+    let details: Option<&PlanDetails> = plan
+        .and_then(|plan| status.plan_details.as_ref().filter(|details| details.plan == plan.ts));
+    details.map(|details| details.files.clone()).unwrap_or_default()
+}
+
+fn describe(
+    thread: &Thread,
+    mine: &[String],
+    by_branch: &BTreeMap<String, Vec<String>>,
+) -> OtherThread {
+    let status = thread.status.clone().unwrap_or_default();
+    let planned = planned(thread);
+    let changed = status.branch.as_ref().and_then(|branch| by_branch.get(branch));
+    let mut changed = changed.cloned().unwrap_or_default();
+    let theirs: Vec<String> = planned.iter().chain(&changed).cloned().collect();
+    let (files, folders) = meet(mine, &theirs);
+    let overlap = (!files.is_empty() || !folders.is_empty()).then(|| Overlap {
+        thread: thread.name_any(),
+        branch: status.branch.clone(),
+        files: files.into_iter().take(MAX_NAMED).collect(),
+        folders: folders.into_iter().take(MAX_NAMED).collect(),
+    });
+    let more = changed.len().saturating_sub(MAX_CHANGED);
+    changed.truncate(MAX_CHANGED);
+    OtherThread {
+        name: thread.name_any(),
+        branch: status.branch,
+        phase: status.phase,
+        approved: status.plan.map(|plan| plan.approved_by.is_some()),
+        pull_request: status.pull_request.map(|pull| pull.number),
+        planned,
+        changed,
+        more: u64::try_from(more).unwrap_or_default(),
+        overlap,
+    }
+}
+
+/// Files that both name, or one of them by its folder; and folders of which both name different
+/// files. The root is everybody's.
+fn meet(mine: &[String], theirs: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
+    let mine: BTreeSet<&str> = mine.iter().map(|path| place(path)).collect();
+    let theirs: BTreeSet<&str> = theirs.iter().map(|path| place(path)).collect();
+    let (mut files, mut folders) = (BTreeSet::new(), BTreeSet::new());
+    for own in mine.iter().filter(|path| !path.is_empty()) {
+        for other in theirs.iter().filter(|path| !path.is_empty()) {
+            if own == other || is_below(own, other) {
+                files.insert((*own).to_owned());
+            } else if is_below(other, own) {
+                files.insert((*other).to_owned());
+            } else if let (Some((a, _)), Some((b, _))) =
+                (own.rsplit_once('/'), other.rsplit_once('/'))
+                && a == b
+            {
+                folders.insert(a.to_owned());
+            }
+        }
+    }
+    (files, folders)
+}
+
+/// A path without what is around it; of a pattern, the folder that it is about.
+fn place(path: &str) -> &str {
+    let path = path.trim().trim_start_matches("./");
+    let path = match path.find(['*', '?', '[', '{']) {
+        Some(at) => path[..at].rsplit_once('/').map_or("", |(folder, _)| folder),
+        None => path,
+    };
+    path.trim_end_matches('/')
+}
+
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn met(mine: &[&str], theirs: &[&str]) -> (String, String) {
+        let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+        let (files, folders) = meet(&owned(mine), &owned(theirs));
+        let text = |all: BTreeSet<String>| all.into_iter().collect::<Vec<_>>().join(" ");
+        (text(files), text(folders))
+    }
+
+    #[test]
+    fn files_meet_by_name_or_folder_and_folders_by_what_is_in_them() {
+        for (mine, theirs, files, folders) in [
+            (&["src/a.rs", "b"][..], &["./src/a.rs", "c"][..], "src/a.rs", ""),
+            (&["src/"][..], &["src/a.rs", "srcs/b.rs"][..], "src/a.rs", ""),
+            (&["src/cart/x.rs"][..], &["src/**/*.rs"][..], "src/cart/x.rs", ""),
+            (&["src/a.rs"][..], &["src/b.rs", "tests/a.rs"][..], "", "src"),
+            // Everything has files in the root, and a pattern of all says nothing.
+            (&["README.md"][..], &["LICENSE", "*.md", ""][..], "", ""),
+        ] {
+            let (found, around) = met(mine, theirs);
+            assert_eq!((found.as_str(), around.as_str()), (files, folders), "{mine:?} {theirs:?}");
+        }
+    }
+
+    #[test]
+    fn only_paths_inside_the_repository_are_kept() {
+        let of = |files: &[&str]| check(&files.iter().map(|f| (*f).to_owned()).collect::<Vec<_>>());
+        of(&["src/a.rs", "tests/", "docs/*.md"]).unwrap();
+        for bad in ["/etc/passwd", "../x", "a/../../b", " ", "a`b", "a\nb", &"x".repeat(121)] {
+            assert!(of(&[bad]).is_err(), "{bad:?}");
+        }
+        assert!(of(&["x"; 25]).unwrap_err().message.contains("name folders"));
+    }
+
+    #[test]
+    fn people_read_where_threads_meet() {
+        let overlap = |files: &[&str], folders: &[&str]| Overlap {
+            thread: "shop-2".into(),
+            branch: Some("codebutler/shop-2".into()),
+            files: files.iter().map(|f| (*f).to_owned()).collect(),
+            folders: folders.iter().map(|f| (*f).to_owned()).collect(),
+        };
+        assert_eq!(
+            lines(&[overlap(&["a"], &["b"]), overlap(&[], &["src"])]).unwrap(),
+            ":warning: Thread shop-2 (`codebutler/shop-2`) is at `a` too\n\
+             :warning: Thread shop-2 (`codebutler/shop-2`) is at other files in `src` too"
+        );
+        assert_eq!(lines(&[]), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! Messages that ask people something: CodeButler's own questions, and whether a role's can be asked.
+
+use codebutler_crds::ThreadStatus;
+use codebutler_crds::wire::{ErrorCode, PostMessage};
+
+use super::money::{self, Money};
+use super::post::{Asks, LIMIT, Outgoing, not_recorded, once};
+use super::split::split;
+use super::{Inner, markdown, people};
+use crate::gateway::context::{ApiError, ThreadKey, conversation};
+
+/// Asks about money; a quick click waits until the question is recorded.
+pub async fn money(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+    question: &money::Question,
+) -> Result<(), ApiError> {
+    let (thread, repo) = inner.conversation(key)?;
+    let asked = format!("{}\n{}", markdown::inline(text), people::mentioned(&thread));
+    let outgoing = Outgoing {
+        repo: &repo,
+        thread: &thread,
+        slack: conversation(&thread)?,
+        key: id,
+        role: None,
+        kind: "budget",
+        asks: Asks::Money(Money::of(question.limit)),
+        parts: split(asked.trim_end(), LIMIT),
+        note: None,
+    };
+    let _turn = inner.posting.lock(key).await;
+    let sent = match once(inner, &outgoing).await {
+        Ok(sent) => sent,
+        Err(error) => return Err(inner.failed(error, &repo).await),
+    };
+    let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
+    let recorded = inner.threads.update(key, |status| question.record(status, asked)).await;
+    recorded.map(drop).map_err(|error| not_recorded(&error))
+}
+
+/// Warns of the end; a quick click waits until the question is recorded.
+pub async fn warning(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Result<(), ApiError> {
+    let (thread, repo) = inner.conversation(key)?;
+    let asked = format!("{}\n{}", markdown::inline(text), people::mentioned(&thread));
+    let outgoing = Outgoing {
+        repo: &repo,
+        thread: &thread,
+        slack: conversation(&thread)?,
+        key: id,
+        role: None,
+        kind: "collect",
+        asks: Asks::Keep,
+        parts: vec![asked.trim_end().to_owned()],
+        note: None,
+    };
+    let _turn = inner.posting.lock(key).await;
+    let sent = match once(inner, &outgoing).await {
+        Ok(sent) => sent,
+        Err(error) => return Err(inner.failed(error, &repo).await),
+    };
+    let answered =
+        |status: &ThreadStatus| status.settled.iter().any(|settled| sent.contains(&settled.ts));
+    let record = |status: &mut ThreadStatus| {
+        if !answered(status) {
+            status.warned = sent.last().cloned();
+        }
+    };
+    inner.threads.update(key, record).await.map(drop).map_err(|error| not_recorded(&error))
+}
+
+/// Told to a role that says nothing.
+pub const EMPTY: &str = "the text is empty: say something";
+
+/// Whether a role's message can be posted.
+pub fn check(message: &PostMessage) -> Result<(), ApiError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
+    let invalid = |sentence: &str| Err(ApiError::new(ErrorCode::InvalidRequest, sentence));
+    if message.text.trim().is_empty() {
+        return invalid(EMPTY);
+    }
+    let (choices, learnings) = (&message.choices, &message.learnings);
+    let kinds = [message.decision.is_some(), !choices.is_empty(), !learnings.is_empty()];
+    if kinds.into_iter().filter(|asked| *asked).count() > 1 {
+        return invalid("a message asks for a decision, or has `choices`, or has `learnings`");
+    }
+    let short =
+        |most: usize| move |text: &String| !text.trim().is_empty() && text.chars().count() <= most;
+    let fits = choices.is_empty() || (2..=5).contains(&choices.len());
+    if !fits || !choices.iter().all(short(75)) {
+        return invalid("`choices` has to be 2 to 5 answers of at most 75 characters");
+    }
+    if learnings.len() > 10 || !learnings.iter().all(short(500)) {
+        return invalid("`learnings` has to be at most 10 of at most 500 characters");
+    }
+    if message.key.is_empty() || message.key.len() > 64 || !message.key.chars().all(allowed) {
+        return invalid("the key has to be 1 to 64 characters of A-Z, a-z, 0-9 and _ . : -");
+    }
+    Ok(())
+}

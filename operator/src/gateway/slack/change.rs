@@ -1,0 +1,110 @@
+//! Edits and deletions of what people wrote. A role reads a message when it takes it, so an edit before
+//! that counts by itself; here the marks follow: a role that is named now is woken, and one that has
+//! nothing left to read is not.
+
+use codebutler_crds::thread::{SlackThread, ThreadState};
+use codebutler_crds::{SlackTs, ThreadStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::account::AccessError;
+use super::decision::Said;
+use super::effects::Effect;
+use super::inbox::Reader;
+use super::ingest::TakeError;
+use super::route::Channel;
+use super::{Inner, access, decision, history};
+use crate::gateway::context::ThreadKey;
+use crate::gateway::threads::{self, WriteError};
+
+impl Inner {
+    /// Takes an edit or a deletion in.
+    pub(super) async fn changed(
+        &self,
+        channel: &Channel,
+        root: &SlackTs,
+        ts: &SlackTs,
+        said: Option<&Said>,
+    ) -> Result<Vec<Effect>, TakeError> {
+        let Some(thread) = self.find(channel, root, false).await? else { return Ok(Vec::new()) };
+        let repo = self.context.repo(&channel.namespace, &channel.repo);
+        if thread.spec.state == ThreadState::Closed || thread.is_going() {
+            return Ok(Vec::new());
+        }
+        let key = ThreadKey::from(&*thread);
+        if let (Some(said), Some(repo)) = (said, repo)
+            && (said.is_bot || access::permits(&repo.spec.access.users, &said.user))
+        {
+            let now = Time(Timestamp::now());
+            let raise = |status: &mut ThreadStatus| {
+                let mut roles = decision::recipients(status, said, channel.first());
+                // What it took, a role has read as it was.
+                roles.retain(|role| {
+                    let entry = status.roles.get(role);
+                    entry.is_none_or(|own| own.done.as_ref().is_none_or(|done| done < ts))
+                });
+                threads::raise_inbox(status, &roles, ts, &now);
+            };
+            match self.threads.update(&key, raise).await {
+                Err(WriteError::Missing(_)) => return Ok(Vec::new()),
+                other => drop(other?),
+            }
+        }
+        Ok(vec![Effect::Recheck { thread: key, ts: ts.clone() }])
+    }
+
+    /// Has roles that were woken by a message, and find nothing for them any more, sleep on.
+    pub(super) async fn recheck(&self, key: &ThreadKey, ts: &SlackTs) -> Result<(), AccessError> {
+        let Some((thread, repo)) = self.known(key) else { return Ok(()) };
+        let Some(SlackThread { channel, ts: root }) = thread.conversation() else { return Ok(()) };
+        let status = thread.status.clone().unwrap_or_default();
+        let waiting: Vec<&String> = status
+            .roles
+            .iter()
+            .filter(|(name, role)| {
+                role.has_mail() && role.inbox.as_ref() == Some(ts) && !status.is_running(name)
+            })
+            .map(|(name, _)| name)
+            .collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let account = self.account(&repo).await?;
+        let stored = match history::replies(&self.web, &account.bot, channel, root, None).await {
+            Ok(stored) => stored,
+            // It was the first and only one.
+            Err(error) if error.code() == Some("thread_not_found") => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let mut asleep = Vec::new();
+        for role in waiting {
+            let reader = Reader {
+                status: &status,
+                role,
+                thread: &thread,
+                channel: self.channel(&repo, &account),
+                account: &account,
+                users: &repo.spec.access.users,
+            };
+            let done = status.roles.get(role).and_then(|own| own.done.as_ref());
+            let said = stored.iter().filter(|message| message.is_said());
+            let mut new = said.filter(|message| done.is_none_or(|done| message.ts > *done));
+            if !new.any(|message| reader.message(message).is_some_and(|read| read.addressed)) {
+                asleep.push(role.clone());
+            }
+        }
+        let settle = |status: &mut ThreadStatus| {
+            for role in &asleep {
+                if let Some(own) = status.roles.get_mut(role)
+                    && own.inbox.as_ref() == Some(ts)
+                {
+                    own.done = own.done.take().max(Some(ts.clone()));
+                }
+            }
+        };
+        if let Err(error) = self.threads.update(key, settle).await {
+            tracing::warn!(%error, "a role looks for a message that is gone");
+        }
+        Ok(())
+    }
+}

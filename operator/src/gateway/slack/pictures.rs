@@ -1,0 +1,131 @@
+//! Pictures that people put into a conversation, for models that see.
+//!
+//! What Slack says of a file decides whether it is offered; what its first bytes say, whether it is
+//! handed out. A role gets only what is in a message of its own conversation that it can read.
+
+use codebutler_crds::SlackTs;
+use codebutler_crds::thread::SlackThread;
+use codebutler_crds::wire::{ErrorCode, MAX_PICTURE, SharedPicture};
+
+use super::event::{Shared, Stored};
+use super::{Inner, history, inbox};
+use crate::gateway::context::{ApiError, Caller, conversation};
+
+/// Types that models take, as Slack names them.
+const TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Pictures of one message that are offered.
+const OFFERED: usize = 4;
+/// Longest name that is told, in characters.
+const MAX_NAME: usize = 80;
+
+/// Whether a file is a picture, as far as Slack says.
+pub fn is_picture(file: &Shared) -> bool {
+    TYPES.contains(&file.mimetype.as_str())
+}
+
+/// The pictures of a message that can be asked for.
+pub fn of(message: &Stored) -> Vec<SharedPicture> {
+    let offered = message.files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
+    let plain = |name: &str| {
+        let shown = |c: &char| !c.is_control() && !matches!(c, '`' | '[' | ']');
+        name.chars().filter(shown).take(MAX_NAME).collect()
+    };
+    offered.map(|file| SharedPicture { id: file.id.clone(), name: plain(&file.name) }).collect()
+}
+
+fn can_be_shown(file: &Shared) -> bool {
+    is_picture(file)
+        && file.size <= MAX_PICTURE
+        && file.url_private.is_some()
+        && !file.id.is_empty()
+}
+
+/// A picture of one of [`of`]'s: its type and bytes.
+///
+/// # Errors
+/// A sentence for the role.
+pub async fn get(
+    inner: &Inner,
+    caller: &Caller,
+    message: &SlackTs,
+    id: &str,
+) -> Result<(&'static str, Vec<u8>), ApiError> {
+    let refused = |why: &str| ApiError::new(ErrorCode::InvalidRequest, why);
+    let repo = &caller.repo;
+    let account = match inner.account(repo).await {
+        Ok(account) => account,
+        Err(error) => return Err(inner.failed(error, repo).await),
+    };
+    let SlackThread { channel, ts: root } = conversation(&caller.thread)?;
+    let after = message.minus_secs(1);
+    let read = history::replies(&inner.web, &account.bot, channel, root, Some(&after)).await;
+    let stored = match read {
+        Ok(stored) => stored,
+        Err(error) => return Err(inner.failed(error, repo).await),
+    };
+    let found = stored.iter().find(|stored| stored.ts == *message && stored.is_said());
+    let found = found.filter(|stored| inbox::can_read(inner, caller, &account, stored));
+    let file = found.and_then(|stored| {
+        let mut offered = stored.files.iter().filter(|file| can_be_shown(file)).take(OFFERED);
+        offered.find(|file| file.id == id)
+    });
+    let url = file.and_then(|file| file.url_private.clone());
+    let url = url.ok_or_else(|| refused("this message has no such picture (any more)"))?;
+    let most = usize::try_from(MAX_PICTURE).unwrap_or(usize::MAX);
+    let bytes = match inner.web.download(&account.bot, url, most).await {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(inner.failed(error, repo).await),
+    };
+    match media_type(&bytes) {
+        Some(media_type) => Ok((media_type, bytes)),
+        None => Err(refused("the file is no picture of a kind that models take")),
+    }
+}
+
+/// By its first bytes.
+fn media_type(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some(TYPES[0]),
+        [0xff, 0xd8, 0xff, ..] => Some(TYPES[1]),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(TYPES[2]),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(TYPES[3]),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pictures_of_a_size_that_fits_are_offered() {
+        let file = |id: &str, kind: &str, size: u64| {
+            serde_json::json!({"id": id, "name": "a`b]\n.png", "mimetype": kind, "size": size,
+                "url_private": "https://files.slack.com/x"})
+        };
+        let message: Stored = serde_json::from_value(serde_json::json!({
+            "ts": "1.000000", "user": "U1", "text": "look",
+            "files": [
+                file("F1", "image/png", 10),
+                file("F2", "image/svg+xml", 10),
+                file("F3", "image/png", MAX_PICTURE + 1),
+                file("F4", "application/zip", 10),
+                file("F5", "image/webp", MAX_PICTURE),
+                {"id": "F6", "mimetype": "image/png", "size": 1},
+            ],
+        }))
+        .unwrap();
+        let offered: Vec<_> = of(&message).into_iter().map(|p| (p.id, p.name)).collect();
+        let named = |id: &str| (id.to_owned(), "ab.png".to_owned());
+        assert_eq!(offered, [named("F1"), named("F5")]);
+    }
+
+    #[test]
+    fn a_name_makes_no_picture() {
+        assert_eq!(media_type(b"\x89PNG\r\n\x1a\n\0"), Some("image/png"));
+        assert_eq!(media_type(b"\xff\xd8\xff\xe0"), Some("image/jpeg"));
+        for bytes in [&b"<svg onload=x>"[..], b"<html>", b"", b"PK\x03\x04"] {
+            assert_eq!(media_type(bytes), None);
+        }
+    }
+}

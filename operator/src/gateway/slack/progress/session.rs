@@ -1,0 +1,43 @@
+//! What Slack itself shows of an agent at work, with its stop button: for apps that are declared
+//! agents. What Slack refuses is not missed: the message says the same.
+
+use codebutler_crds::thread::SlackThread;
+use serde_json::{Value, json};
+
+use super::super::Inner;
+use super::super::account::Account;
+
+/// How it stands with a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Session {
+    /// A role works.
+    Processing,
+    /// Nobody does.
+    Active,
+    /// The conversation is over.
+    Closed,
+}
+
+impl Session {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Processing => "processing",
+            Self::Active => "active",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// Tells Slack.
+pub async fn tell(inner: &Inner, account: &Account, slack: &SlackThread, session: Session) {
+    if !account.is_agent() {
+        return;
+    }
+    let body = json!({
+        "channel_id": slack.channel, "thread_ts": slack.ts, "status": session.name(),
+    });
+    let told = inner.web.post::<Value>(&account.bot, "agents.sessions.setStatus", &body).await;
+    if let Err(error) = told {
+        tracing::info!(%error, "Slack does not show the session");
+    }
+}

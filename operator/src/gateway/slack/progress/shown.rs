@@ -1,0 +1,103 @@
+//! How a run looks in the thread: one small line. Pure.
+
+use codebutler_crds::NanoUsd;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::super::mrkdwn;
+
+/// Longest description of what is done, in characters.
+const DOING: usize = 80;
+
+/// What there is to say.
+pub struct Words<'a> {
+    /// What the agent says that it does, masked.
+    pub doing: &'a str,
+    /// The role, where a message can't carry its name.
+    pub name: Option<&'a str>,
+    /// Model calls.
+    pub turns: u32,
+    /// USD of this run so far.
+    pub cost: NanoUsd,
+    /// Since it began.
+    pub elapsed: SignedDuration,
+}
+
+/// `⏳ Bash cargo test · turn 4 · $0.03 · 2 min`
+pub fn text(words: &Words<'_>) -> String {
+    let name = words.name.map(|name| format!("*{}* · ", mrkdwn::escape(name))).unwrap_or_default();
+    let mut text = format!(":hourglass_flowing_sand: {name}{}", plain(words.doing));
+    if words.turns > 0 {
+        text = format!("{text} · turn {}", words.turns);
+    }
+    if words.cost > NanoUsd::ZERO {
+        text = format!("{text} · {}", money(words.cost));
+    }
+    format!("{text} · {}", time(words.elapsed))
+}
+
+/// One line without markup, mentions or links.
+fn plain(doing: &str) -> String {
+    let words = doing.split_whitespace().collect::<Vec<_>>().join(" ");
+    let kept: String = words.chars().filter(|c| !c.is_control() && !"`*_~@".contains(*c)).collect();
+    let mut short: String = kept.chars().take(DOING).collect();
+    if short.len() < kept.len() {
+        short.push('…');
+    }
+    if short.is_empty() { "working".to_owned() } else { mrkdwn::escape(&short) }
+}
+
+/// Two digits that matter, a tenth of a cent at least.
+pub fn money(cost: NanoUsd) -> String {
+    let dollars = cost.as_f64();
+    if dollars >= 0.1 { format!("${dollars:.2}") } else { format!("${:.3}", dollars.max(0.001)) }
+}
+
+fn time(elapsed: SignedDuration) -> String {
+    let seconds = elapsed.as_secs().max(0);
+    match (seconds / 3600, seconds / 60) {
+        (0, 0) => format!("{seconds} s"),
+        (0, minutes) => format!("{minutes} min"),
+        (hours, minutes) => format!("{hours} h {} min", minutes % 60),
+    }
+}
+
+/// Small and grey; with blocks, Slack does not mark the message as edited.
+pub fn blocks(text: &str) -> Value {
+    json!([{"type": "context", "elements": [{"type": "mrkdwn", "text": text}]}])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_says_what_is_done_and_what_it_costs() {
+        let say = |doing: &str, turns, cost, seconds| {
+            text(&Words {
+                doing,
+                name: None,
+                turns,
+                cost: NanoUsd(cost),
+                elapsed: SignedDuration::from_secs(seconds),
+            })
+        };
+        insta::assert_snapshot!(
+            [
+                say("thinking", 0, 0, 2),
+                say("Bash cargo test", 4, 31_200_000, 59),
+                say("Bash echo <!channel> `@here` *x*\n&& true", 12, 1_500_000_000, 61),
+                say(&"x".repeat(100), 1, 10, 3700),
+                say(" ", 1, 0, -5),
+            ]
+            .join("\n"),
+            @r"
+            :hourglass_flowing_sand: thinking · 2 s
+            :hourglass_flowing_sand: Bash cargo test · turn 4 · $0.031 · 59 s
+            :hourglass_flowing_sand: Bash echo &lt;!channel&gt; here x &amp;&amp; true · turn 12 · $1.50 · 1 min
+            :hourglass_flowing_sand: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… · turn 1 · $0.001 · 1 h 1 min
+            :hourglass_flowing_sand: working · turn 1 · 0 s
+            "
+        );
+    }
+}

@@ -1,0 +1,282 @@
+//! Buttons of a role's own making, the warning before the end, words that change after they were
+//! said, and bots that may speak.
+
+use std::time::Duration;
+
+use codebutler_crds::Repo;
+use codebutler_crds::thread::ClosingChoice;
+use codebutler_crds::wire::PostMessage;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::desk::{Desk, PATIENCE};
+use super::{inbox, post};
+
+impl Desk {
+    async fn said(&self, text: &str) -> String {
+        let root = self.says(None, text);
+        self.slack.wait_acked(&root, PATIENCE).await.unwrap();
+        root
+    }
+
+    /// What only one person sees.
+    async fn whispered(&self, user: &str, root: &str, words: &str) {
+        let is_it = |m: &codebutler_testbed::slack::MessageView| {
+            m.ephemeral_for.as_deref() == Some(user) && m.text.contains(words)
+        };
+        self.slack.wait_message(&self.channel, Some(root), PATIENCE, is_it).await.unwrap();
+    }
+
+    async fn shows(&self, ts: &str, words: &str) {
+        self.until(words, || async {
+            self.slack.message(&self.channel, ts).unwrap().shown.contains(words)
+        })
+        .await;
+    }
+
+    fn buttons(&self, ts: &str) -> usize {
+        self.slack.message(&self.channel, ts).unwrap().buttons.len()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_to_choose_from_are_buttons_and_one_counts() {
+    let desk = Desk::start().await;
+    let root = desk.said("make it better").await;
+    let pm = desk.caller(&root, "pm").await;
+    let choices = ["Fix the *bug*".to_owned(), "Plan a refactoring".to_owned()].to_vec();
+    let message = PostMessage { choices, asks: true, ..post("q", "Which one do you mean?") };
+    let asked = desk.service().post(&pm, &message, None).await.unwrap().ts.to_string();
+    let shown = desk.slack.message(&desk.channel, &asked).unwrap();
+    assert!(shown.text.contains("2. Plan a refactoring"), "{}", shown.text);
+    assert!(shown.text.contains(&format!("<@{}>", desk.ana)), "mentioned: {}", shown.text);
+    assert_eq!(desk.buttons(&asked), 2);
+
+    let bob = desk.slack.create_user("bob", "Bob Example");
+    desk.slack.add_member(&desk.channel, &bob).unwrap();
+    desk.slack.click(&desk.ana, &desk.channel, &asked, "choice:2").unwrap();
+    desk.slack.click(&bob, &desk.channel, &asked, "choice:1").unwrap();
+    // Whoever was second, whichever that is, is told so.
+    desk.shows(&asked, "chosen by").await;
+    assert_eq!(desk.buttons(&asked), 0);
+    let status = desk.thread(&root).await.unwrap().status.unwrap();
+    let pending: Vec<_> = status.pending.iter().map(|p| (&*p.kind, &*p.choice)).collect();
+    assert!(matches!(pending[..], [("choice", "1" | "2")]), "{pending:?}");
+    let late = if status.pending[0].user == bob { &desk.ana } else { &bob };
+    desk.whispered(late, &root, "no longer open").await;
+
+    for wrong in [vec!["one".to_owned()], vec!["x".repeat(76), "y".to_owned()]] {
+        let message = PostMessage { choices: wrong, ..post("w", "Which?") };
+        let refused = desk.service().post(&pm, &message, None).await.unwrap_err();
+        assert!(refused.message.contains("`choices`"), "{}", refused.message);
+    }
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn learnings_are_judged_one_by_one_and_a_thumb_is_for_the_rest() {
+    let desk = Desk::start().await;
+    let root = desk.said("what did we learn?").await;
+    let pm = desk.caller(&root, "pm").await;
+    let learnings = ["Prices are **decimals**", "CI needs Node 20", "Ask before pushing"];
+    let learnings = learnings.map(str::to_owned).to_vec();
+    let message = PostMessage { learnings, ..post("l", "Learned today:") };
+    let asked = desk.service().post(&pm, &message, None).await.unwrap().ts.to_string();
+    assert_eq!(desk.buttons(&asked), 6);
+    desk.slack.click(&desk.ana, &desk.channel, &asked, "learning:2:reject").unwrap();
+    desk.shows(&asked, "Rejected by").await;
+    assert_eq!(desk.buttons(&asked), 4, "the others stay open");
+    desk.slack.react_as(&desk.ana, &desk.channel, &asked, "+1").unwrap();
+    desk.until("no buttons", || async { desk.buttons(&asked) == 0 }).await;
+    let status = desk.thread(&root).await.unwrap().status.unwrap();
+    let mut choices: Vec<_> = status.pending.iter().map(|p| p.choice.clone()).collect();
+    choices.sort();
+    assert_eq!(choices, ["approve 1", "approve 3", "reject 2"]);
+    let shown = desk.slack.message(&desk.channel, &asked).unwrap().shown;
+    assert_eq!(shown.matches("Approved by").count(), 2, "{shown}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_warning_before_the_end_has_two_buttons() {
+    let desk = Desk::start().await;
+    let root = desk.said("hello").await;
+    let key = desk.caller(&root, "pm").await.key();
+    let warn = async |id: &str| {
+        desk.service().warn(&key, id, "Nobody has written here for two days.").await.unwrap();
+        desk.thread(&root).await.unwrap().status.unwrap().warned.unwrap().to_string()
+    };
+    let first = warn("collecting-1").await;
+    assert_eq!(desk.buttons(&first), 2);
+    desk.slack.click(&desk.ana, &desk.channel, &first, "collect:keep").unwrap();
+    desk.shows(&first, "Kept by").await;
+    let status = desk.thread(&root).await.unwrap().status.unwrap();
+    assert!(status.warned.is_none() && status.last_activity.is_some() && status.closing.is_none());
+
+    // Any word keeps it too.
+    let second = warn("collecting-2").await;
+    desk.says(Some(&root), "wait, there is more");
+    desk.shows(&second, "Kept by").await;
+
+    let third = warn("collecting-3").await;
+    desk.slack.click(&desk.ana, &desk.channel, &third, "collect:close").unwrap();
+    desk.until("decided", || async {
+        let status = desk.thread(&root).await.unwrap().status.unwrap();
+        status.closing.is_some_and(|closing| closing.choice == Some(ClosingChoice::Discard))
+    })
+    .await;
+    desk.until("no buttons", || async { desk.buttons(&third) == 0 }).await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn edits_and_deletions_count_until_a_role_takes_the_message() {
+    let desk = Desk::start().await;
+    let root = desk.said("the totla is wrong").await;
+    desk.slack.edit_as(&desk.ana, &desk.channel, &root, "@codebutler.coder total!").unwrap();
+    desk.until("the coder is woken", || async {
+        inbox(&desk.thread(&root).await.unwrap(), "coder").is_some()
+    })
+    .await;
+    let coder = desk.caller(&root, "coder").await;
+    let read = desk.service().inbox(&coder, None, Duration::ZERO).await.unwrap();
+    assert!(read.messages[0].text.contains("total!") && read.messages[0].addressed);
+    // It is the coder's now, and the pm has nothing to read.
+    desk.until("the pm sleeps", || async {
+        !desk.thread(&root).await.unwrap().status.unwrap().wants("pm")
+    })
+    .await;
+
+    let reply = desk.says(Some(&root), "no, wait");
+    desk.slack.wait_acked(&reply, PATIENCE).await.unwrap();
+    assert!(desk.thread(&root).await.unwrap().status.unwrap().wants("pm"));
+    desk.slack.delete_as(&desk.ana, &desk.channel, &reply).unwrap();
+    desk.until("nothing waits", || async {
+        !desk.thread(&root).await.unwrap().status.unwrap().wants("pm")
+    })
+    .await;
+
+    // A whole conversation taken back.
+    let root = desk.said("never mind").await;
+    desk.slack.delete_as(&desk.ana, &desk.channel, &root).unwrap();
+    desk.until("nothing waits", || async {
+        !desk.thread(&root).await.unwrap().status.unwrap().wants("pm")
+    })
+    .await;
+
+    // An edit to a yes approves nothing.
+    let root = desk.said("hm").await;
+    let pm = desk.caller(&root, "pm").await;
+    let plan = super::ask("p", "The plan", codebutler_crds::wire::Decision::Plan);
+    desk.service().post(&pm, &plan, None).await.unwrap();
+    let reply = desk.says(Some(&root), "let me think");
+    desk.slack.wait_acked(&reply, PATIENCE).await.unwrap();
+    desk.slack.edit_as(&desk.ana, &desk.channel, &reply, "approve").unwrap();
+    let after = desk.says(Some(&root), "later");
+    desk.slack.wait_acked(&after, PATIENCE).await.unwrap();
+    let status = desk.thread(&root).await.unwrap().status.unwrap();
+    assert_eq!(status.plan.unwrap().approved_by, None);
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bot_is_heard_only_where_the_repo_allows_it() {
+    let desk = Desk::start().await;
+    let say = |text: &str| desk.slack.post_as_other_bot("ci", &desk.channel, None, text).unwrap();
+    let ignored = say("build 7 failed");
+    desk.slack.wait_acked(&ignored, PATIENCE).await.unwrap();
+    assert!(desk.thread(&ignored).await.is_none());
+
+    let allowed = Patch::Merge(json!({"spec": {"slack": {"allowBots": ["B0CI"]}}}));
+    let repos = Api::<Repo>::namespaced(desk.cluster.client(), "team");
+    repos.patch("shop", &PatchParams::default(), &allowed).await.unwrap();
+    let heard = std::cell::RefCell::new(String::new());
+    desk.until("heard", || async {
+        let ts = say("build 8 failed");
+        desk.slack.wait_acked(&ts, PATIENCE).await.unwrap();
+        heard.replace(ts.clone());
+        desk.thread(&ts).await.is_some()
+    })
+    .await;
+    let root = heard.into_inner();
+    let pm = desk.caller(&root, "pm").await;
+    let read = desk.service().inbox(&pm, None, Duration::ZERO).await.unwrap();
+    assert_eq!((&*read.messages[0].text, read.messages[0].addressed), ("build 8 failed", true));
+
+    // It decides nothing.
+    let plan = super::ask("p", "The plan", codebutler_crds::wire::Decision::Plan);
+    desk.service().post(&pm, &plan, None).await.unwrap();
+    let yes = desk.slack.post_as_other_bot("ci", &desk.channel, Some(&root), "approve").unwrap();
+    desk.slack.wait_acked(&yes, PATIENCE).await.unwrap();
+    let status = desk.thread(&root).await.unwrap().status.unwrap();
+    assert_eq!(status.plan.unwrap().approved_by, None);
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thumb_that_nobody_heard_is_read_back() {
+    let mut desk = Desk::start().await;
+    let root = desk.said("what did we learn?").await;
+    desk.cursor().await;
+    let pm = desk.caller(&root, "pm").await;
+    let message =
+        PostMessage { learnings: vec!["Tests first".to_owned()], ..post("l", "Learned:") };
+    let asked = desk.service().post(&pm, &message, None).await.unwrap().ts.to_string();
+    desk.gateway.take().unwrap().stop().await;
+
+    desk.slack.hold_events();
+    desk.slack.react_as(&desk.ana, &desk.channel, &asked, "+1").unwrap();
+    // Emoji on anything else are nobody's answer.
+    desk.slack.react_as(&desk.ana, &desk.channel, &root, "+1").unwrap();
+    desk.slack.release_events(&codebutler_testbed::slack::Release::Only(Vec::new()));
+    desk.restart();
+    desk.shows(&asked, "Approved by").await;
+    let status = desk.thread(&root).await.unwrap().status.unwrap();
+    assert_eq!(status.pending.len(), 1);
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_two_days_nothing_is_missing_and_nothing_comes_twice() {
+    let mut desk = Desk::start().await;
+    let old = desk.said("before").await;
+    desk.cursor().await;
+    desk.gateway.take().unwrap().stop().await;
+
+    desk.slack.hold_events();
+    let (mut roots, mut last) = (Vec::new(), String::new());
+    for day in 0..3 {
+        for n in 0..5 {
+            roots.push(desk.says(None, &format!("day {day}, number {n}")));
+        }
+        last = desk.says(Some(&old), &format!("@codebutler.coder day {day}"));
+        desk.slack.skip(Duration::from_hours(20));
+    }
+    roots.push(desk.says(None, "today"));
+    desk.slack.release_events(&codebutler_testbed::slack::Release::Only(Vec::new()));
+    desk.restart();
+    desk.until("all of it", || async {
+        let mut all = desk.threads().await.len() == roots.len() + 1;
+        for root in &roots {
+            all &= desk.thread(root).await.is_some_and(|t| inbox(&t, "pm").is_some());
+        }
+        let coder = inbox(&desk.thread(&old).await.unwrap(), "coder");
+        all && coder.is_some_and(|ts| ts.as_str() == last)
+    })
+    .await;
+    for root in &roots {
+        desk.eyes(root).await;
+    }
+    // The next start reads the same again, and changes nothing.
+    let before: Vec<_> = desk.threads().await.into_iter().map(|t| t.metadata.uid).collect();
+    desk.gateway.take().unwrap().stop().await;
+    desk.restart();
+    desk.slack.wait_connected(1, PATIENCE).await.unwrap();
+    let next = desk.said("and on it goes").await;
+    desk.eyes(&next).await;
+    let after: Vec<_> = desk.threads().await.into_iter().map(|t| t.metadata.uid).collect();
+    assert_eq!(after.len(), before.len() + 1);
+    assert!(before.iter().all(|uid| after.contains(uid)));
+    desk.stop().await;
+}

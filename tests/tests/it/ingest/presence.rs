@@ -1,0 +1,196 @@
+//! What a conversation shows of work: one message while a run lasts, ✅ on what is finished, and
+//! nothing that says "working" when nobody works.
+
+use std::time::Duration;
+
+use codebutler_crds::thread::RoleState;
+use codebutler_crds::wire::{Progress, RunReport};
+use codebutler_testbed::slack::MessageView;
+use serde_json::json;
+
+use super::desk::{Desk, PATIENCE};
+use super::post;
+
+fn report(state: RoleState, done: Option<&str>) -> RunReport {
+    RunReport {
+        state,
+        done: done.map(|ts| ts.parse().unwrap()),
+        handled: Vec::new(),
+        turns: 1,
+        reason: None,
+        terminal: None,
+        sandbox: None,
+    }
+}
+
+fn progress(turns: u32, doing: &str) -> Progress {
+    Progress { run: "0123456789abcdef".to_owned(), turns, doing: doing.to_owned() }
+}
+
+impl Desk {
+    /// A conversation in which the pm runs.
+    async fn running(&self) -> String {
+        let root = self.says(None, "the total is wrong");
+        self.slack.wait_acked(&root, PATIENCE).await.unwrap();
+        self.role(&root, "pm", json!({"podUID": "pod-1"})).await;
+        self.reports(&root, RoleState::Running, None).await;
+        root
+    }
+
+    async fn reports(&self, root: &str, state: RoleState, done: Option<&str>) {
+        let caller = self.caller(root, "pm").await;
+        let report = report(state, done);
+        self.gateway().threads.report(&caller.key(), "pm", &report).await.unwrap();
+        self.service().run_changed();
+    }
+
+    /// The pm says what it does, until the thread shows it.
+    async fn shown(&self, root: &str, turns: u32, doing: &str, words: &str) -> MessageView {
+        let caller = self.caller(root, "pm").await;
+        let found = || self.progress_of(root).into_iter().find(|m| m.shown.contains(words));
+        self.until(words, || async {
+            self.service().progress(&caller, &progress(turns, doing)).unwrap();
+            found().is_some()
+        })
+        .await;
+        found().unwrap()
+    }
+
+    fn progress_of(&self, root: &str) -> Vec<MessageView> {
+        let is_it = |m: &MessageView| {
+            m.metadata.as_ref().is_some_and(|m| m.event_payload["kind"] == "progress")
+        };
+        self.slack.messages(&self.channel, Some(root)).into_iter().filter(is_it).collect()
+    }
+
+    async fn nothing_shown(&self, root: &str) {
+        self.until("no progress in the thread", || async {
+            let thread = self.thread(root).await.unwrap();
+            let mut roles = thread.status.iter().flat_map(|status| status.roles.values());
+            self.progress_of(root).is_empty() && roles.all(|role| role.shown.is_none())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_one_message_that_is_edited_and_goes_with_it() {
+    let desk = Desk::start().await;
+    let root = desk.running().await;
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let doing = format!("Bash `cargo test` <!channel> @here {secret}");
+    let first = desk.shown(&root, 1, &doing, "cargo test").await;
+    assert!(first.shown.contains("turn 1"), "{}", first.shown);
+    assert!(!first.shown.contains(secret) && !first.text.contains("<!"), "{}", first.text);
+    assert_eq!(first.sender.name, "The pm");
+
+    let second = desk.shown(&root, 2, "Read src/cart.rs", "src/cart.rs").await;
+    assert_eq!(first.ts, second.ts);
+    assert!(second.shown.contains("turn 2"), "{}", second.shown);
+    assert_eq!((second.edited, desk.progress_of(&root).len()), (None, 1));
+    assert!(desk.slack.calls("chat.update") <= 2, "edits are paced");
+
+    // No role reads it.
+    let pm = desk.caller(&root, "pm").await;
+    let inbox = desk.service().inbox(&pm, None, Duration::ZERO).await.unwrap();
+    assert_eq!(inbox.messages.len(), 1);
+
+    desk.service().post(&pm, &post("answer", "It is a rounding error."), None).await.unwrap();
+    desk.reports(&root, RoleState::Idle, Some(&root)).await;
+    desk.nothing_shown(&root).await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_gateway_leaves_nothing_that_says_working() {
+    let mut desk = Desk::start().await;
+    let root = desk.running().await;
+    desk.shown(&root, 1, "thinking", "thinking").await;
+    desk.gateway.take().unwrap().stop().await;
+    desk.role(&root, "pm", json!({"state": "Idle"})).await;
+    assert_eq!(desk.progress_of(&root).len(), 1);
+    desk.restart();
+    desk.nothing_shown(&root).await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_agent_a_closed_and_a_deleted_thread_leave_nothing_either() {
+    let desk = Desk::start().await;
+    let root = desk.running().await;
+    desk.shown(&root, 1, "thinking", "thinking").await;
+    desk.role(&root, "pm", json!({"podUID": null})).await;
+    desk.nothing_shown(&root).await;
+
+    // Its successor goes on with the same run.
+    desk.role(&root, "pm", json!({"podUID": "pod-2"})).await;
+    desk.shown(&root, 2, "thinking again", "thinking again").await;
+    let pm = desk.caller(&root, "pm").await;
+    desk.gateway().threads.close(&pm.key()).await.unwrap();
+    desk.nothing_shown(&root).await;
+
+    let root = desk.running().await;
+    desk.shown(&root, 1, "thinking", "thinking").await;
+    let name = desk.thread(&root).await.unwrap().metadata.name.unwrap();
+    desk.api().delete(&name, &kube::api::DeleteParams::default()).await.unwrap();
+    desk.until("gone", || async { desk.thread(&root).await.is_none() }).await;
+    assert!(desk.progress_of(&root).is_empty());
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_finished_gets_a_check_mark_and_what_waits_does_not() {
+    let desk = Desk::start().await;
+    let root = desk.running().await;
+    let checked =
+        |ts: &str| desk.slack.message(&desk.channel, ts).unwrap().has_reaction("white_check_mark");
+    desk.reports(&root, RoleState::Waiting, Some(&root)).await;
+    let reply = desk.says(Some(&root), "the one of the cart");
+    desk.slack.wait_acked(&reply, PATIENCE).await.unwrap();
+    desk.eyes(&reply).await;
+    assert!(!checked(&root));
+    desk.reports(&root, RoleState::Running, None).await;
+    desk.reports(&root, RoleState::Idle, Some(&reply)).await;
+    desk.until("both are checked", || async { checked(&root) && checked(&reply) }).await;
+    assert!(desk.slack.message(&desk.channel, &root).unwrap().has_reaction("eyes"));
+
+    // A new message begins anew, and the old ones are not looked at again.
+    let calls = desk.slack.calls("reactions.add");
+    let next = desk.says(Some(&root), "one more thing");
+    desk.slack.wait_acked(&next, PATIENCE).await.unwrap();
+    desk.eyes(&next).await;
+    desk.reports(&root, RoleState::Idle, Some(&next)).await;
+    desk.until("checked", || async { checked(&next) }).await;
+    assert_eq!(desk.slack.calls("reactions.add"), calls + 2);
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_has_a_session_and_slacks_own_stop_button() {
+    let desk = Desk::start().await;
+    let root = desk.running().await;
+    desk.shown(&root, 1, "thinking", "thinking").await;
+    let session = || desk.slack.session(&desk.channel, &root);
+    desk.until("processing", || async { session().as_deref() == Some("processing") }).await;
+    desk.slack.stop_as(&desk.ana, &desk.channel, &root).unwrap();
+    desk.until("told to stop", || async {
+        let status = desk.thread(&root).await.unwrap().status.unwrap();
+        status.pending.iter().any(|pending| pending.kind == "stop" && pending.user == desk.ana)
+    })
+    .await;
+    desk.reports(&root, RoleState::Waiting, Some(&root)).await;
+    desk.nothing_shown(&root).await;
+    desk.until("active", || async { session().as_deref() == Some("active") }).await;
+    desk.stop().await;
+
+    // Not declared an agent: plain messages only.
+    let scopes: &[&str] = &["chat:write", "channels:history", "channels:read", "reactions:write"];
+    let setting = super::Setting { scopes: Some(scopes), ..super::Setting::default() };
+    let desk = Desk::with(setting).await;
+    desk.slack.wait_connected(1, PATIENCE).await.unwrap();
+    let root = desk.running().await;
+    let shown = desk.shown(&root, 1, "thinking", "thinking").await;
+    assert!(shown.shown.contains("The pm"), "without a name of its own: {}", shown.shown);
+    assert_eq!(desk.slack.calls("agents.sessions.setStatus"), 0);
+    desk.stop().await;
+}
