@@ -6,6 +6,7 @@
 
 mod act;
 mod compact;
+mod guides;
 mod mail;
 mod pictures;
 mod progress;

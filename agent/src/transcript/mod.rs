@@ -83,6 +83,11 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
+    /// The work is harder than it looked: another model goes on with the run.
+    Escalated {
+        /// Its name.
+        model: String,
+    },
     /// A user chose another model.
     Model {
         /// Its name.

@@ -6,9 +6,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use codebutler_crds::SlackTs;
 use codebutler_crds::thread::Pending;
-use codebutler_crds::wire::{Author, Message, TestRun};
+use codebutler_crds::wire::{Message, TestRun};
 use serde_json::Value;
 
+use self::show::{STILL_COUNTS, show_decision, show_message, shown};
 use super::{Consent, Outcome, Picture, Record, ResultKind};
 use crate::model::{self, Assistant, ToolCall};
 use crate::run::stuck::Step;
@@ -63,6 +64,8 @@ pub struct Run {
     pub stuck: u32,
     /// The model that took over.
     pub model: Option<String>,
+    /// Runs of the test command that failed, since one succeeded.
+    pub failing: u32,
     /// Whether it has put something on the remote.
     pub published: bool,
     /// Keys of questions that were answered with yes, and whose action is to be carried out.
@@ -316,7 +319,17 @@ impl State {
             Record::Picture(picture) => self.picture(picture),
             Record::Blind => self.blind = true,
             Record::Compacted { upto, summary } => self.compact(*upto, summary),
-            Record::Tested { test } => self.tested = Some(test.clone()),
+            Record::Tested { test } => {
+                self.tested = Some(test.clone());
+                if let Some(run) = &mut self.run {
+                    run.failing = if test.exit_code == Some(0) { 0 } else { run.failing + 1 };
+                }
+            }
+            Record::Escalated { model } => {
+                if let Some(run) = &mut self.run {
+                    run.model = Some(model.clone());
+                }
+            }
             Record::RunEnded { outcome, reason } => {
                 self.answer_dangling_calls();
                 let left = self.run.iter().flat_map(|run| &run.allowed);
@@ -449,76 +462,6 @@ impl State {
     }
 }
 
-/// For an action that was allowed and not begun.
-const STILL_COUNTS: &str = "[CodeButler] The call that people said yes to was not carried out: the run ended \
-                            first. The yes still counts, once: make exactly the same call.";
-
-fn shown(picture: &Picture) -> Value {
-    model::picture(&format!("[CodeButler] `{}`:", picture.shown), &picture.url)
-}
-
-/// Every line of the text is marked, so that no text can look like another message's head.
-fn show_message(message: &Message) -> String {
-    let from = match &message.author {
-        Author::User { id } => format!("user {id}"),
-        Author::Role { role } => format!("@codebutler.{role}"),
-        Author::Prompt { thread, requested_by } => {
-            let by = requested_by.as_deref().unwrap_or("a user of the cluster");
-            format!("{by}, as the prompt of Thread {thread}")
-        }
-        Author::System => "CodeButler".to_owned(),
-    };
-    let to = if message.addressed { ", to you" } else { "" };
-    let text: Vec<_> = message.text.lines().map(|line| format!("> {line}")).collect();
-    format!("[message {} from {from}{to}]\n{}", message.ts, text.join("\n"))
-}
-
-fn show_decision(pending: &Pending, carried_out: bool) -> String {
-    if pending.kind == "budget" {
-        return "[CodeButler] You were paused because a limit was reached. It has given way: go on \
-                from where you were."
-            .to_owned();
-    }
-    if pending.kind == "approval" {
-        return show_approval(pending, carried_out);
-    }
-    if pending.kind == "learning" {
-        let (user, message) = (&pending.user, &pending.message);
-        let (what, item) = pending.choice.split_once(' ').unwrap_or((&pending.choice, "?"));
-        let what = if what == "approve" { "approved" } else { "rejected" };
-        return format!("[decision] user {user} {what} learning {item} of message {message}.");
-    }
-    if pending.kind == "choice" {
-        let (user, item, message) = (&pending.user, &pending.choice, &pending.message);
-        return format!("[decision] user {user} chose answer {item} of message {message}.");
-    }
-    format!(
-        "[decision] user {} chose `{}` on your {} (message {}).",
-        pending.user, pending.choice, pending.kind, pending.message
-    )
-}
-
-fn show_approval(pending: &Pending, carried_out: bool) -> String {
-    let user = &pending.user;
-    match pending.choice.as_str() {
-        "approved" if carried_out => format!(
-            "[CodeButler] user {user} said yes to the call that you asked about: exactly that call is \
-             carried out now, once. Its result follows."
-        ),
-        "approved" => format!(
-            "[CodeButler] user {user} said yes to the call that you asked about. Make exactly the same \
-             call now, with the same arguments: the yes counts once, and for nothing else."
-        ),
-        "denied" => format!(
-            "[CodeButler] The call that you asked about was denied by user {user}. Find a way without it, \
-             or ask what they want instead."
-        ),
-        _ => "[CodeButler] Nobody answered in time whether the call that you asked about may be made. \
-              That is neither a yes nor a no: it was not made."
-            .to_owned(),
-    }
-}
-
 fn hash(parts: &[&str]) -> u64 {
     let mut hasher = DefaultHasher::new();
     parts.hash(&mut hasher);
@@ -529,6 +472,8 @@ fn hash(parts: &[&str]) -> u64 {
 fn without_time(text: &str) -> &str {
     text.strip_suffix(" s]").and_then(|rest| rest.rsplit_once(", ")).map_or(text, |(rest, _)| rest)
 }
+
+mod show;
 
 #[cfg(test)]
 mod tests;

@@ -174,6 +174,33 @@ async fn a_run_in_circles_gets_a_nudge_then_a_stronger_model_then_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_that_turns_out_hard_goes_to_the_stronger_model() {
+    let bash = |command: &str| calls(&[("Bash", json!({"command": command}))]);
+    let steps = ["false", "echo a", "false", "echo b", "echo c"].map(bash);
+    let mut world = World::new(in_order(steps.into_iter().chain([says("done")]).collect())).await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
+        inner.session.stronger = Some("scripted/strong".into());
+        inner.session.test = Some("false".into());
+        inner.session.max_turns = 7;
+        inner.say("go", true);
+    }
+    world.one_pod().await;
+    let models: Vec<_> = {
+        let inner = world.gateway.lock();
+        inner.requests.iter().map(|body| body["model"].as_str().unwrap().to_owned()).collect()
+    };
+    let (pm, strong) = ("scripted/pm", "scripted/strong");
+    assert_eq!(models, [pm, pm, pm, pm, strong, strong]);
+    let decided = decisions(&world);
+    let last = decided.iter().rfind(|decision| decision["kind"] == "model").unwrap();
+    assert_eq!((&last["chosen"], &last["alternatives"]), (&json!(strong), &json!([pm])));
+    let why = "4 of 7 turns are used, and the tests failed 2 times in a row";
+    assert_eq!(last["evidence"], why);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_switches_the_model_with_the_whole_conversation() {
     let mut world = World::new(in_order(vec![says("one"), says("two")])).await;
     {

@@ -49,7 +49,7 @@ pub fn bash(command: &str, timeout: Option<u32>) -> Request {
 
 pub async fn text(toolbox: &Toolbox, request: Request) -> String {
     match toolbox.ask(request).await.unwrap() {
-        Reply::Text(text) => text,
+        Reply::Text(text) | Reply::Started { text, .. } => text,
         other => panic!("{other:?}"),
     }
 }

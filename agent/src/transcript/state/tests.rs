@@ -1,3 +1,4 @@
+use codebutler_crds::wire::Author;
 use serde_json::json;
 
 use super::*;

@@ -1,0 +1,80 @@
+//! How the model is told what people say, show and decide.
+
+use codebutler_crds::thread::Pending;
+use codebutler_crds::wire::{Author, Message};
+use serde_json::Value;
+
+use super::super::Picture;
+use crate::model;
+
+/// For an action that was allowed and not begun.
+pub const STILL_COUNTS: &str = "[CodeButler] The call that people said yes to was not carried out: the run ended \
+                            first. The yes still counts, once: make exactly the same call.";
+
+/// A picture with its name.
+pub fn shown(picture: &Picture) -> Value {
+    model::picture(&format!("[CodeButler] `{}`:", picture.shown), &picture.url)
+}
+
+/// Every line of the text is marked, so that no text can look like another message's head.
+pub fn show_message(message: &Message) -> String {
+    let from = match &message.author {
+        Author::User { id } => format!("user {id}"),
+        Author::Role { role } => format!("@codebutler.{role}"),
+        Author::Prompt { thread, requested_by } => {
+            let by = requested_by.as_deref().unwrap_or("a user of the cluster");
+            format!("{by}, as the prompt of Thread {thread}")
+        }
+        Author::System => "CodeButler".to_owned(),
+    };
+    let to = if message.addressed { ", to you" } else { "" };
+    let text: Vec<_> = message.text.lines().map(|line| format!("> {line}")).collect();
+    format!("[message {} from {from}{to}]\n{}", message.ts, text.join("\n"))
+}
+
+/// What people decided, in words for the model. `carried_out`: what was allowed is carried out at once.
+pub fn show_decision(pending: &Pending, carried_out: bool) -> String {
+    if pending.kind == "budget" {
+        return "[CodeButler] You were paused because a limit was reached. It has given way: go on \
+                from where you were."
+            .to_owned();
+    }
+    if pending.kind == "approval" {
+        return show_approval(pending, carried_out);
+    }
+    if pending.kind == "learning" {
+        let (user, message) = (&pending.user, &pending.message);
+        let (what, item) = pending.choice.split_once(' ').unwrap_or((&pending.choice, "?"));
+        let what = if what == "approve" { "approved" } else { "rejected" };
+        return format!("[decision] user {user} {what} learning {item} of message {message}.");
+    }
+    if pending.kind == "choice" {
+        let (user, item, message) = (&pending.user, &pending.choice, &pending.message);
+        return format!("[decision] user {user} chose answer {item} of message {message}.");
+    }
+    format!(
+        "[decision] user {} chose `{}` on your {} (message {}).",
+        pending.user, pending.choice, pending.kind, pending.message
+    )
+}
+
+fn show_approval(pending: &Pending, carried_out: bool) -> String {
+    let user = &pending.user;
+    match pending.choice.as_str() {
+        "approved" if carried_out => format!(
+            "[CodeButler] user {user} said yes to the call that you asked about: exactly that call is \
+             carried out now, once. Its result follows."
+        ),
+        "approved" => format!(
+            "[CodeButler] user {user} said yes to the call that you asked about. Make exactly the same \
+             call now, with the same arguments: the yes counts once, and for nothing else."
+        ),
+        "denied" => format!(
+            "[CodeButler] The call that you asked about was denied by user {user}. Find a way without it, \
+             or ask what they want instead."
+        ),
+        _ => "[CodeButler] Nobody answered in time whether the call that you asked about may be made. \
+              That is neither a yes nor a no: it was not made."
+            .to_owned(),
+    }
+}
