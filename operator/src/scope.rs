@@ -54,6 +54,19 @@ impl Scope {
         with
     }
 
+    /// Where to list a kind: one place for all of the cluster, or each namespace.
+    pub fn places<K: Watched>(&self, client: &Client) -> Vec<Api<K>> {
+        if self.0.is_empty() {
+            return vec![Api::all(client.clone())];
+        }
+        self.0.iter().map(|name| Api::namespaced(client.clone(), name)).collect()
+    }
+
+    /// Whether rights that are missing in one place are that place's alone.
+    pub fn is_limited(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// What happens to a kind. Errors are retried with backoff and handed on to be told.
     pub fn events<K: Watched>(
         &self,
@@ -61,13 +74,15 @@ impl Scope {
         config: &Config,
     ) -> BoxStream<'static, watcher::Result<Event<K>>> {
         let watch = |api: Api<K>| watcher(api, config.clone()).default_backoff().boxed();
-        if self.0.is_empty() {
-            return watch(Api::all(client.clone()));
+        let places = self.places(client);
+        let count = places.len();
+        let parts = places.into_iter().map(watch);
+        if !self.is_limited() {
+            return stream::select_all(parts).boxed();
         }
-        let parts = self.0.iter().map(|name| watch(Api::namespaced(client.clone(), name)));
         let tagged = parts.enumerate().map(|(from, part)| part.map(move |event| (from, event)));
         stream::select_all(tagged)
-            .scan(Merge::new(self.0.len()), |merge, (from, event)| {
+            .scan(Merge::new(count), |merge, (from, event)| {
                 future::ready(Some(stream::iter(merge.take(from, event))))
             })
             .flatten()
