@@ -21,17 +21,12 @@ pub async fn fresh_thread(gateway: &Shared, caller: &Caller) -> Result<Thread, A
     })
 }
 
-/// Whether the caller's role (or the Repo, where `guarded`) needs an approved plan that the Thread
-/// lacks.
+/// Whether the caller's role needs an approved plan that the Thread lacks.
 ///
 /// # Errors
 /// `Unavailable` when the Thread can't be read: nothing happens on an unknown approval.
-pub async fn lacks_approved_plan(
-    gateway: &Shared,
-    caller: &Caller,
-    guarded: bool,
-) -> Result<bool, ApiError> {
-    if !guarded && !needs_approved_plan(caller) {
+pub async fn lacks_approved_plan(gateway: &Shared, caller: &Caller) -> Result<bool, ApiError> {
+    if !needs_approved_plan(caller) {
         return Ok(false);
     }
     Ok(!has_approved_plan(&fresh_thread(gateway, caller).await?))

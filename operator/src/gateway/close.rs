@@ -7,7 +7,7 @@ use codebutler_crds::wire::{CloseThread, ErrorCode, ThreadClosed};
 use codebutler_crds::{Thread, ThreadStatus, names};
 use kube::ResourceExt as _;
 
-use super::api::{Any, Json, Shared, needs_tool, unwritten};
+use super::api::{Any, Json, Shared, needs_tool, redactor, unwritten};
 use super::approval::fresh_thread;
 use super::context::{ApiError, Caller};
 use super::github::{GitHub, GitHubError, Pull, text};
@@ -36,7 +36,7 @@ pub async fn close(
     }
     // On a task of its own: a merge that has begun is carried through to the closed Thread even if
     // the pod that asked for it goes away.
-    let summary = gateway.context.redactors.of(&caller.repo).mask(&wanted.summary).into_owned();
+    let summary = redactor(&gateway, &caller).await?.mask(&wanted.summary).into_owned();
     let work = gateway.calls.spawn(run(gateway.clone(), caller, summary));
     let outcome = work.await.map_err(|_| {
         ApiError::new(ErrorCode::Unavailable, "the gateway was interrupted: try again")

@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
+use codebutler_crds::ThreadStatus;
 use codebutler_crds::policy::Guarded;
 use codebutler_crds::wire::{ApprovalRequest, ApprovalState, ErrorCode};
 use sha2::{Digest as _, Sha256};
 
 use super::api::Shared;
 use super::context::{ApiError, Caller};
+use super::slack::spend_approval;
 
 /// Begins the keys of the gateway's own questions: a role can ask nothing under them, or it could
 /// have people say yes to other words.
@@ -30,6 +32,55 @@ pub struct Effect<'a> {
     pub exactly: &'a [&'a str],
 }
 
+/// How people stand to an effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The Repo does not have them asked.
+    Unasked,
+    /// They said yes: to be [spent](spend) once it has happened.
+    Approved(Approved),
+    /// They are asked, and have not answered yet; whether nobody answered an earlier question.
+    Waits {
+        /// The one before went unanswered.
+        again: bool,
+    },
+    /// They said no.
+    Denied,
+    /// They were asked too often.
+    Unanswered,
+}
+
+/// A yes, by its identity in the Thread's status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approved(String);
+
+impl Standing {
+    /// Why it may not happen now, in a few words, and what to do.
+    pub const fn refusal(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Unasked | Self::Approved(_) => None,
+            Self::Waits { again: false } => Some((
+                "waits for a person's approval",
+                "this Repo has people asked each time, and they are: end your run. Their answer \
+                 wakes you; then do exactly the same again",
+            )),
+            Self::Waits { again: true } => Some((
+                "waits for a person's approval",
+                "nobody answered in time, so people are asked once more: end your run. Their answer \
+                 wakes you; then do exactly the same again",
+            )),
+            Self::Denied => Some((
+                "a person denied it",
+                "a person said no to exactly this: ask in the thread what they want",
+            )),
+            Self::Unanswered => Some((
+                "nobody answered",
+                "people were asked several times and nobody answered: ask in the thread",
+            )),
+        }
+    }
+}
+
 /// Whether a role may not ask under this key.
 pub fn is_own_key(key: &str) -> bool {
     key.starts_with(OWN)
@@ -43,32 +94,55 @@ pub async fn consent(
     gateway: &Shared,
     caller: &Caller,
     effect: &Effect<'_>,
-) -> Result<(), ApiError> {
-    if !caller.repo.spec.policy.require_approval.contains(&effect.kind) {
-        return Ok(());
+) -> Result<Standing, ApiError> {
+    let standing = ask(gateway, caller, effect).await?;
+    match standing.refusal() {
+        None => Ok(standing),
+        Some((_, message)) => Err(ApiError::new(ErrorCode::NeedsApproval, message)),
     }
-    let needs = |message: &str| Err(ApiError::new(ErrorCode::NeedsApproval, message));
+}
+
+/// Asks people, unless they were asked or need not be.
+///
+/// # Errors
+/// When the question can't be asked or its answer not be read: then it is no yes.
+pub async fn ask(
+    gateway: &Shared,
+    caller: &Caller,
+    effect: &Effect<'_>,
+) -> Result<Standing, ApiError> {
+    if !caller.repo.spec.policy.require_approval.contains(&effect.kind) {
+        return Ok(Standing::Unasked);
+    }
     let mut request = request(effect);
-    let key = request.key.clone();
+    let (key, mut again) = (request.key.clone(), false);
     for round in 1..=ROUNDS {
         request.key = format!("{key}.{round}");
         let reply = gateway.slack.approval(caller, &request, WAIT).await?;
         match reply.state {
-            ApprovalState::Approved => return Ok(()),
-            ApprovalState::Denied => {
-                return needs("a person said no to exactly this: ask in the thread what they want");
-            }
-            ApprovalState::Pending => {
-                return needs(
-                    "this Repo has people asked each time, and they are: end your run. Their answer \
-                     wakes you; then do exactly the same again",
-                );
-            }
-            // Neither a yes nor a no: who wants it still has to ask again.
-            ApprovalState::Expired => {}
+            ApprovalState::Approved => return Ok(Standing::Approved(Approved(reply.id))),
+            ApprovalState::Denied => return Ok(Standing::Denied),
+            ApprovalState::Pending => return Ok(Standing::Waits { again }),
+            // Neither a yes nor a no, or a yes that was used: who wants it still has to ask again.
+            ApprovalState::Expired => again = reply.by.is_none(),
         }
     }
-    needs("people were asked several times and nobody answered: ask in the thread")
+    Ok(Standing::Unanswered)
+}
+
+/// What people said yes to has happened: the next time they are asked again.
+pub async fn spend(gateway: &Shared, caller: &Caller, standing: &Standing) {
+    let Standing::Approved(Approved(id)) = standing else { return };
+    let thread = caller.key();
+    let used = |status: &mut ThreadStatus| {
+        spend_approval(status, id);
+        Ok(())
+    };
+    let spent = gateway.threads.try_update(&thread, used).await;
+    if let Err(error) = spent {
+        // What it allowed has happened: it can happen again only from where it began.
+        tracing::warn!(%error, "an approval is not marked as used");
+    }
 }
 
 fn request(effect: &Effect<'_>) -> ApprovalRequest {
@@ -94,6 +168,21 @@ fn request(effect: &Effect<'_>) -> ApprovalRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_yes_lets_anything_happen() {
+        assert_eq!(Standing::Unasked.refusal(), None);
+        assert_eq!(Standing::Approved(Approved(String::new())).refusal(), None);
+        let others = [
+            Standing::Waits { again: false },
+            Standing::Waits { again: true },
+            Standing::Denied,
+            Standing::Unanswered,
+        ];
+        for standing in others {
+            assert!(standing.refusal().is_some(), "{standing:?}");
+        }
+    }
 
     #[test]
     fn every_part_of_an_effect_counts() {

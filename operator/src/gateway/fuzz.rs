@@ -10,12 +10,13 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::git::{pktline, push};
+use super::git::{self, pktline, push};
 use super::models::sse::Tap;
 use super::redact::Redactor;
 use super::slack::fuzzed;
 
 const PKTLINE: &str = include_str!("../../../tests/corpus/pktline.txt");
+const HOST: &str = include_str!("../../../tests/corpus/git-host.txt");
 const SSE: &str = include_str!("../../../tests/corpus/sse.txt");
 const SLACK: &str = include_str!("../../../tests/corpus/slack.txt");
 const REDACTION: &str = include_str!("../../../tests/corpus/redaction.txt");
@@ -126,6 +127,11 @@ fn pushes_of_any_kind_are_read_or_refused() {
             assert_eq!(push::parse(&bytes[..used]), Ok(Some((push, used))));
         }
     });
+}
+
+#[test]
+fn answers_of_a_git_host_of_any_kind_are_read_or_refused() {
+    fuzz("Git host", &lines(HOST), git::fuzzed);
 }
 
 #[test]

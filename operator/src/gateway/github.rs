@@ -5,6 +5,7 @@ pub(super) mod app;
 mod checks;
 mod client;
 mod error;
+mod file;
 mod issues;
 mod pull;
 mod talk;
@@ -98,7 +99,7 @@ impl GitHub {
     }
 
     /// Why the base branch isn't there: no such repository, no such branch, or nothing at all.
-    async fn no_base(&self, base: &str) -> GitHubError {
+    pub(super) async fn no_base(&self, base: &str) -> GitHubError {
         match self.client.get(&self.client.repo("")).await {
             Ok(answer) if answer.status == StatusCode::OK => {
                 GitHubError::NoBase { branch: base.to_owned() }
@@ -234,6 +235,21 @@ impl GitHub {
         let path = self.client.repo(&format!("pulls/{number}"));
         let answer = self.client.patch(&path, &json!({"state": "closed"})).await?;
         self.client.expect::<Pull>(&answer, StatusCode::OK).map(drop)
+    }
+
+    /// Keeps a commit under a ref that is no branch; one that is there already is fine.
+    ///
+    /// # Errors
+    /// When GitHub refuses.
+    pub async fn keep(&self, name: &str, commit: &str) -> Result<(), GitHubError> {
+        let path = self.client.repo("git/refs");
+        let body = serde_json::json!({"ref": name, "sha": commit});
+        let answer = self.client.post(&path, &body).await?;
+        match answer.status {
+            StatusCode::CREATED => Ok(()),
+            StatusCode::UNPROCESSABLE_ENTITY if answer.mentions("already exists") => Ok(()),
+            _ => Err(self.client.complain(&answer)),
+        }
     }
 
     /// Deletes a branch; one that is gone is fine.

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use super::api::Shared;
 use super::budget::pause;
-use super::{serve, told, watch};
+use super::{git, serve, told, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
 
@@ -88,7 +88,8 @@ async fn serve_agents(
     let telling = Box::pin(told::run(gateway));
     let watching = Box::pin(watch::run(gateway, args.github_poll()));
     let showing = Box::pin(gateway.slack.show_runs(gateway.shutdown.clone()));
-    tokio::join!(serving, pause::wake(gateway), telling, watching, showing);
+    let tidying = git::tidy(gateway);
+    tokio::join!(serving, pause::wake(gateway), telling, watching, showing, tidying);
     gateway.calls.close();
     if tokio::time::timeout(GRACE, gateway.calls.wait()).await.is_err() {
         tracing::warn!(open = gateway.calls.len(), "work was cut off");

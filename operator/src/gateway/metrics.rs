@@ -28,6 +28,7 @@ pub struct Metrics {
     unwritten: Gauge,
     runs: Counts<3>,
     pulls: Counts<2>,
+    rounds: Counts<2>,
     git: Counts<3>,
     refused: Counts<1>,
     egress: Counts<1>,
@@ -48,6 +49,7 @@ impl Metrics {
             unwritten: catalog::LEDGER_UNWRITTEN.level(registry),
             runs: catalog::RUNS.counts(registry),
             pulls: catalog::PULL_REQUESTS.counts(registry),
+            rounds: catalog::PULL_REQUEST_ROUNDS.counts(registry),
             git: catalog::GIT_REQUESTS.counts(registry),
             refused: catalog::IDENTITY_REFUSED.counts(registry),
             egress: catalog::EGRESS_REFUSED.counts(registry),
@@ -143,6 +145,11 @@ impl Metrics {
         if let Some(end) = state(now).filter(|_| before.and_then(state) != state(now)) {
             self.pulls.one([repo, end]);
         }
+    }
+
+    /// Counts a round in which a Repo's pull requests were looked at.
+    pub fn pull_request_round(&self, repo: &Repo, worked: bool) {
+        self.rounds.one([&repo_label(repo), if worked { "ok" } else { "failed" }]);
     }
 
     /// Counts a request of Git's protocol.

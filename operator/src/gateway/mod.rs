@@ -20,6 +20,7 @@ pub mod git;
 pub mod github;
 pub mod holder;
 pub mod identity;
+mod masks;
 pub mod metrics;
 pub mod models;
 pub mod overlap;

@@ -40,6 +40,11 @@ impl Redactors {
         self.with(&rules)
     }
 
+    /// Whether those that its repository asks for are in force, as of some time.
+    pub fn has_learned(&self, repo: &Repo) -> bool {
+        lock(&self.learned).contains_key(&key(repo))
+    }
+
     /// Whether the patterns of this commit of the base branch are in force.
     pub fn knows(&self, repo: &Repo, commit: &str) -> bool {
         lock(&self.learned).get(&key(repo)).is_some_and(|learned| learned.commit == commit)
@@ -84,8 +89,16 @@ impl Redactors {
     }
 }
 
+/// Another one once the Repo names another repository or branch.
 fn key(repo: &Repo) -> String {
-    format!("{}/{}", repo.namespace().unwrap_or_default(), repo.name_any())
+    let git = &repo.spec.git;
+    format!(
+        "{}/{} {} {}",
+        repo.namespace().unwrap_or_default(),
+        repo.name_any(),
+        git.url,
+        git.branch
+    )
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

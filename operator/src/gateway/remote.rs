@@ -108,6 +108,12 @@ mod tests {
         let remote = Remote::parse("https://github.com/acme/shop").unwrap();
         assert_eq!(remote.api, "https://api.github.com");
         assert_eq!(remote.git, "https://github.com/acme/shop");
+        let remote = Remote::parse("https://ghe.acme.dev/acme/shop.git").unwrap();
+        assert_eq!(remote.api, "https://ghe.acme.dev/api/v3");
+        assert_eq!(
+            (&*remote.host, &*remote.git),
+            ("ghe.acme.dev", "https://ghe.acme.dev/acme/shop.git")
+        );
         let remote = Remote::parse("http://127.0.0.1:4000/acme/shop.git").unwrap();
         assert_eq!(remote.api, "http://127.0.0.1:4000/api/v3");
         assert_eq!(remote.git, "http://127.0.0.1:4000/acme/shop.git");

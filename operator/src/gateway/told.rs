@@ -8,6 +8,7 @@ use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{Thread, condition};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
 
 use super::api::Gateway;
 use super::collect::{collect, is_due};
@@ -19,6 +20,8 @@ const EVERY: Duration = Duration::from_secs(2);
 
 /// How soon a Thread that could not be collected is tried again.
 const RETRY: Duration = Duration::from_mins(5);
+/// How soon a Thread that could not be told is told again.
+const LATER: Duration = Duration::from_secs(20);
 /// What lasts less long is not worth a message.
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
@@ -69,19 +72,39 @@ pub async fn run(gateway: &Gateway) {
                     tracing::warn!(thread = key.name, %error, "a thread was not collected");
                 }
             }
-            for Word { id, text, asks } in words(&thread, Timestamp::now()) {
+            let words = words(&thread, Timestamp::now());
+            if words.is_empty() || tried.get(&key).is_some_and(|at| at.elapsed() < LATER) {
+                continue;
+            }
+            for Word { id, text, asks } in words {
                 let word = (key.clone(), id);
                 if !said.contains(&word)
                     && let Err(error) = tell(slack, &word, &text, asks).await
                 {
                     tracing::warn!(thread = key.name, %error, "a thread was not told");
-                    continue;
+                    tried.insert(key.clone(), Instant::now());
+                    bury(gateway, &thread).await;
+                    break;
                 }
                 now.insert(word);
             }
         }
         said = now;
         tried.retain(|_, at| at.elapsed() < RETRY);
+    }
+}
+
+/// A conversation that is gone before its Thread could be warned: nobody is left who could object.
+async fn bury(gateway: &Gateway, thread: &Thread) {
+    let Gateway { context, slack, threads, .. } = gateway;
+    let (namespace, name) = (thread.namespace().unwrap_or_default(), thread.name_any());
+    let conditions = thread.status.iter().flat_map(|status| &status.conditions);
+    let silent = conditions.into_iter().any(|c| c.type_ == condition::COLLECTING);
+    let Some(repo) = context.repo(&namespace, &thread.spec.repo).filter(|_| silent) else { return };
+    if slack.is_gone(&repo, thread).await
+        && let Err(error) = collect(context, slack, threads, thread, &repo).await
+    {
+        tracing::warn!(thread = name, %error, "a thread was not collected");
     }
 }
 

@@ -21,6 +21,7 @@ use super::close::REPORT;
 use super::collect;
 use super::context::{ApiError, ThreadKey};
 use super::github::{GitHub, GitHubError, Pull};
+use super::masks;
 use super::overlap;
 use super::slack::usage;
 
@@ -78,7 +79,9 @@ async fn round(gateway: &Shared, memory: &mut Memory) {
             continue;
         }
         let Some(repo) = gateway.context.repo(&key.0, &key.1) else { continue };
-        match of_repo(gateway, memory, &repo, &threads).await {
+        let looked = of_repo(gateway, memory, &repo, &threads).await;
+        gateway.metrics.pull_request_round(&repo, looked.is_ok());
+        match looked {
             Ok(()) => drop(memory.paused.remove(&key)),
             Err(error) => {
                 if error.is_about_repo() {
@@ -110,6 +113,8 @@ async fn of_repo(
     threads: &[Arc<Thread>],
 ) -> Result<(), GitHubError> {
     let github = GitHub::of(&gateway.context, repo).await?;
+    // What people wrote there is told, masked with what is known.
+    masks::of(&gateway.context, repo).await?;
     for thread in threads {
         let key = ThreadKey::from(&**thread);
         let status = thread.status.clone().unwrap_or_default();

@@ -119,6 +119,8 @@ pub mod gateway {
             "Pull requests that were opened, merged or closed without merging");
         GIT_REQUESTS: 3 = Spec::new("git_requests", Counter, ["repo", "service", "outcome"],
             "Requests of Git's protocol");
+        PULL_REQUEST_ROUNDS: 2 = Spec::new("pull_request_rounds", Counter, ["repo", "outcome"],
+            "Rounds in which a Repo's open pull requests were looked at: ok, or failed (the Repo is left alone for a while)");
         IDENTITY_REFUSED: 1 = Spec::new("identity_refused", Counter, ["reason"],
             "Calls refused because the caller proved no role of an active Thread");
         EGRESS_REFUSED: 1 = Spec::new("egress_refused", Counter, ["reason"],

@@ -178,6 +178,32 @@ pub fn prune(value: &mut Value, node: Node<'_>, path: &str, unknown: &mut Vec<St
     }
 }
 
+/// Takes a null for nothing where the schema allows none and has no default for it.
+pub fn drop_nulls(value: &mut Value, node: Node<'_>) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|name, field| {
+                let Some(schema) = node.field(name) else { return true };
+                let kept = schema.flag("nullable") || schema.keyword("default").is_some();
+                !field.is_null() || kept
+            });
+            for (name, child) in map.iter_mut() {
+                if let Some(schema) = node.field(name) {
+                    drop_nulls(child, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = node.items() {
+                for item in items {
+                    drop_nulls(item, schema);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 /// A schema that says nothing of its value's type.
 fn is_any(node: Node<'_>) -> bool {
     node.kind().is_none() && node.keyword("properties").is_none()

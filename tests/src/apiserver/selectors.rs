@@ -151,7 +151,15 @@ fn parse_fields(kind: &Kind, text: &str) -> Result<Vec<(String, String, bool)>, 
             || selectable(kind).contains(&field)
             || kind.custom().is_some_and(|c| c.selectable.iter().any(|(name, _)| name == field));
         if !known {
-            return Err(ApiError::bad_request(format!("field label not supported: {field}")));
+            let own = kind.custom().is_some() || !selectable(kind).is_empty();
+            return Err(ApiError::bad_request(if own {
+                format!("field label not supported: {field}")
+            } else {
+                format!(
+                    "\"{field}\" is not a known field selector: only \"metadata.name\", \
+                     \"metadata.namespace\""
+                )
+            }));
         }
         fields.push((field.to_owned(), value.to_owned(), equal));
     }

@@ -34,6 +34,12 @@ impl Cause {
         }
     }
 
+    /// The same, without the value.
+    pub fn broken(field: impl Into<String>, more: &str) -> Self {
+        let detail = format!("Invalid value: {more}");
+        Self { field: field.into(), reason: "FieldValueInvalid", detail }
+    }
+
     /// A field has a value of another type; `found` names it.
     pub fn wrong_type(field: impl Into<String>, found: &str, more: &str) -> Self {
         Self {

@@ -21,6 +21,10 @@ fn main() -> ExitCode {
         Some("codebutler-pause") => return kubelet::pause_main(std::env::args_os()),
         _ => {}
     }
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(std::io::stderr)
+        .init();
     let _ = rustls::crypto::ring::default_provider().install_default();
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(run()),

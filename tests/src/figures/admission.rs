@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use codebutler_crds::{Thread, names};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::api::{Api, ListParams, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::operator::{Operator, mail, thread};
@@ -96,6 +96,7 @@ async fn run(operator: &Operator, seen: &Seen, bare: bool) -> anyhow::Result<Vec
                 closed.spec.state = codebutler_crds::thread::ThreadState::Closed;
                 threads.create(&PostParams::default(), &closed).await?;
                 threads.patch_status(&name, &PatchParams::default(), &mail()).await?;
+                threads.patch_status(&name, &PatchParams::default(), &admitted()).await?;
                 return by_hand(&claims, &pods, &name).await;
             }
             threads.create(&PostParams::default(), &thread(&name)?).await?;
@@ -120,6 +121,11 @@ async fn run(operator: &Operator, seen: &Seen, bare: bool) -> anyhow::Result<Vec
         samples.push(both.duration_since(start).as_secs_f64() * 1000.0);
     }
     Ok(samples)
+}
+
+/// The slot, which is on record before anything is made for it.
+fn admitted() -> Patch<Value> {
+    Patch::Merge(json!({"status": {"roles": {"pm": {"admitted": true}}}}))
 }
 
 /// What the controller has to create, created without one.

@@ -6,6 +6,7 @@
 
 mod admission;
 mod agent;
+mod chaos;
 mod ingest;
 mod operator;
 mod proxy;
@@ -99,8 +100,17 @@ pub fn percentile(samples: &mut [f64], percent: usize) -> f64 {
 }
 
 /// The names that [`measure`] knows.
-pub const NAMES: &[&str] =
-    &["admission", "agent", "ingest", "proxy", "reconcile", "redact", "search", "worktree"];
+pub const NAMES: &[&str] = &[
+    "admission",
+    "agent",
+    "chaos",
+    "ingest",
+    "proxy",
+    "reconcile",
+    "redact",
+    "search",
+    "worktree",
+];
 
 /// Measures what `name` stands for.
 ///
@@ -110,6 +120,7 @@ pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
     match name {
         "admission" => admission::measure().await,
         "agent" => Box::pin(agent::measure()).await,
+        "chaos" => Box::pin(chaos::measure()).await,
         "ingest" => ingest::measure().await,
         "proxy" => proxy::measure().await,
         "reconcile" => reconcile::measure().await,

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::Thread;
 use futures::{StreamExt as _, TryStreamExt as _};
-use kube::ResourceExt as _;
-use kube::api::{Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
 
 use super::operator::{Operator, thread};
@@ -80,8 +79,11 @@ async fn at(operator: &Operator, have: usize, total: usize) -> anyhow::Result<Me
 /// From the answer to a change of a Thread's spec until the controller's status for it is seen (ms).
 async fn one(operator: &Operator, name: &str) -> anyhow::Result<f64> {
     let threads = operator.api::<Thread>();
-    let version = threads.get(name).await?.resource_version().unwrap_or_default();
-    let params = WatchParams::default().fields(&format!("metadata.name={name}"));
+    // From now on: what the Thread itself was last changed by may be long forgotten.
+    let own = format!("metadata.name={name}");
+    let list = threads.list_metadata(&ListParams::default().fields(&own)).await?;
+    let version = list.metadata.resource_version.unwrap_or_default();
+    let params = WatchParams::default().fields(&own);
     let mut events = threads.watch(&params, &version).await?.boxed();
     let close = Patch::Merge(json!({"spec": {"state": "Closed"}}));
     let changed = threads.patch(name, &PatchParams::default(), &close).await?;

@@ -3,19 +3,18 @@
 //! local server.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context as _, ensure};
-use codebutler_agent::args::ToolboxArgs;
+use anyhow::ensure;
 use codebutler_agent::gateway::Gateway;
 use codebutler_agent::relay::Relay;
-use codebutler_agent::sandbox::Mode;
-use codebutler_agent::toolbox;
 use codebutler_agent::toolbox::client::Toolbox;
 use codebutler_agent::toolbox::protocol::{Author, Hello, Reply, Request};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use tokio::process::Command;
 
 use super::Figure;
 use super::proxy::bed::Bed;
@@ -53,7 +52,8 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let relay = Relay::start("127.0.0.1:0".parse()?, gateway).await?;
 
     for n in 0..BEFORE {
-        worktree(&dir.path().join(format!("before-{n}")), &relay, &branch).await?;
+        let folder = dir.path().join(format!("before-{n}"));
+        worktree(&folder, &relay, &branch).await?;
     }
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for n in 0..ROUNDS {
@@ -108,15 +108,17 @@ async fn clone(folder: &Path, remote: &Remote, token: &str) -> anyhow::Result<f6
 
 /// Seconds until the toolbox has a worktree.
 async fn worktree(folder: &Path, relay: &Relay, branch: &str) -> anyhow::Result<f64> {
-    let args = ToolboxArgs {
-        socket: folder.join("run/toolbox.sock"),
-        work_dir: folder.join("work"),
-        sandbox: Mode::Runtime,
-        role: "coder".to_owned(),
-        thread: String::new(),
-    };
-    let socket = args.socket.clone();
-    let serving = tokio::spawn(async move { toolbox::run(&args).await });
+    // A process of its own, as in a pod: it ends whatever is left of its commands, and would end us.
+    let socket = folder.join("run/toolbox.sock");
+    std::fs::create_dir_all(folder)?;
+    let program = folder.join("codebutler-agent");
+    symlink(std::env::current_exe()?, &program)?;
+    let mut serving = Command::new(program)
+        .args(["toolbox", "--sandbox=runtime"])
+        .arg(format!("--socket={}", socket.display()))
+        .arg(format!("--work-dir={}", folder.join("work").display()))
+        .kill_on_drop(true)
+        .spawn()?;
     let toolbox = Toolbox::connect(&socket).await?;
     let hello = Hello {
         relay_url: relay.url(),
@@ -133,6 +135,7 @@ async fn worktree(folder: &Path, relay: &Relay, branch: &str) -> anyhow::Result<
     ensure!(matches!(&reply, Reply::Text(_)), "{reply:?}");
     ensure!(folder.join("work/tree/begin.txt").exists(), "no worktree: {reply:?}");
     drop(toolbox);
-    serving.await.context("the toolbox")??;
+    let status = serving.wait().await?;
+    ensure!(status.success(), "the toolbox: {status}");
     Ok(took)
 }

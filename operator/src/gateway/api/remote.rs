@@ -11,10 +11,11 @@ use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
 
 use super::conversation::check_key;
-use super::session::note;
+use super::session::{note, redactor};
 use super::{Json, Open, Query, Shared, needs_tool};
 use crate::gateway::context::{ApiError, Caller};
 use crate::gateway::github::{GitHub, GitHubError, Key, Pull, text};
+use crate::gateway::redact::Redactor;
 
 /// GitHub's own limit is 65,536 characters.
 const MAX_BODY: usize = 60_000;
@@ -34,7 +35,7 @@ pub async fn comment(
     if let Some(at) = &wanted.at {
         check_place(at)?;
     }
-    let body = written(&gateway, &caller, &wanted.body)?;
+    let body = written(&*redactor(&gateway, &caller).await?, &wanted.body)?;
     if body.is_empty() {
         return Err(invalid("`body` is empty: say something"));
     }
@@ -58,13 +59,14 @@ pub async fn review(
     if wanted.comments.len() > MAX_REMARKS {
         return Err(invalid("too many remarks on lines: 50 at most, the most important ones"));
     }
-    let body = written(&gateway, &caller, &wanted.body)?;
+    let redactor = redactor(&gateway, &caller).await?;
+    let body = written(&redactor, &wanted.body)?;
     if body.is_empty() && (wanted.comments.is_empty() || wanted.verdict != Verdict::Comment) {
         return Err(invalid("`body` is empty: say what you conclude"));
     }
     let remark = |remark: &LineComment| {
         check_place(&remark.at)?;
-        let body = written(&gateway, &caller, &remark.body)?;
+        let body = written(&redactor, &remark.body)?;
         Ok(LineComment { at: remark.at.clone(), body })
     };
     let remarks = wanted.comments.iter().map(remark).collect::<Result<Vec<_>, ApiError>>()?;
@@ -128,12 +130,11 @@ fn key(caller: &Caller, kind: &str, key: &str) -> Key {
 }
 
 /// A model's text as it may leave.
-fn written(gateway: &Shared, caller: &Caller, body: &str) -> Result<String, ApiError> {
+fn written(redactor: &Redactor, body: &str) -> Result<String, ApiError> {
     if body.len() > MAX_BODY {
         return Err(invalid("`body` is too long: write less than 60,000 characters"));
     }
-    let masked = gateway.context.redactors.of(&caller.repo).mask(body).into_owned();
-    Ok(text::outgoing(&masked))
+    Ok(text::outgoing(&redactor.mask(body)))
 }
 
 fn check_place(at: &LineRef) -> Result<(), ApiError> {

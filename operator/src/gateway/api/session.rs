@@ -1,9 +1,11 @@
 //! `GET /v1/session`: what a role has to know, after making sure that its branch exists.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use codebutler_crds::wire::{ErrorCode, RoleCard, Session};
-use codebutler_crds::{SlackTs, names};
+use codebutler_crds::{Repo, SlackTs, names};
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
@@ -11,7 +13,8 @@ use super::{Open, Shared, unwritten};
 use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
 use crate::gateway::egress::check::needs_enforcement;
 use crate::gateway::github::{GitHub, GitHubError};
-use crate::gateway::receipt;
+use crate::gateway::redact::Redactor;
+use crate::gateway::{masks, receipt};
 
 /// Answers with the session.
 pub async fn session(
@@ -120,23 +123,33 @@ pub async fn note<T>(
         Ok(_) => gateway.conditions.git_works(&caller.repo).await,
         Err(error) if error.is_about_repo() => {
             gateway.conditions.git_fails(&caller.repo, &error.to_string()).await;
-            tell(gateway, caller, error).await;
+            tell(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
         }
         Err(_) => {}
     }
     outcome.map_err(ApiError::from)
 }
 
-/// Once for each problem and generation of the Repo.
-async fn tell(gateway: &Shared, caller: &Caller, error: &GitHubError) {
-    let repo = &caller.repo;
-    let problem = hex::encode(&Sha256::digest(error.to_string())[..4]);
+/// What is masked in the caller's texts.
+///
+/// # Errors
+/// When the repository's own patterns are not known and can't be read.
+pub async fn redactor(gateway: &Shared, caller: &Caller) -> Result<Arc<Redactor>, ApiError> {
+    match masks::of(&gateway.context, &caller.repo).await {
+        Ok(redactor) => Ok(redactor),
+        Err(error) => note(gateway, caller, Err(error)).await,
+    }
+}
+
+/// Tells the thread what keeps it from working: once for each problem and generation of the Repo.
+pub async fn tell(gateway: &Shared, repo: &Repo, thread: &ThreadKey, error: &str) {
+    let problem = hex::encode(&Sha256::digest(error)[..4]);
     let key = format!("repo-{}-{problem}", repo.metadata.generation.unwrap_or_default());
     let text = format!(
         "I can't work in this repository: {error}. I go on by myself once Repo `{}` is right.",
         repo.name_any()
     );
-    if let Err(error) = gateway.slack.notice(&caller.key(), &key, &text).await {
+    if let Err(error) = gateway.slack.notice(thread, &key, &text).await {
         tracing::warn!(%error, "the thread could not be told what is wrong with its Repo");
     }
 }

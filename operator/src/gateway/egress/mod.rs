@@ -6,7 +6,7 @@
 pub mod address;
 pub mod check;
 mod rules;
-mod target;
+pub mod target;
 mod tunnel;
 
 use std::collections::HashMap;

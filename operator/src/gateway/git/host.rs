@@ -21,6 +21,8 @@ use crate::gateway::github::GitHubError;
 use crate::gateway::github::app::Tokens;
 use crate::gateway::remote::{self, Remote};
 
+#[cfg(test)]
+pub use self::talk::fuzzed;
 pub use self::talk::{Verdict, ask_for_update};
 
 /// Object ids by the full names of refs.

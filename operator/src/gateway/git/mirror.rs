@@ -18,9 +18,12 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::command::{CommandError, Git};
 use super::host::{Host, HostError, Refs};
+use super::readers::Readers;
 
 /// How the folders of pushes begin.
 pub const PUSHES: &str = "push-";
+/// Bytes of a folder's name, which is in hex.
+const FOLDER: usize = 12;
 /// Packs that may gather before they are put together.
 const MAX_PACKS: usize = 24;
 
@@ -52,6 +55,8 @@ pub struct Snapshot {
 pub struct Mirrors {
     root: PathBuf,
     known: Arc<Mutex<HashMap<String, Arc<Mirror>>>>,
+    /// Who reads from them.
+    pub(super) readers: Readers,
 }
 
 impl Mirrors {
@@ -59,16 +64,14 @@ impl Mirrors {
     pub fn new(root: PathBuf) -> Self {
         // Pushes that an earlier process did not live to end.
         remove_all(&root, PUSHES);
-        Self { root, known: Arc::default() }
+        Self { root, known: Arc::default(), readers: Readers::default() }
     }
 
     /// The copy of a Repo: of what its URL names now.
     pub fn of(&self, repo: &Repo) -> Arc<Mirror> {
         let namespace = repo.namespace().unwrap_or_default();
         let name = format!("{namespace}/{}", repo.name_any());
-        let url = &repo.spec.git.url;
-        let folder = hex::encode(&Sha256::digest(format!("{name}\n{url}"))[..12]);
-        let dir = self.root.join(format!("{folder}.git"));
+        let dir = self.root.join(folder_of(repo));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&name) {
             Some(mirror) if mirror.git.dir() == dir => Arc::clone(mirror),
@@ -79,6 +82,38 @@ impl Mirrors {
             }
         }
     }
+
+    /// Removes the copies of Repos that are gone, or that name another repository now. One that is
+    /// being read stays until the next time.
+    pub fn keep_only(&self, repos: &[Arc<Repo>]) {
+        let kept: BTreeSet<String> = repos.iter().map(|repo| folder_of(repo)).collect();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in std::fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let ours = name.strip_suffix(".git").is_some_and(|folder| {
+                folder.len() == FOLDER * 2 && folder.bytes().all(|b| b.is_ascii_hexdigit())
+            });
+            let path = entry.path();
+            let busy = known.values().any(|m| m.git.dir() == path && Arc::strong_count(m) > 1);
+            if !ours || kept.contains(&name) || busy {
+                continue;
+            }
+            known.retain(|_, mirror| mirror.git.dir() != path);
+            match std::fs::remove_dir_all(&path) {
+                Ok(()) => {
+                    tracing::info!(folder = name, "the copy of a Repo that is gone is removed");
+                }
+                Err(error) => tracing::warn!(folder = name, %error, "a copy can't be removed"),
+            }
+        }
+    }
+}
+
+/// The folder of a Repo's copy: another one for each URL.
+fn folder_of(repo: &Repo) -> String {
+    let (namespace, url) = (repo.namespace().unwrap_or_default(), &repo.spec.git.url);
+    let name = format!("{namespace}/{}\n{url}", repo.name_any());
+    format!("{}.git", hex::encode(&Sha256::digest(name)[..FOLDER]))
 }
 
 /// The copy of one Repo.
@@ -93,8 +128,8 @@ pub struct Mirror {
 #[derive(Debug)]
 struct Last {
     refs: Arc<Refs>,
-    /// When the remote was asked.
-    asked: Instant,
+    /// When the remote was asked; nothing for what an earlier process left.
+    asked: Option<Instant>,
 }
 
 impl Mirror {
@@ -127,7 +162,7 @@ impl Mirror {
     pub async fn sync(&self, host: &Host, base: &str) -> Result<Snapshot, MirrorError> {
         let wanted = Instant::now();
         let mut last = self.last.lock().await;
-        if let Some(last) = last.as_ref().filter(|last| last.asked >= wanted) {
+        if let Some(last) = last.as_ref().filter(|last| last.asked >= Some(wanted)) {
             return Ok(Snapshot { refs: Arc::clone(&last.refs), stale: None });
         }
         let asked = Instant::now();
@@ -145,7 +180,7 @@ impl Mirror {
             return Err(error);
         }
         let refs = Arc::new(theirs);
-        *last = Some(Last { refs: Arc::clone(&refs), asked });
+        *last = Some(Last { refs: Arc::clone(&refs), asked: Some(asked) });
         Ok(Snapshot { refs, stale: None })
     }
 
@@ -156,7 +191,10 @@ impl Mirror {
     pub async fn read(&self, host: &Host, base: &str) -> Result<Snapshot, MirrorError> {
         match self.sync(host, base).await {
             Err(MirrorError::Host(error)) if error.is_passing() => {
-                let last = self.last.lock().await;
+                let mut last = self.last.lock().await;
+                if last.is_none() {
+                    *last = self.left(base).await;
+                }
                 let Some(last) = last.as_ref() else { return Err(error.into()) };
                 let stale =
                     format!("{error}. Until then clones and fetches get the last copy of it");
@@ -164,6 +202,16 @@ impl Mirror {
             }
             outcome => outcome,
         }
+    }
+
+    /// What an earlier process left, if it is whole.
+    async fn left(&self, base: &str) -> Option<Last> {
+        if !self.git.dir().join("HEAD").exists() {
+            return None;
+        }
+        self.prepare(base).await.ok()?;
+        let refs = self.refs().await.ok().filter(|refs| !refs.is_empty())?;
+        Some(Last { refs: Arc::new(refs), asked: None })
     }
 
     async fn update(&self, host: &Host, theirs: &Refs, base: &str) -> Result<(), MirrorError> {

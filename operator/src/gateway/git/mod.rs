@@ -7,13 +7,18 @@ mod command;
 mod guard;
 mod host;
 pub mod mirror;
+mod outline;
 pub mod pktline;
-mod policy;
+pub mod policy;
 pub mod push;
 mod quarantine;
+mod readers;
 mod receive;
 mod rules;
 mod serve;
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
 use codebutler_crds::Repo;
@@ -22,27 +27,34 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, StatusCode};
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
+use tokio::time::MissedTickBehavior;
 use tokio::time::error::Elapsed;
 
 use self::host::{Host, HostError};
 use self::mirror::{Mirror, MirrorError, Snapshot};
 use self::policy::Wanted;
 use self::quarantine::ReceiveError;
-use super::api::Shared;
+use super::api::{Shared, tell};
 use super::context::{ApiError, Caller, ThreadKey};
 
 pub use self::changes::changed_files;
+#[cfg(test)]
+pub use self::host::fuzzed;
 pub use self::receive::receive_pack;
 pub use self::serve::{info_refs, upload_pack};
 
 const FETCH: &str = "git-upload-pack";
 const PUSH: &str = "git-receive-pack";
+const ADVERTISEMENT: &str = "advertisement";
+const RESULT: &str = "result";
+/// How often copies that no Repo needs are looked for.
+const TIDY: Duration = Duration::from_mins(5);
 const PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
 
 /// What a Git request works with.
 struct Bench {
     host: Host,
-    mirror: std::sync::Arc<Mirror>,
+    mirror: Arc<Mirror>,
     snapshot: Snapshot,
 }
 
@@ -61,7 +73,7 @@ async fn bench(gateway: &Shared, caller: &Caller, fresh: Fresh) -> Result<Bench,
 /// The same for a Repo; `thread` is told what is wrong with its policy.
 async fn bench_of(
     gateway: &Shared,
-    repo: &std::sync::Arc<Repo>,
+    repo: &Arc<Repo>,
     thread: &ThreadKey,
     fresh: Fresh,
 ) -> Result<Bench, GitError> {
@@ -86,7 +98,7 @@ async fn bench_of(
             }
             Ok(_) => shared.conditions.git_works(&repo).await,
             Err(MirrorError::Host(error)) if error.is_about_repo() => {
-                shared.conditions.git_fails(&repo, &error.to_string()).await;
+                complain(&shared, &repo, &thread, &error.to_string()).await;
             }
             Err(error) => {
                 tracing::warn!(repo = repo.name_any(), %error, cause = ?error, "no copy to work with");
@@ -96,6 +108,27 @@ async fn bench_of(
     };
     let done = gateway.calls.spawn(work).await;
     done.map_err(|error| MirrorError::Folder(std::io::Error::other(error)))?.map_err(GitError::from)
+}
+
+/// Removes copies that no Repo needs, from time to time, until the gateway stops.
+pub async fn tidy(gateway: &Shared) {
+    let mut due = tokio::time::interval(TIDY);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
+        let (mirrors, repos) = (gateway.mirrors.clone(), gateway.context.repos.state());
+        let done = tokio::task::spawn_blocking(move || mirrors.keep_only(&repos)).await;
+        if let Err(error) = done {
+            tracing::warn!(%error, "copies of Repos that are gone stay");
+        }
+    }
+}
+
+/// Lets the Repo and the thread say what a person has to correct.
+async fn complain(gateway: &Shared, repo: &Arc<Repo>, thread: &ThreadKey, why: &str) {
+    gateway.conditions.git_fails(repo, why).await;
+    let (shared, repo) = (gateway.clone(), Arc::clone(repo));
+    let (thread, why) = (thread.clone(), why.to_owned());
+    gateway.calls.spawn(async move { tell(&shared, &repo, &thread, &why).await });
 }
 
 /// Puts the base branch's own patterns in force, and tells the thread once what is wrong with them.
@@ -158,14 +191,17 @@ enum GitError {
     Request,
     #[error("the push ended in the middle of its command list")]
     Cut,
-    #[error("the push takes too long")]
+    #[error("it takes too long: try again")]
     Late(#[from] Elapsed),
+    #[error(transparent)]
+    Busy(#[from] readers::Busy),
 }
 
+/// `kind` is that of the answer that Git expects: `result` or `advertisement`.
 fn finish(
     gateway: &Shared,
     caller: &Caller,
-    service: &'static str,
+    (service, kind): (&'static str, &'static str),
     outcome: Result<Answered, GitError>,
 ) -> Response {
     let error = match outcome {
@@ -182,17 +218,28 @@ fn finish(
         GitError::Api(error) if error.code == ErrorCode::Forbidden => {
             (StatusCode::FORBIDDEN, "refused")
         }
-        GitError::Api(_) | GitError::Command(_) | GitError::Late(_) => {
-            (StatusCode::SERVICE_UNAVAILABLE, "failed")
-        }
-        GitError::Host(_) | GitError::Mirror(_) | GitError::Receive(_) => {
-            (StatusCode::BAD_GATEWAY, "failed")
-        }
+        GitError::Busy(_) => (StatusCode::OK, "busy"),
+        // Git shows its user nothing of an answer that is no success, if it was a POST.
+        _ => (StatusCode::OK, "failed"),
     };
     let repo = caller.repo.name_any();
     tracing::warn!(repo, service, %error, cause = ?error, "a Git request failed");
     gateway.metrics.git_request(caller, service, outcome);
+    if status == StatusCode::OK {
+        return sorry(service, kind, &error);
+    }
     text(status, &format!("CodeButler: {error}"))
+}
+
+/// A refusal in the protocol's own form, which Git shows as `remote error: …`.
+fn sorry(service: &str, kind: &str, error: &GitError) -> Response {
+    let mut body = Vec::new();
+    if kind == ADVERTISEMENT {
+        pktline::write(&mut body, format!("# service={service}\n").as_bytes());
+        pktline::flush(&mut body);
+    }
+    pktline::write(&mut body, format!("ERR CodeButler: {error}\n").as_bytes());
+    answer(service, kind, body)
 }
 
 /// A body that Git shows to its user.

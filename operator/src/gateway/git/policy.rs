@@ -11,7 +11,8 @@ use serde::Deserialize;
 use super::command::{CommandError, Git};
 use crate::gateway::redact::Redactor;
 
-const FILE: &str = ".codebutler/policy.json";
+/// Where it is.
+pub const FILE: &str = ".codebutler/policy.json";
 /// Longest file that is read, in bytes.
 const MAX_FILE: usize = 64 * 1024;
 /// Most patterns, and the longest of them.
@@ -48,7 +49,8 @@ pub async fn read(git: &Git, commit: &str) -> Result<Wanted, CommandError> {
     }
 }
 
-fn parse(bytes: &[u8]) -> Wanted {
+/// Reads the file.
+pub fn parse(bytes: &[u8]) -> Wanted {
     let nothing = |why: String| Wanted { rules: Vec::new(), problems: vec![why] };
     if bytes.len() > MAX_FILE {
         return nothing(format!("it is longer than {} KiB", MAX_FILE / 1024));

@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use codebutler_crds::names;
-use codebutler_crds::policy::Guarded;
 use futures::StreamExt as _;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
@@ -16,14 +15,15 @@ use kube::ResourceExt as _;
 
 use super::guard::Guard;
 use super::host::{Host, HostError, Update};
+use super::outline::Outline;
 use super::push::{self, Command, Push, Rights};
 use super::quarantine::{Place, Quarantine, ReceiveError};
-use super::rules::{self, Rules};
-use super::{Answered, Bench, Fresh, GitError, PUSH, answer, bench, finish};
+use super::rules::{self, Incoming, Rules};
+use super::{Answered, Bench, Fresh, GitError, PUSH, RESULT, answer, bench, finish};
 use crate::gateway::api::{Open, Shared};
-use crate::gateway::approval;
 use crate::gateway::context::Caller;
 use crate::gateway::redact::Redactor;
+use crate::gateway::{approval, consent};
 use crate::step;
 
 /// Most bytes of a refused push that are read and thrown away, so that Git reads the refusal
@@ -41,7 +41,7 @@ pub async fn receive_pack(
     body: Body,
 ) -> Response {
     let outcome = receive(&gateway, &caller, &headers, body).await;
-    finish(&gateway, &caller, PUSH, outcome)
+    finish(&gateway, &caller, (PUSH, RESULT), outcome)
 }
 
 /// What becomes of the one ref of a push.
@@ -50,11 +50,13 @@ struct Told {
     reason: String,
     /// For people.
     message: String,
+    /// Nobody has refused it.
+    failed: bool,
 }
 
 impl Told {
     fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { reason: reason.into(), message: message.into() }
+        Self { reason: reason.into(), message: message.into(), failed: false }
     }
 }
 
@@ -72,35 +74,54 @@ async fn receive(
     let (head, push, used) = read_commands(&mut stream).await?;
     if push.commands.is_empty() {
         // Git's probe before a large push: it changes nothing and needs no remote.
-        return Ok(Answered { response: answer(PUSH, "result", Vec::new()), outcome: "ok" });
+        return Ok(Answered { response: answer(PUSH, RESULT, Vec::new()), outcome: "ok" });
     }
     let rest = head.slice(used..);
     let branch = names::branch(&caller.thread.name_any());
-    let rights = rights(caller, &branch, lacks_approval(gateway, caller).await?);
+    let rights = rights(caller, &branch, approval::lacks_approved_plan(gateway, caller).await?);
     let refused = push::judge(&push, &rights);
     let outcome = match push.commands.as_slice() {
         [command] if refused.is_empty() => {
             let passed = pass(gateway, caller, command, rest, &mut stream);
-            match tokio::time::timeout(PATIENCE, passed).await? {
-                Ok(told) => Ok((vec![(command.name.clone(), told.reason)], told.message)),
-                Err(error) => Err(error),
-            }
+            let passed = tokio::time::timeout(PATIENCE, passed).await;
+            let told = match passed.map_err(GitError::from).and_then(|passed| passed) {
+                Ok(told) => told,
+                Err(error) => failed(caller, &error),
+            };
+            (vec![(command.name.clone(), told.reason)], told.message, told.failed)
         }
-        _ => Ok((push::reasons(&refused), push::explain(&refused, &rights))),
+        _ => (push::reasons(&refused), push::explain(&refused, &rights), false),
     };
     drain(stream).await;
-    let (refs, message) = outcome?;
-    Ok(respond(caller, &push, &refs, &message))
+    let (refs, message, failed) = outcome;
+    Ok(respond(caller, &push, (&refs, &message), failed))
 }
 
-fn respond(caller: &Caller, push: &Push, refs: &[(String, String)], message: &str) -> Answered {
+/// Git shows nothing of an answer that is no report: the report says what went wrong.
+fn failed(caller: &Caller, error: &GitError) -> Told {
+    let repo = caller.repo.name_any();
+    tracing::warn!(repo, %error, cause = ?error, "a push failed");
+    let message = format!("CodeButler: nothing was pushed: {error}.");
+    Told { failed: true, ..Told::new("the push failed", message) }
+}
+
+fn respond(
+    caller: &Caller,
+    push: &Push,
+    (refs, message): (&[(String, String)], &str),
+    failed: bool,
+) -> Answered {
     let refused = refs.iter().filter(|(_, reason)| !reason.is_empty()).count();
-    if refused > 0 {
+    if refused > 0 && !failed {
         let thread = caller.thread.name_any();
         tracing::warn!(thread, role = caller.role_name(), refused, "refused a push");
     }
-    let outcome = if refused > 0 { "refused" } else { "ok" };
-    Answered { response: answer(PUSH, "result", push::report(push, refs, message)), outcome }
+    let outcome = match refused {
+        _ if failed => "failed",
+        0 => "ok",
+        _ => "refused",
+    };
+    Answered { response: answer(PUSH, RESULT, push::report(push, refs, message)), outcome }
 }
 
 /// Judges a push to the thread's branch, and passes it on.
@@ -127,40 +148,55 @@ async fn pass(
     let quarantine = Quarantine::new(mirror.git()).map_err(ReceiveError::from)?;
     let redactor = gateway.context.redactors.of(&caller.repo);
     let looked = look(caller, &quarantine, &place, &redactor, (rest, stream)).await;
-    match looked {
-        Ok(None) => {}
-        Ok(Some(refused)) => return Ok(refused),
+    let incoming = match looked {
+        Ok(Ok(incoming)) => incoming,
+        Ok(Err(refused)) => return Ok(refused),
         Err(ReceiveError::Refused(why)) => {
             let why = redactor.mask(&why);
             return Ok(Told::new(why.clone(), format!("CodeButler refused the push: {why}")));
         }
         Err(error) => return Err(error.into()),
+    };
+    let exactly = [&*update.name, update.old.as_deref().unwrap_or_default(), &update.new];
+    let effect = Outline::of(&incoming, &update).effect(&exactly);
+    let standing = Box::pin(consent::ask(gateway, caller, &effect)).await?;
+    if let Some((reason, message)) = standing.refusal() {
+        return Ok(Told::new(reason, format!("CodeButler has not pushed this: {message}.")));
     }
     step::point("a push is passed on");
     let sent = host.push(&update, quarantine.request(&place)?).await;
     step::point("a push was passed on");
     let told = match sent {
         Ok(verdict) => match verdict.refused {
-            None => Told::new("", redactor.mask(verdict.said.trim())),
+            None => {
+                consent::spend(gateway, caller, &standing).await;
+                Told::new("", redactor.mask(verdict.said.trim()))
+            }
             Some(why) => Told::new(redactor.mask(&why), redactor.mask(verdict.said.trim())),
         },
         Err(error) if error.is_about_repo() => {
-            gateway.conditions.git_fails(&caller.repo, &error.to_string()).await;
+            super::complain(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
             return Err(error.into());
         }
-        Err(error) => look_again(&host, &update, &error).await,
+        Err(error) => {
+            let told = look_again(&host, &update, &error).await;
+            if told.reason.is_empty() {
+                consent::spend(gateway, caller, &standing).await;
+            }
+            told
+        }
     };
     Ok(told)
 }
 
-/// Takes the pack in and looks at all of it; tells why it is refused, if it is.
+/// Takes the pack in and looks at all of it; tells what it would bring, or why it is refused.
 async fn look(
     caller: &Caller,
     quarantine: &Quarantine,
     place: &Place<'_>,
     redactor: &Arc<Redactor>,
     (rest, stream): (Bytes, &mut BodyDataStream),
-) -> Result<Option<Told>, ReceiveError> {
+) -> Result<Result<Incoming, Told>, ReceiveError> {
     let policy = &caller.repo.spec.policy;
     let rights = caller.role.spec.push.as_ref();
     let guard = Guard::new(policy, rights).map_err(ReceiveError::Refused)?;
@@ -181,7 +217,10 @@ async fn look(
     }
     let wrong: Vec<_> = wrong.into_iter().collect();
     let told = |first: &rules::Violation| Told::new(first.reason(), rules::explain(&wrong, &rules));
-    Ok(wrong.first().map(told))
+    Ok(match wrong.first().map(told) {
+        Some(refused) => Err(refused),
+        None => Ok(incoming),
+    })
 }
 
 /// Nobody knows what became of a push: the branch does.
@@ -209,11 +248,6 @@ async fn look_again(host: &Host, update: &Update, error: &HostError) -> Told {
 /// What the client believes the branch to be.
 fn believed(command: &Command) -> &str {
     if push::is_zero(&command.old) { "" } else { &command.old }
-}
-
-async fn lacks_approval(gateway: &Shared, caller: &Caller) -> Result<bool, GitError> {
-    let guarded = caller.repo.spec.policy.require_approval.contains(&Guarded::Push);
-    Ok(approval::lacks_approved_plan(gateway, caller, guarded).await?)
 }
 
 /// Reads until the command list is complete: all bytes read, the list, and its length.

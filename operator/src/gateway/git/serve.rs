@@ -1,31 +1,40 @@
 //! Clones and fetches, answered by `git upload-pack` from the copy.
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use codebutler_crds::names;
 use flate2::read::MultiGzDecoder;
-use futures::stream;
 use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use kube::ResourceExt as _;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 
 use super::command::{CommandError, Running};
 use super::host::Refs;
 use super::push::{self, Refusal};
 use super::{
-    Answered, Bench, FETCH, Fresh, GitError, PROTOCOL, PUSH, answer, bench, finish, pktline, text,
+    ADVERTISEMENT, Answered, Bench, FETCH, Fresh, GitError, PROTOCOL, PUSH, RESULT, answer, bench,
+    finish, pktline, text,
 };
 use crate::gateway::api::{Open, Query, Shared};
 use crate::gateway::context::Caller;
 
 /// Longest request of a fetch, in bytes, compressed or not.
 const MAX_REQUEST: usize = 16 * 1024 * 1024;
+/// Pieces of an answer that wait to be taken.
+const PIECES: usize = 4;
+/// How long a client may neither send nor take anything.
+const STALL: Duration = Duration::from_mins(2);
+/// How long a clone may take.
+const LONGEST: Duration = Duration::from_mins(30);
 /// What a push may use of the protocol. Deletions are offered so that they can be refused in words.
 const CAPABILITIES: &str =
     "report-status side-band-64k ofs-delta delete-refs object-format=sha1 agent=codebutler";
@@ -61,7 +70,7 @@ pub async fn info_refs(
     } else {
         advertise_by_git(&gateway, &caller, &headers).await
     };
-    finish(&gateway, &caller, service, outcome)
+    finish(&gateway, &caller, (service, ADVERTISEMENT), outcome)
 }
 
 /// `POST git-upload-pack`: a clone or fetch.
@@ -72,7 +81,7 @@ pub async fn upload_pack(
     body: Body,
 ) -> Response {
     let outcome = upload(&gateway, &caller, &headers, body).await;
-    finish(&gateway, &caller, FETCH, outcome)
+    finish(&gateway, &caller, (FETCH, RESULT), outcome)
 }
 
 /// Protocol 2 names refs in a request of their own, so whatever is asked is about the remote of now.
@@ -82,7 +91,9 @@ async fn upload(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Answered, GitError> {
-    let request = Limited::new(body, MAX_REQUEST).collect().await.map_err(|_| GitError::Request)?;
+    let place = gateway.mirrors.readers.place(&caller.key()).await?;
+    let request = Limited::new(body, MAX_REQUEST).collect();
+    let request = tokio::time::timeout(STALL, request).await?.map_err(|_| GitError::Request)?;
     let request = plain(headers, request.to_bytes().to_vec()).ok_or(GitError::Request)?;
     let mirror = gateway.mirrors.of(&caller.repo);
     if !mirror.is_ready().await || lists_refs(&request) {
@@ -95,28 +106,47 @@ async fn upload(
             let _ = stdin.write_all(&request).await;
         });
     }
-    let parts = Some((running, mirror));
-    let body = stream::unfold(parts, |parts| async move {
-        let (mut running, mirror) = parts?;
-        let mut chunk = vec![0; 64 * 1024];
-        match running.stdout.read(&mut chunk).await {
-            Ok(0) => {
-                if let Err(error) = running.rest().await {
-                    tracing::warn!(%error, "a fetch failed");
-                    if !is_the_callers(&error) {
-                        mirror.suspect();
-                    }
-                }
-                None
-            }
-            Ok(read) => {
-                chunk.truncate(read);
-                Some((Ok(chunk), Some((running, mirror))))
-            }
-            Err(error) => Some((Err(error), None)),
+    let (pieces, body) = mpsc::channel(PIECES);
+    tokio::spawn(async move {
+        let _place = place;
+        let late = tokio::time::timeout(LONGEST, send(running, &mirror, &pieces)).await.is_err();
+        if late {
+            let _ = pieces.try_send(Err(io::ErrorKind::TimedOut.into()));
         }
     });
-    Ok(Answered { response: answer(FETCH, "result", Body::from_stream(body)), outcome: "ok" })
+    let body = Body::from_stream(ReceiverStream::new(body));
+    Ok(Answered { response: answer(FETCH, RESULT, body), outcome: "ok" })
+}
+
+/// Passes on what Git says, as long as somebody takes it; then Git is ended.
+async fn send(
+    mut running: Running,
+    mirror: &super::Mirror,
+    pieces: &mpsc::Sender<io::Result<Vec<u8>>>,
+) {
+    loop {
+        let mut chunk = vec![0; 64 * 1024];
+        let piece = match running.stdout.read(&mut chunk).await {
+            Ok(0) => break,
+            Ok(read) => {
+                chunk.truncate(read);
+                Ok(chunk)
+            }
+            Err(error) => Err(error),
+        };
+        let failed = piece.is_err();
+        // Who takes nothing for so long keeps a process, and a place, from others.
+        let taken = pieces.send_timeout(piece, STALL).await.is_ok();
+        if failed || !taken {
+            return;
+        }
+    }
+    if let Err(error) = running.rest().await {
+        tracing::warn!(%error, "a fetch failed");
+        if !is_the_callers(&error) {
+            mirror.suspect();
+        }
+    }
 }
 
 /// Whether a request of protocol 2 asks what there is.
@@ -154,7 +184,7 @@ async fn advertise_by_git(
         pktline::flush(&mut body);
     }
     body.extend_from_slice(&refs);
-    Ok(Answered { response: answer(FETCH, "advertisement", body), outcome: "ok" })
+    Ok(Answered { response: answer(FETCH, ADVERTISEMENT, body), outcome: "ok" })
 }
 
 /// `git upload-pack` that shows the repository's branches and tags, and of threads' only their own.
@@ -209,7 +239,7 @@ fn advertise(caller: &Caller, bench: &Bench) -> Answered {
     pktline::write(&mut body, format!("# service={PUSH}\n").as_bytes());
     pktline::flush(&mut body);
     body.extend(advertisement(&bench.snapshot.refs, &own));
-    Answered { response: answer(PUSH, "advertisement", body), outcome: "ok" }
+    Answered { response: answer(PUSH, ADVERTISEMENT, body), outcome: "ok" }
 }
 
 fn advertisement(refs: &Refs, own: &str) -> Vec<u8> {

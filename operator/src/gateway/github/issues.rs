@@ -67,6 +67,10 @@ impl GitHub {
             return Err(GitHubError::NoIssue);
         }
         let found: Found = self.client.expect(&answer, StatusCode::OK)?;
+        // Other threads' pull requests are not for this one.
+        if found.pull_request.is_some() {
+            return Err(GitHubError::NoIssue);
+        }
         let said = self.said(&format!("issues/{number}/comments")).await?;
         let comments = said.iter().take(COMMENTS).map(|said| Remark {
             author: said.author(),

@@ -32,7 +32,7 @@ use self::form::Recording;
 use self::job::Job;
 use self::request::Request;
 use self::upstream::{Keys, ModelError};
-use super::api::{Body, Open, Shared};
+use super::api::{Body, Open, Shared, redactor};
 use super::context::{ApiError, Caller};
 use super::slack::audio::{Scribe, Sound};
 
@@ -50,7 +50,7 @@ pub async fn complete(
     Open(caller): Open,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
-    let request = read(&gateway, &caller, &body)?;
+    let request = read(&gateway, &caller, &body).await?;
     answer(gateway, caller, Job::Chat(request)).await
 }
 
@@ -60,7 +60,7 @@ pub async fn images(
     Open(caller): Open,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
-    let request = read(&gateway, &caller, &body)?;
+    let request = read(&gateway, &caller, &body).await?;
     if request.stream {
         return Err(invalid(&"`stream` is not possible here: leave it out"));
     }
@@ -109,10 +109,10 @@ async fn write_down(gateway: Shared, caller: Caller, sound: Sound) -> Result<Str
 }
 
 /// A request that may be forwarded, masked where the Repo wants that.
-fn read(gateway: &Shared, caller: &Caller, body: &[u8]) -> Result<Request, ApiError> {
+async fn read(gateway: &Shared, caller: &Caller, body: &[u8]) -> Result<Request, ApiError> {
     let mut request = Request::read(body, &caller.role.spec.model).map_err(|e| invalid(&e))?;
     if caller.repo.spec.policy.redact_models {
-        request.mask(&gateway.context.redactors.of(&caller.repo));
+        request.mask(&*redactor(gateway, caller).await?);
     }
     Ok(request)
 }

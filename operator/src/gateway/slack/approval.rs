@@ -253,6 +253,15 @@ pub fn hand_out(
     Ok((state(question.answer), question.by.clone()))
 }
 
+/// What was approved has happened: the yes counts no more.
+pub fn spend(status: &mut ThreadStatus, id: &str) {
+    let found = status.approvals.iter_mut().find(|one| one.id == id);
+    if let Some(question) = found.filter(|one| one.answer == Some(ApprovalAnswer::Approved)) {
+        question.answer = Some(ApprovalAnswer::Expired);
+        question.used = true;
+    }
+}
+
 const fn state(answer: Option<ApprovalAnswer>) -> ApprovalState {
     match answer {
         None => ApprovalState::Pending,

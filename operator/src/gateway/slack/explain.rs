@@ -82,7 +82,9 @@ fn call(error: &CallError, repo: &Repo) -> (&'static str, String) {
         ),
         "is_archived" => (
             "ChannelArchived",
-            format!("spec.slack.channel: {channel} is archived: name another channel"),
+            format!(
+                "spec.slack.channel: {channel} is archived: close its Threads and name another one"
+            ),
         ),
         "invalid_auth"
         | "not_authed"

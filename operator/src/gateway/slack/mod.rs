@@ -74,6 +74,7 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use self::account::{AccessError, Account, Accounts};
+pub use self::approval::spend as spend_approval;
 use self::effects::Effect;
 use self::event::Metadata;
 pub use self::metrics::Metrics;
@@ -355,6 +356,17 @@ impl Slack {
         let ts = post::notice(&self.inner, thread, &key, text).await?;
         let raised = self.inner.threads.raise_inbox(thread, &[role.to_owned()], &ts).await;
         raised.map_err(|error| ApiError::new(ErrorCode::Unavailable, error.to_string()))
+    }
+
+    /// Whether nobody can say anything in the conversation any more: its first message was deleted, or
+    /// its channel archived. False where Slack can't be asked.
+    pub async fn is_gone(&self, repo: &Repo, thread: &Thread) -> bool {
+        let Some(place) = thread.conversation() else { return false };
+        let Ok(account) = self.inner.account(repo).await else { return false };
+        let (web, token) = (&self.inner.web, &account.bot);
+        let first = history::message(web, token, &place.channel, &place.ts, &place.ts).await;
+        let code = first.as_ref().err().and_then(web::CallError::code);
+        matches!(code, Some("thread_not_found" | "is_archived"))
     }
 
     /// Where the conversation is to be read; nothing if Slack does not say.

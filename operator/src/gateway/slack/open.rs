@@ -24,6 +24,7 @@ use super::split::split;
 use super::web::CallError;
 use super::{Inner, address, catchup, explain, history, markdown, own_metadata};
 use crate::gateway::context::ThreadKey;
+use crate::gateway::masks;
 use crate::gateway::threads::{self, WriteError};
 
 /// `kind` of the messages that show a prompt.
@@ -245,7 +246,8 @@ impl Opening<'_> {
         let Self { inner, repo, account, thread } = *self;
         let key = ThreadKey::from(thread);
         let opening = shown(thread);
-        let parts = split(&inner.context.redactors.of(repo).mask(&opening), post::LIMIT);
+        let redactor = masks::as_known(&inner.context, repo).await;
+        let parts = split(&redactor.mask(&opening), post::LIMIT);
         let found = match how {
             Claimed::Again => posted(inner, repo, account, thread).await?,
             Claimed::First | Claimed::Not => None,

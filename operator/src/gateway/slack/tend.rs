@@ -216,7 +216,7 @@ mod tests {
             (&held, &prompt, json!({"slack": slack}), None),
             (&held, &began, settled, Some(Due::Settle)),
             (&held, &began, asked("1970-01-01T00:00:09Z", Value::Null), Some(Due::Expire)),
-            (&held, &closed, asked("1970-01-01T00:00:09Z", Value::Null), Some(Due::Release)),
+            (&held, &closed, asked("1970-01-01T00:00:09Z", Value::Null), Some(Due::Settle)),
             (&held, &began, asked("1970-01-01T00:00:09Z", json!("denied")), None),
             (&held, &began, asked("1970-01-01T00:00:11Z", Value::Null), None),
             (&going, &prompt, json!({}), Some(Due::Farewell)),

@@ -10,7 +10,7 @@ use axum::extract::State;
 use codebutler_crds::wire::{WebFetch, WebPage, WebResults, WebSearch};
 
 pub use self::search::{Provider, Search, SearchOptions};
-use super::api::{Json, Open, Shared, needs_tool};
+use super::api::{Json, Open, Shared, needs_tool, redactor};
 use super::context::ApiError;
 
 /// Gets a page.
@@ -35,6 +35,6 @@ pub async fn results(
 ) -> Result<axum::Json<WebResults>, ApiError> {
     needs_tool(&caller, &["WebSearch"])?;
     // What is asked leaves the company.
-    let query = gateway.context.redactors.of(&caller.repo).mask(&wanted.query).into_owned();
+    let query = redactor(&gateway, &caller).await?.mask(&wanted.query).into_owned();
     gateway.search.results(&gateway.context, &gateway.http, &query).await.map(axum::Json)
 }

@@ -48,6 +48,15 @@ pub fn check(definition: &Value) -> Vec<Cause> {
             "must have exactly one version marked as storage version",
         ));
     }
+    let schema_of = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned();
+    // Upstream moves what all versions have in common out of them before it looks.
+    let first = versions.first().and_then(schema_of);
+    let common =
+        first.filter(|first| versions.iter().all(|v| schema_of(v).as_ref() == Some(first)));
+    if let Some(schema) = common {
+        structural(&schema, "spec.validation.openAPIV3Schema", &mut causes);
+        return causes;
+    }
     for (index, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
         match version.pointer("/schema/openAPIV3Schema") {

@@ -113,7 +113,7 @@ impl CustomVersion {
             causes.extend(errors.iter().filter_map(|error| {
                 let about_change = error.rule.contains("oldSelf");
                 let same = |old| !about_change && is_unchanged(object, old, &error.field_path);
-                (!old.is_some_and(same)).then(|| self.rule_cause(error))
+                (!old.is_some_and(same)).then(|| self.rule_cause(error, object))
             }));
         }
         causes
@@ -121,8 +121,8 @@ impl CustomVersion {
 }
 
 impl CustomVersion {
-    /// A broken rule as upstream tells it: with the type of what it is about instead of the value.
-    fn rule_cause(&self, error: &kube_cel::ValidationError) -> Cause {
+    /// A broken rule as upstream tells it: with the value of what has the rule, if it is a simple one.
+    fn rule_cause(&self, error: &kube_cel::ValidationError, object: &Value) -> Cause {
         let field = error.field_path.clone();
         let mut node = self.node();
         let mut found = Some(node);
@@ -134,13 +134,19 @@ impl CustomVersion {
         }
         let declared = node.keyword("x-kubernetes-validations").and_then(Value::as_array);
         let own = declared.into_iter().flatten().any(|rule| rule["rule"] == error.rule.as_str());
+        let pointer = format!("/{}", field.replace(['.', '['], "/").replace(']', ""));
         // A rule of an object may point at one of its fields.
-        let shown = if own { node.kind().unwrap_or("object") } else { "object" };
+        let value = object
+            .pointer(&pointer)
+            .filter(|value| own && !matches!(value, Value::Object(_) | Value::Array(_)));
         match error.reason.as_deref() {
             Some("FieldValueForbidden") => Cause::forbidden(field, &error.message),
             Some("FieldValueRequired") => Cause::required(field, &error.message),
-            Some("FieldValueDuplicate") => Cause::duplicate(field, &shown.into()),
-            _ => Cause::invalid(field, &shown.into(), &error.message),
+            Some("FieldValueDuplicate") => Cause::duplicate(field, value.unwrap_or(&Value::Null)),
+            _ => match value {
+                Some(value) => Cause::invalid(field, value, &error.message),
+                None => Cause::broken(field, &error.message),
+            },
         }
     }
 }

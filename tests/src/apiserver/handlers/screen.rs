@@ -77,7 +77,9 @@ impl Context<'_> {
             return Err(self.unreadable(value, patch, &why));
         }
         tidy_meta(value);
-        if self.kind.custom().is_none() {
+        if self.kind.custom().is_some() {
+            schema::drop_nulls(value, node);
+        } else {
             drop_nulls(value);
             if let Some(why) = wrong_type(value, node, node, "") {
                 return Err(self.unreadable(value, patch, &why));

@@ -64,10 +64,14 @@ pub fn pod_spec(spec: &Value, path: &str) -> Vec<Cause> {
     );
     let servers = spec.pointer("/dnsConfig/nameservers").and_then(Value::as_array);
     if field(spec, "dnsPolicy") == "None" && servers.is_none_or(Vec::is_empty) {
-        causes.push(Cause::required(
-            format!("{path}.dnsConfig.nameservers"),
-            "must provide at least one DNS nameserver when `dnsPolicy` is None",
-        ));
+        let (part, why) = match spec.get("dnsConfig") {
+            None | Some(Value::Null) => ("", "must provide `dnsConfig` when `dnsPolicy` is None"),
+            Some(_) => (
+                ".nameservers",
+                "must provide at least one DNS nameserver when `dnsPolicy` is None",
+            ),
+        };
+        causes.push(Cause::required(format!("{path}.dnsConfig{part}"), why));
     }
     causes
 }

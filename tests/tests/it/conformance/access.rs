@@ -410,5 +410,5 @@ async fn impersonation(lab: Lab) {
     assert_eq!(review["status"]["userInfo"]["groups"], json!(["team", "system:authenticated"]));
     let account = lab.account("a").await;
     let reply = account.call("GET", "configmaps", &who[..1], Vec::new()).await;
-    reply.refused(403, "Forbidden", &["users \"ana\" is forbidden", "cannot impersonate"]);
+    reply.refused(403, "Forbidden", &["\"ana\" is forbidden", "cannot impersonate"]);
 }

@@ -213,7 +213,11 @@ async fn fields(lab: Lab) {
 
 async fn bad_fields(lab: Lab) {
     let reply = lab.get("configmaps?fieldSelector=data.a=1").await;
-    reply.refused(400, "BadRequest", &["field label not supported: data.a"]);
+    let part =
+        "\"data.a\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"";
+    reply.refused(400, "BadRequest", &[part]);
+    let reply = lab.get("pods?fieldSelector=spec.bogus=1").await;
+    reply.refused(400, "BadRequest", &["field label not supported: spec.bogus"]);
     let reply = lab.get("threads?fieldSelector=spec.bogus=1").await;
     reply.refused(400, "BadRequest", &["field label not supported: spec.bogus"]);
 }

@@ -30,7 +30,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    async fn start(world: &World, die_at: Option<u64>) -> Self {
+    pub async fn start(world: &World, die_at: Option<u64>) -> Self {
         let mut holder = Self::spawn(world, "codebutler-gateway-0", die_at, 60).await;
         assert!(holder.serves().await, "the gateway does not serve");
         holder
@@ -108,7 +108,7 @@ impl Holder {
     }
 
     /// Waits until everything is on record, or it is dead.
-    async fn rests(&mut self, world: &World) {
+    pub async fn rests(&mut self, world: &World) {
         let granted = || async {
             let thread = world.thread().await.status.and_then(|status| status.budget);
             let repo = world.repo().await.status.and_then(|status| status.spend);

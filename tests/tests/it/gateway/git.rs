@@ -6,6 +6,7 @@ use std::process::Output;
 use codebutler_crds::AgentRole;
 use codebutler_testbed::github::Away;
 use codebutler_testbed::github::git::Git;
+use kube::api::DeleteParams;
 use serde_json::json;
 
 use super::cluster::SYSTEM;
@@ -232,7 +233,10 @@ async fn while_the_host_is_away_clones_get_the_last_copy_and_pushes_wait() {
         let condition = world.condition("GitReachable").await;
         assert!(condition.contains("clones and fetches get the last copy"), "{condition}");
         let said = world.refused("coder", &folder, &["push", "origin", &world.branch]).await;
-        assert!(said.contains("502"), "{said}");
+        assert!(
+            said.contains("remote error: CodeButler: ") && said.contains("try again"),
+            "{said}"
+        );
     }
     world.github.set_away(Away::No);
     world.ok("coder", &folder, &["push", "origin", &world.branch]).await;
@@ -287,13 +291,105 @@ async fn a_push_whose_answer_is_lost_is_found_and_not_repeated() {
 #[tokio::test]
 async fn a_token_that_is_refused_is_told_with_what_to_do() {
     let world = World::start(vec![]).await;
-    world.clone("pm").await;
+    world.approve_plan().await;
+    let folder = world.clone("coder").await;
     world.cluster.secret("git", world.remote.url(), &json!({"token": "ghp_expired"})).await;
     let url = format!("{}/v1/git", world.url);
-    let said = world.refused("pm", world.dir.path(), &["clone", "-q", &url, "again"]).await;
-    assert!(said.contains("502"), "{said}");
+    let what = "refused the token of Secret `git`: put a valid one into it";
+    for (folder, arguments) in [
+        (world.dir.path(), &["clone", "-q", &url, "again"][..]),
+        (world.dir.path(), &["-c", "protocol.version=0", "clone", "-q", &url, "again"]),
+        (&folder, &["fetch", "origin"]),
+        (&folder, &["push", "origin", &world.branch]),
+    ] {
+        let said = world.refused("coder", folder, arguments).await;
+        let told = said.contains("remote error: CodeButler: ") && said.contains(what);
+        assert!(told && !said.contains("ghp_"), "{arguments:?}: {said}");
+    }
+    // In the middle of a push, too: the refs were asked for while the token was good.
+    let zero = "0".repeat(40);
+    let line = format!(
+        "{zero} {} refs/heads/{}\0report-status side-band-64k",
+        "1".repeat(40),
+        world.branch
+    );
+    let (status, said) = world.raw_push("coder", &line, b"").await;
+    let ng = format!("ng refs/heads/{} the push failed", world.branch);
+    assert!(status == 200 && said.contains(&ng) && said.contains(what), "{status} {said}");
     let condition = world.condition("GitReachable").await;
     assert!(condition.contains("put a valid one into it"), "{condition}");
+    eventually("the thread is told what a person has to do", || async {
+        world.told("I can't work in this repository") == 1 && world.told(what) == 1
+    })
+    .await;
     world.cluster.secret("git", world.remote.url(), &json!({"token": world.github.token()})).await;
-    world.ok("pm", world.dir.path(), &["clone", "-q", &url, "again"]).await;
+    world.ok("coder", world.dir.path(), &["clone", "-q", &url, "again"]).await;
+    world.ok("coder", &folder, &["push", "origin", &world.branch]).await;
+    assert_eq!(world.told("I can't work in this repository"), 1);
+}
+
+#[tokio::test]
+async fn a_thread_reads_so_many_at_once_and_is_told_why_no_more() {
+    let world = World::start(vec![]).await;
+    let folder = world.clone("coder").await;
+    let reading = || {
+        // A request that never ends.
+        let body =
+            reqwest::Body::wrap_stream(futures::stream::pending::<std::io::Result<Vec<u8>>>());
+        let request = world.http.post(format!("{}/v1/git/git-upload-pack", world.url)).body(body);
+        tokio::spawn(request.bearer_auth(world.token("coder")).send())
+    };
+    let open: Vec<_> = (0..8).map(|_| reading()).collect();
+    eventually("the ninth is refused in words", || async {
+        let output = world.git("coder", &folder, &["fetch", "-q", "origin"]).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        said.contains("remote error: CodeButler: this thread has 8 clones or fetches under way")
+    })
+    .await;
+    assert!(world.metrics().await.contains(r#"outcome="busy""#));
+    // Other threads' turn comes all the same, and this one's once it lets go.
+    for one in open {
+        one.abort();
+    }
+    eventually("there is room again", || async {
+        world.git("coder", &folder, &["fetch", "-q", "origin"]).await.status.success()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_copy_of_a_repo_that_is_gone_goes_too() {
+    let world = World::start(vec![]).await;
+    world.clone("pm").await;
+    let copies = || {
+        let found = std::fs::read_dir(world.dir.path().join("cache")).into_iter().flatten();
+        found.flatten().filter(|e| e.path().extension().is_some_and(|e| e == "git")).count()
+    };
+    let tidy = || {
+        let repos = world.gateway.context.repos.state();
+        world.gateway.mirrors.keep_only(&repos);
+    };
+    tidy();
+    assert_eq!(copies(), 1, "a Repo's own copy stays");
+    world
+        .cluster
+        .api::<codebutler_crds::Repo>(super::TEAM)
+        .delete("shop", &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("the copy is removed", || async {
+        tidy();
+        copies() == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_an_earlier_process_left_is_read_while_the_host_is_away() {
+    let world = World::start(vec![]).await;
+    let folder = world.clone("coder").await;
+    let next = world.successor().await;
+    world.github.set_away(Away::Unavailable);
+    world.ok("coder", &folder, &["remote", "set-url", "origin", &format!("{next}/v1/git")]).await;
+    world.ok("coder", &folder, &["fetch", "-q", "origin"]).await;
 }

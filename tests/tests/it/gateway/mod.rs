@@ -6,7 +6,9 @@ mod approvals;
 mod budget;
 mod close;
 mod cluster;
+mod collection;
 mod crash;
+mod crash_cap;
 mod egress;
 mod git;
 mod hosts;
@@ -14,6 +16,9 @@ mod identity;
 mod incoming;
 mod models;
 mod pull_request;
+mod push_approval;
+mod redteam;
+mod redteam_endpoints;
 mod redteam_git;
 mod remote;
 mod replicas;
@@ -174,6 +179,19 @@ impl World {
     async fn approve_plan(&self) {
         let plan = json!({"ts": "1.000001", "hash": "h", "role": "pm", "approvedBy": "U1"});
         self.patch_thread(&json!({"status": {"plan": plan}})).await;
+    }
+
+    /// Another gateway process' state on the same world, as after a restart; its URL.
+    async fn successor(&self) -> String {
+        let stop = CancellationToken::new();
+        let counted = Metrics::register(&mut registry());
+        let cache = self.dir.path().join("cache");
+        let gateway = gateway(&self.cluster, cache, &self.slack, counted, &stop).await;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let app = api::router(gateway);
+        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        url
     }
 
     async fn metrics(&self) -> String {

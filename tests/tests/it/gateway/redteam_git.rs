@@ -430,7 +430,7 @@ async fn a_repo_that_wants_approval_for_pushes_gets_none_before_it() {
     let role = json!({"spec": {"push": {"needsApprovedPlan": false}}});
     attack.world.cluster.patch::<codebutler_crds::AgentRole>(super::SYSTEM, "coder", &role).await;
     attack.world.patch_thread(&json!({"status": {"plan": {"approvedBy": null}}})).await;
-    attack.is_refused(&["the plan is not approved yet"]).await;
+    attack.is_refused(&["waits for a person's approval", "end your run"]).await;
 }
 
 #[tokio::test]

@@ -80,12 +80,17 @@ pub fn read_refs(mut bytes: &[u8]) -> Result<Refs, String> {
         }
         let mut words = line.split(' ');
         match (words.next(), words.next()) {
-            (Some(id), Some(name)) if is_object(id) && name.starts_with("refs/") => {
+            (Some(id), Some(name)) if is_object(id) && is_ref(name) => {
                 refs.insert(name.to_owned(), id.to_owned());
             }
             _ => return Err("its list of branches is none".to_owned()),
         }
     }
+}
+
+/// Whether a name can be written into a list of names without being more than one.
+fn is_ref(name: &str) -> bool {
+    name.starts_with("refs/") && name.bytes().all(|b| b > b' ' && b != 0x7f)
 }
 
 /// Finds the pack in the answer to a fetch.
@@ -155,11 +160,47 @@ pub fn report(mut bytes: &[u8], name: &str) -> Option<Verdict> {
             unpacked = (result != "ok").then(|| format!("the Git host: {result}"));
         } else if line.strip_prefix("ok ").is_some_and(|done| done == name) {
             return Some(Verdict { refused: unpacked, said });
-        } else if let Some(why) = line.strip_prefix("ng ").and_then(|l| l.strip_prefix(name)) {
+        } else if let Some((refused, why)) =
+            line.strip_prefix("ng ").and_then(|l| l.split_once(' '))
+            && refused == name
+        {
             return Some(Verdict { refused: Some(why.trim().to_owned()), said });
         }
     }
     None
+}
+
+/// Whatever a host says is read or refused.
+///
+/// # Panics
+/// When it is neither.
+#[cfg(test)]
+pub fn fuzzed(bytes: &[u8]) {
+    let name = "refs/heads/codebutler/t";
+    if let Ok(refs) = read_refs(bytes) {
+        assert!(refs.iter().all(|(name, id)| is_ref(name) && is_object(id)));
+        assert!(refs.len() * 50 <= bytes.len(), "more refs than were said");
+    }
+    if let Some(verdict) = report(bytes, name) {
+        assert!(bytes.len() > name.len());
+        assert_eq!(report(bytes, name), Some(verdict));
+    }
+    let (mut sections, mut rest, mut pack) = (Sections::default(), bytes, 0);
+    while let Ok(Some((packet, used))) = pktline::next(rest) {
+        let was_in_pack = sections.in_pack;
+        match sections.read(packet) {
+            Ok(piece) => {
+                assert!(piece.is_none() || was_in_pack, "a pack before its beginning");
+                pack += piece.map_or(0, <[u8]>::len);
+            }
+            Err(why) => {
+                assert!(why.chars().count() <= 200);
+                break;
+            }
+        }
+        rest = rest.get(used..).unwrap_or_default();
+    }
+    assert!(pack <= bytes.len());
 }
 
 #[cfg(test)]
@@ -187,6 +228,9 @@ mod tests {
         assert_eq!(read_refs(&lines(&[b"ERR access denied\n"])).unwrap_err(), "access denied");
         assert!(read_refs(b"<!DOCTYPE html>").is_err());
         assert!(read_refs(&lines(&[b"nonsense"])).is_err());
+        // A name that would be a command of its own where names are listed.
+        let two = format!("{ID} refs/heads/a\ndelete\trefs/heads/main\n");
+        assert!(read_refs(&lines(&[two.as_bytes()])).is_err());
     }
 
     #[test]
@@ -218,6 +262,7 @@ mod tests {
         let refused = answer(&[b"unpack ok\n", b"ng refs/heads/codebutler/t fetch first\n"]);
         assert_eq!(refused.unwrap().refused.as_deref(), Some("fetch first"));
         assert_eq!(answer(&[b"unpack ok\n", b"ok refs/heads/other\n"]), None);
+        assert_eq!(answer(&[b"unpack ok\n", b"ng refs/heads/codebutler/t2 no\n"]), None);
         assert_eq!(report(b"", name), None);
     }
 }

@@ -1,0 +1,29 @@
+//! A file of a commit.
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::client::read;
+use super::{GitHub, GitHubError};
+use crate::gateway::masks::decoded;
+
+impl GitHub {
+    /// A small file's bytes; None if the commit has no such file, no bytes if it is something else or
+    /// too large. `path` is ours: plain characters.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn file(&self, path: &str, commit: &str) -> Result<Option<Vec<u8>>, GitHubError> {
+        let path = self.client.repo(&format!("contents/{path}?ref={commit}"));
+        let answer = self.client.get(&path).await?;
+        match answer.status {
+            StatusCode::OK => {
+                let file: Value = read(&answer)?;
+                let content = file["content"].as_str().filter(|_| file["encoding"] == "base64");
+                Ok(Some(content.and_then(decoded).unwrap_or_default()))
+            }
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(self.client.complain(&answer)),
+        }
+    }
+}

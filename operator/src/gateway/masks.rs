@@ -1,0 +1,60 @@
+//! What is masked for a Repo, known before its first text leaves: a process that has just begun asks
+//! the Git host what the repository itself wants masked. Later every Git request brings it up to date.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use codebutler_crds::Repo;
+use kube::ResourceExt as _;
+
+use super::context::Context;
+use super::git::policy::{self, Wanted};
+use super::github::{GitHub, GitHubError};
+use super::redact::Redactor;
+
+/// The redactor of a Repo, with the patterns of its repository's base branch.
+///
+/// # Errors
+/// When they are not known and can't be read: then nothing may leave.
+pub async fn of(context: &Context, repo: &Repo) -> Result<Arc<Redactor>, GitHubError> {
+    let redactors = &context.redactors;
+    if !redactors.has_learned(repo) {
+        let base = &repo.spec.git.branch;
+        let github = GitHub::of(context, repo).await?;
+        let Some(tip) = github.tip(base).await? else { return Err(github.no_base(base).await) };
+        let file = github.file(policy::FILE, &tip.commit).await?;
+        let Wanted { rules, problems } = file.map(|file| policy::parse(&file)).unwrap_or_default();
+        // Where something is wrong, the thread has to hear it: the next Git request tells.
+        let commit = if problems.is_empty() { tip.commit.as_str() } else { "" };
+        redactors.learn(repo, commit, rules, problems.is_empty());
+    }
+    Ok(redactors.of(repo))
+}
+
+/// The same for texts that people wait for: where the repository's own patterns can't be read, all
+/// others are in force.
+pub async fn as_known(context: &Context, repo: &Repo) -> Arc<Redactor> {
+    match of(context, repo).await {
+        Ok(redactor) => redactor,
+        Err(error) => {
+            tracing::warn!(repo = repo.name_any(), %error, "the repository's own patterns are unknown");
+            context.redactors.of(repo)
+        }
+    }
+}
+
+/// The bytes of a file as GitHub's API writes them.
+pub fn decoded(content: &str) -> Option<Vec<u8>> {
+    let plain: String = content.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    STANDARD.decode(plain).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_file_comes_in_lines_of_base64() {
+        assert_eq!(super::decoded("eyJh\nIjog\nMX0=\n").unwrap(), br#"{"a": 1}"#);
+        assert_eq!(super::decoded("no base64!"), None);
+    }
+}
