@@ -104,19 +104,19 @@ pub fn start(
     let mut watches = Watches { tasks: JoinSet::new(), synced: Vec::new() };
 
     let scope = Scope::of(&args.namespaces);
-    let (watched, shared) = ((client, &scope), (client, &scope.and(&args.namespace)));
+    let (listed, shared) = ((client, &scope), (client, &scope.and(&args.namespace)));
     let own = (client, &Scope::of(std::slice::from_ref(&args.namespace)));
-    watches.watch(watched, &all(), on_repo(repos, queues.clone()));
+    watches.watch(listed, &all(), on_repo(repos, queues.clone()));
     watches.watch(shared, &all(), on_role(roles, queues.clone()));
     let indices = (caches.by_repo.clone(), caches.parts.clone());
     let fenced = (slots.clone(), fence.clone());
-    watches.watch(watched, &all(), on_thread(threads, indices, fenced, queues.clone()));
+    watches.watch(listed, &all(), on_thread(threads, indices, fenced, queues.clone()));
     let of_threads = all().labels(names::LABEL_THREAD);
-    watches.watch(watched, &of_threads, on_child(caches.pods.clone(), queues.clone()));
-    watches.watch(watched, &of_threads, on_child(caches.volumes.clone(), queues.clone()));
+    watches.watch(listed, &of_threads, on_child(caches.pods.clone(), queues.clone()));
+    watches.watch(listed, &of_threads, on_child(caches.volumes.clone(), queues.clone()));
     let of_repos = all().labels(names::LABEL_REPO);
-    watches.watch(watched, &of_repos, on_repo_child(accounts, queues.clone()));
-    watches.watch(watched, &of_repos, on_repo_child(policies, queues.clone()));
+    watches.watch(listed, &of_repos, on_repo_child(accounts, queues.clone()));
+    watches.watch(listed, &of_repos, on_repo_child(policies, queues.clone()));
     // By name, so that a right on this one name is enough.
     let authority = all().fields(&format!("metadata.name={}", names::CA_CONFIG_MAP));
     watches.watch(shared, &authority, on_shared(authorities, queues.clone()));

@@ -289,12 +289,13 @@ async fn an_installation_for_some_namespaces_looks_after_those_alone() {
     ] {
         let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(manifest).unwrap();
         let whole = documents.into_iter().find(|document| document["kind"] == "ClusterRole");
-        let mut rules: Vec<PolicyRule> =
+        let mut whole_cluster: Vec<PolicyRule> =
             serde_json::from_value(whole.unwrap()["rules"].clone()).unwrap();
-        rules.retain(|rule| rule.resources.as_deref() != Some(&["tokenreviews".to_owned()]));
+        whole_cluster
+            .retain(|rule| rule.resources.as_deref() != Some(&["tokenreviews".to_owned()]));
         let watched = Api::<Role>::namespaced(client.clone(), TEAM);
         let watched = watched.get(&format!("{name}-watched")).await.unwrap();
-        assert_eq!(watched.rules.unwrap(), rules, "{name}");
+        assert_eq!(watched.rules.unwrap(), whole_cluster, "{name}");
         // And of the operator's own namespace what was asked for.
         let shared = Api::<Role>::namespaced(client.clone(), SYSTEM);
         let shared = shared.get(&format!("{name}-shared")).await.unwrap().rules.unwrap();
