@@ -77,6 +77,10 @@ pub struct ControllerArgs {
     /// Service and CA, are looked up here.
     #[arg(long, env = "CODEBUTLER_NAMESPACE", default_value = "codebutler-system")]
     pub namespace: String,
+    /// Namespaces whose Repos and Threads are looked after, separated by commas; all if absent. The
+    /// AgentRoles of the operator's own namespace serve them too.
+    #[arg(long, env = "CODEBUTLER_NAMESPACES", value_delimiter = ',')]
+    pub namespaces: Vec<String>,
     /// Name of the gateway's Service in that namespace.
     #[arg(long, env = "CODEBUTLER_GATEWAY_SERVICE", default_value = "codebutler-gateway")]
     pub gateway_service: String,
@@ -103,6 +107,10 @@ pub struct GatewayArgs {
     /// The operator's own namespace.
     #[arg(long, env = "CODEBUTLER_NAMESPACE", default_value = "codebutler-system")]
     pub namespace: String,
+    /// Namespaces whose Repos and Threads are looked after, separated by commas; all if absent. The
+    /// AgentRoles of the operator's own namespace serve them too.
+    #[arg(long, env = "CODEBUTLER_NAMESPACES", value_delimiter = ',')]
+    pub namespaces: Vec<String>,
     /// Name of the gateway's Service: its certificate is made for `<service>.<namespace>.svc`.
     #[arg(long, env = "CODEBUTLER_GATEWAY_SERVICE", default_value = "codebutler-gateway")]
     pub service: String,

@@ -4,6 +4,8 @@
 //!   rights and no external secret.
 //! - [`gateway`] holds every external secret and almost no Kubernetes right. Slack, model APIs, Git
 //!   and GitHub are reached through it alone.
+//!
+//! Both watch the namespaces of a [`scope`].
 
 pub mod apply;
 pub mod args;
@@ -12,6 +14,7 @@ mod definitions;
 pub mod gateway;
 pub mod lease;
 pub mod metrics;
+pub mod scope;
 pub mod step;
 pub mod telemetry;
 

@@ -49,6 +49,7 @@ def wrong_values():
         ({"gateway": {"slackApi": "slack.com"}}, ["slackApi"]),
         ({"images": {"pullPolicy": "Sometimes"}}, ["pullPolicy"]),
         ({"imagez": {}}, ["imagez", "not allowed"]),
+        ({"namespaces": ["Team A"]}, ["namespaces", "pattern"]),
         ({"roles": {"overrides": {"cooder": {}}}}, ["roles.overrides.cooder", "coder"]),
     ]:
         fails(lambda: chart.render(values), *words)
@@ -115,6 +116,22 @@ def render_everything():
     for name in ["alerts", "dashboards"]:
         assert not plain["codebutler/templates/" + name + ".yaml"].strip(), name
     assert "ServiceMonitor" not in plain["codebutler/templates/metrics.yaml"]
+    # Some namespaces, this one among them or not: no rights beyond them but the review of tokens.
+    for listed in (["a", "b"], ["a", "default"]):
+        scoped = chart.render({"namespaces": listed})
+        for component in ("controller", "gateway"):
+            text = scoped["codebutler/templates/" + component + ".yaml"]
+            assert "--namespaces=" + ",".join(listed) in text, text
+            roles = [d for d in documents(text) if d["kind"].endswith("Role")]
+            cluster = [d for d in roles if d["kind"] == "ClusterRole"]
+            used = [r["resources"] for d in cluster for r in d["rules"]]
+            assert used == ([["tokenreviews"]] if component == "gateway" else []), cluster
+            places = {d["metadata"]["namespace"] for d in roles if d["kind"] == "Role"}
+            assert set(listed) <= places, places
+            shared = [d for d in roles if d["metadata"]["name"].endswith("-shared")]
+            assert len(shared) == (0 if "default" in listed else 1), shared
+            bound = {d["metadata"]["name"] for d in documents(text) if d["kind"].endswith("Binding")}
+            assert bound == {d["metadata"]["name"] for d in roles}, bound
     done("render")
 
 

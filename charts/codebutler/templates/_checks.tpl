@@ -9,6 +9,17 @@
 {{- fail (printf "CodeButler is installed already, as release %q in namespace %q: one installation serves a whole cluster. Upgrade that one, or uninstall it first." (default "(none)" $release) (default "(none)" $namespace)) }}
 {{- end }}
 {{- end }}
+{{- range $role := (lookup "rbac.authorization.k8s.io/v1" "Role" "" "").items }}
+{{- if eq $role.metadata.name "codebutler-controller-watched" }}
+{{- $annotations := default dict $role.metadata.annotations }}
+{{- $release := index $annotations "meta.helm.sh/release-name" }}
+{{- $namespace := index $annotations "meta.helm.sh/release-namespace" }}
+{{- $watched := $role.metadata.namespace }}
+{{- if and (or (ne $release $.Release.Name) (ne $namespace $.Release.Namespace)) (or (empty $.Values.namespaces) (has $watched $.Values.namespaces)) }}
+{{- fail (printf "The namespace %q is looked after already, by release %q in namespace %q: take it out of `namespaces` there, or list others here." $watched (default "(none)" $release) (default "(none)" $namespace)) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- /* `helm template` has no cluster: there, lookup finds nothing at all. */}}
 {{- if lookup "v1" "Namespace" "" "kube-system" }}
 {{- if not (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "threads.codebutler.dev") }}

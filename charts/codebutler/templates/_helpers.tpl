@@ -121,7 +121,9 @@ spec:
 {{- $name := .name }}
 {{- range $document := splitList "\n---\n" ($.Files.Get (printf "files/deploy/%s.yaml" .component)) }}
 {{- $object := fromYaml $document }}
-{{- if $object.kind }}
+{{- if and $.Values.namespaces (hasPrefix "Cluster" $object.kind) }}
+{{- include "codebutler.rbac.scoped" (dict "root" $ "name" $name "object" $object) }}
+{{- else if $object.kind }}
 ---
 apiVersion: {{ $object.apiVersion }}
 kind: {{ $object.kind }}
@@ -159,4 +161,72 @@ spec:
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* What is a ClusterRole or its binding where all namespaces are watched: the same rights as Roles in the
+namespaces that are listed. Only what belongs to no namespace stays the cluster's. */}}
+{{- define "codebutler.rbac.scoped" -}}
+{{- $ := .root }}
+{{- $name := .name }}
+{{- $object := .object }}
+{{- if eq $object.kind "ClusterRole" }}
+{{- $own := list }}
+{{- $cluster := list }}
+{{- range $object.rules }}
+{{- if has "tokenreviews" .resources }}{{ $cluster = append $cluster . }}{{ else }}{{ $own = append $own . }}{{ end }}
+{{- end }}
+{{- range $namespace := $.Values.namespaces }}
+{{ include "codebutler.rbac.role" (dict "root" $ "name" $name "role" (printf "%s-watched" $name) "namespace" $namespace "rules" $own) }}
+{{- end }}
+{{- with $cluster }}
+{{ include "codebutler.rbac.role" (dict "root" $ "name" $name "role" (printf "%s-%s" $name $.Release.Namespace) "namespace" "" "rules" .) }}
+{{- end }}
+{{- if not (has $.Release.Namespace $.Values.namespaces) }}
+{{ include "codebutler.rbac.role" (dict "root" $ "name" $name "role" (printf "%s-shared" $name) "namespace" $.Release.Namespace "rules" (include "codebutler.rbac.shared" $name | fromYamlArray)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What a component uses of its own namespace if that is not watched itself: AgentRoles that serve all
+namespaces, their instructions, and the gateway's authority. */}}
+{{- define "codebutler.rbac.shared" -}}
+{{- if eq . "codebutler-controller" }}
+- {apiGroups: [codebutler.dev], resources: [agentroles], verbs: [list, watch]}
+- {apiGroups: [codebutler.dev], resources: [agentroles/status], verbs: [patch]}
+- {apiGroups: [""], resources: [configmaps], verbs: [list, watch]}
+{{- else }}
+- {apiGroups: [codebutler.dev], resources: [agentroles], verbs: [list, watch]}
+{{- end }}
+{{- end }}
+
+{{/* A Role with its binding, or a ClusterRole where the namespace is empty. */}}
+{{- define "codebutler.rbac.role" -}}
+{{- $cluster := ternary "Cluster" "" (empty .namespace) }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $cluster }}Role
+metadata:
+  name: {{ .role }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels: {{ include "codebutler.labels" (dict "root" .root "name" .name) | nindent 4 }}
+rules: {{ toYaml .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $cluster }}RoleBinding
+metadata:
+  name: {{ .role }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels: {{ include "codebutler.labels" (dict "root" .root "name" .name) | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $cluster }}Role
+  name: {{ .role }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ .name }}
+    namespace: {{ .root.Release.Namespace }}
 {{- end }}

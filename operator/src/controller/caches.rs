@@ -1,6 +1,5 @@
 //! The watches: which kinds, how much of them, and who looks again when one of them changes.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use codebutler_crds::thread::ThreadState;
@@ -9,8 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service,
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher::{Config, Event};
-use kube::{Api, Client, Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
+use kube::{Client, Resource, ResourceExt as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -20,6 +18,7 @@ use super::queues::{Queues, Receivers};
 use super::slots::Slots;
 use super::thread::Fence;
 use crate::args::ControllerArgs;
+use crate::scope::{Scope, Watched};
 
 /// Views on everything that is watched.
 pub struct Caches {
@@ -64,13 +63,15 @@ impl Watches {
         }
     }
 
-    fn watch<K>(&mut self, api: Api<K>, config: Config, on: impl FnMut(&Event<K>) + Send + 'static)
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    {
+    fn watch<K: Watched + Sync>(
+        &mut self,
+        (client, scope): (&Client, &Scope),
+        config: &Config,
+        on: impl FnMut(&Event<K>) + Send + 'static,
+    ) {
         let (sender, receiver) = oneshot::channel();
         self.synced.push(receiver);
-        self.tasks.spawn(informer::run(api, config, sender, on));
+        self.tasks.spawn(informer::run(scope.events(client, config), sender, on));
     }
 }
 
@@ -102,33 +103,27 @@ pub fn start(
         Queues::new(caches.repos.clone(), caches.by_repo.clone(), &args.namespace);
     let mut watches = Watches { tasks: JoinSet::new(), synced: Vec::new() };
 
-    watches.watch(Api::all(client.clone()), all(), on_repo(repos, queues.clone()));
-    watches.watch(Api::all(client.clone()), all(), on_role(roles, queues.clone()));
+    let scope = Scope::of(&args.namespaces);
+    let (listed, shared) = ((client, &scope), (client, &scope.and(&args.namespace)));
+    let own = (client, &Scope::of(std::slice::from_ref(&args.namespace)));
+    watches.watch(listed, &all(), on_repo(repos, queues.clone()));
+    watches.watch(shared, &all(), on_role(roles, queues.clone()));
     let indices = (caches.by_repo.clone(), caches.parts.clone());
-    watches.watch(
-        Api::all(client.clone()),
-        all(),
-        on_thread(threads, indices, (slots.clone(), fence.clone()), queues.clone()),
-    );
+    let fenced = (slots.clone(), fence.clone());
+    watches.watch(listed, &all(), on_thread(threads, indices, fenced, queues.clone()));
     let of_threads = all().labels(names::LABEL_THREAD);
-    let pods = on_child(caches.pods.clone(), queues.clone());
-    watches.watch(Api::all(client.clone()), of_threads.clone(), pods);
-    let volumes = on_child(caches.volumes.clone(), queues.clone());
-    watches.watch(Api::all(client.clone()), of_threads, volumes);
+    watches.watch(listed, &of_threads, on_child(caches.pods.clone(), queues.clone()));
+    watches.watch(listed, &of_threads, on_child(caches.volumes.clone(), queues.clone()));
     let of_repos = all().labels(names::LABEL_REPO);
-    let accounts = on_repo_child(accounts, queues.clone());
-    watches.watch(Api::all(client.clone()), of_repos.clone(), accounts);
-    let policies = on_repo_child(policies, queues.clone());
-    watches.watch(Api::all(client.clone()), of_repos, policies);
+    watches.watch(listed, &of_repos, on_repo_child(accounts, queues.clone()));
+    watches.watch(listed, &of_repos, on_repo_child(policies, queues.clone()));
     // By name, so that a right on this one name is enough.
     let authority = all().fields(&format!("metadata.name={}", names::CA_CONFIG_MAP));
-    watches.watch(Api::all(client.clone()), authority, on_shared(authorities, queues.clone()));
+    watches.watch(shared, &authority, on_shared(authorities, queues.clone()));
     let service = all().fields(&format!("metadata.name={}", args.gateway_service));
-    let api = Api::namespaced(client.clone(), &args.namespace);
-    watches.watch(api, service, on_shared(services, queues.clone()));
+    watches.watch(own, &service, on_shared(services, queues.clone()));
     let prompt = all().labels(names::LABEL_PROMPT);
-    let prompts = on_prompt(prompts, caches.roles.clone(), queues.clone());
-    watches.watch(Api::all(client.clone()), prompt, prompts);
+    watches.watch(shared, &prompt, on_prompt(prompts, caches.roles.clone(), queues.clone()));
     (caches, watches, queues, receivers)
 }
 

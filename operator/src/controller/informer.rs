@@ -1,18 +1,16 @@
 //! One watch per kind, shared by everything in the process.
 
 use std::collections::HashMap;
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
-use kube::api::Api;
-use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
+
+use crate::scope::{Watched, code};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,18 +78,17 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Named<K> {
     }
 }
 
-/// Watches a kind for ever and hands on what it says; `synced` is told when the first list is
-/// complete. Errors are told with what to do about them and retried with backoff.
+/// Hands on what a kind's watch says, for ever; `synced` is told when the first list is
+/// complete. Errors are told with what to do about them.
 pub async fn run<K>(
-    api: Api<K>,
-    config: watcher::Config,
+    events: impl Stream<Item = watcher::Result<Event<K>>>,
     synced: oneshot::Sender<()>,
     mut on: impl FnMut(&Event<K>),
 ) where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Watched,
 {
     let mut synced = Some(synced);
-    let mut events = std::pin::pin!(slim(watcher(api, config)).default_backoff());
+    let mut events = std::pin::pin!(slim(events));
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
@@ -116,13 +113,7 @@ fn slim<K: Resource>(
 
 fn tell<K: Resource<DynamicType = ()>>(error: &watcher::Error) {
     let kind = K::kind(&());
-    let code = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status.code,
-        _ => 0,
-    };
-    match code {
+    match code(error) {
         404 => tracing::warn!(
             %kind,
             "the cluster does not know this kind: install CodeButler's CustomResourceDefinitions; \
@@ -130,8 +121,8 @@ fn tell<K: Resource<DynamicType = ()>>(error: &watcher::Error) {
         ),
         403 => tracing::warn!(
             %kind,
-            "this ServiceAccount may not watch this kind: install the controller's ClusterRole and \
-             its binding; waiting for it"
+            "this ServiceAccount may not watch this kind: install the controller's Roles and \
+             their bindings; waiting for them"
         ),
         410 => tracing::debug!(%kind, "the watch expired, listing again"),
         _ => tracing::warn!(%kind, %error, "watching failed, trying again"),

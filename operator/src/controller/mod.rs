@@ -39,6 +39,7 @@ use crate::apply::Apply;
 use crate::args::ControllerArgs;
 use crate::lease;
 use crate::metrics::{Ready, Server};
+use crate::scope::Scope;
 
 /// Name of the Lease that the acting replica holds.
 const LEASE: &str = "codebutler-controller";
@@ -101,8 +102,9 @@ pub async fn serve(
         lease.release().await;
         return Ok(());
     }
+    let scope = Scope::of(&args.namespaces);
     let primed = tokio::select! {
-        () = primed(&client, &slots, &fence) => true,
+        () = primed(&client, &scope, &slots, &fence) => true,
         () = receivers.drain() => false,
         () = stop.cancelled() => false,
         () = lease.lost() => anyhow::bail!("another replica acts: this one ends"),
@@ -169,8 +171,8 @@ pub async fn serve(
 }
 
 /// Learns which slots are given, however often that has to be tried.
-async fn primed(client: &Client, slots: &slots::Slots, fence: &thread::Fence) {
-    while let Err(error) = thread::prime(client.clone(), slots, fence).await {
+async fn primed(client: &Client, scope: &Scope, slots: &slots::Slots, fence: &thread::Fence) {
+    while let Err(error) = thread::prime(client, scope, slots, fence).await {
         tracing::warn!(%error, "which roles run is not known yet, trying again");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }

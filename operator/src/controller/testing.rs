@@ -8,6 +8,7 @@ use crate::args::ControllerArgs;
 
 pub fn args() -> ControllerArgs {
     ControllerArgs {
+        namespaces: Vec::new(),
         namespace: "codebutler-system".to_owned(),
         gateway_service: "codebutler-gateway".to_owned(),
         gateway_port: 8443,

@@ -1,33 +1,32 @@
 //! The watch caches behind the [`Context`], and the tasks that keep them.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::pin::pin;
 
 use codebutler_crds::Thread;
 use futures::StreamExt as _;
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt as _, watcher as watch};
-use kube::{Api, Client, ResourceExt as _};
-use serde::de::DeserializeOwned;
+use kube::{Client, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
 use super::identity::PodIndex;
+use crate::scope::{Scope, Watched};
 
 /// Starts the caches and returns when all of them are complete; nothing if told to stop before.
 pub async fn start(
     client: Client,
     namespace: String,
+    scope: &Scope,
     index: &PodIndex,
     stop: &CancellationToken,
 ) -> Option<Context> {
     let index = index.clone();
     let context = Context {
-        repos: keep(&client, stop, |_| {}),
-        roles: keep(&client, stop, |_| {}),
-        threads: keep(&client, stop, move |event: &Event<Thread>| index.observe(event)),
+        repos: keep(&client, scope, stop, |_| {}),
+        roles: keep(&client, &scope.and(&namespace), stop, |_| {}),
+        threads: keep(&client, scope, stop, move |event: &Event<Thread>| index.observe(event)),
         client,
         namespace,
         redactors: super::redact::Redactors::default(),
@@ -46,16 +45,16 @@ pub async fn start(
 
 fn keep<K>(
     client: &Client,
+    scope: &Scope,
     stop: &CancellationToken,
     observe: impl Fn(&Event<K>) + Send + 'static,
 ) -> Store<K>
 where
-    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    K::DynamicType: Default + Eq + Hash + Clone,
+    K: Watched + Sync,
 {
     let (store, writer) = reflector::store();
-    let events = watch(Api::<K>::all(client.clone()), watcher::Config::default())
-        .default_backoff()
+    let events = scope
+        .events::<K>(client, &watcher::Config::default())
         .modify(|object| object.managed_fields_mut().clear())
         .reflect(writer);
     let stop = stop.clone();

@@ -53,6 +53,7 @@ use self::slack::Slack;
 use self::threads::Threads;
 use crate::args::GatewayArgs;
 use crate::metrics::{Ready, Server, registry};
+use crate::scope::Scope;
 use crate::step;
 
 /// Runs until told to stop.
@@ -82,7 +83,9 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let index = PodIndex::default();
-    let started = caches::start(client.clone(), args.namespace.clone(), &index, &shutdown).await;
+    let scope = Scope::of(&args.namespaces);
+    let started =
+        caches::start(client.clone(), args.namespace.clone(), &scope, &index, &shutdown).await;
     let Some(context) = started else { return Ok(()) };
     let tls = tls::server_config(&client, &args, shutdown.clone()).await?;
     let threads = Threads::new(client.clone(), metrics.clone());

@@ -16,6 +16,7 @@ use crate::controller::context::Context;
 use crate::controller::health::Notice;
 use crate::controller::index::Key;
 use crate::controller::slots::{Request, Roles, Slots};
+use crate::scope::Scope;
 
 /// Threads per answer while all of them are read.
 const PAGE: u32 = 500;
@@ -55,11 +56,40 @@ pub fn settle(context: &Context, thread: &Thread, plan: &Plan) {
 ///
 /// # Errors
 /// When it can't be asked, or not be written to.
-pub async fn prime(client: Client, slots: &Slots, fence: &Fence) -> kube::Result<()> {
-    let threads = Api::<Thread>::all(client.clone());
+pub async fn prime(
+    client: &Client,
+    scope: &Scope,
+    slots: &Slots,
+    fence: &Fence,
+) -> kube::Result<()> {
+    for threads in scope.places(client) {
+        prime_in(client, &threads, scope, slots, fence).await?;
+    }
+    Ok(())
+}
+
+async fn prime_in(
+    client: &Client,
+    threads: &Api<Thread>,
+    scope: &Scope,
+    slots: &Slots,
+    fence: &Fence,
+) -> kube::Result<()> {
     let mut page = ListParams::default().limit(PAGE);
     loop {
-        let found = threads.list(&page).await?;
+        let found = match threads.list(&page).await {
+            // A namespace that was deleted with its rights must not hold up the others.
+            Err(kube::Error::Api(status)) if status.code == 403 && scope.is_limited() => {
+                tracing::warn!(
+                    %status,
+                    "this ServiceAccount may not list Threads in one of its namespaces: install \
+                     the controller's Role there, or take it out of `namespaces`; going on with \
+                     the others"
+                );
+                return Ok(());
+            }
+            found => found?,
+        };
         let here = futures::stream::iter(found.items).map(|thread| {
             let namespace = thread.namespace().unwrap_or_default();
             let api = Api::<Thread>::namespaced(client.clone(), &namespace);

@@ -6,20 +6,20 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use codebutler_crds::AgentRole;
+use codebutler_crds::{AgentRole, Repo, Thread};
 use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::stack::manifests::SYSTEM;
+use codebutler_testbed::stack::manifests::{SYSTEM, TEAM};
 use codebutler_testbed::stack::process::ProcessCommand;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, EnvVar, Pod, Secret, Service, ServiceAccount,
+    ConfigMap, Container, EnvVar, Namespace, Pod, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -177,8 +177,9 @@ async fn ready(team: &Team, address: SocketAddr, command: &ProcessCommand) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_the_chart_renders_answers_a_thread_and_goes_without_a_trace() {
+/// A team on an installation of the chart, whose two processes run as rendered; nothing where there
+/// is no Helm.
+async fn installed(more: serde_json::Value) -> Option<Team> {
     let mut team = Setup::new(Script::of("pm", vec![Step::say("From a chart.")])).start().await;
     let client = team.stack.cluster.client();
     team.stack.controller.stop().await.unwrap();
@@ -195,9 +196,11 @@ async fn what_the_chart_renders_answers_a_thread_and_goes_without_a_trace() {
     remove::<ServiceAccount>(&client).await;
     remove::<ConfigMap>(&client).await;
     assert_eq!(inventory(&client).await, [""; 0]);
-    if !helm(&team, &["install", &values(&team).to_string()]).await {
+    let mut values = values(&team);
+    values.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    if !helm(&team, &["install", &values.to_string()]).await {
         team.stop().await;
-        return;
+        return None;
     }
     let (gateway, controller) = (team.stack.metrics.gateway, team.stack.metrics.controller);
     let command = start(&team, "codebutler-gateway", gateway).await;
@@ -206,7 +209,23 @@ async fn what_the_chart_renders_answers_a_thread_and_goes_without_a_trace() {
     let command = start(&team, "codebutler-controller", controller).await;
     team.stack.controller = command.spawn().unwrap();
     ready(&team, controller, &command).await;
+    Some(team)
+}
 
+/// Ends an installation in the order that the README names.
+async fn uninstall(team: &mut Team, thread: &str) {
+    team.stack.threads().delete(thread, &DeleteParams::default()).await.unwrap();
+    team.until("nothing to be left", || async { team.leftovers().await.is_empty().then_some(()) })
+        .await;
+    team.stack.controller.stop().await.unwrap();
+    team.stack.gateway.stop().await.unwrap();
+    helm(team, &["uninstall"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_chart_renders_answers_a_thread_and_goes_without_a_trace() {
+    let Some(mut team) = installed(json!({})).await else { return };
+    let client = team.stack.cluster.client();
     let root = team.says("ana", None, "hello");
     team.message(&root, "From a chart.").await;
     team.settled(&root, "pm").await;
@@ -215,14 +234,8 @@ async fn what_the_chart_renders_answers_a_thread_and_goes_without_a_trace() {
     let identity = "codebutler-controller-0_00000000-0000-4000-8000-000000000001";
     assert_eq!(lease.holder_identity.as_deref(), Some(identity));
 
-    // Threads are deleted before both go, as the README says.
     let thread = team.thread(&root).await.name_any();
-    team.stack.threads().delete(&thread, &DeleteParams::default()).await.unwrap();
-    team.until("nothing to be left", || async { team.leftovers().await.is_empty().then_some(()) })
-        .await;
-    team.stack.controller.stop().await.unwrap();
-    team.stack.gateway.stop().await.unwrap();
-    helm(&team, &["uninstall"]).await;
+    uninstall(&mut team, &thread).await;
     // What the processes made for themselves stays, so that an installation that comes back goes on.
     let left = [
         "ConfigMap codebutler-gateway-ca",
@@ -231,5 +244,80 @@ async fn what_the_chart_renders_answers_a_thread_and_goes_without_a_trace() {
         "Secret codebutler-gateway-tls",
     ];
     assert_eq!(inventory(&client).await, left);
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installation_for_some_namespaces_looks_after_those_alone() {
+    let Some(mut team) = installed(json!({"namespaces": [TEAM]})).await else { return };
+    let client = team.stack.cluster.client();
+    // The same Repo in a namespace that is not listed, and a Thread that wants to be worked on.
+    let name = json!({"generateName": "unlisted-"});
+    let namespace = serde_json::from_value(json!({"metadata": name})).unwrap();
+    let namespaces = Api::<Namespace>::all(client.clone());
+    let other = namespaces.create(&PostParams::default(), &namespace).await.unwrap().name_any();
+    let repos = |namespace: &str| Api::<Repo>::namespaced(client.clone(), namespace);
+    let mut repo = repos(TEAM).get(&team.stack.repo).await.unwrap();
+    repo.metadata = ObjectMeta { name: repo.metadata.name, ..ObjectMeta::default() };
+    repo.status = None;
+    repos(&other).create(&PostParams::default(), &repo).await.unwrap();
+    let threads = Api::<Thread>::namespaced(client.clone(), &other);
+    let thread =
+        json!({"metadata": {"name": "left-alone"}, "spec": {"repo": "shop", "prompt": "hello"}});
+    let thread = serde_json::from_value(thread).unwrap();
+    threads.create(&PostParams::default(), &thread).await.unwrap();
+
+    let root = team.says("ana", None, "hello");
+    team.message(&root, "From a chart.").await;
+    team.settled(&root, "pm").await;
+    assert!(repos(&other).get("shop").await.unwrap().status.is_none());
+    assert!(threads.get("left-alone").await.unwrap().status.is_none());
+    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &other);
+    assert!(accounts.get_opt("codebutler-shop").await.unwrap().is_none());
+
+    // Of the whole cluster only what has no namespace.
+    let roles = Api::<ClusterRole>::all(client.clone());
+    assert!(roles.get_opt("codebutler-controller").await.unwrap().is_none());
+    assert!(roles.get_opt("codebutler-gateway").await.unwrap().is_none());
+    let reviews = roles.get(&format!("codebutler-gateway-{SYSTEM}")).await.unwrap().rules.unwrap();
+    let resources: Vec<_> = reviews.into_iter().filter_map(|rule| rule.resources).collect();
+    assert_eq!(resources, [["tokenreviews"]]);
+    // In the namespaces that are listed, exactly the rights that are the cluster's otherwise.
+    for (name, manifest) in [
+        ("codebutler-controller", include_str!("../../../../operator/deploy/controller.yaml")),
+        ("codebutler-gateway", include_str!("../../../../operator/deploy/gateway.yaml")),
+    ] {
+        let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(manifest).unwrap();
+        let whole = documents.into_iter().find(|document| document["kind"] == "ClusterRole");
+        let mut whole_cluster: Vec<PolicyRule> =
+            serde_json::from_value(whole.unwrap()["rules"].clone()).unwrap();
+        whole_cluster
+            .retain(|rule| rule.resources.as_deref() != Some(&["tokenreviews".to_owned()]));
+        let watched = Api::<Role>::namespaced(client.clone(), TEAM);
+        let watched = watched.get(&format!("{name}-watched")).await.unwrap();
+        assert_eq!(watched.rules.unwrap(), whole_cluster, "{name}");
+        // And of the operator's own namespace what was asked for.
+        let shared = Api::<Role>::namespaced(client.clone(), SYSTEM);
+        let shared = shared.get(&format!("{name}-shared")).await.unwrap().rules.unwrap();
+        if team.stack.cluster.is_embedded() {
+            let asked =
+                team.stack.cluster.requests_of(&format!("system:serviceaccount:{SYSTEM}:{name}"));
+            for rule in shared {
+                let resources = rule.resources.unwrap();
+                for verb in rule.verbs {
+                    let used = asked.iter().any(|(asked, _)| {
+                        asked.namespace == SYSTEM
+                            && asked.verb == verb
+                            && resources.contains(&asked.resource)
+                    });
+                    assert!(used, "{name} has no use for {verb} {resources:?}");
+                }
+            }
+        }
+    }
+
+    let thread = team.thread(&root).await.name_any();
+    uninstall(&mut team, &thread).await;
+    namespaces.delete(&other, &DeleteParams::default()).await.unwrap();
     team.stop().await;
 }

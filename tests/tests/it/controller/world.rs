@@ -138,6 +138,7 @@ impl World {
     /// Starts a replica that tells of itself at this address.
     pub fn replica_at(&self, identity: &str, metrics_address: SocketAddr) -> Replica {
         let args = ControllerArgs {
+            namespaces: Vec::new(),
             namespace: SYSTEM.to_owned(),
             gateway_service: "codebutler-gateway".to_owned(),
             gateway_port: 8443,

@@ -35,6 +35,7 @@ use std::time::Duration;
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use codebutler_operator::gateway::api::{self, Gateway};
 use codebutler_operator::gateway::budget::{Ledger, pause};
+use codebutler_operator::gateway::builds::Builds;
 use codebutler_operator::gateway::caches;
 use codebutler_operator::gateway::conditions::Conditions;
 use codebutler_operator::gateway::egress::Egress;
@@ -46,6 +47,7 @@ use codebutler_operator::gateway::slack::{self, Slack};
 use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::gateway::web;
 use codebutler_operator::metrics::{Ready, Server, registry};
+use codebutler_operator::scope::Scope;
 use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
 use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
 use codebutler_testbed::slack::{Options, SlackServer};
@@ -223,12 +225,14 @@ async fn gateway(
 ) -> api::Shared {
     let client = cluster.gateway.clone();
     let index = PodIndex::default();
-    let context = caches::start(client.clone(), SYSTEM.to_owned(), &index, stop).await.unwrap();
+    let scope = Scope::default();
+    let context = caches::start(client.clone(), SYSTEM.to_owned(), &scope, &index, stop);
+    let context = context.await.unwrap();
     let threads = Threads::new(client.clone(), metrics.clone());
     let api_url = slack.api_url().parse().unwrap();
     let counted = slack::Metrics::new(&mut registry());
     let gateway = Gateway {
-        builds: codebutler_operator::gateway::builds::Builds::default(),
+        builds: Builds::default(),
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
         models: Models::default(),
         mirrors: Mirrors::new(cache),

@@ -18,6 +18,7 @@ use super::cluster::{Cluster, SYSTEM};
 fn args() -> GatewayArgs {
     let any = "127.0.0.1:0".parse().unwrap();
     GatewayArgs {
+        namespaces: Vec::new(),
         namespace: SYSTEM.to_owned(),
         service: "codebutler-gateway".to_owned(),
         listen: any,

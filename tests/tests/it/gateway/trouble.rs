@@ -34,6 +34,7 @@ impl World {
             "data": {names::CA_KEY: "PEM"}});
         self.cluster.apply(&authority).await;
         let args = ControllerArgs {
+            namespaces: Vec::new(),
             namespace: SYSTEM.to_owned(),
             gateway_service: "codebutler-gateway".to_owned(),
             gateway_port: 8443,
