@@ -153,6 +153,9 @@ async fn what_is_logged_is_changed_while_it_runs() {
     team.stop().await;
 }
 
+/// The gateway looks at pull requests once a minute, which is later than this.
+const LATER: [&str; 1] = ["codebutler_pull_request_rounds_total"];
+
 /// Every family of the list is shown with its type, unit, help and labels, and no other one is.
 fn is_as_listed(page: &str, entries: &[Entry]) {
     let said = |what: &str| -> BTreeSet<String> {
@@ -160,8 +163,11 @@ fn is_as_listed(page: &str, entries: &[Entry]) {
         lines.map(|line| line.trim().to_owned()).collect()
     };
     let base = |entry: &Entry| entry.full_name().trim_end_matches("_total").to_owned();
-    let types =
-        entries.iter().map(|entry| format!("{} {}", base(entry), entry.kind.name())).collect();
+    let types = entries
+        .iter()
+        .filter(|entry| !LATER.contains(&&*entry.full_name()) || page.contains(&base(entry)))
+        .map(|entry| format!("{} {}", base(entry), entry.kind.name()))
+        .collect();
     assert_eq!(said("# TYPE"), types);
     let units = entries.iter().filter_map(|e| Some(format!("{} {}", base(e), e.unit?))).collect();
     assert_eq!(said("# UNIT"), units);
