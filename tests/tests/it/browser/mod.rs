@@ -2,6 +2,7 @@
 //! on a phone, with screenshots below `target/screenshots`.
 
 mod chromium;
+mod situations;
 
 use std::path::PathBuf;
 
