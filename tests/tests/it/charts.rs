@@ -1,6 +1,6 @@
 //! The charts, driven by the Helm engine that people have.
 
-
+mod readme;
 mod run;
 
 use std::io::Write as _;
