@@ -229,11 +229,11 @@ impl Agent {
         let mut just_started = false;
         loop {
             if self.transcript.state().run().is_some() {
-                self.run(std::mem::take(&mut just_started)).await?;
+                Box::pin(self.run(std::mem::take(&mut just_started))).await?;
                 (idle, stuck) = (Instant::now(), None);
             }
             if !self.transcript.state().desk().is_settled() {
-                self.at_desk().await?;
+                Box::pin(self.at_desk()).await?;
                 (idle, stuck) = (Instant::now(), None);
             }
             let left = Duration::from_secs(self.session.idle_timeout_seconds.into())

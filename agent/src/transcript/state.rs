@@ -206,20 +206,7 @@ impl State {
                 }
             }
             Record::Result { call, text, kind } => self.result(*call, text, *kind),
-            Record::Stuck { why, model } => {
-                self.answer_dangling_calls();
-                self.chat.push(model::user(&format!(
-                    "[CodeButler] You go in circles: {why}. Say to yourself what you want to know, and try \
-                     another way; if something is missing that only people have, ask them."
-                )));
-                if let Some(run) = &mut self.run {
-                    run.stuck += 1;
-                    run.steps.clear();
-                    run.words.clear();
-                    run.model = model.clone().or(run.model.take());
-                    run.answer = None;
-                }
-            }
+            Record::Stuck { why, model } => self.stuck(why, model.as_deref()),
             Record::Asked { hash, key, call } => {
                 let asked = Asked { key: key.clone(), call: call.clone() };
                 self.asked.insert(hash.clone(), asked);
@@ -263,6 +250,21 @@ impl State {
                     last.reported = true;
                 }
             }
+        }
+    }
+
+    fn stuck(&mut self, why: &str, model: Option<&str>) {
+        self.answer_dangling_calls();
+        self.chat.push(model::user(&format!(
+            "[CodeButler] You go in circles: {why}. Say to yourself what you want to know, and try \
+             another way; if something is missing that only people have, ask them."
+        )));
+        if let Some(run) = &mut self.run {
+            run.stuck += 1;
+            run.steps.clear();
+            run.words.clear();
+            run.model = model.map(ToOwned::to_owned).or(run.model.take());
+            run.answer = None;
         }
     }
 
