@@ -6,6 +6,7 @@
 
 mod apply;
 mod assets;
+mod turns;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use kube::{Client, Config, ResourceExt as _};
 
 use crate::apiserver::{self, ApiServer, Options};
 use assets::Assets;
+use turns::Turn;
 
 /// Field manager of what is applied here.
 const MANAGER: &str = "codebutler-testbed";
@@ -71,7 +73,7 @@ impl ClusterError {
         |source| Self::Io { what, source }
     }
 
-    fn request(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
+    pub(crate) fn request(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let what = what.into();
         |source| Self::Request { what, source: Box::new(source) }
     }
@@ -83,7 +85,7 @@ pub type Result<T, E = ClusterError> = std::result::Result<T, E>;
 enum Source {
     Embedded(ApiServer),
     Assets(Box<Assets>),
-    Given,
+    Given(std::fs::File),
 }
 
 /// A cluster, with an administrator's access to it.
@@ -103,11 +105,27 @@ impl Cluster {
 
     /// The same, with options for the embedded server, if it is that one.
     pub async fn start_with(dir: &Path, options: Options) -> Result<Self> {
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        if set("KUBECONFIG").is_some() {
-            let config = Kubeconfig::read()?;
-            return Self::with(Source::Given, config, dir).await;
+        Self::given_or_own(dir, options, Turn::Together).await
+    }
+
+    /// The same, when no other test is on the cluster: for what watches or changes all of it.
+    pub async fn start_alone(dir: &Path, options: Options) -> Result<Self> {
+        Self::given_or_own(dir, options, Turn::Alone).await
+    }
+
+    async fn given_or_own(dir: &Path, options: Options, turn: Turn) -> Result<Self> {
+        if set("KUBECONFIG").is_none() {
+            return Self::start_own(dir, options).await;
         }
+        let config = Kubeconfig::read()?;
+        let url = cluster_of(&config).and_then(|c| c.server.clone()).unwrap_or_default();
+        let lock = turns::take(url, turn).await.map_err(ClusterError::io("waiting for a turn"))?;
+        Self::with(Source::Given(lock), config, dir).await
+    }
+
+    /// Starts a cluster that nobody else uses, even where one is given: for tests that take its
+    /// definitions away.
+    pub async fn start_own(dir: &Path, options: Options) -> Result<Self> {
         if let Some(folder) = set("KUBEBUILDER_ASSETS") {
             let assets = Assets::start(Path::new(&folder), &dir.join("cluster")).await?;
             let config = Kubeconfig::from_yaml(&assets.kubeconfig)?;
@@ -170,7 +188,7 @@ impl Cluster {
     pub fn requests_of(&self, user: &str) -> Vec<(apiserver::Record, bool)> {
         match &self.source {
             Source::Embedded(server) => server.requests_of(user),
-            Source::Assets(_) | Source::Given => Vec::new(),
+            Source::Assets(_) | Source::Given(_) => Vec::new(),
         }
     }
 
@@ -178,8 +196,26 @@ impl Cluster {
     pub fn server(&self) -> Option<&ApiServer> {
         match &self.source {
             Source::Embedded(server) => Some(server),
-            Source::Assets(_) | Source::Given => None,
+            Source::Assets(_) | Source::Given(_) => None,
         }
+    }
+
+    /// Whether others may use the cluster too, and it stays when this goes.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.source, Source::Given(_))
+    }
+
+    /// The turn on a shared cluster: it lasts until the last copy is gone.
+    pub(crate) fn turn(&self) -> Option<std::fs::File> {
+        match &self.source {
+            Source::Given(turn) => turn.try_clone().ok(),
+            Source::Embedded(_) | Source::Assets(_) => None,
+        }
+    }
+
+    /// An administrator's access.
+    pub(crate) fn config(&self) -> &Kubeconfig {
+        &self.config
     }
 
     /// Whether this is the embedded server.
@@ -254,9 +290,13 @@ impl Cluster {
         match self.source {
             Source::Embedded(server) => server.shutdown().await,
             Source::Assets(assets) => assets.shutdown().await,
-            Source::Given => {}
+            Source::Given(_) => {}
         }
     }
+}
+
+fn set(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 fn cluster_of(config: &Kubeconfig) -> Option<&kube::config::Cluster> {

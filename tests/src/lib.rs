@@ -9,6 +9,7 @@ pub mod figures;
 pub mod github;
 pub mod kubelet;
 pub mod models;
+pub mod place;
 pub mod pytools;
 pub mod scenario;
 pub mod seeds;

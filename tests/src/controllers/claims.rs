@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 use super::is_over;
 
 const CLASS: &str = "standard";
+/// Our class where somebody else's has that name.
+const OTHER_CLASS: &str = "codebutler-folders";
 const PROVISIONER: &str = "codebutler.dev/folder";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
@@ -33,17 +35,41 @@ enum ClaimError {
     Io(#[from] std::io::Error),
 }
 
-struct Context {
-    client: Client,
-    dir: PathBuf,
+/// What the claims' controllers work with.
+pub struct Context {
+    pub client: Client,
+    /// Where the volumes' folders are made.
+    pub dir: PathBuf,
+    /// The class that is served.
+    pub class: String,
+    /// The namespaces that are served; all if there are none.
+    pub namespaces: Vec<String>,
 }
 
-/// Makes the default class, unless it exists.
-pub async fn ensure_storage_class(client: &Client) -> kube::Result<()> {
+impl Context {
+    fn serves(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == namespace)
+    }
+}
+
+/// Makes our class, unless it exists, and names it: the default one, or another where the cluster
+/// has one of that name that is not ours.
+pub async fn ensure_storage_class(client: &Client) -> kube::Result<&'static str> {
+    make_class(client, CLASS).await?;
+    let classes: Api<StorageClass> = Api::all(client.clone());
+    if classes.get(CLASS).await?.provisioner == PROVISIONER {
+        return Ok(CLASS);
+    }
+    make_class(client, OTHER_CLASS).await?;
+    Ok(OTHER_CLASS)
+}
+
+async fn make_class(client: &Client, name: &str) -> kube::Result<()> {
+    let default = (name == CLASS).to_string();
     let class: StorageClass = serde_json::from_value(json!({
         "metadata": {
-            "name": CLASS,
-            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+            "name": name,
+            "annotations": {"storageclass.kubernetes.io/is-default-class": default},
         },
         "provisioner": PROVISIONER,
         "reclaimPolicy": "Delete",
@@ -59,9 +85,10 @@ pub async fn ensure_storage_class(client: &Client) -> kube::Result<()> {
 }
 
 /// Runs until `shutdown`.
-pub async fn run(client: Client, dir: PathBuf, shutdown: CancellationToken) {
+pub async fn run(context: Context, shutdown: CancellationToken) {
     let config = watcher::Config::default();
-    let context = Arc::new(Context { client: client.clone(), dir });
+    let client = context.client.clone();
+    let context = Arc::new(context);
     let claims: Api<PersistentVolumeClaim> = Api::all(client.clone());
     let volumes: Api<PersistentVolume> = Api::all(client.clone());
     let pods: Api<Pod> = Api::all(client);
@@ -114,7 +141,7 @@ enum Need {
     Growth(Quantity),
 }
 
-fn need(claim: &PersistentVolumeClaim) -> Need {
+fn need(claim: &PersistentVolumeClaim, served: &str) -> Need {
     let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
     let bound = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
     if claim.metadata.deletion_timestamp.is_some() {
@@ -123,7 +150,7 @@ fn need(claim: &PersistentVolumeClaim) -> Need {
     }
     let chosen = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
     let ours = chosen.is_none_or(|chosen| chosen == volume_name(claim));
-    if !ours || class.is_some_and(|class| class != CLASS) {
+    if !ours || class.is_some_and(|class| class != served) {
         return Need::Nothing;
     }
     if !bound {
@@ -149,7 +176,10 @@ async fn reconcile_claim(
 ) -> Result<Action, ClaimError> {
     let namespace = claim.namespace().unwrap_or_default();
     let api: Api<PersistentVolumeClaim> = Api::namespaced(context.client.clone(), &namespace);
-    match need(&claim) {
+    if !context.serves(&namespace) {
+        return Ok(Action::await_change());
+    }
+    match need(&claim, &context.class) {
         Need::Nothing => {}
         Need::Release => {
             let pods: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
@@ -195,7 +225,7 @@ async fn provision(
             "capacity": capacity,
             "accessModes": spec.access_modes,
             "persistentVolumeReclaimPolicy": "Delete",
-            "storageClassName": CLASS,
+            "storageClassName": context.class,
             "volumeMode": "Filesystem",
             "hostPath": {"path": folder, "type": "DirectoryOrCreate"},
             "claimRef": {
@@ -243,6 +273,9 @@ async fn reconcile_volume(
     let Some(claim_ref) = claim_ref.filter(|_| ours) else { return Ok(Action::await_change()) };
     let api: Api<PersistentVolume> = Api::all(context.client.clone());
     let namespace = claim_ref.namespace.unwrap_or_default();
+    if !context.serves(&namespace) {
+        return Ok(Action::await_change());
+    }
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(context.client.clone(), &namespace);
     let claim = claims.get_opt(&claim_ref.name.unwrap_or_default()).await?;
     let name = volume.name_any();
@@ -305,16 +338,16 @@ mod tests {
     fn what_claims_need() {
         let claim = |value| serde_json::from_value::<PersistentVolumeClaim>(value).unwrap();
         let new = claim(json!({"metadata": {"uid": "u"}, "spec": {}}));
-        assert_eq!(need(&new), Need::Volume);
+        assert_eq!(need(&new, CLASS), Need::Volume);
         for (class, expected) in [("standard", Need::Volume), ("", Need::Nothing)] {
-            assert_eq!(need(&claim(json!({"spec": {"storageClassName": class}}))), expected);
+            assert_eq!(need(&claim(json!({"spec": {"storageClassName": class}})), CLASS), expected);
         }
         let half = claim(json!({"metadata": {"uid": "u"}, "spec": {"volumeName": "pvc-u"}}));
-        assert_eq!(need(&half), Need::Volume, "a start that was interrupted");
+        assert_eq!(need(&half, CLASS), Need::Volume, "a start that was interrupted");
         let bound = claim(json!({"spec": {"volumeName": "x"}, "status": {"phase": "Bound"}}));
-        assert_eq!(need(&bound), Need::Nothing);
+        assert_eq!(need(&bound, CLASS), Need::Nothing);
         let leaving = json!({"deletionTimestamp": "2026-01-01T00:00:00Z",
                              "finalizers": [CLAIM_FINALIZER]});
-        assert_eq!(need(&claim(json!({"metadata": leaving}))), Need::Release);
+        assert_eq!(need(&claim(json!({"metadata": leaving})), CLASS), Need::Release);
     }
 }

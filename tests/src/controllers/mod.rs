@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::Client;
+pub(crate) use namespaces::end as end_namespace;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,6 +26,8 @@ pub struct ControllerOptions {
     /// PEM bundle to publish as the `kube-root-ca.crt` `ConfigMap` of every namespace. Pods that get
     /// a token mounted by default wait for it.
     pub root_ca: Option<String>,
+    /// Where claims get volumes: in these namespaces, or everywhere if there are none.
+    pub namespaces: Vec<String>,
 }
 
 /// Why the controllers could not be started.
@@ -43,6 +46,7 @@ pub enum ControllerError {
 pub struct ControllerManager {
     tasks: TaskTracker,
     shutdown: CancellationToken,
+    storage_class: String,
 }
 
 impl ControllerManager {
@@ -52,14 +56,25 @@ impl ControllerManager {
         options: ControllerOptions,
     ) -> Result<Self, ControllerError> {
         tokio::fs::create_dir_all(&options.pv_dir).await?;
-        claims::ensure_storage_class(&client).await?;
+        let storage_class = claims::ensure_storage_class(&client).await?.to_owned();
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
-        let started = Self { tasks, shutdown };
+        let started = Self { tasks, shutdown, storage_class };
         started.spawn(accounts::run(client.clone(), options.root_ca));
-        started.spawn(claims::run(client.clone(), options.pv_dir, started.shutdown.clone()));
+        let context = claims::Context {
+            client: client.clone(),
+            dir: options.pv_dir,
+            class: started.storage_class.clone(),
+            namespaces: options.namespaces,
+        };
+        started.spawn(claims::run(context, started.shutdown.clone()));
         started.spawn(namespaces::run(client.clone()));
         started.spawn(garbage::run(client));
         Ok(started)
+    }
+
+    /// The class whose claims get folders. It is the default one, unless the cluster has another.
+    pub fn storage_class(&self) -> &str {
+        &self.storage_class
     }
 
     /// Ends all controllers.

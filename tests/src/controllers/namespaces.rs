@@ -41,16 +41,21 @@ pub async fn run(client: Client) {
         if namespace.metadata.deletion_timestamp.is_some() && held && new() {
             let (client, busy) = (client.clone(), busy.clone());
             tasks.spawn(async move {
-                let mut pause = Duration::from_millis(20);
-                while !empty(&client, &name).await {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_secs(1));
-                }
-                insist("namespace", || finalize(&client, &name)).await;
+                end(&client, &name).await;
                 busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
             });
         }
     }
+}
+
+/// Empties a namespace that is being deleted and lets it go.
+pub async fn end(client: &Client, name: &str) {
+    let mut pause = Duration::from_millis(20);
+    while !empty(client, name).await {
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(1));
+    }
+    insist("namespace", || finalize(client, name)).await;
 }
 
 /// Deletes all there is, and says whether nothing was left to begin with.

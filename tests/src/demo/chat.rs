@@ -10,6 +10,7 @@ use super::repository::{Cloned, Source};
 use super::samples::{self, Samples};
 use super::{Args, Print, files_of, interrupted, provider, spent};
 use crate::models::Script;
+use crate::place::Place;
 use crate::scenario::Scenario;
 use crate::stack::kept::Kept;
 use crate::stack::outside::{Models, RepositoryContent, Surroundings, repository_dir};
@@ -121,7 +122,7 @@ async fn own(
     let name = source.name();
     let provider = provider::given(args)?;
     if let Some(asked) = &provider {
-        asked.check(&manifests::roles(|_| None)?).await?;
+        asked.check(&manifests::roles(&Place::usual(), |_| None)?).await?;
     }
     let cloned = if let Some(branch) = kept_branch {
         Cloned { branch, notices: Vec::new() }
@@ -157,7 +158,8 @@ async fn own(
     let (mut scenario, _) = samples::load()?;
     scenario.users = PEOPLE.map(str::to_owned).to_vec();
     if matches!(models, Models::Real(_)) {
-        let all = manifests::roles(|_| None)?.into_iter().map(|role| role.spec.role);
+        let all =
+            manifests::roles(&Place::usual(), |_| None)?.into_iter().map(|role| role.spec.role);
         scenario.roles = first("pm", all.collect());
     }
     let mut options = options(args, program, &scenario, dir);

@@ -20,6 +20,7 @@ use self::repository::Source;
 pub use self::summary::Summary;
 use self::transcript::Transcript;
 use self::world::StackWorld;
+use crate::place::Place;
 use crate::scenario::{Content, Scenario, play};
 use crate::stack::outside::{OWNER, RepositoryContent, Surroundings, repository_dir};
 use crate::stack::{Stack, StackOptions, manifests};
@@ -162,8 +163,12 @@ async fn play_file(
         files = files_of(&scenario, dir.path())?;
     }
     say("starting the embedded cluster, Slack, model API and GitHub …");
-    let options = StackOptions { files, ..options(&scenario, args, program, &place) };
+    let mut options = StackOptions { files, ..options(&scenario, args, program, &place) };
+    if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
+        options.place = Place::own();
+    }
     let stack = Stack::start_in(options, surroundings).await?;
+    let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
     say(&format!("export KUBECONFIG={}", stack.cluster.kubeconfig().display()));
     say(&format!("repository: {}\n", stack.remote.url()));
 
@@ -182,6 +187,7 @@ async fn play_file(
         interrupted().await;
     }
     stack.stop().await?;
+    drop(lease);
     dir.close().context("removing the demo's folder")?;
     played.transpose()
 }
@@ -191,7 +197,7 @@ async fn play_on(
     scenario: &Scenario,
     say: &mut (dyn FnMut(&str) + Send),
 ) -> anyhow::Result<Summary> {
-    let roles = manifests::roles(|_| None)?;
+    let roles = manifests::roles(&stack.place, |_| None)?;
     let names: BTreeMap<String, String> =
         roles.into_iter().map(|r| (r.spec.display.name, r.spec.role)).collect();
     let world = StackWorld::new(stack, scenario, names);
@@ -227,6 +233,7 @@ fn options(scenario: &Scenario, args: &Args, program: &Path, dir: &Path) -> Stac
     let name = scenario.repository.name.rsplit('/').next().unwrap_or_default();
     StackOptions {
         dir: dir.to_owned(),
+        place: Place::usual(),
         program: program.to_owned(),
         name: name.to_owned(),
         users: scenario.users.clone(),

@@ -15,7 +15,6 @@ use crate::scenario::{
 };
 use crate::slack::{MessageView, SenderKind};
 use crate::stack::Stack;
-use crate::stack::manifests::TEAM;
 
 /// The testbed as the scenario player sees it.
 pub struct StackWorld<'a> {
@@ -108,7 +107,7 @@ impl World for StackWorld<'_> {
     async fn apply(&self, object: &Value) -> Result<(), WorldError> {
         let mut object = object.clone();
         if object["metadata"]["namespace"].is_null() {
-            object["metadata"]["namespace"] = TEAM.into();
+            object["metadata"]["namespace"] = self.stack.place.team.clone().into();
         }
         self.stack.cluster.apply_yaml(&object.to_string()).await.map_err(WorldError::new)
     }
@@ -119,8 +118,8 @@ impl World for StackWorld<'_> {
         let mut threads: Vec<Thread> =
             self.stack.threads().list(&ListParams::default()).await.map_err(WorldError::new)?.items;
         threads.sort_by_key(|thread| thread.conversation().map(|slack| slack.ts.clone()));
-        let pods = Api::<Pod>::namespaced(client.clone(), TEAM);
-        let claims = Api::<PersistentVolumeClaim>::namespaced(client, TEAM);
+        let pods = Api::<Pod>::namespaced(client.clone(), &self.stack.place.team);
+        let claims = Api::<PersistentVolumeClaim>::namespaced(client, &self.stack.place.team);
         let pods = pods.list(&made).await.map_err(WorldError::new)?;
         let claims = claims.list(&made).await.map_err(WorldError::new)?;
         Ok(Observed {

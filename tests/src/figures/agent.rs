@@ -32,6 +32,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     steps.push(Step::say("finished"));
     let options = StackOptions {
         dir: dir.path().join("stack"),
+        place: crate::place::Place::usual(),
         program: std::env::current_exe()?,
         name: "shop".to_owned(),
         users: vec!["ana".to_owned()],

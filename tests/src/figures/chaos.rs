@@ -23,8 +23,8 @@ use super::Figure;
 use crate::github::Remote;
 use crate::kubelet::Kubelet;
 use crate::models::{ModelServer, Script, Step};
+use crate::place::{Place, TEAM};
 use crate::slack::{MessageView, SlackServer};
-use crate::stack::manifests::TEAM;
 use crate::stack::process::Process;
 use crate::stack::{Stack, StackOptions};
 
@@ -62,6 +62,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     std::fs::write(files.join("price.txt"), "price = 0.1\n")?;
     let options = StackOptions {
         dir: dir.path().join("stack"),
+        place: Place::usual(),
         program: std::env::current_exe()?,
         name: "shop".to_owned(),
         users: vec!["ana".to_owned()],

@@ -155,15 +155,29 @@ where
         })
 }
 
+/// Whether a pod that nobody runs yet may come to this node.
+fn suits(node: &Node, pod: &Pod) -> bool {
+    let host = |(key, value): (&String, &String)| {
+        key != "kubernetes.io/hostname" || *value == node.options.node_name
+    };
+    let selector = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref());
+    selector.into_iter().flatten().all(host)
+}
+
 /// Acts on a pod as it is now.
 fn seen(node: &Arc<Node>, pod: Pod) {
-    let spec = pod.spec.as_ref();
+    let (namespaces, spec) = (&node.options.namespaces, pod.spec.as_ref());
+    let its = pod.metadata.namespace.as_deref().unwrap_or_default();
+    if !namespaces.is_empty() && !namespaces.iter().any(|name| name == its) {
+        return;
+    }
     let deleted = pod.metadata.deletion_timestamp.is_some();
     let Some(on) = spec.and_then(|spec| spec.node_name.as_deref()) else {
         let gated =
             spec.and_then(|spec| spec.scheduling_gates.as_ref()).is_some_and(|g| !g.is_empty());
         let scheduler = spec.and_then(|spec| spec.scheduler_name.as_deref());
-        if !deleted && !gated && scheduler.is_none_or(|name| name == SCHEDULER) {
+        if !deleted && !gated && suits(node, &pod) && scheduler.is_none_or(|name| name == SCHEDULER)
+        {
             node.tasks.spawn(bind(node.clone(), pod));
         }
         return;

@@ -37,6 +37,8 @@ pub struct KubeletOptions {
     pub self_exe: PathBuf,
     /// Images by the name that pods use. Others can't be pulled.
     pub images: BTreeMap<String, Image>,
+    /// Whose pods it takes: those of these namespaces, or everybody's if there are none.
+    pub namespaces: Vec<String>,
     /// What pods can reach.
     pub services: Vec<ServiceForward>,
     /// First delay before a container is started again; doubles up to thirty times of it.
@@ -59,6 +61,7 @@ impl KubeletOptions {
             dir: dir.into(),
             self_exe: self_exe.into(),
             images: BTreeMap::new(),
+            namespaces: Vec::new(),
             services: Vec::new(),
             backoff: Duration::from_secs(10),
             log_limit: 10 << 20,

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::AgentRole;
-use kube::Client;
+use codebutler_crds::{AgentRole, AgentRoleSpec, RepoSpec};
 
-use super::manifests::{self, Outside, SYSTEM};
+use super::manifests::{self, Outside};
 use super::outside::{self, Models, Outside as Running, Surroundings};
 use super::process::{Process, ProcessCommand};
 use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, images};
@@ -18,13 +17,15 @@ use super::{Metrics, Stack, StackError, StackOptions};
 use crate::apiserver;
 use crate::cluster::Cluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
-use crate::kubelet::{InjectEnv, Kubelet, KubeletError, KubeletOptions, ServiceForward};
+use crate::kubelet::{Kubelet, KubeletError, KubeletOptions, ServiceForward};
 use crate::models::ModelServer;
 
 /// Name and port of the gateway's Service.
 const SERVICE: &str = "codebutler-gateway";
 const GATEWAY_PORT: u16 = 8443;
 const METRICS_PORT: u16 = 8080;
+/// Name of the testbed's node.
+const NODE: &str = "testbed";
 /// How long controller and gateway may take to become ready.
 const READY: Duration = Duration::from_mins(1);
 /// Life of the operator's tokens: longer than any demo or test.
@@ -56,16 +57,27 @@ pub async fn start(
         snapshot: life.map(|life| life.objects),
         ..apiserver::Options::default()
     };
-    let cluster =
-        Cluster::start_with(&dir.join("cluster"), server).await.map_err(part("API server"))?;
+    let (place, at) = (options.place.clone(), dir.join("cluster"));
+    let cluster = if place.is_usual() {
+        Cluster::start_alone(&at, server).await
+    } else {
+        Cluster::start_with(&at, server).await
+    };
+    let cluster = cluster.map_err(part("API server"))?;
     let client = cluster.client();
-    install(&cluster, &options, &surroundings.models).await?;
+    let watched = place.watched(&cluster);
     let controllers = ControllerManager::start(
         client.clone(),
-        ControllerOptions { pv_dir: dir.join("volumes"), root_ca: None },
+        ControllerOptions {
+            pv_dir: dir.join("volumes"),
+            root_ca: None,
+            namespaces: watched.clone(),
+        },
     )
     .await
     .map_err(part("controller manager"))?;
+    let options = settled(options, &cluster, controllers.storage_class());
+    install(&cluster, &options, &surroundings.models).await?;
     // Addresses of this stack's own, so that no port has to be guessed free.
     let ip = own_loopback_address();
     let gateway_address = SocketAddr::new(ip, GATEWAY_PORT);
@@ -74,10 +86,9 @@ pub async fn start(
         controller: SocketAddr::new(ip, METRICS_PORT + 1),
     };
     let api = url::Url::parse(cluster.url()).map_err(part("API server"))?;
-    let kubelet =
-        kubelet(&client, &api, &dir, &options.program, gateway_address, options.inject_env.clone());
-    let kubelet = kubelet.await.map_err(part("kubelet"))?;
-    let processes = Processes { cluster: &cluster, dir: &dir, operator, log: &options.log };
+    let kubelet = kubelet(&cluster, &api, &options, gateway_address).await;
+    let kubelet = kubelet.map_err(part("kubelet"))?;
+    let processes = Processes { cluster: &cluster, options: &options, operator, watched };
     let mut gateway = processes
         .spawn(
             "gateway",
@@ -111,14 +122,15 @@ pub async fn start(
     ready("controller", &mut controller, metrics.controller).await?;
 
     let what = pointed_at(&options, &outside, &surroundings.models);
-    for object in manifests::team(&options.name, options.roles, &what, options.edit_repo.as_deref())
-    {
+    let edit = options.edit_repo.as_deref();
+    for object in manifests::team(&place, &options.name, options.roles, &what, edit) {
         apply(&cluster, &object).await?;
     }
     outside.slack.wait_connected(1, READY).await.map_err(part("Slack"))?;
 
     Ok(Stack {
         dir,
+        place,
         cluster,
         kubelet,
         slack: outside.slack,
@@ -157,16 +169,42 @@ fn pointed_at(options: &StackOptions, world: &Running, models: &Models) -> Outsi
     }
 }
 
+/// What a cluster with a scheduler and volumes of its own has to be told, so that pods come to the
+/// testbed's node and volumes from its folder.
+fn settled(mut options: StackOptions, cluster: &Cluster, class: &str) -> StackOptions {
+    if !cluster.is_shared() {
+        return options;
+    }
+    let (class, edit) = (class.to_owned(), options.edit_repo.take());
+    options.edit_repo = Some(Arc::new(move |repo: &mut RepoSpec| {
+        repo.worktree.storage_class_name = Some(class.clone());
+        if let Some(edit) = &edit {
+            edit(repo);
+        }
+    }));
+    let (node, edit) = (options.place.named(NODE), options.edit_role.take());
+    options.edit_role = Some(Arc::new(move |role: &mut AgentRoleSpec| {
+        role.node_selector.insert("kubernetes.io/hostname".to_owned(), node.clone());
+        if let Some(edit) = &edit {
+            edit(role);
+        }
+    }));
+    options
+}
+
 async fn kubelet(
-    client: &Client,
+    cluster: &Cluster,
     api: &url::Url,
-    dir: &Path,
-    program: &Path,
+    stack: &StackOptions,
     gateway: SocketAddr,
-    inject_env: Option<Arc<InjectEnv>>,
 ) -> Result<Kubelet, KubeletError> {
-    let mut options = KubeletOptions::new("testbed", dir.join("node"), program);
-    options.images = images(program);
+    let place = &stack.place;
+    let node = place.named(NODE);
+    let mut options = KubeletOptions::new(node, stack.dir.join("node"), &stack.program);
+    options.images = images(&stack.program);
+    if cluster.is_shared() {
+        options.namespaces = vec![place.team.clone(), place.system.clone()];
+    }
     // As every kubelet does.
     for image in options.images.values_mut() {
         let port = api.port_or_known_default().unwrap_or_default().to_string();
@@ -175,13 +213,13 @@ async fn kubelet(
         image.env.insert("KUBERNETES_SERVICE_PORT".to_owned(), port);
     }
     options.services = vec![ServiceForward {
-        namespace: SYSTEM.to_owned(),
+        namespace: place.system.clone(),
         service: SERVICE.to_owned(),
         port: GATEWAY_PORT,
         target: gateway,
     }];
-    options.inject_env = inject_env;
-    Kubelet::start(client.clone(), options).await
+    options.inject_env.clone_from(&stack.inject_env);
+    Kubelet::start(cluster.client(), options).await
 }
 
 /// What `kubectl apply` and later the chart install: definitions, rights, Service, roles.
@@ -191,14 +229,15 @@ async fn install(
     models: &Models,
 ) -> Result<(), StackError> {
     cluster.install_crds().await.map_err(part("API server"))?;
-    for yaml in manifests::system() {
+    options.place.make(cluster).await.map_err(part("API server"))?;
+    for yaml in manifests::system(&options.place).map_err(part("API server"))? {
         cluster.apply_yaml(&yaml).await.map_err(part("API server"))?;
     }
     let model = |role: &AgentRole| match models {
         Models::Real(provider) => provider.model.clone(),
         _ => Some(ModelServer::model(&role.spec.role)),
     };
-    for mut role in manifests::roles(model)? {
+    for mut role in manifests::roles(&options.place, model)? {
         let seconds = &mut role.spec.idle_timeout_seconds;
         *seconds = options.idle_timeout_seconds.unwrap_or(*seconds);
         if let Some(edit) = options.edit_role.as_deref() {
@@ -220,25 +259,30 @@ async fn apply(cluster: &Cluster, object: &impl serde::Serialize) -> Result<(), 
 /// How the operator's processes are started.
 struct Processes<'a> {
     cluster: &'a Cluster,
-    dir: &'a Path,
+    options: &'a StackOptions,
     operator: PathBuf,
-    log: &'a str,
+    watched: Vec<String>,
 }
 
 impl Processes<'_> {
     /// Starts one with its own ServiceAccount's token.
     async fn spawn(&self, name: &str, flags: Vec<String>) -> Result<Process, StackError> {
-        let config = kubeconfig(self.cluster, self.dir, &format!("codebutler-{name}")).await?;
+        let (options, account) = (self.options, format!("codebutler-{name}"));
+        let (dir, system) = (&options.dir, &options.place.system);
+        let config = kubeconfig(self.cluster, dir, system, &account).await?;
+        let watched = self.watched.iter().map(|name| format!("--namespaces={name}").into());
         ProcessCommand {
             program: self.operator.clone(),
             args: std::iter::once(name.into())
                 .chain(flags.into_iter().map(OsString::from))
+                .chain([format!("--namespace={system}").into()])
+                .chain(watched)
                 .collect(),
             env: vec![
                 ("KUBECONFIG".to_owned(), config.into_os_string()),
-                ("CODEBUTLER_LOG".to_owned(), self.log.into()),
+                ("CODEBUTLER_LOG".to_owned(), options.log.clone().into()),
             ],
-            log: self.dir.join("logs").join(format!("{name}.log")),
+            log: dir.join("logs").join(format!("{name}.log")),
         }
         .spawn()
         .map_err(io(format!("starting the {name}")))
@@ -255,10 +299,15 @@ fn link(dir: &Path, program: &Path, name: &str) -> Result<PathBuf, StackError> {
 }
 
 /// A kubeconfig with a ServiceAccount's own token, readable by nobody else.
-async fn kubeconfig(cluster: &Cluster, dir: &Path, account: &str) -> Result<PathBuf, StackError> {
+async fn kubeconfig(
+    cluster: &Cluster,
+    dir: &Path,
+    system: &str,
+    account: &str,
+) -> Result<PathBuf, StackError> {
     use std::io::Write as _;
     let yaml =
-        cluster.kubeconfig_for(SYSTEM, account, TOKEN_LIFE).await.map_err(part("API server"))?;
+        cluster.kubeconfig_for(system, account, TOKEN_LIFE).await.map_err(part("API server"))?;
     let path = dir.join(format!("{account}.kubeconfig"));
     std::fs::OpenOptions::new()
         .create(true)

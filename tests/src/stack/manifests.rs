@@ -1,5 +1,5 @@
-//! The Kubernetes objects that a team would apply: one namespace with a Repo and its Secrets, and
-//! the operator's namespace with Service, RBAC and AgentRoles.
+//! The Kubernetes objects that a team would apply: a Repo and its Secrets, and
+//! the operator's Service, RBAC and AgentRoles.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,13 @@ use codebutler_crds::names::secret_key as key;
 use codebutler_crds::policy::{AccessSpec, EgressSpec, PolicySpec};
 use codebutler_crds::repo::{GitSpec, ModelSpec, RepoSpec, SecretRef, SlackSpec, WorktreeSpec};
 use codebutler_crds::{AgentRole, Repo, names};
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
 use serde::Serialize;
 
 use super::{RepoEdit, StackError};
-
-/// The operator's namespace.
-pub const SYSTEM: &str = "codebutler-system";
-/// The team's namespace.
-pub const TEAM: &str = "team";
+use crate::cluster::ClusterError;
+use crate::place::Place;
 
 const CONTROLLER_YAML: &str = include_str!("../../../operator/deploy/controller.yaml");
 const GATEWAY_YAML: &str = include_str!("../../../operator/deploy/gateway.yaml");
@@ -47,22 +44,27 @@ pub struct Outside {
     pub debounce: u32,
 }
 
-/// Everything that is installed before the operator starts, as YAML documents.
-pub fn system() -> Vec<String> {
-    let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {SYSTEM}}}\n");
-    vec![namespace, CONTROLLER_YAML.to_owned(), GATEWAY_YAML.to_owned()]
+/// Accounts, rights and Services that are installed before the operator starts, as YAML.
+///
+/// # Errors
+/// Never: the manifests are part of this program.
+pub fn system(place: &Place) -> Result<Vec<String>, ClusterError> {
+    [CONTROLLER_YAML, GATEWAY_YAML].map(|yaml| place.adapted(yaml)).into_iter().collect()
 }
 
 /// The seeds' AgentRoles in the operator's namespace; `model` maps a role's short name to its model.
 ///
 /// # Errors
 /// When a seed is not a valid AgentRole.
-pub fn roles(model: impl Fn(&AgentRole) -> Option<String>) -> Result<Vec<AgentRole>, StackError> {
+pub fn roles(
+    place: &Place,
+    model: impl Fn(&AgentRole) -> Option<String>,
+) -> Result<Vec<AgentRole>, StackError> {
     crate::seeds::roles()
         .map(|(file, yaml)| {
             let mut role: AgentRole = serde_saphyr::from_str(yaml)
                 .map_err(|e| StackError::Seed { file: file.to_owned(), reason: e.to_string() })?;
-            role.metadata.namespace = Some(SYSTEM.to_owned());
+            role.metadata.namespace = Some(place.system.clone());
             if let Some(model) = model(&role) {
                 role.spec.model.default = model;
             }
@@ -71,18 +73,15 @@ pub fn roles(model: impl Fn(&AgentRole) -> Option<String>) -> Result<Vec<AgentRo
         .collect()
 }
 
-/// The team's namespace, Secrets and Repo, which `edit` may change first.
+/// The team's Secrets and Repo, which `edit` may change first.
 pub fn team(
+    place: &Place,
     repo: &str,
     roles: Vec<String>,
     outside: &Outside,
     edit: Option<&RepoEdit>,
 ) -> Vec<serde_json::Value> {
     let git_host = authority(&outside.git_url);
-    let namespace = Namespace {
-        metadata: ObjectMeta { name: Some(TEAM.to_owned()), ..ObjectMeta::default() },
-        ..Namespace::default()
-    };
     let slack_host = authority(&outside.slack_url);
     let model_host = authority(&outside.model_url);
     let mut spec = RepoSpec {
@@ -115,11 +114,11 @@ pub fn team(
         edit(&mut spec);
     }
     let mut object = Repo::new(repo, spec);
-    object.metadata.namespace = Some(TEAM.to_owned());
+    object.metadata.namespace = Some(place.team.clone());
     vec![
-        value("v1", "Namespace", &namespace),
-        secret("git", &git_host, &[(key::GIT_TOKEN, &outside.git_token)]),
+        secret(place, "git", &git_host, &[(key::GIT_TOKEN, &outside.git_token)]),
         secret(
+            place,
             "slack",
             &slack_host,
             &[
@@ -127,16 +126,16 @@ pub fn team(
                 (key::SLACK_APP_TOKEN, &outside.app_token),
             ],
         ),
-        secret("model", &model_host, &[(key::MODEL_API_KEY, &outside.api_key)]),
+        secret(place, "model", &model_host, &[(key::MODEL_API_KEY, &outside.api_key)]),
         value("codebutler.dev/v1alpha1", "Repo", &object),
     ]
 }
 
-fn secret(name: &str, hosts: &str, data: &[(&str, &String)]) -> serde_json::Value {
+fn secret(place: &Place, name: &str, hosts: &str, data: &[(&str, &String)]) -> serde_json::Value {
     let secret = Secret {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            namespace: Some(TEAM.to_owned()),
+            namespace: Some(place.team.clone()),
             annotations: Some(
                 [(names::ANNOTATION_HOSTS.to_owned(), hosts.to_owned())].into_iter().collect(),
             ),

@@ -22,10 +22,10 @@ use crate::controllers::ControllerManager;
 use crate::github::{GitHubServer, Remote};
 use crate::kubelet::{InjectEnv, Kubelet};
 use crate::models::{ModelServer, Script};
+use crate::place::Place;
 use crate::slack::SlackServer;
 
 use kept::{Kept, KeptError};
-use manifests::TEAM;
 use outside::Surroundings;
 use process::Process;
 
@@ -33,6 +33,8 @@ use process::Process;
 pub struct StackOptions {
     /// Where everything is kept. Removed by whoever made it.
     pub dir: PathBuf,
+    /// Its names in the cluster.
+    pub place: Place,
     /// The binary that is every process of the product under another name.
     pub program: PathBuf,
     /// Name of the Repo, of its channel and of the repository.
@@ -117,6 +119,8 @@ pub enum StackError {
 pub struct Stack {
     /// Where everything is kept.
     pub dir: PathBuf,
+    /// Its names in the cluster.
+    pub place: Place,
     /// The API server.
     pub cluster: Cluster,
     /// Runs the pods.
@@ -180,7 +184,7 @@ impl Stack {
 
     /// The team's Threads.
     pub fn threads(&self) -> Api<Thread> {
-        Api::namespaced(self.cluster.client(), TEAM)
+        Api::namespaced(self.cluster.client(), &self.place.team)
     }
 
     /// Ends every process of the product; the outside world can still be looked at. Once is enough.

@@ -4,7 +4,6 @@ use codebutler_crds::Thread;
 use codebutler_crds::thread::{Approval, RoleState};
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::slack::MessageView;
-use codebutler_testbed::stack::manifests::TEAM;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::DeleteParams;
@@ -72,7 +71,7 @@ async fn a_yes_survives_the_end_of_everything_that_waits_for_it() {
     // The gateway and the agent's pod both go, and nobody listens when the answer comes.
     let pod = team.pod(&root, "coder").await;
     team.stack.gateway.kill().await.unwrap();
-    let pods: Api<Pod> = Api::namespaced(team.stack.cluster.client(), TEAM);
+    let pods: Api<Pod> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     pods.delete(&pod, &DeleteParams::default()).await.unwrap();
     team.until("the pod's end", || async {
         pods.get_opt(&pod).await.unwrap().is_none().then_some(())

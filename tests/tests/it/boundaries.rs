@@ -2,7 +2,6 @@
 //! is one that design.md's trust boundaries rule out; a test fails when one succeeds.
 
 use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::stack::manifests::TEAM;
 
 use crate::support::{Setup, Team};
 
@@ -20,7 +19,8 @@ async fn coder_pod() -> (Team, String, String) {
 /// Runs a shell line as one of a container's own commands: (exit code, output).
 async fn sh(team: &Team, pod: &str, container: &str, line: &str) -> (i32, String) {
     let argv = ["bash", "-c", line];
-    let output = team.stack.kubelet.exec(TEAM, pod, container, &argv).await.unwrap();
+    let output =
+        team.stack.kubelet.exec(&team.stack.place.team, pod, container, &argv).await.unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
 }

@@ -3,7 +3,6 @@
 use codebutler_crds::Repo;
 use codebutler_crds::condition::{EGRESS_ENFORCED, is_true};
 use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::stack::manifests::TEAM;
 use kube::Api;
 use serde_json::json;
 
@@ -47,7 +46,7 @@ async fn a_command_reaches_listed_hosts_through_the_gateway_and_no_other() {
     }
     assert!(told.contains("spec.egress.hosts"), "a refusal says what to do: {told}");
 
-    let repos = Api::<Repo>::namespaced(team.stack.cluster.client(), TEAM);
+    let repos = Api::<Repo>::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     let enforced =
         |repo: &Repo| is_true(&repo.status.clone().unwrap_or_default().conditions, EGRESS_ENFORCED);
     team.until("EgressEnforced", || async {

@@ -4,7 +4,6 @@
 use codebutler_crds::names::LABEL_PROMPT;
 use codebutler_crds::{AgentRole, Repo};
 use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::stack::manifests::TEAM;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -21,7 +20,7 @@ impl Applier<'_> {
     fn api(&self, kind: &str) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk("codebutler.dev", "v1alpha1", kind);
         let resource = ApiResource::from_gvk(&kind);
-        Api::namespaced_with(self.0.stack.cluster.client(), TEAM, &resource)
+        Api::namespaced_with(self.0.stack.cluster.client(), &self.0.stack.place.team, &resource)
     }
 
     /// A server-side apply; `force` takes fields over from others.
@@ -135,7 +134,8 @@ async fn a_changed_model_and_prompt_roll_between_runs_and_what_is_pruned_goes() 
     let gone = DeleteParams::default();
     git.api("Repo").delete("shop", &gone).await.unwrap();
     git.api("AgentRole").delete("pm", &gone).await.unwrap();
-    let accounts = Api::<ServiceAccount>::namespaced(team.stack.cluster.client(), TEAM);
+    let accounts =
+        Api::<ServiceAccount>::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     team.until("the Repo's account to go", || async {
         accounts.get_opt("codebutler-shop").await.unwrap().is_none().then_some(())
     })
@@ -151,7 +151,7 @@ async fn a_changed_model_and_prompt_roll_between_runs_and_what_is_pruned_goes() 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_appliers_and_the_product_fight_over_no_field() {
     let team = Setup::new(Script::of("pm", vec![Step::say("Hi.")])).start().await;
-    let repos = Api::<Repo>::namespaced(team.stack.cluster.client(), TEAM);
+    let repos = Api::<Repo>::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     let live = repos.get("shop").await.unwrap();
     let (git, finance) = (Applier(&team, "argocd-controller"), Applier(&team, "finance"));
     let repo = |spec: Value| {

@@ -12,7 +12,7 @@ async fn set_key(team: &Team, key: &str) {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {
-            "name": "model", "namespace": "team", "annotations": {ANNOTATION_HOSTS: host},
+            "name": "model", "namespace": team.stack.place.team, "annotations": {ANNOTATION_HOSTS: host},
         },
         "stringData": {"apiKey": key},
     });

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use codebutler_crds::{NanoUsd, Repo, condition};
 use codebutler_testbed::models::{Script, Step, ToolCall};
-use codebutler_testbed::stack::manifests::TEAM;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -29,7 +28,7 @@ async fn kubectl_shows_and_changes_a_running_team() {
         let output = Command::new(&program)
             .arg("--kubeconfig")
             .arg(team.stack.cluster.kubeconfig())
-            .args(["--namespace", TEAM, "--cache-dir"])
+            .args(["--namespace", &team.stack.place.team, "--cache-dir"])
             .arg(team.stack.dir.join("kubectl-cache"))
             .args(arguments.split(' '))
             .output()
@@ -127,8 +126,8 @@ async fn a_model_that_talks_nonsense_is_told_three_times_and_then_the_user() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_repo_is_said_where_people_look() {
     let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
-    let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), TEAM);
-    let events: Api<Event> = Api::namespaced(team.stack.cluster.client(), TEAM);
+    let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    let events: Api<Event> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     let set = |spec: serde_json::Value| {
         let repos = repos.clone();
         async move {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codebutler_testbed::apiserver::Record;
 use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::stack::manifests::{SYSTEM, TEAM};
+use codebutler_testbed::place::Place;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -121,8 +121,8 @@ fn rights(manifest: &str) -> BTreeSet<Right> {
     rights
 }
 
-fn user(process: &str) -> String {
-    format!("system:serviceaccount:{SYSTEM}:codebutler-{process}")
+fn user(place: &Place, process: &str) -> String {
+    format!("system:serviceaccount:{}:codebutler-{process}", place.system)
 }
 
 /// What is wrong with a process' rights, in view of what it asked for.
@@ -150,7 +150,7 @@ fn judge(process: &str, manifest: &str, asked: &[(Record, bool)]) -> Vec<String>
 async fn every_right_is_used_and_none_is_missing() {
     let end = Step::tool("CloseThread", json!({"summary": "Nothing to do."}));
     let script = Script::of("pm", vec![Step::say("Hello."), Step::say("Again."), end]);
-    let team = Setup::new(script).idle(1).start().await;
+    let team = Setup::new(script).usual().idle(1).start().await;
     if !team.stack.cluster.is_embedded() {
         // Only the embedded server tells what it was asked for.
         team.stop().await;
@@ -161,7 +161,7 @@ async fn every_right_is_used_and_none_is_missing() {
     team.message(&root, "Hello.").await;
     team.settled(&root, "pm").await;
     // Asleep: its pod goes; the next message wakes it.
-    let pods: Api<Pod> = Api::namespaced(client.clone(), TEAM);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &team.stack.place.team);
     team.until("sleep", || async {
         pods.list(&ListParams::default()).await.unwrap().items.is_empty().then_some(())
     })
@@ -170,11 +170,11 @@ async fn every_right_is_used_and_none_is_missing() {
     team.message(&root, "Again.").await;
     team.settled(&root, "pm").await;
     // What is taken away or changed by hand is mended.
-    let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), TEAM);
+    let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), &team.stack.place.team);
     let policy = policies.list(&ListParams::default()).await.unwrap().items.remove(0).name_any();
     let edit = Patch::Merge(json!({"spec": {"podSelector": {"matchLabels": {"a": "b"}}}}));
     policies.patch(&policy, &PatchParams::default(), &edit).await.unwrap();
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), TEAM);
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &team.stack.place.team);
     accounts.delete("codebutler-shop", &DeleteParams::default()).await.unwrap();
     team.until("a new account", || async { accounts.get_opt("codebutler-shop").await.unwrap() })
         .await;
@@ -182,7 +182,7 @@ async fn every_right_is_used_and_none_is_missing() {
     team.until("nothing to be left", || async { team.leftovers().await.is_empty().then_some(()) })
         .await;
 
-    let asked = |process: &str| team.stack.cluster.requests_of(&user(process));
+    let asked = |process: &str| team.stack.cluster.requests_of(&user(&team.stack.place, process));
     let mut wrong = judge("controller", CONTROLLER, &asked("controller"));
     wrong.extend(judge("gateway", GATEWAY, &asked("gateway")));
     team.stop().await;
@@ -231,7 +231,8 @@ async fn a_controller_without_a_right_asks_for_it_in_vain() {
         if !world.cluster().is_embedded() {
             return;
         }
-        world.cluster().apply_yaml(&without(group, resource, verb)).await.unwrap();
+        let less = world.place.adapted(&without(group, resource, verb)).unwrap();
+        world.cluster().apply_yaml(&less).await.unwrap();
         world.define().await;
         world.start_controller();
         world.create_repo().await;
@@ -239,7 +240,7 @@ async fn a_controller_without_a_right_asks_for_it_in_vain() {
         world.mark("pm", json!({"inbox": MAIL[0]})).await;
         let what = format!("a refusal of {verb} {group}/{resource}");
         eventually(&what, || async {
-            let asked = world.cluster().requests_of(&user("controller"));
+            let asked = world.cluster().requests_of(&user(&world.place, "controller"));
             let refused = asked.iter().any(|(r, allowed)| {
                 !allowed && r.verb == verb && r.group == group && r.resource == resource
             });

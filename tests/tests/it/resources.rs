@@ -11,12 +11,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::controller::world::{TEAM, World};
+use crate::controller::world::World;
 
 async fn world() -> World {
-    let world = World::without_definitions().await;
-    world.define().await;
-    world
+    World::idle().await
 }
 
 fn repo() -> Value {
@@ -51,7 +49,8 @@ where
     json_patch::merge(&mut base["spec"], change);
     // As it is written: the types would not let it through.
     let kind = K::plural(&());
-    let path = format!("/apis/codebutler.dev/v1alpha1/namespaces/{TEAM}/{kind}?dryRun=All");
+    let team = &world.place.team;
+    let path = format!("/apis/codebutler.dev/v1alpha1/namespaces/{team}/{kind}?dryRun=All");
     let request = http::Request::post(path)
         .header("content-type", "application/json")
         .body(base.to_string().into_bytes())

@@ -8,8 +8,8 @@ use codebutler_crds::thread::RoleState;
 use codebutler_crds::{AgentRoleSpec, RepoSpec, Thread};
 use codebutler_testbed::kubelet::InjectEnv;
 use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::place::{Lease, Place};
 use codebutler_testbed::slack::MessageView;
-use codebutler_testbed::stack::manifests::TEAM;
 use codebutler_testbed::stack::{RepoEdit, RoleEdit, Stack, StackOptions};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
@@ -33,11 +33,13 @@ pub async fn permit(stacks: u32) -> SemaphorePermit<'static> {
 /// A running stack with a small repository, and what keeps it alive.
 pub struct Team {
     pub stack: Stack,
+    lease: Lease,
     _dir: tempfile::TempDir,
     _permit: SemaphorePermit<'static>,
 }
 
 pub struct Setup {
+    pub place: Place,
     pub script: Script,
     pub idle: u32,
     pub edit_repo: Option<Arc<RepoEdit>>,
@@ -47,7 +49,20 @@ pub struct Setup {
 
 impl Setup {
     pub fn new(script: Script) -> Self {
-        Self { script, idle: 60, edit_repo: None, edit_role: None, inject_env: None }
+        Self {
+            place: Place::own(),
+            script,
+            idle: 60,
+            edit_repo: None,
+            edit_role: None,
+            inject_env: None,
+        }
+    }
+
+    /// With the names that the README has, and the cluster alone.
+    pub fn usual(mut self) -> Self {
+        self.place = Place::usual();
+        self
     }
 
     /// Seconds that a pod stays with nothing to do.
@@ -82,6 +97,7 @@ impl Setup {
         std::fs::write(files.join("src/price.txt"), "price = 0.1\n").unwrap();
         let options = StackOptions {
             dir: dir.path().join("stack"),
+            place: self.place,
             program: PathBuf::from(env!("CARGO_BIN_EXE_demo")),
             name: "shop".to_owned(),
             users: vec!["ana".to_owned(), "ben".to_owned()],
@@ -101,7 +117,8 @@ impl Setup {
             Ok(stack) => stack,
             Err(error) => panic!("{:#}", anyhow::Error::from(error)),
         };
-        Team { stack, _dir: dir, _permit: permit }
+        let lease = stack.place.lease(&stack.cluster);
+        Team { stack, lease, _dir: dir, _permit: permit }
     }
 }
 
@@ -155,7 +172,7 @@ impl Team {
     /// Waits until a role's pod runs its toolbox, and names it.
     pub async fn pod(&self, root: &str, role: &str) -> String {
         let name = codebutler_crds::names::pod_name(&self.thread(root).await.name_any(), role);
-        let api: Api<Pod> = Api::namespaced(self.stack.cluster.client(), TEAM);
+        let api: Api<Pod> = Api::namespaced(self.stack.cluster.client(), &self.stack.place.team);
         let running = |pod: Pod| {
             let status = pod.status.as_ref()?;
             (status.phase.as_deref() == Some("Running")).then(|| pod.name_any())
@@ -170,8 +187,11 @@ impl Team {
     pub async fn leftovers(&self) -> Vec<String> {
         let client = self.stack.cluster.client();
         let made = ListParams::default().labels("codebutler.dev/thread");
-        let pods = Api::<Pod>::namespaced(client.clone(), TEAM).list(&made).await.unwrap();
-        let claims = Api::<PersistentVolumeClaim>::namespaced(client, TEAM);
+        let pods = Api::<Pod>::namespaced(client.clone(), &self.stack.place.team)
+            .list(&made)
+            .await
+            .unwrap();
+        let claims = Api::<PersistentVolumeClaim>::namespaced(client, &self.stack.place.team);
         let claims = claims.list(&made).await.unwrap();
         let pods = pods.iter().map(|p| format!("pod/{}", p.name_any()));
         pods.chain(claims.iter().map(|c| format!("pvc/{}", c.name_any()))).collect()
@@ -231,13 +251,14 @@ impl Team {
     /// Has only these users steer, from when the gateway knows it; everybody if there are none.
     pub async fn permit_only(&self, users: &[&String]) {
         let client = self.stack.cluster.client();
-        let repos: Api<codebutler_crds::Repo> = Api::namespaced(client, TEAM);
+        let repos: Api<codebutler_crds::Repo> = Api::namespaced(client, &self.stack.place.team);
         let patch = Patch::Merge(json!({"spec": {"access": {"users": users}}}));
         repos.patch("shop", &PatchParams::default(), &patch).await.unwrap();
     }
 
     pub async fn stop(self) {
         self.stack.stop().await.unwrap();
+        drop(self.lease);
     }
 }
 

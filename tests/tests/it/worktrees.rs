@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use codebutler_crds::names::pod_name;
 use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::stack::manifests::TEAM;
 use kube::ResourceExt as _;
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -101,7 +100,7 @@ async fn builds_of_two_threads_take_turns() {
 /// Whether a thread's command has begun its first run.
 async fn begun(team: &Team, root: &str) -> bool {
     let claim = team.thread(root).await.name_any();
-    let folder = team.stack.kubelet.volume_path(TEAM, &claim).await;
+    let folder = team.stack.kubelet.volume_path(&team.stack.place.team, &claim).await;
     folder.is_ok_and(|folder: PathBuf| folder.join("work/tree/begun").exists())
 }
 
@@ -128,7 +127,7 @@ async fn a_killed_builder_loses_its_slot_and_not_its_work() {
         }
         assert_eq!(begun_now, killed.len() + 1, "one at a time");
         let pod = pod_name(&team.thread(holder).await.name_any(), "coder");
-        team.stack.kubelet.kill(TEAM, &pod, "agent", Signal::SIGKILL).unwrap();
+        team.stack.kubelet.kill(&team.stack.place.team, &pod, "agent", Signal::SIGKILL).unwrap();
         killed.push(holder);
     }
     for root in &roots {

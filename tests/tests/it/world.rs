@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use codebutler_testbed::cluster::Cluster;
 use codebutler_testbed::controllers::{ControllerManager, ControllerOptions};
 use codebutler_testbed::kubelet::{Image, Kubelet, KubeletOptions};
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt};
@@ -44,13 +44,14 @@ pub async fn without_kubelet() -> World {
     let dir = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(dir.path()).await.unwrap();
     let client = cluster.client();
+    let unique = uuid::Uuid::new_v4().simple().to_string();
+    let namespace = format!("test-{}", &unique[..8]);
     let options = ControllerOptions {
         pv_dir: dir.path().join("pv"),
         root_ca: Some(cluster.ca_pem().to_owned()),
+        namespaces: vec![namespace.clone()],
     };
     let controllers = ControllerManager::start(client.clone(), options).await.unwrap();
-    let unique = uuid::Uuid::new_v4().simple().to_string();
-    let namespace = format!("test-{}", &unique[..8]);
     let node = format!("node-{}", &unique[..8]);
     let world = World { client, namespace, node, dir, cluster, controllers, kubelet: None };
     let new = json!({"metadata": {"name": world.namespace}});
@@ -72,6 +73,7 @@ impl World {
     pub fn options(&self) -> KubeletOptions {
         KubeletOptions {
             images: BTreeMap::from([("shell".to_owned(), Image::default())]),
+            namespaces: vec![self.namespace.clone()],
             backoff: Duration::from_millis(200),
             ..KubeletOptions::new(
                 &self.node,
@@ -187,6 +189,16 @@ impl World {
     pub async fn end(self) {
         if let Some(kubelet) = self.kubelet {
             kubelet.shutdown().await;
+        }
+        if self.cluster.is_shared() {
+            let namespaces: Api<Namespace> = Api::all(self.client.clone());
+            let _ = namespaces.delete(&self.namespace, &DeleteParams::default()).await;
+            let gone = async || namespaces.get_opt(&self.namespace).await.unwrap().is_none();
+            while !gone().await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            let nodes: Api<Node> = Api::all(self.client.clone());
+            let _ = nodes.delete(&self.node, &DeleteParams::default()).await;
         }
         self.controllers.shutdown().await;
         self.cluster.shutdown().await;

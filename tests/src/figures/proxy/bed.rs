@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 
 use super::provider::{KEY, Provider};
 use crate::cluster::Cluster;
+use crate::place::{Place, SYSTEM, TEAM};
 use crate::slack::{Options, SlackServer};
-use crate::stack::manifests::{SYSTEM, TEAM, system};
+use crate::stack::manifests::system;
 use crate::stack::process::{Process, ProcessCommand};
 
 /// What is asked for.
@@ -46,7 +47,9 @@ impl Bed {
         let slack = SlackServer::start(Options::default()).await?;
         let cluster = Cluster::start(&dir.path().join("cluster")).await?;
         cluster.install_crds().await?;
-        for yaml in system() {
+        let place = Place::usual();
+        place.make(&cluster).await?;
+        for yaml in system(&place)? {
             cluster.apply_yaml(&yaml).await?;
         }
         for object in objects(provider, &slack, git) {

@@ -18,8 +18,6 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::world::TEAM;
-
 const ROLES: [&str; 2] = ["pm", "coder"];
 /// Threads that are open at the same time.
 const MOST: usize = 8;
@@ -35,6 +33,8 @@ type Marks = BTreeMap<String, BTreeMap<String, String>>;
 #[derive(Clone)]
 struct World {
     client: Client,
+    /// The team's namespace.
+    team: String,
     marks: Arc<Mutex<Marks>>,
     clock: Arc<AtomicU64>,
     /// Roles that had a slot at the same time, at most.
@@ -52,7 +52,7 @@ impl World {
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
-        Api::namespaced(self.client.clone(), TEAM)
+        Api::namespaced(self.client.clone(), &self.team)
     }
 
     fn marks(&self) -> MutexGuard<'_, Marks> {
@@ -145,10 +145,10 @@ impl World {
 
     async fn bind(&self, pod: &str) {
         let binding = json!({
-            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod, "namespace": TEAM},
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod, "namespace": self.team},
             "target": {"kind": "Node", "name": "node"},
         });
-        let path = format!("/api/v1/namespaces/{TEAM}/pods/{pod}/binding");
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}/binding", self.team);
         let request = http::Request::post(path)
             .header("content-type", "application/json")
             .body(binding.to_string().into_bytes())
@@ -158,9 +158,9 @@ impl World {
 }
 
 impl Team {
-    pub fn start(client: Client, seed: u64) -> Self {
+    pub fn start(client: Client, team: String, seed: u64) -> Self {
         let clock = Arc::new(AtomicU64::new(1_767_268_700));
-        let world = World { client, marks: Arc::default(), clock, most: Arc::default() };
+        let world = World { client, team, marks: Arc::default(), clock, most: Arc::default() };
         let stop = CancellationToken::new();
         let (serving, stopping) = (world.clone(), stop.clone());
         let kubelet = tokio::spawn(async move {

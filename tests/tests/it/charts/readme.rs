@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use codebutler_crds::Repo;
-use codebutler_testbed::stack::manifests::TEAM;
+use codebutler_testbed::place::TEAM;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams};

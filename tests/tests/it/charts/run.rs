@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread};
 use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::stack::manifests::{SYSTEM, TEAM};
+use codebutler_testbed::place::{SYSTEM, TEAM};
 use codebutler_testbed::stack::process::ProcessCommand;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -200,7 +200,8 @@ async fn ready(team: &Team, address: SocketAddr, command: &ProcessCommand) {
 
 /// A team on a cluster without the product: Slack, models and the Git host are there.
 pub async fn bare() -> Team {
-    let mut team = Setup::new(Script::of("pm", vec![Step::say("From a chart.")])).start().await;
+    let mut team =
+        Setup::new(Script::of("pm", vec![Step::say("From a chart.")])).usual().start().await;
     let client = team.stack.cluster.client();
     team.stack.controller.stop().await.unwrap();
     team.stack.gateway.stop().await.unwrap();
@@ -257,7 +258,7 @@ async fn uninstall(team: &mut Team, thread: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_chart_renders_answers_a_thread_and_goes_without_a_trace() {
-    let Some(mut team) = installed(json!({})).await else { return };
+    let Some(mut team) = Box::pin(installed(json!({}))).await else { return };
     let client = team.stack.cluster.client();
     let root = team.says("ana", None, "hello");
     team.message(&root, "From a chart.").await;
@@ -282,7 +283,7 @@ async fn what_the_chart_renders_answers_a_thread_and_goes_without_a_trace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installation_for_some_namespaces_looks_after_those_alone() {
-    let Some(mut team) = installed(json!({"namespaces": [TEAM]})).await else { return };
+    let Some(mut team) = Box::pin(installed(json!({"namespaces": [TEAM]}))).await else { return };
     let client = team.stack.cluster.client();
     // The same Repo in a namespace that is not listed, and a Thread that wants to be worked on.
     let name = json!({"generateName": "unlisted-"});

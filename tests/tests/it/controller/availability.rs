@@ -8,11 +8,11 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
-use super::world::{MAIL, SYSTEM, TEAM, World, create, eventually};
+use super::world::{MAIL, World, create, eventually};
 
 impl World {
     async fn holder(&self) -> Option<String> {
-        let leases = Api::<Lease>::namespaced(self.admin.clone(), SYSTEM);
+        let leases = Api::<Lease>::namespaced(self.admin.clone(), &self.place.system);
         leases.get_opt("codebutler-controller").await.unwrap()?.spec?.holder_identity
     }
 
@@ -24,8 +24,7 @@ impl World {
 
 #[tokio::test]
 async fn a_killed_replica_is_followed_by_the_other_one() {
-    let world = World::without_definitions().await;
-    world.define().await;
+    let world = World::idle().await;
     let first = world.replica("a");
     world.held_by("a").await;
     let second = world.replica("b");
@@ -51,12 +50,11 @@ async fn a_killed_replica_is_followed_by_the_other_one() {
 
 #[tokio::test]
 async fn who_loses_the_lease_ends() {
-    let world = World::without_definitions().await;
-    world.define().await;
+    let world = World::idle().await;
     let (_stop, running) = world.replica("a");
     world.held_by("a").await;
     let taken = Patch::Merge(json!({"spec": {"holderIdentity": "somebody"}}));
-    let leases = Api::<Lease>::namespaced(world.admin.clone(), SYSTEM);
+    let leases = Api::<Lease>::namespaced(world.admin.clone(), &world.place.system);
     leases.patch("codebutler-controller", &PatchParams::default(), &taken).await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
     let why = ended.unwrap_err().to_string();
@@ -65,8 +63,7 @@ async fn who_loses_the_lease_ends() {
 
 #[tokio::test]
 async fn a_grant_of_a_replica_that_is_gone_comes_too_late() {
-    let world = World::without_definitions().await;
-    world.define().await;
+    let world = World::idle().await;
     let first = world.replica("a");
     world.held_by("a").await;
     world.create_repo().await;
@@ -80,7 +77,7 @@ async fn a_grant_of_a_replica_that_is_gone_comes_too_late() {
     let waits = json!({
         "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": "waits"},
         "spec": {"repo": "shop", "slack": {"channel": "C0TEAM", "ts": MAIL[1]}}});
-    create::<Thread>(&world.admin, TEAM, waits).await;
+    create::<Thread>(&world.admin, &world.place.team, waits).await;
     let threads = world.api::<Thread>();
     let mail = Patch::Merge(json!({"status": {"roles": {"pm": {"inbox": MAIL[1]}}}}));
     threads.patch_status("waits", &params, &mail).await.unwrap();

@@ -10,12 +10,16 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::world::{MAIL, SYSTEM, TEAM, THREAD, World, eventually};
+use super::world::{MAIL, THREAD, World, eventually};
 
 impl World {
     /// What owns and empties, where the cluster has nobody who does.
     async fn manager(&self, dir: &Path) -> ControllerManager {
-        let options = ControllerOptions { pv_dir: dir.to_owned(), root_ca: None };
+        let options = ControllerOptions {
+            pv_dir: dir.to_owned(),
+            root_ca: None,
+            namespaces: self.place.watched(self.cluster()),
+        };
         ControllerManager::start(self.admin.clone(), options).await.unwrap()
     }
 
@@ -66,7 +70,10 @@ async fn a_deleted_repo_takes_its_pods_along_and_its_threads_wait_for_it() {
     world.condition::<Thread>(THREAD, "Stalled", "True", "RepoNotFound").await;
     let claim = world.api::<PersistentVolumeClaim>().get(THREAD).await.unwrap();
     assert!(claim.metadata.deletion_timestamp.is_none(), "the work is kept");
-    assert!(!world.thread().await.status.unwrap().roles["pm"].admitted);
+    eventually("the role waits", || async {
+        (!world.thread().await.status?.roles["pm"].admitted).then_some(())
+    })
+    .await;
 
     world.create_repo().await;
     let pod = world.registered_pod("pm", None).await;
@@ -88,11 +95,11 @@ async fn a_namespace_goes_with_everything_in_it() {
     let manager = world.manager(dir.path()).await;
     world.at_work().await;
     let namespaces: Api<Namespace> = Api::all(world.admin.clone());
-    namespaces.delete(TEAM, &DeleteParams::default()).await.unwrap();
+    namespaces.delete(&world.place.team, &DeleteParams::default()).await.unwrap();
     eventually("the namespace is gone", || async {
         world.end_pods().await;
         world.release_claims().await;
-        namespaces.get_opt(TEAM).await.unwrap().is_none().then_some(())
+        namespaces.get_opt(&world.place.team).await.unwrap().is_none().then_some(())
     })
     .await;
     manager.shutdown().await;
@@ -181,7 +188,7 @@ async fn labels_that_somebody_takes_off_come_back() {
 async fn an_agent_role_in_use_can_be_deleted_and_its_pod_goes() {
     let world = World::start().await;
     let pod = world.at_work().await;
-    let roles: Api<AgentRole> = Api::namespaced(world.admin.clone(), SYSTEM);
+    let roles: Api<AgentRole> = Api::namespaced(world.admin.clone(), &world.place.system);
     roles.delete("pm", &DeleteParams::default()).await.unwrap();
     assert!(roles.get_opt("pm").await.unwrap().is_none(), "nothing holds it");
     world.condition::<Repo>("shop", "Stalled", "True", "RoleNotFound").await;
@@ -243,7 +250,7 @@ async fn pods_are_let_in_where_the_restricted_standard_is_enforced() {
         "pod-security.kubernetes.io/enforce": "restricted",
         "pod-security.kubernetes.io/enforce-version": "latest"}}});
     let params = PatchParams::default();
-    namespaces.patch(TEAM, &params, &Patch::Merge(enforced)).await.unwrap();
+    namespaces.patch(&world.place.team, &params, &Patch::Merge(enforced)).await.unwrap();
     let plain: Pod = serde_json::from_value(json!({
         "metadata": {"name": "plain"},
         "spec": {"serviceAccountName": "codebutler-shop",

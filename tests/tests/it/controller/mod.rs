@@ -15,7 +15,7 @@ use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
-use world::{MAIL, SYSTEM, TEAM, THREAD, World, create, eventually};
+use world::{MAIL, THREAD, World, create, eventually};
 
 #[tokio::test]
 async fn a_repo_gets_what_its_pods_share() {
@@ -123,7 +123,7 @@ async fn somebody_elses_volume_is_not_touched() {
     world.create_repo().await;
     let claim = json!({"metadata": {"name": THREAD}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
-    create::<PersistentVolumeClaim>(&world.admin, TEAM, claim).await;
+    create::<PersistentVolumeClaim>(&world.admin, &world.place.team, claim).await;
     world.create_thread().await;
     world.mark("pm", json!({"inbox": MAIL[0]})).await;
     let message = world.condition::<Thread>(THREAD, "Stalled", "True", "NameTaken").await;
@@ -183,7 +183,7 @@ async fn a_restart_goes_on_where_it_was() {
 #[tokio::test]
 async fn a_role_that_is_missing_is_told_and_found_when_it_comes() {
     let world = World::start().await;
-    let roles = Api::<AgentRole>::namespaced(world.admin.clone(), SYSTEM);
+    let roles = Api::<AgentRole>::namespaced(world.admin.clone(), &world.place.system);
     let coder = roles.get("coder").await.unwrap();
     roles.delete("coder", &DeleteParams::default()).await.unwrap();
     world.create_repo().await;
@@ -192,7 +192,7 @@ async fn a_role_that_is_missing_is_told_and_found_when_it_comes() {
     world.event("shop", "RoleNotFound").await;
     let again = json!({"metadata": {"name": "coder"}, "spec": coder.spec,
         "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole"});
-    create::<AgentRole>(&world.admin, SYSTEM, again).await;
+    create::<AgentRole>(&world.admin, &world.place.system, again).await;
     world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
 }
 

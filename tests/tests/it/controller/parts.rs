@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::world::{MAIL, TEAM, THREAD, World, create, eventually};
+use super::world::{MAIL, THREAD, World, create, eventually};
 
 impl World {
     fn part(name: &str, repo: &str, parent: &str) -> Value {
@@ -31,7 +31,7 @@ impl World {
 async fn a_part_waits_for_its_parent_and_outlives_it() {
     let world = World::start().await;
     world.create_repo().await;
-    create::<Thread>(&world.admin, TEAM, World::part("item-3", "shop", THREAD)).await;
+    create::<Thread>(&world.admin, &world.place.team, World::part("item-3", "shop", THREAD)).await;
     world.mail_for("item-3").await;
     let message = world.condition::<Thread>("item-3", "Stalled", "True", "ParentNotFound").await;
     assert!(message.contains(&format!("spec.parent: there is no Thread `{THREAD}`")), "{message}");
@@ -74,11 +74,11 @@ async fn a_part_belongs_to_the_repo_of_its_parent_and_never_to_itself() {
     assert!(refused.contains("a Thread is not a part of itself"), "{refused}");
 
     let elsewhere = World::part("elsewhere", "shop", "other");
-    create::<Thread>(&world.admin, TEAM, World::part("other", "blog", THREAD)).await;
-    create::<Thread>(&world.admin, TEAM, elsewhere).await;
+    create::<Thread>(&world.admin, &world.place.team, World::part("other", "blog", THREAD)).await;
+    create::<Thread>(&world.admin, &world.place.team, elsewhere).await;
     world.condition::<Thread>("elsewhere", "Stalled", "True", "ParentElsewhere").await;
-    create::<Thread>(&world.admin, TEAM, World::part("round", "shop", "about")).await;
-    create::<Thread>(&world.admin, TEAM, World::part("about", "shop", "round")).await;
+    create::<Thread>(&world.admin, &world.place.team, World::part("round", "shop", "about")).await;
+    create::<Thread>(&world.admin, &world.place.team, World::part("about", "shop", "round")).await;
     world.condition::<Thread>("round", "Stalled", "True", "ParentTooDeep").await;
 }
 

@@ -6,21 +6,21 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::world::{MAIL, SYSTEM, THREAD, World, create, eventually};
+use super::world::{MAIL, THREAD, World, create, eventually};
 
 impl World {
     fn maps(&self) -> Api<ConfigMap> {
-        Api::namespaced(self.admin.clone(), SYSTEM)
+        Api::namespaced(self.admin.clone(), &self.place.system)
     }
 
     async fn change_pm(&self, spec: Value) {
-        let roles = Api::<AgentRole>::namespaced(self.admin.clone(), SYSTEM);
+        let roles = Api::<AgentRole>::namespaced(self.admin.clone(), &self.place.system);
         let patch = Patch::Merge(json!({"spec": spec}));
         roles.patch("pm", &PatchParams::default(), &patch).await.unwrap();
     }
 
     async fn stalled_pm(&self) -> String {
-        let roles = Api::<AgentRole>::namespaced(self.admin.clone(), SYSTEM);
+        let roles = Api::<AgentRole>::namespaced(self.admin.clone(), &self.place.system);
         eventually("the role is stalled", || async {
             let conditions = roles.get("pm").await.unwrap().status?.conditions;
             let stalled = conditions.into_iter().find(|c| c.type_ == "Stalled")?;
@@ -44,7 +44,7 @@ async fn a_role_waits_for_its_instructions_and_rolls_with_them_between_runs() {
 
     // Without the label it is nobody's business.
     let map = json!({"metadata": {"name": "prompts"}, "data": {"pm.md": "Be brief."}});
-    create::<ConfigMap>(&world.admin, SYSTEM, map).await;
+    create::<ConfigMap>(&world.admin, &world.place.system, map).await;
     let label = json!({"metadata": {"labels": {"codebutler.dev/prompt": "true"}}});
     let params = PatchParams::default();
     world.maps().patch("prompts", &params, &Patch::Merge(label)).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_role_waits_for_its_instructions_and_rolls_with_them_between_runs() {
     world.mark("pm", json!({"state": "Running"})).await;
     let change = Patch::Merge(json!({"data": {"pm.md": "Be thorough."}}));
     world.maps().patch("prompts", &params, &change).await.unwrap();
-    let roles = Api::<AgentRole>::namespaced(world.admin.clone(), SYSTEM);
+    let roles = Api::<AgentRole>::namespaced(world.admin.clone(), &world.place.system);
     eventually("the change is read", || async {
         let prompt = roles.get("pm").await.unwrap().status?.prompt?;
         (prompt == "Be thorough.").then_some(())

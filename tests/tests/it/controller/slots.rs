@@ -6,7 +6,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::world::{TEAM, World, create, eventually};
+use super::world::{World, create, eventually};
 
 const TS: [&str; 3] = ["1767268700.000100", "1767268701.000100", "1767268702.000100"];
 
@@ -16,7 +16,7 @@ impl World {
         let thread = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": name},
             "spec": {"repo": "shop", "slack": {"channel": "C0TEAM", "ts": ts}}});
-        create::<Thread>(&self.admin, TEAM, thread).await;
+        create::<Thread>(&self.admin, &self.place.team, thread).await;
         self.pm_of(&name, json!({"inbox": ts})).await;
         name
     }

@@ -13,6 +13,7 @@ use codebutler_operator::args::{ControllerArgs, LeaseArgs};
 use codebutler_operator::controller;
 use codebutler_testbed::apiserver::{Faults, Options};
 use codebutler_testbed::cluster::Cluster;
+use codebutler_testbed::place::{Lease, Place};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -26,8 +27,6 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub const SYSTEM: &str = "codebutler-system";
-pub const TEAM: &str = "team";
 pub const THREAD: &str = "shop-1767268700-000100";
 /// Messages in a thread, oldest first.
 pub const MAIL: [&str; 3] = ["1767268700.000100", "1767268800.000100", "1767268900.000100"];
@@ -38,18 +37,28 @@ pub type Replica = (CancellationToken, JoinHandle<anyhow::Result<()>>);
 
 pub struct World {
     pub admin: Client,
+    pub place: Place,
     own: Config,
     running: Option<Replica>,
     cluster: Cluster,
+    lease: Option<Lease>,
     _dir: TempDir,
 }
 
 impl World {
     /// A cluster with CRDs, RBAC, gateway Service and AgentRoles, and the controller running.
     pub async fn start() -> Self {
-        let mut world = Self::without_definitions().await;
-        world.define().await;
+        let mut world = Self::idle().await;
         world.start_controller();
+        world
+    }
+
+    /// The same without a running controller.
+    pub async fn idle() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::start(dir.path()).await.unwrap();
+        let world = Self::on(cluster, Place::own(), dir).await;
+        world.define().await;
         world
     }
 
@@ -63,11 +72,11 @@ impl World {
         self.create_roles().await;
     }
 
-    /// The same without CRDs, and so without AgentRoles and a running controller.
+    /// The same without CRDs, and so without AgentRoles: on a cluster that nobody else uses.
     pub async fn without_definitions() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let cluster = Cluster::start(dir.path()).await.unwrap();
-        Self::on(cluster, dir).await
+        let cluster = Cluster::start_own(dir.path(), Options::default()).await.unwrap();
+        Self::on(cluster, Place::own(), dir).await
     }
 
     /// Everything on an embedded API server that fails on purpose, without a controller.
@@ -75,42 +84,40 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let options = Options { faults: Some(faults), ..Options::default() };
         let cluster = Cluster::embedded(dir.path(), options).await.unwrap();
-        let world = Self::on(cluster, dir).await;
+        let world = Self::on(cluster, Place::usual(), dir).await;
         world.define().await;
         world
     }
 
-    async fn on(cluster: Cluster, dir: TempDir) -> Self {
+    async fn on(cluster: Cluster, place: Place, dir: TempDir) -> Self {
         let filter = tracing_subscriber::EnvFilter::from_default_env();
         let log = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer();
         let _ = log.try_init();
-        for namespace in [SYSTEM, TEAM] {
-            let yaml =
-                format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n");
-            cluster.apply_yaml(&yaml).await.unwrap();
-        }
+        place.make(&cluster).await.unwrap();
         let manifests = include_str!("../../../../operator/deploy/controller.yaml");
-        cluster.apply_yaml(manifests).await.unwrap();
+        cluster.apply_yaml(&place.adapted(manifests).unwrap()).await.unwrap();
         let hour = Duration::from_hours(1);
         let kubeconfig =
-            cluster.kubeconfig_for(SYSTEM, "codebutler-controller", hour).await.unwrap();
+            cluster.kubeconfig_for(&place.system, "codebutler-controller", hour).await.unwrap();
         let kubeconfig = Kubeconfig::from_yaml(&kubeconfig).unwrap();
         let options = KubeConfigOptions::default();
         let own = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-        let world = Self { admin: cluster.client(), own, running: None, cluster, _dir: dir };
+        let lease = Some(place.lease(&cluster));
+        let admin = cluster.client();
+        let world = Self { admin, place, own, running: None, cluster, lease, _dir: dir };
         world.surroundings().await;
         world
     }
 
     async fn surroundings(&self) {
         let service = json!({
-            "metadata": {"name": "codebutler-gateway", "namespace": SYSTEM},
+            "metadata": {"name": "codebutler-gateway", "namespace": self.place.system},
             "spec": {"ports": [{"port": 8443, "targetPort": 8443}]}});
-        create::<Service>(&self.admin, SYSTEM, service).await;
+        create::<Service>(&self.admin, &self.place.system, service).await;
         let authority = json!({
-            "metadata": {"name": names::CA_CONFIG_MAP, "namespace": SYSTEM},
+            "metadata": {"name": names::CA_CONFIG_MAP, "namespace": self.place.system},
             "data": {"ca.crt": "PEM"}});
-        create::<ConfigMap>(&self.admin, SYSTEM, authority).await;
+        create::<ConfigMap>(&self.admin, &self.place.system, authority).await;
     }
 
     async fn create_roles(&self) {
@@ -121,7 +128,7 @@ impl World {
                 "spec": {"role": role, "phase": role,
                          "display": {"name": role, "icon": ":robot_face:"},
                          "model": {"default": "scripted/x"}}});
-            create::<AgentRole>(&self.admin, SYSTEM, role).await;
+            create::<AgentRole>(&self.admin, &self.place.system, role).await;
         }
     }
 
@@ -138,8 +145,8 @@ impl World {
     /// Starts a replica that tells of itself at this address.
     pub fn replica_at(&self, identity: &str, metrics_address: SocketAddr) -> Replica {
         let args = ControllerArgs {
-            namespaces: Vec::new(),
-            namespace: SYSTEM.to_owned(),
+            namespaces: self.place.watched(&self.cluster),
+            namespace: self.place.system.clone(),
             gateway_service: "codebutler-gateway".to_owned(),
             gateway_port: 8443,
             agent_image: "codebutler-agent:test".to_owned(),
@@ -172,7 +179,7 @@ impl World {
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
-        Api::namespaced(self.admin.clone(), TEAM)
+        Api::namespaced(self.admin.clone(), &self.place.team)
     }
 
     pub async fn create_repo(&self) {
@@ -185,7 +192,7 @@ impl World {
                           "debounceSeconds": 0},
                 "model": {"credentials": {"name": "model"}},
                 "roles": ["pm", "coder"]}});
-        create::<Repo>(&self.admin, TEAM, repo).await;
+        create::<Repo>(&self.admin, &self.place.team, repo).await;
     }
 
     /// What the gateway does with a first message: a Thread, then its mark.
@@ -194,7 +201,7 @@ impl World {
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"name": THREAD},
             "spec": {"repo": "shop", "slack": {"channel": "C0TEAM", "ts": MAIL[0]}}});
-        create::<Thread>(&self.admin, TEAM, thread).await;
+        create::<Thread>(&self.admin, &self.place.team, thread).await;
     }
 
     /// The gateway's part of a role's status.
@@ -292,6 +299,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.kill_controller();
+        drop(self.lease.take());
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::close::posts;
 use super::pull_request::with_a_commit;
-use super::{TEAM, World, eventually};
+use super::{World, eventually};
 
 const ENOUGH: [(&str, &str); 4] =
     [("contents", "write"), ("pull_requests", "write"), ("checks", "read"), ("issues", "write")];
@@ -15,9 +15,9 @@ const ENOUGH: [(&str, &str); 4] =
 async fn use_secret(world: &World, name: &str, data: &Value) {
     world.cluster.secret(name, world.remote.url(), data).await;
     let patch = json!({"spec": {"git": {"credentials": {"name": name}}}});
-    world.cluster.patch::<Repo>(TEAM, "shop", &patch).await;
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &patch).await;
     eventually("the gateway knows the Secret's name", || async {
-        let cached = world.gateway.context.repo(TEAM, "shop").unwrap();
+        let cached = world.gateway.context.repo(world.cluster.team(), "shop").unwrap();
         cached.spec.git.credentials.name == name
     })
     .await;

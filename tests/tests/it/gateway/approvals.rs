@@ -7,7 +7,6 @@ use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::slack::Fault;
 use serde_json::{Value, json};
 
-use super::cluster::TEAM;
 use super::{World, eventually, thread};
 
 const PATH: &str = "/v1/approvals";
@@ -87,7 +86,7 @@ async fn the_approval_of_another_thread_is_worth_nothing() {
         status == 200 && body["state"] == "pending"
     })
     .await;
-    let threads = world.cluster.api::<Thread>(TEAM);
+    let threads = world.cluster.api::<Thread>(world.cluster.team());
     let asked = threads.get(&other).await.unwrap().status.unwrap().approvals;
     assert_eq!((asked.len(), asked[0].answer), (1, None));
 }

@@ -7,7 +7,6 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
 
-use super::cluster::TEAM;
 use super::{World, eventually};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -82,7 +81,7 @@ async fn parallel_calls_cannot_pass_a_cap_together_and_the_thread_is_asked_once(
 
     // A person changes the Repo: who waits is woken, and goes on.
     let more = json!({"spec": {"limits": {"budget": {"perThread": "2.00"}}}});
-    world.cluster.patch::<Repo>(TEAM, "shop", &more).await;
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &more).await;
     eventually("the role is woken", || async {
         let status = world.thread().await.status.unwrap();
         let woken = status.pending.iter().any(|p| p.kind == "budget" && p.role == "coder");

@@ -45,7 +45,7 @@ async fn a_merge_squashes_reports_and_closes_and_a_repetition_changes_nothing() 
     assert_eq!(log.len(), 2, "one squash commit: {log:?}");
     let text = format!("{log:?}");
     assert!(text.contains("Fix the total (#"), "{text}");
-    let thread = format!("Codebutler-Thread: team/{}", world.name);
+    let thread = format!("Codebutler-Thread: {}/{}", world.cluster.team(), world.name);
     let slack = format!("/archives/{}/p{}", world.channel, world.root.replace('.', ""));
     let approved = "Plan-approved-by: U1\nMerge-approved-by: U7\nCost: $0.25";
     let message = &log[0].message;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use codebutler_testbed::apiserver::Options;
 use codebutler_testbed::cluster;
+use codebutler_testbed::place::{Lease, Place};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -15,66 +15,82 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The operator's namespace.
-pub const SYSTEM: &str = "codebutler-system";
-/// The team's.
-pub const TEAM: &str = "team";
 /// The ServiceAccount of the Repo's pods.
 pub const ACCOUNT: &str = "codebutler-shop";
 
 const GATEWAY_YAML: &str = include_str!("../../../../operator/deploy/gateway.yaml");
 
 pub struct Cluster {
-    cluster: cluster::Cluster,
+    _lease: Lease,
+    inner: cluster::Cluster,
+    pub place: Place,
     /// What the gateway itself may do, and nothing more.
     pub gateway: Client,
 }
 
 impl Cluster {
     pub async fn start(dir: &Path) -> Self {
-        let cluster = cluster::Cluster::embedded(dir, Options::default()).await.unwrap();
+        let cluster = cluster::Cluster::start(dir).await.unwrap();
         cluster.install_crds().await.unwrap();
-        for namespace in [SYSTEM, TEAM] {
-            let object = json!({
-                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
-            });
-            cluster.apply_yaml(&object.to_string()).await.unwrap();
-        }
-        cluster.apply_yaml(GATEWAY_YAML).await.unwrap();
+        let place = Place::own();
+        place.make(&cluster).await.unwrap();
+        cluster.apply_yaml(&place.adapted(GATEWAY_YAML).unwrap()).await.unwrap();
         let hour = Duration::from_hours(1);
-        let config = cluster.kubeconfig_for(SYSTEM, "codebutler-gateway", hour).await.unwrap();
+        let config =
+            cluster.kubeconfig_for(&place.system, "codebutler-gateway", hour).await.unwrap();
         let config = Kubeconfig::from_yaml(&config).unwrap();
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(config, &options).await.unwrap();
-        let this = Self { cluster, gateway: Client::try_from(config).unwrap() };
+        let gateway = Client::try_from(config).unwrap();
+        let this = Self { _lease: place.lease(&cluster), inner: cluster, place, gateway };
         this.apply(&json!({
             "apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": {"namespace": TEAM, "name": ACCOUNT},
+            "metadata": {"namespace": this.place.team, "name": ACCOUNT},
         }))
         .await;
         this
     }
 
+    /// What a gateway watches here.
+    pub fn watched(&self) -> Vec<String> {
+        self.place.watched(&self.inner)
+    }
+
+    /// The team's namespace.
+    pub fn team(&self) -> &str {
+        &self.place.team
+    }
+
+    /// The operator's namespace.
+    pub fn system(&self) -> &str {
+        &self.place.system
+    }
+
+    /// Under what name agents know the gateway.
+    pub fn host(&self) -> String {
+        format!("codebutler-gateway.{}.svc", self.place.system)
+    }
+
     /// A client with an administrator's rights.
     pub fn admin(&self) -> Client {
-        self.cluster.client()
+        self.inner.client()
     }
 
     /// A kubeconfig with the gateway's own rights, for a process of its own.
     pub async fn kubeconfig(&self) -> String {
         let hour = Duration::from_hours(1);
-        self.cluster.kubeconfig_for(SYSTEM, "codebutler-gateway", hour).await.unwrap()
+        self.inner.kubeconfig_for(&self.place.system, "codebutler-gateway", hour).await.unwrap()
     }
 
     pub fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
-        Api::namespaced(self.cluster.client(), namespace)
+        Api::namespaced(self.inner.client(), namespace)
     }
 
     pub async fn apply(&self, object: &Value) {
-        self.cluster.apply_yaml(&object.to_string()).await.unwrap();
+        self.inner.apply_yaml(&object.to_string()).await.unwrap();
     }
 
     pub async fn secret(&self, name: &str, url: &str, data: &Value) {
@@ -82,7 +98,7 @@ impl Cluster {
         self.apply(&json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {
-                "namespace": TEAM, "name": name,
+                "namespace": self.place.team, "name": name,
                 "annotations": {"codebutler.dev/hosts": host},
             },
             "stringData": data,

@@ -16,10 +16,8 @@ use reqwest::Certificate;
 use serde_json::json;
 use tokio::process::{Child, Command};
 
-use super::cluster::SYSTEM;
 use super::{World, eventually};
 
-const HOST: &str = "codebutler-gateway.codebutler-system.svc";
 const CALL: NanoUsd = NanoUsd(300_000_000);
 /// More than a call passes: a walk that goes on for longer never ends.
 const MOST: u64 = 40;
@@ -52,6 +50,8 @@ impl Holder {
         command
             .arg("gateway")
             .arg(format!("--listen={address}"))
+            .arg(format!("--namespace={}", world.cluster.system()))
+            .args(world.cluster.watched().iter().map(|name| format!("--namespaces={name}")))
             .arg(format!("--pod={pod}"))
             .arg(format!("--lease-seconds={lease}"))
             .arg(format!("--metrics-address={ip}:8080"))
@@ -92,16 +92,18 @@ impl Holder {
 
     /// A call; nothing if there was no answer.
     pub async fn ask(&self, world: &World) -> Option<u16> {
-        let maps = world.cluster.api::<ConfigMap>(SYSTEM);
+        let maps = world.cluster.api::<ConfigMap>(world.cluster.system());
         let map = maps.get_opt("codebutler-gateway-ca").await.unwrap()?;
         let ca = Certificate::from_pem(map.data.unwrap()["ca.crt"].as_bytes()).unwrap();
         let client = reqwest::Client::builder().tls_certs_only([ca]).no_proxy();
-        let client = client.resolve(HOST, self.address).build().unwrap();
+        let client = client.resolve(&world.cluster.host(), self.address).build().unwrap();
         let body = json!({
             "model": "scripted/coder", "max_tokens": 1000,
             "messages": [{"role": "user", "content": "x"}],
         });
-        let request = client.post(format!("https://{HOST}:8443/v1/chat/completions")).json(&body);
+        let request = client
+            .post(format!("https://{}:8443/v1/chat/completions", world.cluster.host()))
+            .json(&body);
         let answer = request.bearer_auth(world.token("coder")).send().await.ok()?;
         let status = answer.status().as_u16();
         answer.bytes().await.ok().map(|_| status)

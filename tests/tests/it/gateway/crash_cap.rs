@@ -24,7 +24,7 @@ impl World {
         let status = json!({"cost": amount, "budget": null, "roles": {"coder": {"usage": usage}}});
         self.patch_thread(&json!({"status": status})).await;
         let none = json!({"status": {"spend": null}});
-        self.cluster.patch::<codebutler_crds::Repo>(super::TEAM, "shop", &none).await;
+        self.cluster.patch::<codebutler_crds::Repo>(self.cluster.team(), "shop", &none).await;
     }
 
     /// Settled, and granted or flagged, of the Thread.

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::cluster::TEAM;
 use super::{World, eventually, set_tools};
 
 const FETCH: &str = "/v1/web/fetch";
@@ -14,7 +13,7 @@ const FETCH: &str = "/v1/web/fetch";
 impl World {
     async fn allow(&self, hosts: &[&str]) {
         let patch = json!({"spec": {"egress": {"hosts": hosts}}});
-        self.cluster.patch::<Repo>(TEAM, "shop", &patch).await;
+        self.cluster.patch::<Repo>(self.cluster.team(), "shop", &patch).await;
     }
 
     async fn tunnel(&self, role: &str, to: &str) -> reqwest::Response {
@@ -182,7 +181,7 @@ async fn a_way_past_the_gateway_stops_work_until_somebody_decides() {
     let told = world.slack.messages(&world.channel, Some(&world.root));
     assert!(told.iter().any(|m| m.shown.contains("requireEnforcement")), "the thread is told");
     let patch = json!({"spec": {"egress": {"requireEnforcement": false}}});
-    world.cluster.patch::<Repo>(TEAM, "shop", &patch).await;
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &patch).await;
     eventually("work goes on", || async { world.get("pm", "/v1/session").await.0 == 200 }).await;
 }
 
@@ -191,7 +190,7 @@ async fn what_leaves_as_text_is_masked() {
     let world = World::start(vec![]).await;
     let secret = ["ghp", &"a1B2".repeat(9)].join("_");
     let patch = json!({"spec": {"policy": {"redaction": [{"name": "customer", "pattern": "cust_[0-9]{6}"}]}}});
-    world.cluster.patch::<Repo>(TEAM, "shop", &patch).await;
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &patch).await;
     let key = std::sync::atomic::AtomicU32::new(0);
     eventually("the Repo's own pattern", || async {
         let n = key.fetch_add(1, std::sync::atomic::Ordering::SeqCst);

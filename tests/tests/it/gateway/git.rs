@@ -9,7 +9,6 @@ use codebutler_testbed::github::git::Git;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::cluster::SYSTEM;
 use super::{World, eventually};
 
 impl World {
@@ -162,7 +161,7 @@ async fn a_pushed_branch_is_taken_back_only_by_a_role_that_may() {
     assert_eq!(world.remote.branches().await.unwrap(), before);
 
     let push = json!({"spec": {"push": {"rewrite": true}}});
-    world.cluster.patch::<AgentRole>(SYSTEM, "coder", &push).await;
+    world.cluster.patch::<AgentRole>(world.cluster.system(), "coder", &push).await;
     eventually("the role's new right", || async {
         world.git("coder", &folder, &force).await.status.success()
     })
@@ -373,7 +372,7 @@ async fn the_copy_of_a_repo_that_is_gone_goes_too() {
     assert_eq!(copies(), 1, "a Repo's own copy stays");
     world
         .cluster
-        .api::<codebutler_crds::Repo>(super::TEAM)
+        .api::<codebutler_crds::Repo>(world.cluster.team())
         .delete("shop", &DeleteParams::default())
         .await
         .unwrap();

@@ -10,7 +10,7 @@ use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer};
 use codebutler_testbed::models::{ModelOptions, ModelServer, Script};
 use serde_json::{Value, json};
 
-use super::{TEAM, World, eventually};
+use super::{World, eventually};
 
 const HOSTS: &str = "codebutler.dev/hosts";
 
@@ -22,10 +22,12 @@ async fn git_host(dir: &Path) -> GitHubServer {
 }
 
 async fn aim(world: &World, spec: &Value) {
-    let before = world.gateway.context.repo(TEAM, "shop").unwrap().metadata.generation;
-    world.cluster.patch::<Repo>(TEAM, "shop", &json!({"spec": spec})).await;
+    let before =
+        world.gateway.context.repo(world.cluster.team(), "shop").unwrap().metadata.generation;
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &json!({"spec": spec})).await;
     eventually("the gateway knows the new Repo", || async {
-        world.gateway.context.repo(TEAM, "shop").unwrap().metadata.generation != before
+        world.gateway.context.repo(world.cluster.team(), "shop").unwrap().metadata.generation
+            != before
     })
     .await;
 }

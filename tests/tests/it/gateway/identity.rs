@@ -4,7 +4,7 @@ use codebutler_crds::condition::{GIT_REACHABLE, is_true};
 use codebutler_crds::{Repo, names};
 use serde_json::json;
 
-use super::cluster::{ACCOUNT, SYSTEM, TEAM};
+use super::cluster::ACCOUNT;
 use super::{AUDIENCE, World, eventually};
 
 const SESSION: &str = "/v1/session";
@@ -17,22 +17,31 @@ async fn only_the_registered_pods_own_token_is_a_role() {
     let thread = world.thread().await;
     let uid = thread.status.unwrap().roles["coder"].pod_uid.clone().unwrap();
     let registered = Some((pod.as_str(), uid.as_str()));
-    let stray = cluster.pod(TEAM, "stray", ACCOUNT).await;
-    let elsewhere = cluster.pod(SYSTEM, "elsewhere", "codebutler-gateway").await;
+    let stray = cluster.pod(cluster.team(), "stray", ACCOUNT).await;
+    let elsewhere = cluster.pod(cluster.system(), "elsewhere", "codebutler-gateway").await;
     let unauthenticated = (401, "unauthenticated");
     let not_registered = (403, "not_registered");
     for (what, token, expected) in [
-        ("no pod", cluster.token(TEAM, ACCOUNT, AUDIENCE, None).await, unauthenticated),
-        ("audience", cluster.token(TEAM, ACCOUNT, "vault", registered).await, unauthenticated),
+        ("no pod", cluster.token(cluster.team(), ACCOUNT, AUDIENCE, None).await, unauthenticated),
+        (
+            "audience",
+            cluster.token(cluster.team(), ACCOUNT, "vault", registered).await,
+            unauthenticated,
+        ),
         (
             "another pod of the account",
-            cluster.token(TEAM, ACCOUNT, AUDIENCE, Some(("stray", &stray))).await,
+            cluster.token(cluster.team(), ACCOUNT, AUDIENCE, Some(("stray", &stray))).await,
             not_registered,
         ),
         (
             "another namespace's pod",
             cluster
-                .token(SYSTEM, "codebutler-gateway", AUDIENCE, Some(("elsewhere", &elsewhere)))
+                .token(
+                    cluster.system(),
+                    "codebutler-gateway",
+                    AUDIENCE,
+                    Some(("elsewhere", &elsewhere)),
+                )
                 .await,
             not_registered,
         ),
@@ -111,7 +120,7 @@ async fn a_repo_that_cannot_be_worked_with_says_what_to_correct() {
     ] {
         world.cluster.secret("git", url, &json!({"token": token})).await;
         let spec = json!({"spec": {"git": {"branch": branch}}});
-        world.cluster.patch::<Repo>(TEAM, "shop", &spec).await;
+        world.cluster.patch::<Repo>(world.cluster.team(), "shop", &spec).await;
         eventually(expected, || async {
             let (status, body) = world.get("coder", SESSION).await;
             assert_eq!((status, body["error"]["code"].as_str()), (502, Some("upstream")), "{body}");
@@ -125,7 +134,7 @@ async fn a_repo_that_cannot_be_worked_with_says_what_to_correct() {
         .await;
     }
     let spec = json!({"spec": {"git": {"branch": "main"}}});
-    world.cluster.patch::<Repo>(TEAM, "shop", &spec).await;
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &spec).await;
     eventually("it works again", || async { world.get("coder", SESSION).await.0 == 200 }).await;
     assert!(is_true(&world.repo().await.status.unwrap().conditions, GIT_REACHABLE));
 }
@@ -158,7 +167,7 @@ async fn without_a_slot_there_is_neither_session_nor_mail() {
 
     // Nothing begins while the Repo is suspended; what runs goes on.
     let suspend = json!({"spec": {"suspend": true}});
-    world.cluster.patch::<Repo>(TEAM, "shop", &suspend).await;
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &suspend).await;
     eventually("no session while suspended", || async {
         let (status, body) = world.get("coder", SESSION).await;
         let message = body["error"]["message"].as_str().unwrap_or_default();

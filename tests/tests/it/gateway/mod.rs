@@ -55,7 +55,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use self::cluster::{ACCOUNT, Cluster, SYSTEM, TEAM};
+use self::cluster::{ACCOUNT, Cluster};
 
 const AUDIENCE: &str = "codebutler-gateway";
 
@@ -164,15 +164,15 @@ impl World {
     }
 
     async fn thread(&self) -> Thread {
-        self.cluster.api::<Thread>(TEAM).get(&self.name).await.unwrap()
+        self.cluster.api::<Thread>(self.cluster.team()).get(&self.name).await.unwrap()
     }
 
     async fn repo(&self) -> Repo {
-        self.cluster.api::<Repo>(TEAM).get("shop").await.unwrap()
+        self.cluster.api::<Repo>(self.cluster.team()).get("shop").await.unwrap()
     }
 
     async fn patch_thread(&self, patch: &Value) {
-        self.cluster.patch::<Thread>(TEAM, &self.name, patch).await;
+        self.cluster.patch::<Thread>(self.cluster.team(), &self.name, patch).await;
     }
 
     /// As the gateway's Slack part would after a user's click.
@@ -225,8 +225,8 @@ async fn gateway(
 ) -> api::Shared {
     let client = cluster.gateway.clone();
     let index = PodIndex::default();
-    let scope = Scope::default();
-    let context = caches::start(client.clone(), SYSTEM.to_owned(), &scope, &index, stop);
+    let scope = Scope::of(&cluster.watched());
+    let context = caches::start(client.clone(), cluster.system().to_owned(), &scope, &index, stop);
     let context = context.await.unwrap();
     let threads = Threads::new(client.clone(), metrics.clone());
     let api_url = slack.api_url().parse().unwrap();
@@ -272,7 +272,7 @@ async fn install(
     ] {
         let mut role = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole",
-            "metadata": {"namespace": SYSTEM, "name": name},
+            "metadata": {"namespace": cluster.system(), "name": name},
             "spec": {
                 "role": name,
                 "display": {"name": name, "icon": ":x:"},
@@ -288,7 +288,7 @@ async fn install(
     }
     let mut repo = json!({
         "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-        "metadata": {"namespace": TEAM, "name": "shop"},
+        "metadata": {"namespace": cluster.team(), "name": "shop"},
         "spec": {
             "git": {"url": git, "credentials": {"name": "git"}},
             "slack": {"channel": channel, "credentials": {"name": "slack"}},
@@ -310,7 +310,7 @@ async fn thread(
     cluster
         .apply(&json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
-            "metadata": {"namespace": TEAM, "name": name},
+            "metadata": {"namespace": cluster.team(), "name": name},
             "spec": {
                 "repo": "shop", "slack": {"channel": channel, "ts": root}, "requestedBy": "U1",
             },
@@ -319,16 +319,16 @@ async fn thread(
     let (mut roles, mut tokens) = (json!({}), BTreeMap::new());
     for role in ["pm", "coder", "lead"] {
         let pod = names::pod_name(name, role);
-        let uid = cluster.pod(TEAM, &pod, ACCOUNT).await;
-        let token = cluster.token(TEAM, ACCOUNT, AUDIENCE, Some((&pod, &uid))).await;
+        let uid = cluster.pod(cluster.team(), &pod, ACCOUNT).await;
+        let token = cluster.token(cluster.team(), ACCOUNT, AUDIENCE, Some((&pod, &uid))).await;
         roles[role] = json!({"podUID": uid, "admitted": true});
         tokens.insert(role.to_owned(), token);
     }
-    cluster.patch::<Thread>(TEAM, name, &json!({"status": {"roles": roles}})).await;
+    cluster.patch::<Thread>(cluster.team(), name, &json!({"status": {"roles": roles}})).await;
     tokens
 }
 
 async fn set_tools(world: &World, role: &str, tools: &[&str]) {
     let patch = json!({"spec": {"tools": {"allow": tools}}});
-    world.cluster.patch::<AgentRole>(SYSTEM, role, &patch).await;
+    world.cluster.patch::<AgentRole>(world.cluster.system(), role, &patch).await;
 }

@@ -37,7 +37,8 @@ async fn what_the_provider_bills_is_on_the_thread_to_the_nano_dollar() {
     let usage = world.thread().await.status.unwrap().roles["coder"].usage;
     assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.calls), (2400, 160, 2));
     let metrics = world.metrics().await;
-    let labels = r#"{repo="team/shop",role="coder",model="scripted/coder"}"#;
+    let repo = format!("{}/shop", world.cluster.team());
+    let labels = format!(r#"{{repo="{repo}",role="coder",model="scripted/coder"}}"#);
     assert!(
         metrics.contains(&format!("codebutler_cost_usd_total{labels} 0.024691358")),
         "{metrics}"
@@ -200,10 +201,11 @@ async fn images_and_minutes_are_metered_and_only_for_roles_that_have_them() {
     })
     .await;
     let metrics = world.metrics().await;
+    let of = format!(r#"repo="{}/shop",role="coder""#, world.cluster.team());
     for line in [
-        r#"codebutler_images_total{repo="team/shop",role="coder",model="scripted/brush"} 2"#,
-        r#"codebutler_audio_seconds_total{repo="team/shop",role="coder",model="scripted/ear"} 90"#,
+        format!(r#"codebutler_images_total{{{of},model="scripted/brush"}} 2"#),
+        format!(r#"codebutler_audio_seconds_total{{{of},model="scripted/ear"}} 90"#),
     ] {
-        assert!(metrics.contains(line), "{metrics}");
+        assert!(metrics.contains(&line), "{metrics}");
     }
 }

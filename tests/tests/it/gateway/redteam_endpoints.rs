@@ -9,7 +9,6 @@ use http::Method;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::cluster::TEAM;
 use super::remote::with_a_pull;
 use super::{World, eventually, thread};
 
@@ -76,7 +75,7 @@ impl Siege {
         let status = victim.status.clone().unwrap();
         let ids = BTreeMap::from([
             ("thread", world.name.clone()),
-            ("namespace", TEAM.to_owned()),
+            ("namespace", world.cluster.team().to_owned()),
             ("uid", victim.uid().unwrap()),
             ("podUID", status.roles["coder"].pod_uid.clone().unwrap()),
             ("pod", names::pod_name(&world.name, "coder")),
@@ -125,7 +124,7 @@ impl Siege {
     }
 
     fn victim(&self) -> codebutler_operator::gateway::context::ThreadKey {
-        let (namespace, name) = (TEAM.to_owned(), self.world.name.clone());
+        let (namespace, name) = (self.world.cluster.team().to_owned(), self.world.name.clone());
         codebutler_operator::gateway::context::ThreadKey { namespace, name }
     }
 

@@ -186,7 +186,11 @@ async fn an_old_workflow_does_not_come_back_in_a_merge() {
 async fn a_role_that_is_kept_to_some_files_pushes_no_others() {
     let attack = Attack::start().await;
     let paths = json!({"spec": {"push": {"paths": ["docs/**", "a.txt"]}}});
-    attack.world.cluster.patch::<codebutler_crds::AgentRole>(super::SYSTEM, "coder", &paths).await;
+    attack
+        .world
+        .cluster
+        .patch::<codebutler_crds::AgentRole>(attack.world.cluster.system(), "coder", &paths)
+        .await;
     // Refused in any case, so that it can be tried until the gateway has heard of the change.
     attack.write("src/main.rs", "fn main() {}\n");
     attack.write(".github/workflows/ci.yml", "on: push\nrun: evil\n");
@@ -428,7 +432,11 @@ async fn a_repo_that_wants_approval_for_pushes_gets_none_before_it() {
     let spec = json!({"policy": {"requireApproval": ["Push"]}});
     let attack = Attack::on(&spec).await;
     let role = json!({"spec": {"push": {"needsApprovedPlan": false}}});
-    attack.world.cluster.patch::<codebutler_crds::AgentRole>(super::SYSTEM, "coder", &role).await;
+    attack
+        .world
+        .cluster
+        .patch::<codebutler_crds::AgentRole>(attack.world.cluster.system(), "coder", &role)
+        .await;
     attack.world.patch_thread(&json!({"status": {"plan": {"approvedBy": null}}})).await;
     attack.is_refused(&["waits for a person's approval", "end your run"]).await;
 }

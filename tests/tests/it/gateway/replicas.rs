@@ -10,7 +10,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 
-use super::cluster::SYSTEM;
 use super::crash::Holder;
 use super::{World, eventually};
 
@@ -22,7 +21,7 @@ impl World {
     /// Pods that the Service of agents would find.
     async fn marked(&self) -> Vec<String> {
         let marked = ListParams::default().labels(&format!("{}=true", names::LABEL_HOLDER));
-        let pods = self.cluster.api::<Pod>(SYSTEM).list(&marked).await.unwrap();
+        let pods = self.cluster.api::<Pod>(self.cluster.system()).list(&marked).await.unwrap();
         pods.iter().map(kube::ResourceExt::name_any).collect()
     }
 
@@ -46,7 +45,7 @@ impl World {
 async fn one_of_two_serves_agents_and_the_other_one_follows_within_seconds() {
     let world = World::start(vec![Step::say("one").costing(10, 10, "0.3")]).await;
     for pod in PODS {
-        world.cluster.pod(SYSTEM, pod, "codebutler-gateway").await;
+        world.cluster.pod(world.cluster.system(), pod, "codebutler-gateway").await;
     }
     let mut first = Holder::spawn(&world, PODS[0], None, LEASE).await;
     assert!(first.serves().await, "{}", world.log());
@@ -77,7 +76,7 @@ async fn one_of_two_serves_agents_and_the_other_one_follows_within_seconds() {
     world.marks_only(PODS[0]).await;
 
     // Who loses the lease ends.
-    let leases = world.cluster.api::<Lease>(SYSTEM);
+    let leases = world.cluster.api::<Lease>(world.cluster.system());
     let taken = Patch::Merge(json!({"spec": {"holderIdentity": "somebody"}}));
     leases.patch("codebutler-gateway", &PatchParams::default(), &taken).await.unwrap();
     let ended = tokio::time::timeout(Duration::from_mins(4), third.child.wait()).await;

@@ -13,13 +13,13 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tokio_util::sync::CancellationToken;
 
-use super::cluster::{Cluster, SYSTEM};
+use super::cluster::Cluster;
 
-fn args() -> GatewayArgs {
+fn args(cluster: &Cluster) -> GatewayArgs {
     let any = "127.0.0.1:0".parse().unwrap();
     GatewayArgs {
         namespaces: Vec::new(),
-        namespace: SYSTEM.to_owned(),
+        namespace: cluster.system().to_owned(),
         service: "codebutler-gateway".to_owned(),
         listen: any,
         metrics_address: any,
@@ -40,7 +40,7 @@ async fn start(dir: &std::path::Path) -> Cluster {
 }
 
 /// Whether an agent that trusts `ca` accepts the server under `name`.
-async fn accepts(ca: &str, server: ServerConfig, name: &'static str) -> bool {
+async fn accepts(ca: &str, server: ServerConfig, name: &str) -> bool {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -51,7 +51,7 @@ async fn accepts(ca: &str, server: ServerConfig, name: &'static str) -> bool {
         .with_no_client_auth();
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let acceptor = TlsAcceptor::from(Arc::new(server));
-    let name = ServerName::try_from(name).unwrap();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
     let connector = TlsConnector::from(Arc::new(client));
     let (client, _server) = tokio::join!(connector.connect(name, ours), acceptor.accept(theirs));
     client.is_ok()
@@ -63,16 +63,16 @@ async fn two_gateways_that_start_at_once_have_one_authority() {
     let cluster = start(dir.path()).await;
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
-    let args = args();
+    let args = args(&cluster);
     let (first, second) = tokio::join!(
         tls::server_config(&cluster.gateway, &args, stop.clone()),
         tls::server_config(&cluster.gateway, &args, stop.clone()),
     );
-    let maps = cluster.api::<ConfigMap>(SYSTEM);
+    let maps = cluster.api::<ConfigMap>(cluster.system());
     let map = maps.get("codebutler-gateway-ca").await.unwrap();
     let ca = map.data.unwrap()["ca.crt"].clone();
     assert!(!ca.contains("PRIVATE"), "only the public half is published");
-    let name = "codebutler-gateway.codebutler-system.svc";
+    let name = &*cluster.host();
     assert!(accepts(&ca, first.unwrap(), name).await);
     assert!(accepts(&ca, second.unwrap(), name).await);
     let later = tls::server_config(&cluster.gateway, &args, stop.clone()).await.unwrap();
@@ -86,10 +86,10 @@ async fn a_damaged_authority_is_not_replaced_behind_ones_back() {
     let dir = tempfile::tempdir().unwrap();
     let cluster = start(dir.path()).await;
     let stop = CancellationToken::new();
-    let args = args();
+    let args = args(&cluster);
     tls::server_config(&cluster.gateway, &args, stop.clone()).await.unwrap();
     let damaged = serde_json::json!({"data": {"tls.key": "eA=="}});
-    cluster.patch::<Secret>(SYSTEM, "codebutler-gateway-tls", &damaged).await;
+    cluster.patch::<Secret>(cluster.system(), "codebutler-gateway-tls", &damaged).await;
     let error = tls::server_config(&cluster.gateway, &args, stop.clone()).await.unwrap_err();
     assert!(error.to_string().contains("delete it"), "{error}");
     stop.cancel();
@@ -97,7 +97,8 @@ async fn a_damaged_authority_is_not_replaced_behind_ones_back() {
 
 /// Everything that is published.
 async fn published(cluster: &Cluster) -> String {
-    let map = cluster.api::<ConfigMap>(SYSTEM).get("codebutler-gateway-ca").await.unwrap();
+    let map =
+        cluster.api::<ConfigMap>(cluster.system()).get("codebutler-gateway-ca").await.unwrap();
     map.data.unwrap()["ca.crt"].clone()
 }
 
@@ -111,10 +112,11 @@ async fn authorities_and_certificates_are_replaced_without_a_restart_or_a_gap() 
         let days = Arc::clone(&days);
         Arc::new(move || start + SignedDuration::from_hours(24 * days.load(Ordering::SeqCst)))
     };
-    let certificates = tls::Certificates::start(&cluster.gateway, &args(), clock).await.unwrap();
+    let certificates =
+        tls::Certificates::start(&cluster.gateway, &args(&cluster), clock).await.unwrap();
     // What a listener took at its start and never asks for again.
     let config = certificates.config().unwrap();
-    let name = "codebutler-gateway.codebutler-system.svc";
+    let name = &*cluster.host();
     let mut told = published(&cluster).await;
     let first = told.clone();
     for day in (0..=500).step_by(4) {
@@ -133,7 +135,7 @@ async fn authorities_and_certificates_are_replaced_without_a_restart_or_a_gap() 
 }
 
 /// Whether an agent that trusts the whole bundle accepts the server.
-async fn trusts(bundle: &str, server: &ServerConfig, name: &'static str) -> bool {
+async fn trusts(bundle: &str, server: &ServerConfig, name: &str) -> bool {
     for pem in bundle.split_inclusive("-----END CERTIFICATE-----\n") {
         if pem.contains("BEGIN") && accepts(pem, server.clone(), name).await {
             return true;

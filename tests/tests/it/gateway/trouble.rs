@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::cluster::{ACCOUNT, SYSTEM, TEAM};
+use super::cluster::ACCOUNT;
 use super::{World, eventually};
 
 /// A running controller, and the gateway's part that tells people.
@@ -26,16 +26,16 @@ impl World {
     /// Starts the controller, and what tells threads about its conditions.
     pub async fn run(&self) -> Running {
         // The controller makes its own.
-        let accounts = self.cluster.api::<ServiceAccount>(TEAM);
+        let accounts = self.cluster.api::<ServiceAccount>(self.cluster.team());
         accounts.delete(ACCOUNT, &DeleteParams::default()).await.unwrap();
         let authority = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": names::CA_CONFIG_MAP, "namespace": SYSTEM},
+            "metadata": {"name": names::CA_CONFIG_MAP, "namespace": self.cluster.system()},
             "data": {names::CA_KEY: "PEM"}});
         self.cluster.apply(&authority).await;
         let args = ControllerArgs {
-            namespaces: Vec::new(),
-            namespace: SYSTEM.to_owned(),
+            namespaces: self.cluster.watched(),
+            namespace: self.cluster.system().to_owned(),
             gateway_service: "codebutler-gateway".to_owned(),
             gateway_port: 8443,
             agent_image: "codebutler-agent:test".to_owned(),
@@ -61,11 +61,11 @@ impl World {
         let name = names::thread("shop", &root.parse().unwrap());
         let thread = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
-            "metadata": {"namespace": TEAM, "name": name},
+            "metadata": {"namespace": self.cluster.team(), "name": name},
             "spec": {"repo": "shop", "slack": {"channel": self.channel, "ts": root}}});
         self.cluster.apply(&thread).await;
         let mail = json!({"status": {"roles": {"pm": {"inbox": root}}}});
-        self.cluster.patch::<Thread>(TEAM, &name, &mail).await;
+        self.cluster.patch::<Thread>(self.cluster.team(), &name, &mail).await;
         (root, name)
     }
 
@@ -130,16 +130,19 @@ async fn whatever_keeps_a_pod_from_working_is_told_in_its_thread_with_what_to_do
         let world = &world;
         async move {
             let (root, thread) = world.conversation(name).await;
-            let pods = world.cluster.api::<Pod>(TEAM);
+            let pods = world.cluster.api::<Pod>(world.cluster.team());
             let pod = names::pod_name(&thread, "pm");
-            let threads = world.cluster.api::<Thread>(TEAM);
+            let threads = world.cluster.api::<Thread>(world.cluster.team());
             eventually("its pod is registered", || async {
                 let status = threads.get(&thread).await.unwrap().status.unwrap_or_default();
                 status.roles.get("pm").is_some_and(|pm| pm.pod_uid.is_some())
             })
             .await;
             let first = pods.get(&pod).await.unwrap().uid();
-            world.cluster.patch::<Pod>(TEAM, &pod, &json!({"status": status})).await;
+            world
+                .cluster
+                .patch::<Pod>(world.cluster.team(), &pod, &json!({"status": status}))
+                .await;
             eventually("the condition says it", || async {
                 let status = threads.get(&thread).await.unwrap().status.unwrap();
                 status

@@ -189,7 +189,7 @@ async fn a_bot_is_heard_only_where_the_repo_allows_it() {
     assert!(desk.thread(&ignored).await.is_none());
 
     let allowed = Patch::Merge(json!({"spec": {"slack": {"allowBots": ["B0CI"]}}}));
-    let repos = Api::<Repo>::namespaced(desk.cluster.client(), "team");
+    let repos = Api::<Repo>::namespaced(desk.cluster.client(), &desk.place.team);
     repos.patch("shop", &PatchParams::default(), &allowed).await.unwrap();
     let heard = std::cell::RefCell::new(String::new());
     desk.until("heard", || async {

@@ -11,10 +11,11 @@ use codebutler_operator::gateway::metrics::Metrics as Counted;
 use codebutler_operator::gateway::slack::{Metrics, Slack};
 use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::metrics::registry;
-use codebutler_testbed::apiserver;
 use codebutler_testbed::cluster::Cluster;
+use codebutler_testbed::place::{Lease, Place};
 use codebutler_testbed::slack::{Options, SlackServer};
 use futures::StreamExt as _;
+use k8s_openapi::NamespaceResourceScope;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -26,7 +27,6 @@ use tokio_util::sync::CancellationToken;
 
 /// How long anything may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_mins(1);
-const TEAM: &str = "team";
 
 /// What is not as usual.
 #[derive(Default)]
@@ -40,6 +40,8 @@ pub struct Setting {
 }
 
 pub struct Desk {
+    lease: Lease,
+    pub place: Place,
     pub cluster: Cluster,
     pub slack: SlackServer,
     pub channel: String,
@@ -60,14 +62,14 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    fn start(client: Client, api_url: &str) -> Self {
+    fn start(client: Client, place: &Place, api_url: &str) -> Self {
         let mut caches = JoinSet::new();
         let context = Context {
-            repos: cache(&client, &mut caches),
-            roles: cache(&client, &mut caches),
-            threads: cache(&client, &mut caches),
+            repos: cache(&client, &place.team, &mut caches),
+            roles: cache(&client, &place.team, &mut caches),
+            threads: cache(&client, &place.team, &mut caches),
             client: client.clone(),
-            namespace: "codebutler-system".to_owned(),
+            namespace: place.system.clone(),
             redactors: codebutler_operator::gateway::redact::Redactors::default(),
             github: codebutler_operator::gateway::github::Access::default(),
         };
@@ -91,13 +93,20 @@ impl Gateway {
     }
 }
 
-fn cache<K>(client: &Client, tasks: &mut JoinSet<()>) -> Store<K>
+fn cache<K>(client: &Client, namespace: &str, tasks: &mut JoinSet<()>) -> Store<K>
 where
-    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
     K::DynamicType: Default + Eq + Hash + Clone,
 {
     let (store, writer) = reflector::store();
-    let events = watcher(Api::<K>::all(client.clone()), watcher::Config::default());
+    let events =
+        watcher(Api::<K>::namespaced(client.clone(), namespace), watcher::Config::default());
     let events = events.default_backoff().reflect(writer);
     tasks.spawn(async move { events.for_each(|_| async {}).await });
     store
@@ -113,9 +122,10 @@ impl Desk {
     pub async fn with(setting: Setting) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
-        let options = apiserver::Options::default();
-        let cluster = Cluster::embedded(dir.path(), options).await.unwrap();
+        let cluster = Cluster::start(dir.path()).await.unwrap();
         cluster.install_crds().await.unwrap();
+        let place = Place::own();
+        place.make(&cluster).await.unwrap();
         let mut given = Options::default();
         if let Some(scopes) = setting.scopes {
             given.scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
@@ -129,26 +139,23 @@ impl Desk {
         let host = slack.origin().trim_start_matches("http://").to_owned();
         let bot = setting.bot_token.map_or_else(|| slack.bot_token(), str::to_owned);
         let named = setting.channel.unwrap_or(&channel);
-        let mut objects = vec![
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}}),
-            json!({
-                "apiVersion": "v1", "kind": "Secret",
-                "metadata": {"namespace": TEAM, "name": "shop-slack",
-                    "annotations": {names::ANNOTATION_HOSTS: host}},
-                "stringData": {"botToken": bot, "appToken": slack.app_token()},
-            }),
-        ];
+        let mut objects = vec![json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"namespace": place.team, "name": "shop-slack",
+                "annotations": {names::ANNOTATION_HOSTS: host}},
+            "stringData": {"botToken": bot, "appToken": slack.app_token()},
+        })];
         for role in ["pm", "coder"] {
             objects.push(json!({
                 "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole",
-                "metadata": {"namespace": TEAM, "name": role},
+                "metadata": {"namespace": place.team, "name": role},
                 "spec": {"role": role, "model": {"default": "scripted"},
                     "display": {"name": format!("The {role}"), "icon": format!(":{role}:")}},
             }));
         }
         objects.push(json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"namespace": TEAM, "name": "shop"},
+            "metadata": {"namespace": place.team, "name": "shop"},
             "spec": {
                 "git": {"url": "https://git.example.org/acme/shop", "credentials": {"name": "git"}},
                 "slack": {"channel": named, "credentials": {"name": "shop-slack"}},
@@ -159,14 +166,17 @@ impl Desk {
         for object in objects {
             cluster.apply_yaml(&object.to_string()).await.unwrap();
         }
-        let mut desk = Self { cluster, slack, channel, ana, gateway: None, _dir: dir };
+        let lease = place.lease(&cluster);
+        let mut desk =
+            Self { lease, place, cluster, slack, channel, ana, gateway: None, _dir: dir };
         desk.restart();
         desk
     }
 
     /// Starts another gateway.
     pub fn restart(&mut self) {
-        self.gateway = Some(Gateway::start(self.cluster.client(), &self.slack.api_url()));
+        self.gateway =
+            Some(Gateway::start(self.cluster.client(), &self.place, &self.slack.api_url()));
     }
 
     pub fn gateway(&self) -> &Gateway {
@@ -183,6 +193,7 @@ impl Desk {
         }
         self.slack.shutdown().await;
         self.cluster.shutdown().await;
+        drop(self.lease);
     }
 
     /// Ana writes.
@@ -190,37 +201,37 @@ impl Desk {
         self.slack.post_as(&self.ana, &self.channel, thread, text).unwrap()
     }
 
-    fn key(root: &str) -> ThreadKey {
-        let name = names::thread("shop", &root.parse().unwrap());
-        ThreadKey { namespace: TEAM.to_owned(), name }
+    fn name(root: &str) -> String {
+        names::thread("shop", &root.parse().unwrap())
     }
 
     pub async fn thread(&self, root: &str) -> Option<Thread> {
-        let api = Api::<Thread>::namespaced(self.cluster.client(), TEAM);
-        api.get_opt(&Self::key(root).name).await.unwrap()
+        let api = Api::<Thread>::namespaced(self.cluster.client(), &self.place.team);
+        api.get_opt(&Self::name(root)).await.unwrap()
     }
 
     pub async fn threads(&self) -> Vec<Thread> {
-        let api = Api::<Thread>::namespaced(self.cluster.client(), TEAM);
+        let api = Api::<Thread>::namespaced(self.cluster.client(), &self.place.team);
         api.list(&ListParams::default()).await.unwrap().items
     }
 
     pub async fn repo(&self) -> Repo {
-        let api = Api::<Repo>::namespaced(self.cluster.client(), TEAM);
+        let api = Api::<Repo>::namespaced(self.cluster.client(), &self.place.team);
         api.get("shop").await.unwrap()
     }
 
     /// A role, as the gateway's identity part would find it.
     pub async fn caller(&self, root: &str, role: &str) -> Caller {
-        self.caller_of(&Self::key(root).name, role).await
+        self.caller_of(&Self::name(root), role).await
     }
 
     /// A role of a Thread of this name, which the controller lets run.
     pub async fn caller_of(&self, thread: &str, role: &str) -> Caller {
         let context = &self.gateway().context;
-        let key = ThreadKey { namespace: TEAM.to_owned(), name: thread.to_owned() };
+        let team = &*self.place.team;
+        let key = ThreadKey { namespace: team.to_owned(), name: thread.to_owned() };
         self.until("the caches know the Thread", || async {
-            context.thread(&key).is_some() && context.repo(TEAM, "shop").is_some()
+            context.thread(&key).is_some() && context.repo(team, "shop").is_some()
         })
         .await;
         let slot = json!({"status": {"roles": {role: {"admitted": true}}}});
@@ -231,7 +242,7 @@ impl Desk {
             status().is_some_and(|status| status.may_run(role, false))
         })
         .await;
-        let repo = context.repo(TEAM, "shop").unwrap();
+        let repo = context.repo(team, "shop").unwrap();
         self.until("the caches know the roles", || async { context.roles_of(&repo).len() == 2 })
             .await;
         let roles: Vec<Arc<AgentRole>> = context.roles_of(&repo);
@@ -251,7 +262,7 @@ impl Desk {
     /// What the controller would write of a role, and what its pod said last.
     pub async fn role(&self, root: &str, role: &str, fields: serde_json::Value) {
         let patch = Patch::Merge(json!({"status": {"roles": {role: fields}}}));
-        let name = Self::key(root).name;
+        let name = Self::name(root);
         self.api().patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
     }
 

@@ -14,7 +14,7 @@ const ROOT: Option<&str> = None;
 
 impl Desk {
     pub fn api(&self) -> Api<Thread> {
-        Api::namespaced(self.cluster.client(), "team")
+        Api::namespaced(self.cluster.client(), &self.place.team)
     }
 
     async fn create(&self, name: &str, spec: Value) {
@@ -46,7 +46,8 @@ impl Desk {
     }
 
     async fn patch_repo(&self, patch: Value) {
-        let api: Api<codebutler_crds::Repo> = Api::namespaced(self.cluster.client(), "team");
+        let api: Api<codebutler_crds::Repo> =
+            Api::namespaced(self.cluster.client(), &self.place.team);
         api.patch("shop", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 

@@ -76,7 +76,7 @@ async fn a_channel_may_be_named_and_created() {
     let said = desk.unreachable().await;
     assert!(said.contains("#nowhere") && said.contains("spec.slack.createChannel"), "{said}");
     let create = Patch::Merge(json!({"spec": {"slack": {"createChannel": true}}}));
-    let repos = Api::<Repo>::namespaced(desk.cluster.client(), "team");
+    let repos = Api::<Repo>::namespaced(desk.cluster.client(), &desk.place.team);
     repos.patch("shop", &PatchParams::default(), &create).await.unwrap();
     desk.reachable().await;
     let created = desk.repo().await.channel().unwrap().to_owned();

@@ -109,7 +109,7 @@ async fn every_panel_and_rule_has_data_from_a_thread_that_was_merged() {
     let merged = prometheus.query("codebutler_pull_requests_total{outcome=\"merged\"}").await;
     assert_eq!(merged[0]["value"][1], "1", "{merged:?}");
     let ratio = prometheus.query("codebutler:budget_used:ratio").await;
-    assert_eq!(ratio[0]["metric"]["repo"], "team/shop", "{ratio:?}");
+    assert_eq!(ratio[0]["metric"]["repo"], format!("{}/shop", team.stack.place.team), "{ratio:?}");
     let alerts = prometheus.query("ALERTS{alertstate=\"firing\"}").await;
     assert!(alerts.is_empty(), "{alerts:?}");
     team.stop().await;

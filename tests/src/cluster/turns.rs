@@ -1,0 +1,32 @@
+//! Who may use a given cluster at the same time: tests with names of their own together, what has the
+//! whole cluster alone. A lock on a file, so that it holds between processes too.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+
+/// With whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// With everybody who shares.
+    Together,
+    /// With nobody.
+    Alone,
+}
+
+/// Waits for a turn on the API server of that URL. It ends when the file is closed.
+pub async fn take(url: String, turn: Turn) -> io::Result<File> {
+    let lock = move || {
+        let mut hasher = DefaultHasher::new();
+        url.hash(&mut hasher);
+        let name = format!("codebutler-turns-{:016x}.lock", hasher.finish());
+        let path = std::env::temp_dir().join(name);
+        let file = File::options().create(true).append(true).open(path)?;
+        match turn {
+            Turn::Together => file.lock_shared()?,
+            Turn::Alone => file.lock()?,
+        }
+        Ok(file)
+    };
+    tokio::task::spawn_blocking(lock).await.map_err(io::Error::other)?
+}

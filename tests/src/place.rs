@@ -1,0 +1,252 @@
+//! Where an installation is in a cluster: names of its own, so that several share one, and nothing
+//! is left of it when it goes.
+
+use std::fs::File;
+use std::time::Duration;
+
+use codebutler_crds::{Repo, Thread};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, ClusterError, Result};
+
+/// The operator's namespace where nobody chose another, and in its manifests.
+pub const SYSTEM: &str = "codebutler-system";
+/// The team's namespace where nobody chose another.
+pub const TEAM: &str = "team";
+
+/// How long tidying up may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The names of one installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The operator's namespace.
+    pub system: String,
+    /// The team's.
+    pub team: String,
+    tag: String,
+}
+
+impl Place {
+    /// The usual names, as the README has them: only one installation can have them.
+    pub fn usual() -> Self {
+        Self { system: SYSTEM.to_owned(), team: TEAM.to_owned(), tag: String::new() }
+    }
+
+    /// Names that nobody else has.
+    pub fn own() -> Self {
+        let tag = format!("-{:08x}", rand::random::<u32>());
+        Self { system: format!("{SYSTEM}{tag}"), team: format!("{TEAM}{tag}"), tag }
+    }
+
+    /// Whether there may be others like it in the cluster.
+    pub fn is_usual(&self) -> bool {
+        self.tag.is_empty()
+    }
+
+    /// A name of something that has no namespace.
+    pub fn named(&self, name: &str) -> String {
+        format!("{name}{}", self.tag)
+    }
+
+    /// What the operator watches: all there is in a cluster of its own.
+    pub fn watched(&self, cluster: &Cluster) -> Vec<String> {
+        if cluster.is_shared() && !self.is_usual() { vec![self.team.clone()] } else { Vec::new() }
+    }
+
+    /// Manifests of the operator with these names instead of the usual ones.
+    ///
+    /// # Errors
+    /// When the text is not YAML.
+    pub fn adapted(&self, yaml: &str) -> Result<String> {
+        let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)
+            .map_err(|error| ClusterError::Manifest(error.to_string()))?;
+        let adapted = documents.into_iter().map(|mut document| {
+            let wide = |kind: &Value| kind == "ClusterRole" || kind == "ClusterRoleBinding";
+            if wide(&document["kind"]) {
+                self.rename(&mut document["metadata"]["name"]);
+            }
+            if document.get("roleRef").is_some_and(|role| wide(&role["kind"])) {
+                self.rename(&mut document["roleRef"]["name"]);
+            }
+            let subjects = document.get_mut("subjects").and_then(Value::as_array_mut);
+            for subject in subjects.into_iter().flatten() {
+                self.move_here(subject);
+            }
+            self.move_here(&mut document["metadata"]);
+            document.to_string()
+        });
+        Ok(adapted.collect::<Vec<_>>().join("\n---\n"))
+    }
+
+    fn rename(&self, name: &mut Value) {
+        *name = self.named(name.as_str().unwrap_or_default()).into();
+    }
+
+    fn move_here(&self, part: &mut Value) {
+        if part["namespace"] == SYSTEM {
+            part["namespace"] = self.system.clone().into();
+        }
+        // Looking at a field makes it.
+        if part["namespace"].is_null()
+            && let Some(map) = part.as_object_mut()
+        {
+            map.remove("namespace");
+        }
+    }
+
+    /// Makes both namespaces.
+    ///
+    /// # Errors
+    /// When the API server says no.
+    pub async fn make(&self, cluster: &Cluster) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(cluster.client());
+        for name in [&self.system, &self.team] {
+            let leaving = || async {
+                let found =
+                    namespaces.get_opt(name).await.map_err(ClusterError::request(name.clone()))?;
+                Ok::<_, ClusterError>(
+                    found.is_some_and(|found| found.metadata.deletion_timestamp.is_some()),
+                )
+            };
+            let deadline = tokio::time::Instant::now() + PATIENCE;
+            while leaving().await? {
+                if tokio::time::Instant::now() > deadline {
+                    return Err(ClusterError::Timeout("the end of an earlier namespace"));
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            let namespace =
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            cluster.apply_yaml(&namespace.to_string()).await?;
+        }
+        Ok(())
+    }
+
+    /// What removes the place from a cluster that outlives it, when it is dropped. For tests: all
+    /// that is in the namespaces goes.
+    pub fn lease(&self, cluster: &Cluster) -> Lease {
+        Lease(cluster.turn().map(|turn| (self.clone(), cluster.config().clone(), turn)))
+    }
+}
+
+/// See [`Place::lease`].
+#[must_use = "the place is removed when this is dropped"]
+pub struct Lease(Option<(Place, Kubeconfig, File)>);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some((place, config, turn)) = self.0.take() else { return };
+        // Whatever runtime this is dropped in may end with it.
+        let removal = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let removed = async { tokio::time::timeout(PATIENCE, place.remove(config)).await };
+            match runtime.map(|runtime| runtime.block_on(removed)) {
+                Ok(Ok(Ok(()))) => {}
+                other => tracing::warn!(?other, "a namespace of a test is left behind"),
+            }
+        });
+        let _ = removal.join();
+        drop(turn);
+    }
+}
+
+impl Place {
+    /// Takes everything away without waiting for anybody: who let finalizers go is gone himself.
+    async fn remove(&self, config: Kubeconfig) -> kube::Result<()> {
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(config, &options).await;
+        let config = config.map_err(|error| kube::Error::Service(error.into()))?;
+        let client = Client::try_from(config)?;
+        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        for namespace in [&self.team, &self.system] {
+            let namespaces: Api<Namespace> = Api::all(client.clone());
+            fine(namespaces.delete(namespace, &DeleteParams::default()).await)?;
+            end::<Thread>(&client, namespace).await?;
+            end::<Repo>(&client, namespace).await?;
+            end::<Pod>(&client, namespace).await?;
+            end::<PersistentVolumeClaim>(&client, namespace).await?;
+            // A bare API server has nobody who does it.
+            crate::controllers::end_namespace(&client, namespace).await;
+        }
+        let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+        let roles: Api<ClusterRole> = Api::all(client.clone());
+        for name in ["codebutler-controller", "codebutler-gateway"] {
+            fine(bindings.delete(&self.named(name), &now).await)?;
+            fine(roles.delete(&self.named(name), &now).await)?;
+        }
+        let nodes: Api<Node> = Api::all(client.clone());
+        fine(nodes.delete(&self.named("testbed"), &now).await)?;
+        let volumes: Api<PersistentVolume> = Api::all(client);
+        for volume in volumes.list(&ListParams::default()).await? {
+            let claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+            if claim.and_then(|claim| claim.namespace.as_ref()) == Some(&self.team) {
+                let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+                fine(volumes.patch(&volume.name_any(), &PatchParams::default(), &free).await)?;
+                fine(volumes.delete(&volume.name_any(), &now).await)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Deletes all objects of a kind at once, whatever holds them.
+async fn end<K>(client: &Client, namespace: &str) -> kube::Result<()>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
+{
+    let api = Api::<K>::namespaced(client.clone(), namespace);
+    let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    for object in api.list(&ListParams::default()).await? {
+        let name = object.name_any();
+        if !object.finalizers().is_empty() {
+            let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            fine(api.patch(&name, &PatchParams::default(), &free).await)?;
+        }
+        fine(api.delete(&name, &now).await)?;
+    }
+    Ok(())
+}
+
+/// Gone already is fine.
+fn fine<T>(result: kube::Result<T>) -> kube::Result<()> {
+    match result {
+        Err(kube::Error::Api(status)) if codebutler_operator::apply::is_another(&status) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifests_move_to_the_place_with_all_that_points_at_them() {
+        let place = Place::own();
+        let yaml = include_str!("../../operator/deploy/gateway.yaml");
+        let adapted = place.adapted(yaml).unwrap();
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&adapted).unwrap();
+        for document in &documents {
+            let namespace = &document["metadata"]["namespace"];
+            assert!(namespace.is_null() || *namespace == place.system.as_str(), "{document}");
+            for subject in document["subjects"].as_array().into_iter().flatten() {
+                assert_eq!(subject["namespace"], place.system.as_str());
+            }
+        }
+        let binding = documents.iter().find(|d| d["kind"] == "ClusterRoleBinding").unwrap();
+        assert_eq!(binding["roleRef"]["name"], place.named("codebutler-gateway"));
+        let usual = Place::usual().adapted(yaml).unwrap();
+        let usual: Vec<Value> = serde_saphyr::from_multiple(&usual).unwrap();
+        assert_eq!(usual, serde_saphyr::from_multiple::<Value>(yaml).unwrap());
+    }
+}
