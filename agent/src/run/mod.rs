@@ -9,6 +9,7 @@ mod act;
 mod compact;
 mod desk;
 mod guides;
+mod leftover;
 mod mail;
 mod pictures;
 mod progress;
@@ -169,6 +170,7 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         setup_limit: args.setup_limit,
         state_dir: args.state_dir,
         telling: None,
+        left: None,
         seat: None,
     };
     agent.live().await
@@ -213,6 +215,8 @@ struct Agent {
     tell_after: Duration,
     /// Seconds that a set-up may take.
     setup_limit: u32,
+    /// What the role has to know of what its run left, once that was looked at.
+    left: Option<Option<String>>,
     /// Where transcripts are.
     state_dir: PathBuf,
     /// Where it has one of several conversations.
@@ -310,7 +314,13 @@ impl Agent {
         self.telling = None;
         let (outcome, reason) = ended?;
         tracing::info!(?outcome, reason, "run ended");
+        if outcome != Outcome::Closed {
+            self.keep_leftovers().await?;
+        }
         self.transcript.append(&Record::RunEnded { outcome, reason })?;
+        if let Some(text) = self.left.take().flatten() {
+            self.transcript.append(&Record::Note { text })?;
+        }
         self.report_end().await?;
         if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
     }

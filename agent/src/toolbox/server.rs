@@ -176,6 +176,10 @@ impl Toolbox {
                 let standing = blocking(move || git::standing(&place, tested.as_deref())).await;
                 standing.map(Reply::Standing)
             }
+            Request::Keep { message } => {
+                let place = self.place()?;
+                blocking(move || git::keep(&place, &message)).await.map(Reply::Leftover)
+            }
             Request::GitPush => {
                 let place = self.place()?;
                 Ok(match blocking(move || git::push(&place)).await? {
