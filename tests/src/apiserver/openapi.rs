@@ -1,6 +1,8 @@
 //! OpenAPI v3: an index, and a document for each group and version with the paths and schemas that
 //! clients look into (explain, validation, merge keys).
 
+mod proto;
+
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -19,6 +21,11 @@ pub fn answer(server: &Server, request: &Request) -> Result<Response, ApiError> 
     let path = request.path.trim_matches('/');
     let body = match path.strip_prefix("openapi/") {
         Some("v3") => index(server),
+        Some("v2") if proto::wanted(request.header("accept")) => {
+            let kinds = server.kinds.all();
+            let document = proto::document(kinds.iter().map(AsRef::as_ref));
+            return Ok(render::bytes(200, proto::MEDIA_TYPE, document));
+        }
         Some("v2") => swagger(server),
         Some(rest) => {
             let Some(path) = rest.strip_prefix("v3/") else { return Err(ApiError::unknown_path()) };
@@ -175,12 +182,17 @@ fn references(schema: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-fn add_paths(kind: &Kind, schema: &str, paths: &mut Map<String, Value>) {
-    let collection = if kind.namespaced {
+/// Where a kind's objects are, as a template.
+fn collection(kind: &Kind) -> String {
+    if kind.namespaced {
         format!("/{}/namespaces/{{namespace}}/{}", root(kind), kind.plural)
     } else {
         format!("/{}/{}", root(kind), kind.plural)
-    };
+    }
+}
+
+fn add_paths(kind: &Kind, schema: &str, paths: &mut Map<String, Value>) {
+    let collection = collection(kind);
     let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     let writing = ["dryRun", "fieldManager", "fieldValidation"].map(parameter);
     let content = json!({

@@ -57,7 +57,7 @@ pub async fn run(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Result<
     say("starting the embedded cluster, Slack, model API and GitHub …");
     let real = matches!(topic.surroundings.models, Models::Real(_));
     let (about, model, notices) = (topic.about, topic.model, topic.notices);
-    let stack = Stack::start_in(topic.options, topic.surroundings).await?;
+    let mut stack = Stack::start_in(topic.options, topic.surroundings).await?;
     say(&welcome(&stack, &about, &model, &notices, kept.as_ref(), again));
     let ended = tokio::select! {
         () = interrupted() => Ok(()),
@@ -65,6 +65,8 @@ pub async fn run(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Result<
         failed = save(&stack, kept.as_mut()) => failed,
     };
     say("\nending everything …");
+    // A gateway puts on record what it has not yet when it ends.
+    stack.stop_product().await?;
     if real {
         let table = spent::table(&stack).await.context("reading what was spent")?;
         say(table.as_deref().unwrap_or("spent: nothing, no model was called"));

@@ -183,6 +183,20 @@ impl Stack {
         Api::namespaced(self.cluster.client(), TEAM)
     }
 
+    /// Ends every process of the product; the outside world can still be looked at. Once is enough.
+    ///
+    /// # Errors
+    /// When a process can't be waited for.
+    pub async fn stop_product(&mut self) -> Result<(), StackError> {
+        let io = |what: &str| {
+            let what = format!("stopping the {what}");
+            move |source| StackError::Io { what, source }
+        };
+        self.controller.stop().await.map_err(io("controller"))?;
+        self.kubelet.shutdown().await;
+        self.gateway.stop().await.map_err(io("gateway"))
+    }
+
     /// Ends every process of the product and of the outside world.
     ///
     /// # Errors
@@ -196,13 +210,7 @@ impl Stack {
     /// # Errors
     /// When a process can't be waited for, or nothing be saved.
     pub async fn stop_and_keep(mut self, kept: Option<&mut Kept>) -> Result<(), StackError> {
-        let io = |what: &str| {
-            let what = format!("stopping the {what}");
-            move |source| StackError::Io { what, source }
-        };
-        self.controller.stop().await.map_err(io("controller"))?;
-        self.kubelet.shutdown().await;
-        self.gateway.stop().await.map_err(io("gateway"))?;
+        self.stop_product().await?;
         let saved = match kept {
             Some(kept) => kept.save(&self).await,
             None => Ok(()),

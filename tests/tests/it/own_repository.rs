@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::SystemTime;
 
 use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
+use serde_json::json;
 
 use crate::chatting::{Chat, demo};
 use crate::support::{PATIENCE, permit};
@@ -154,8 +155,12 @@ async fn real_models_work_on_an_own_repository_and_what_they_cost_is_said() {
     let shop = repository(&dir.path().join("Corner_Shop"), "sales", &[]);
     let before = everything(&shop);
     // As far as the demo knows, this is somebody's provider.
-    let answer = Step::say("Good morning.").costing(120, 7, "0.00321");
-    let script = Script::of("pm", vec![answer]);
+    let looks = Step::tool("ListThreads", json!({})).costing(100, 5, "0.002");
+    let hello = json!({"message": "Good morning."});
+    let answers = Step::tool("SendMessage", hello).costing(20, 2, "0.00121");
+    // The demo ends in the middle of a run, when the last price is a moment old.
+    let thinks = Step { delay_ms: 600_000, ..Step::say("More.") };
+    let script = Script::of("pm", vec![looks, answers, thinks]);
     let server = ModelServer::start(script, ModelOptions::default()).await.unwrap();
     let mut command = demo(&["--repo", shop.to_str().unwrap()]);
     command
@@ -172,7 +177,7 @@ async fn real_models_work_on_an_own_repository_and_what_they_cost_is_said() {
     let (code, rest) = chat.interrupt().await;
     assert_eq!(code, Some(0));
     let words: Vec<Vec<&str>> = rest.lines().map(|l| l.split_whitespace().collect()).collect();
-    assert!(words.contains(&vec!["pm", "1", "120", "7", "0.00321"]), "{rest}");
+    assert!(words.contains(&vec!["pm", "2", "120", "7", "0.00321"]), "{rest}");
     assert!(words.contains(&vec!["total", "0.00321"]), "{rest}");
     assert_eq!(everything(&shop), before);
 }

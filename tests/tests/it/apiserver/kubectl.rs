@@ -115,6 +115,22 @@ async fn kubectl_finds_and_explains_the_resources() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn kubectl_applies_a_list() {
+    with_kubectl(|k| {
+        let thread: serde_json::Value = serde_saphyr::from_str(THREAD).unwrap();
+        let mut wrong = thread.clone();
+        wrong["spec"]["repository"] = "shop".into();
+        let list = |item| serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [item]});
+        let file = k.file("list.json", &list(thread).to_string());
+        assert_eq!(k.ok(&format!("apply -f {file}")), "thread.codebutler.dev/t created\n");
+        let file = k.file("wrong.json", &list(wrong).to_string());
+        let told = k.fails(&format!("apply -f {file}"));
+        assert!(told.contains("unknown field \"spec.repository\""), "{told}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works_on_threads() {
     with_kubectl(|k| {
         let file = k.file("thread.yaml", THREAD);

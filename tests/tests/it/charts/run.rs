@@ -2,8 +2,10 @@
 //! arguments and environment, and a thread is answered.
 
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread};
@@ -24,6 +26,7 @@ use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use crate::apiserver::kubectl::kubectl;
 use crate::support::{Setup, Team};
 
 /// Names of what there is of a kind in the operator's namespace.
@@ -85,26 +88,44 @@ async fn inventory(client: &Client) -> Vec<String> {
     found
 }
 
-/// Helm, on the team's cluster; false where there is no Python for it.
-async fn helm(team: &Team, arguments: &[&str]) -> bool {
-    let Some(venv) = super::venv() else { return false };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let output = tokio::process::Command::new(venv.join("bin/python"))
-        .arg(root.join("clients/helm_run.py"))
-        .arg(root.join("../charts"))
-        .arg(SYSTEM)
-        .args(arguments)
+/// Where the command line tools are that people have; nothing where there is no Python for them.
+pub fn tools(team: &Team) -> Option<PathBuf> {
+    let venv = super::venv()?;
+    let dir = team.stack.dir.join("tools");
+    if !dir.exists() {
+        std::fs::create_dir(&dir).unwrap();
+        let cli = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/helm_cli.py");
+        let python = venv.join("bin/python");
+        let script = format!("#!/bin/sh\nexec {} {} \"$@\"\n", python.display(), cli.display());
+        std::fs::write(dir.join("helm"), script).unwrap();
+        std::fs::set_permissions(dir.join("helm"), Permissions::from_mode(0o755)).unwrap();
+        symlink(kubectl()?, dir.join("kubectl")).unwrap();
+    }
+    Some(dir)
+}
+
+/// Runs a command line as somebody would at the repository's top, and returns what it printed;
+/// nothing where the tools are missing.
+pub async fn shell(team: &Team, values: &serde_json::Value, line: &str) -> Option<String> {
+    let mut path = tools(team)?.into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let output = tokio::process::Command::new("bash")
+        .args(["-e", "-u", "-c", line])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+        .env("PATH", path)
         .env("KUBECONFIG", team.stack.cluster.kubeconfig())
+        .env("HELM_VALUES", values.to_string())
         .env("HOME", &team.stack.dir)
         .output()
         .await
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    true
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
 }
 
 /// The values of an installation on the testbed: its Slack, its images, its scripted models.
-fn values(team: &Team) -> serde_json::Value {
+pub fn values(team: &Team) -> serde_json::Value {
     json!({
         "images": {"agent": {"repository": "codebutler-agent", "tag": "testbed"},
                    "workspace": "workspace:testbed"},
@@ -177,9 +198,8 @@ async fn ready(team: &Team, address: SocketAddr, command: &ProcessCommand) {
     .await;
 }
 
-/// A team on an installation of the chart, whose two processes run as rendered; nothing where there
-/// is no Helm.
-async fn installed(more: serde_json::Value) -> Option<Team> {
+/// A team on a cluster without the product: Slack, models and the Git host are there.
+pub async fn bare() -> Team {
     let mut team = Setup::new(Script::of("pm", vec![Step::say("From a chart.")])).start().await;
     let client = team.stack.cluster.client();
     team.stack.controller.stop().await.unwrap();
@@ -196,19 +216,32 @@ async fn installed(more: serde_json::Value) -> Option<Team> {
     remove::<ServiceAccount>(&client).await;
     remove::<ConfigMap>(&client).await;
     assert_eq!(inventory(&client).await, [""; 0]);
+    team
+}
+
+/// Starts the two processes as the chart renders them.
+pub async fn start_both(team: &mut Team) {
+    let (gateway, controller) = (team.stack.metrics.gateway, team.stack.metrics.controller);
+    let command = start(team, "codebutler-gateway", gateway).await;
+    team.stack.gateway = command.spawn().unwrap();
+    ready(team, gateway, &command).await;
+    let command = start(team, "codebutler-controller", controller).await;
+    team.stack.controller = command.spawn().unwrap();
+    ready(team, controller, &command).await;
+}
+
+/// A team on an installation of the chart, whose two processes run as rendered; nothing where there
+/// is no Helm.
+async fn installed(more: serde_json::Value) -> Option<Team> {
+    let mut team = bare().await;
     let mut values = values(&team);
     values.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    if !helm(&team, &["install", &values.to_string()]).await {
+    let install = format!("helm install codebutler charts/codebutler -n {SYSTEM}");
+    if shell(&team, &values, &install).await.is_none() {
         team.stop().await;
         return None;
     }
-    let (gateway, controller) = (team.stack.metrics.gateway, team.stack.metrics.controller);
-    let command = start(&team, "codebutler-gateway", gateway).await;
-    team.stack.gateway = command.spawn().unwrap();
-    ready(&team, gateway, &command).await;
-    let command = start(&team, "codebutler-controller", controller).await;
-    team.stack.controller = command.spawn().unwrap();
-    ready(&team, controller, &command).await;
+    start_both(&mut team).await;
     Some(team)
 }
 
@@ -219,7 +252,7 @@ async fn uninstall(team: &mut Team, thread: &str) {
         .await;
     team.stack.controller.stop().await.unwrap();
     team.stack.gateway.stop().await.unwrap();
-    helm(team, &["uninstall"]).await;
+    shell(team, &json!({}), &format!("helm uninstall codebutler -n {SYSTEM}")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
