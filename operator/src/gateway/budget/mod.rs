@@ -90,7 +90,7 @@ impl Ledger {
         let (thread, repo) = (caller.key(), RepoKey::from(&*caller.repo));
         let user = charged(caller).to_owned();
         let call = loop {
-            self.inner.load(&thread, &repo).await?;
+            Box::pin(self.inner.load(&thread, &repo)).await?;
             let mut books = self.inner.books();
             // Forgotten by another call in between: look again.
             let Some((one, all)) = books.both(&thread, &repo) else { continue };
@@ -118,7 +118,7 @@ impl Ledger {
         };
         if !call.covered {
             step::point("before grant");
-            self.inner.cover(&call.thread, &call.repo, estimate).await?;
+            Box::pin(self.inner.cover(&call.thread, &call.repo, estimate)).await?;
             step::point("after grant");
         }
         Ok(call)
