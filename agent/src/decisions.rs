@@ -69,6 +69,11 @@ impl Log {
         Ok(Self(file))
     }
 
+    /// The same log for a conversation that runs beside others.
+    pub fn shared(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
     /// Appends a line. A log that can't be written stops nobody.
     pub fn note(
         &mut self,

@@ -349,6 +349,7 @@ mod tests {
             planned: vec![],
             complexity: None,
             setup: None,
+            parallelism: 1,
         }
     }
 

@@ -27,6 +27,9 @@ pub const GIT_REACHABLE: &str = "GitReachable";
 /// A Repo's agent pods reach the gateway and nothing else.
 pub const EGRESS_ENFORCED: &str = "EgressEnforced";
 
+/// An AgentRole answers as many requests at the same time as it says. Present only while false.
+pub const PARALLEL: &str = "Parallel";
+
 /// Sets one condition and keeps `lastTransitionTime` unless the status flipped.
 ///
 /// Returns whether anything but the transition time changed, so that callers write only then.

@@ -36,6 +36,9 @@ pub const TOOLS: [&str; 22] = [
     "CloseThread",
 ];
 
+/// The tools that change a worktree. Whoever has one works on one request at a time.
+pub const CHANGING: [&str; 5] = ["Write", "Edit", "Bash", "GitCommit", "GitPush"];
+
 /// A role that an agent plays in a Thread: its model, tools, rights, prompt and pod.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -118,7 +121,9 @@ pub struct AgentRoleSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub image_pull_secrets: Vec<PullSecret>,
-    /// Requests that the role answers at the same time.
+    /// Requests that the role answers at the same time, each in a conversation of its own. It needs a
+    /// role without tools that change the worktree (Write, Edit, Bash, GitCommit, GitPush): one that
+    /// has such a tool answers one after the other, and its condition `Parallel` says so.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16))]
     pub parallelism: u32,
@@ -360,6 +365,20 @@ pub struct AgentRoleStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 65_536))]
     pub prompt: Option<String>,
+}
+
+impl AgentRoleSpec {
+    /// Requests that it answers at the same time: one if it could change the worktree under the
+    /// others.
+    #[must_use]
+    pub fn at_once(&self) -> u32 {
+        if self.changing().next().is_some() { 1 } else { self.parallelism.max(1) }
+    }
+
+    /// Its tools that change a worktree.
+    pub fn changing(&self) -> impl Iterator<Item = &str> {
+        self.tools.offered().filter(|tool| CHANGING.contains(tool))
+    }
 }
 
 impl AgentRole {

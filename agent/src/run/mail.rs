@@ -18,6 +18,8 @@ pub struct Mail {
     pub handled: Vec<String>,
     /// Whether any of it is for this role and new.
     pub wakes: bool,
+    /// The messages that are.
+    pub requests: Vec<SlackTs>,
     /// Newest message of all that were shown, taken or not.
     pub newest: Option<SlackTs>,
     /// Newest message of those that are addressed to the role, taken or not.
@@ -43,7 +45,10 @@ pub fn sort(inbox: Inbox, state: &State, role: &str, done: Option<&SlackTs>) -> 
             continue;
         }
         let old = new && done.is_some_and(|done| ts <= done);
-        mail.wakes |= message.addressed && !own && !old;
+        if message.addressed && !own && !old {
+            mail.wakes = true;
+            mail.requests.push(ts.clone());
+        }
         mail.messages.push(message);
     }
     mail.messages.sort_by(|a, b| a.ts.cmp(&b.ts));

@@ -2,14 +2,17 @@
 //! leaves when nothing more comes.
 //!
 //! [`mail`] decides what is new, [`crate::transcript::state`] what comes next, [`act`] carries out
-//! tool calls, [`turns`] is a run, and this file is the life of the process around it.
+//! tool calls, [`turns`] is a run, [`desk`] several of them at once, and this file is the life of the
+//! process around it.
 
 mod act;
 mod compact;
+mod desk;
 mod guides;
 mod mail;
 mod pictures;
 mod progress;
+mod seat;
 mod setup;
 pub mod stuck;
 mod switch;
@@ -17,6 +20,7 @@ mod turns;
 mod watch;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -41,6 +45,8 @@ use crate::tools::proof::Tests;
 use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
 use mail::Mail;
 use progress::Telling;
+use seat::Seat;
+pub use watch::STOP;
 
 /// Exit code when the gateway could not be reached or did not know this pod.
 const NO_GATEWAY: u8 = 3;
@@ -161,7 +167,9 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         workflows: vec![],
         tell_after,
         setup_limit: args.setup_limit,
+        state_dir: args.state_dir,
         telling: None,
+        seat: None,
     };
     agent.live().await
 }
@@ -205,6 +213,10 @@ struct Agent {
     tell_after: Duration,
     /// Seconds that a set-up may take.
     setup_limit: u32,
+    /// Where transcripts are.
+    state_dir: PathBuf,
+    /// Where it has one of several conversations.
+    seat: Option<Seat>,
 }
 
 impl Agent {
@@ -217,7 +229,11 @@ impl Agent {
         let mut just_started = false;
         loop {
             if self.transcript.state().run().is_some() {
-                self.run(std::mem::take(&mut just_started)).await?;
+                Box::pin(self.run(std::mem::take(&mut just_started))).await?;
+                (idle, stuck) = (Instant::now(), None);
+            }
+            if !self.transcript.state().desk().is_settled() {
+                Box::pin(self.at_desk()).await?;
                 (idle, stuck) = (Instant::now(), None);
             }
             let left = Duration::from_secs(self.session.idle_timeout_seconds.into())
@@ -226,8 +242,14 @@ impl Agent {
             let wait = LONG_POLL.min(left);
             let mail = self.mail(wait).await?;
             if mail.wakes {
-                self.start_run(mail).await?;
-                just_started = true;
+                // One view of the thread for the whole run.
+                self.session = self.tools.gateway.session().await?;
+                if self.is_for_desk(&mail)? {
+                    self.give(mail)?;
+                } else {
+                    self.start_run(mail).await?;
+                    just_started = true;
+                }
                 continue;
             }
             self.settle(&mail).await?;
@@ -241,6 +263,9 @@ impl Agent {
 
     /// Reads the conversation, from a little before what is done, or all of it the first time.
     async fn mail(&self, wait: Duration) -> Result<Mail, RunError> {
+        if let Some(seat) = &self.seat {
+            return self.seated_mail(seat).await;
+        }
         let state = self.transcript.state();
         let done = self.done.as_ref().filter(|_| !state.is_new());
         let after = done.unwrap_or(&self.session.root).minus_secs(60);
@@ -252,18 +277,20 @@ impl Agent {
     }
 
     async fn start_run(&mut self, mail: Mail) -> Result<(), RunError> {
-        // One view of the thread for the whole run.
-        self.session = self.tools.gateway.session().await?;
-        let run = format!("{:016x}", rand::random::<u64>());
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        tracing::info!(run, messages = mail.messages.len(), "run started");
-        self.transcript.append(&Record::RunStarted { run, at })?;
         let switch = switch::wanted(&mail, &self.session.role);
-        self.take(mail).await?;
+        self.begin(mail).await?;
         match switch {
             Some(wanted) => self.switch(wanted).await,
             None => Ok(()),
         }
+    }
+
+    async fn begin(&mut self, mail: Mail) -> Result<(), RunError> {
+        let run = format!("{:016x}", rand::random::<u64>());
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        tracing::info!(run, messages = mail.messages.len(), "run started");
+        self.transcript.append(&Record::RunStarted { run, at })?;
+        self.take(mail).await
     }
 
     async fn take(&mut self, mail: Mail) -> Result<(), RunError> {
@@ -290,7 +317,10 @@ impl Agent {
 
     /// What the run does from now on, for people to see.
     fn does(&self, doing: &str) {
-        if let (Some(telling), Some(run)) = (&self.telling, self.transcript.state().run()) {
+        let Some(run) = self.transcript.state().run() else { return };
+        if let Some(seat) = &self.seat {
+            seat.board.now(&seat.id, run.turns, doing);
+        } else if let Some(telling) = &self.telling {
             telling.now(run.turns, doing);
         }
     }

@@ -1,8 +1,11 @@
 //! Tells the gateway what the run does now, for people to see. Nothing waits for it, and what gets
 //! lost is told again a little later.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use codebutler_crds::SlackTs;
 use codebutler_crds::wire::Progress;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -44,6 +47,49 @@ impl Telling {
 impl Drop for Telling {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// Several conversations that are told of as one run.
+pub struct Board {
+    telling: Option<Telling>,
+    parts: Mutex<BTreeMap<SlackTs, (u32, String)>>,
+}
+
+impl Board {
+    /// Begins to tell of a run.
+    pub fn start(gateway: Gateway, run: &str) -> Self {
+        Self { telling: Some(Telling::start(gateway, run, 0)), parts: Mutex::default() }
+    }
+
+    /// One that tells nobody.
+    #[cfg(test)]
+    pub fn silent() -> Self {
+        Self { telling: None, parts: Mutex::default() }
+    }
+
+    /// What a conversation does from now on.
+    pub fn now(&self, id: &SlackTs, turns: u32, doing: &str) {
+        self.with(|parts| {
+            parts.insert(id.clone(), (turns, doing.to_owned()));
+        });
+    }
+
+    /// A conversation has ended.
+    pub fn gone(&self, id: &SlackTs) {
+        self.with(|parts| {
+            parts.remove(id);
+        });
+    }
+
+    fn with(&self, change: impl FnOnce(&mut BTreeMap<SlackTs, (u32, String)>)) {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut parts);
+        let turns = parts.values().map(|(turns, _)| turns).sum();
+        let doing: Vec<_> = parts.values().map(|(_, doing)| doing.as_str()).collect();
+        if let Some(telling) = self.telling.as_ref().filter(|_| !doing.is_empty()) {
+            telling.now(turns, &clip(&doing.join("; "), 300));
+        }
     }
 }
 

@@ -9,6 +9,8 @@ use tokio::time::Instant;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::progress;
+use super::seat::Seat;
 use super::watch::Cut;
 use super::{Agent, RunError, stuck};
 use crate::decisions::Kind;
@@ -50,7 +52,9 @@ impl Agent {
     pub(super) async fn turns(&mut self, just_started: bool) -> Result<Ended, RunError> {
         let limit = Duration::from_secs(self.session.timeout_seconds.into());
         let mut fresh = just_started;
-        self.report_running().await?;
+        if self.seat.is_none() {
+            self.report_running().await?;
+        }
         if let Some(ended) = self.prepare().await? {
             return Ok(ended);
         }
@@ -64,7 +68,8 @@ impl Agent {
         self.tools.planned.clone_from(&self.session.planned);
         let guides = self.guides(set_up).await?;
         self.workflows = prompt::sections(guides.workflows.as_deref().unwrap_or_default());
-        let system = prompt::system(&guides, &self.session);
+        let apart = self.seat.as_ref().map(Seat::note).unwrap_or_default();
+        let system = prompt::system(&guides, &self.session) + &apart;
         if just_started {
             self.note_model();
         }
@@ -115,7 +120,7 @@ impl Agent {
                 }
                 Next::Post(text) => {
                     let key = format!("{}.{}.final", run.id, run.turns);
-                    return self.last_words(key, &text).await;
+                    return self.answer(key, &text).await;
                 }
                 Next::End(outcome) => return Ok((outcome, None)),
                 Next::GiveUp => return Ok(self.given_up()),
@@ -230,13 +235,26 @@ impl Agent {
         body
     }
 
-    async fn last_words(&mut self, key: String, text: &str) -> Result<Ended, RunError> {
+    /// The last words, to whoever asked where there are several.
+    async fn answer(&mut self, key: String, text: &str) -> Result<Ended, RunError> {
+        match self.seat.as_ref().map(|seat| seat.addressed(text)) {
+            Some((text, to)) => self.last_words(key, &text, to).await,
+            None => self.last_words(key, text, None).await,
+        }
+    }
+
+    async fn last_words(
+        &mut self,
+        key: String,
+        text: &str,
+        to: Option<String>,
+    ) -> Result<Ended, RunError> {
         let text = clip(text, MAX_LAST_WORDS);
         let published = self.transcript.state().run().is_some_and(|run| run.published);
         let done = published || hands_over(&text);
         let proof = if done { self.tools.proof().await? } else { None };
         step::point("before post");
-        let message = PostMessage { key, text, proof, ..PostMessage::default() };
+        let message = PostMessage { key, text, to, proof, ..PostMessage::default() };
         let posted = self.tools.gateway.post(&message).await;
         step::point("after post");
         match posted {
@@ -267,7 +285,7 @@ impl Agent {
              go on from here."
         );
         let key = format!("{run}.stopped");
-        match self.last_words(key, &text).await? {
+        match self.last_words(key, &text, None).await? {
             (Outcome::Idle, None) => Ok((Outcome::Waiting, None)),
             failed => Ok(failed),
         }
@@ -314,7 +332,7 @@ impl Agent {
                     "I am stuck: {why}{}. What should I do differently, or what am I missing?",
                     self.last_step()
                 );
-                let ended = self.last_words(format!("{id}.stuck"), &text).await?;
+                let ended = self.answer(format!("{id}.stuck"), &text).await?;
                 let asked = ended == (Outcome::Idle, None);
                 return Ok(Some(if asked { (Outcome::Waiting, None) } else { ended }));
             }
@@ -386,8 +404,8 @@ impl Agent {
     fn last_step(&self) -> String {
         match self.transcript.state().last_call() {
             Some((name, arguments)) => {
-                let arguments: String = arguments.chars().filter(|c| *c != '`').collect();
-                format!("; the last step was {name} `{}`", clip(&arguments, 120))
+                let call = progress::of_call(name, arguments).replace('`', "'");
+                format!("; the last step was `{call}`")
             }
             None => String::new(),
         }

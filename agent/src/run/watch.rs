@@ -39,9 +39,16 @@ impl Agent {
         tokio::select! {
             biased;
             done = timeout_at(deadline, work) => done.map_err(|_| Cut::Time),
-            pending = stopped(self.tools.gateway.clone(), role, after) => {
-                Err(Cut::Stop(Box::new(pending)))
-            }
+            pending = self.stopped(role, after) => Err(Cut::Stop(Box::new(pending))),
+        }
+    }
+}
+
+impl Agent {
+    async fn stopped(&self, role: String, after: SlackTs) -> Pending {
+        match &self.seat {
+            Some(seat) => seat.stopped().await,
+            None => stopped(self.tools.gateway.clone(), role, after).await,
         }
     }
 }

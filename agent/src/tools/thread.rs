@@ -116,6 +116,7 @@ impl Handler for SendMessage {
             learnings: args.learnings,
             asks: waits,
             files,
+            to: None,
             proof,
         };
         let wire::Posted { ts, overlaps } = cx.gateway.post(&message).await?;

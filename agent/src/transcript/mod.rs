@@ -4,12 +4,14 @@
 //! after. A pod that was killed reads it and goes on where the last one was. [`state`] is what it
 //! adds up to.
 
+pub mod desk;
 pub mod state;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+use codebutler_crds::SlackTs;
 use codebutler_crds::thread::Pending;
 use codebutler_crds::wire::{Message, TestRun};
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,7 @@ use serde_json::Value;
 use crate::model::{Assistant, ToolCall};
 use crate::step;
 use crate::tools::args::TodoItem;
+use desk::Answered;
 use state::State;
 
 /// One line.
@@ -41,6 +44,24 @@ pub enum Record {
         /// What the messages show.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pictures: Vec<Picture>,
+    },
+    /// A conversation of its own has this to work on.
+    Request {
+        /// The request's first message, by which the conversation is known.
+        request: SlackTs,
+        /// Oldest first.
+        messages: Vec<Message>,
+        /// Decisions that it waited for.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pending: Vec<Pending>,
+    },
+    /// A conversation of its own has ended.
+    Answered {
+        /// The request.
+        request: SlackTs,
+        /// How.
+        #[serde(flatten)]
+        answered: Answered,
     },
     /// The model answered, and was paid.
     Answer {

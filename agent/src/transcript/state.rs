@@ -1,7 +1,7 @@
 //! What a transcript adds up to: the conversation for the model, what was taken, and where the
 //! current run is. Pure: records in, state out.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use codebutler_crds::SlackTs;
@@ -9,11 +9,14 @@ use codebutler_crds::thread::Pending;
 use codebutler_crds::wire::{Message, TestRun};
 use serde_json::Value;
 
-use self::show::{STILL_COUNTS, show_decision, show_message, shown};
+use self::show::{STILL_COUNTS, show_decision, show_message, show_request, shown};
+use super::desk::Desk;
 use super::{Consent, Outcome, Picture, Record, ResultKind};
 use crate::model::{self, Assistant, ToolCall};
+use crate::run::STOP;
 use crate::run::stuck::Step;
 use crate::tools::args::TodoItem;
+pub use run::{Ended, MAX_FAULTS, Next, OpenAnswer, Run};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -34,6 +37,7 @@ pub struct State {
     blind: bool,
     /// Files beside the approved plan, as they were told last.
     deviated: Vec<String>,
+    desk: Desk,
 }
 
 /// A question about an action.
@@ -43,126 +47,9 @@ struct Asked {
     call: Option<ToolCall>,
 }
 
-/// A run that has not ended.
-#[derive(Clone, Debug, Default)]
-pub struct Run {
-    /// Its id.
-    pub id: String,
-    /// Model calls that were answered, readable or not.
-    pub turns: u32,
-    /// Turns in a row in which the model said something that could not be carried out.
-    pub faults: u32,
-    /// Pending decisions that it took.
-    pub handled: Vec<String>,
-    /// The last answer, until the next one is asked for.
-    pub answer: Option<OpenAnswer>,
-    /// Calls and results since it was last told that it goes in circles.
-    pub steps: Vec<Step>,
-    /// Hashes of what was said beside calls, as long.
-    pub words: Vec<u64>,
-    /// How often it was told so.
-    pub stuck: u32,
-    /// The model that took over.
-    pub model: Option<String>,
-    /// Runs of the test command that failed, since one succeeded.
-    pub failing: u32,
-    /// Whether it has put something on the remote.
-    pub published: bool,
-    /// Keys of questions that were answered with yes, and whose action is to be carried out.
-    allowed: VecDeque<String>,
-    /// Pictures of the answer's calls, shown once all of them have a result.
-    pictures: Vec<Value>,
-}
-
-/// An answer of the model that is being carried out.
-#[derive(Clone, Debug, Default)]
-pub struct OpenAnswer {
-    /// What it said.
-    pub message: Assistant,
-    /// Keys of effects that may have happened, by the call's place.
-    pub intents: BTreeMap<usize, String>,
-    /// What calls came to, by the call's place.
-    pub results: BTreeMap<usize, ResultKind>,
-    /// Not said by the model now, but asked for before and allowed since: the question's key.
-    pub allowed: Option<String>,
-}
-
-/// A run that has ended.
-#[derive(Clone, Debug)]
-pub struct Ended {
-    /// The run.
-    pub run: Run,
-    /// How.
-    pub outcome: Outcome,
-    /// For the thread.
-    pub reason: Option<String>,
-    /// Whether the gateway knows.
-    pub reported: bool,
-}
-
-impl OpenAnswer {
-    /// Calls without a result, in order.
-    pub fn open_calls(&self) -> impl Iterator<Item = (usize, &ToolCall)> {
-        self.message
-            .tool_calls
-            .iter()
-            .enumerate()
-            .filter(|(place, _)| !self.results.contains_key(place))
-    }
-
-    fn any(&self, kind: ResultKind) -> bool {
-        self.results.values().any(|k| *k == kind)
-    }
-}
-
-/// What a run does next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Ask the model.
-    Ask,
-    /// Carry out the calls that have no result yet.
-    Act,
-    /// Begin with the action of this question: people have said yes.
-    Allow(String),
-    /// Post this text and end.
-    Post(String),
-    /// End.
-    End(Outcome),
-    /// End because the model does not get it right.
-    GiveUp,
-}
-
-/// Turns in a row that may go wrong.
-pub const MAX_FAULTS: u32 = 3;
-
-impl Run {
-    /// Decided by what is recorded alone, so that a restart decides the same.
-    pub fn next(&self) -> Next {
-        let Some(answer) = &self.answer else {
-            return if self.faults >= MAX_FAULTS { Next::GiveUp } else { self.go_on() };
-        };
-        if answer.open_calls().next().is_some() {
-            return Next::Act;
-        }
-        if answer.message.tool_calls.is_empty() {
-            return match &answer.message.content {
-                Some(text) => Next::Post(text.clone()),
-                None => Next::End(Outcome::Idle),
-            };
-        }
-        if answer.any(ResultKind::Closes) {
-            Next::End(Outcome::Closed)
-        } else if answer.any(ResultKind::Waits) {
-            Next::End(Outcome::Waiting)
-        } else if self.faults >= MAX_FAULTS {
-            Next::GiveUp
-        } else {
-            self.go_on()
-        }
-    }
-
-    fn go_on(&self) -> Next {
-        self.allowed.front().map_or(Next::Ask, |key| Next::Allow(key.clone()))
+impl Asked {
+    fn is_in(&self, item: &Pending) -> bool {
+        item.id.ends_with(&format!(":{}", self.key))
     }
 }
 
@@ -219,7 +106,30 @@ impl State {
 
     /// Whether nothing was ever taken.
     pub fn is_new(&self) -> bool {
-        self.run.is_none() && self.last.is_none()
+        self.run.is_none() && self.last.is_none() && self.desk.is_empty()
+    }
+
+    /// Requests that are answered in conversations of their own.
+    pub fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    /// Whether the last run ended to wait for this decision.
+    pub fn awaits(&self, item: &Pending) -> bool {
+        let waits = self.run.is_none().then_some(self.last.as_ref()).flatten();
+        let Some(last) = waits.filter(|last| last.outcome == Outcome::Waiting) else {
+            return false;
+        };
+        let posted = format!("Posted as message {}.", item.message);
+        let says = |message: &Value| {
+            let text = message["content"].as_str().filter(|_| message["role"] == "tool");
+            text.is_some_and(|text| text.starts_with(&posted))
+        };
+        match item.kind.as_str() {
+            "budget" => !last.run.stopped && last.run.next() == Next::Ask,
+            "approval" => self.asked.values().any(|asked| asked.is_in(item)),
+            _ => self.chat.iter().any(says),
+        }
     }
 
     /// Whether a message was taken.
@@ -255,6 +165,13 @@ impl State {
                 self.run = Some(Run { id: run.clone(), ..Run::default() });
             }
             Record::Taken { messages, pending, pictures } => self.take(messages, pending, pictures),
+            Record::Request { request, messages, pending } => {
+                self.see(messages);
+                self.decided.extend(pending.iter().map(|p| p.id.clone()));
+                self.chat.extend(messages.iter().map(show_request));
+                self.desk.give(request, messages, pending);
+            }
+            Record::Answered { request, answered } => self.desk.answer(request, answered),
             Record::Answer { message, .. } => {
                 self.chat.push(message.to_chat());
                 if let Some(run) = &mut self.run {
@@ -289,20 +206,7 @@ impl State {
                 }
             }
             Record::Result { call, text, kind } => self.result(*call, text, *kind),
-            Record::Stuck { why, model } => {
-                self.answer_dangling_calls();
-                self.chat.push(model::user(&format!(
-                    "[CodeButler] You go in circles: {why}. Say to yourself what you want to know, and try \
-                     another way; if something is missing that only people have, ask them."
-                )));
-                if let Some(run) = &mut self.run {
-                    run.stuck += 1;
-                    run.steps.clear();
-                    run.words.clear();
-                    run.model = model.clone().or(run.model.take());
-                    run.answer = None;
-                }
-            }
+            Record::Stuck { why, model } => self.stuck(why, model.as_deref()),
             Record::Asked { hash, key, call } => {
                 let asked = Asked { key: key.clone(), call: call.clone() };
                 self.asked.insert(hash.clone(), asked);
@@ -341,6 +245,7 @@ impl State {
                 }
             }
             Record::Reported => {
+                self.desk.report();
                 if let Some(last) = &mut self.last {
                     last.reported = true;
                 }
@@ -348,14 +253,31 @@ impl State {
         }
     }
 
-    fn take(&mut self, messages: &[Message], pending: &[Pending], pictures: &[Picture]) {
+    fn stuck(&mut self, why: &str, model: Option<&str>) {
         self.answer_dangling_calls();
+        self.chat.push(model::user(&format!(
+            "[CodeButler] You go in circles: {why}. Say to yourself what you want to know, and try \
+             another way; if something is missing that only people have, ask them."
+        )));
+        if let Some(run) = &mut self.run {
+            run.stuck += 1;
+            run.steps.clear();
+            run.words.clear();
+            run.model = model.map(ToOwned::to_owned).or(run.model.take());
+            run.answer = None;
+        }
+    }
+
+    fn see(&mut self, messages: &[Message]) {
         for message in messages {
             self.seen.insert(message.ts.clone());
-            if self.newest.as_ref().is_none_or(|newest| *newest < message.ts) {
-                self.newest = Some(message.ts.clone());
-            }
+            self.newest = self.newest.take().max(Some(message.ts.clone()));
         }
+    }
+
+    fn take(&mut self, messages: &[Message], pending: &[Pending], pictures: &[Picture]) {
+        self.answer_dangling_calls();
+        self.see(messages);
         self.decided.extend(pending.iter().map(|p| p.id.clone()));
         let allowed: Vec<_> = pending.iter().map(|item| self.allowed(item)).collect();
         let decisions = pending.iter().zip(&allowed);
@@ -367,6 +289,7 @@ impl State {
         self.chat.extend(pictures.iter().map(shown));
         if let Some(run) = &mut self.run {
             run.handled.extend(pending.iter().map(|p| p.id.clone()));
+            run.stopped |= pending.iter().any(|p| p.kind == STOP);
             run.allowed.extend(allowed.into_iter().flatten());
         }
     }
@@ -377,8 +300,7 @@ impl State {
             return None;
         }
         let known = self.asked.values().filter(|asked| asked.call.is_some());
-        let of = |asked: &&Asked| item.id.ends_with(&format!(":{}", asked.key));
-        known.filter(of).map(|asked| asked.key.clone()).next()
+        known.filter(|asked| asked.is_in(item)).map(|asked| asked.key.clone()).next()
     }
 
     /// The call that people were asked about, as if the model made it now.
@@ -473,6 +395,7 @@ fn without_time(text: &str) -> &str {
     text.strip_suffix(" s]").and_then(|rest| rest.rsplit_once(", ")).map_or(text, |(rest, _)| rest)
 }
 
+mod run;
 mod show;
 
 #[cfg(test)]

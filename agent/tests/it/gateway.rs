@@ -1,7 +1,9 @@
 //! A gateway of the wire types, with effects that are counted by key, a model that is a function of
-//! the conversation, and a real Git server behind it.
+//! the conversation, and a real Git server behind it. What it knows is in [`known`].
 
-use std::collections::{HashMap, HashSet};
+mod known;
+
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,11 +19,11 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use codebutler_crds::SlackTs;
-use codebutler_crds::thread::{Pending, RoleState};
+use codebutler_crds::thread::RoleState;
 use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, ApprovalState, Author, BuildClaim, BuildTurn, BuildWant,
     CloseThread, ErrorBody, ErrorCode, ErrorDetail, Inbox, Message, OpenPullRequest, OtherThread,
-    Overlap, PostMessage, Posted, PullRequestState, RunReport, Session, ThreadClosed,
+    PostMessage, Posted, PullRequestState, RunReport, Session, ThreadClosed,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -32,53 +34,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+pub use known::{Inner, Model, check_keys};
+
 pub const HOST: &str = "codebutler-gateway.codebutler-system.svc";
 pub const TOKEN: &str = "the-pods-own-token";
-
-/// What the model answers to a conversation: a whole body of a chat completion.
-pub type Model = Box<dyn Fn(&[Value]) -> Value + Send + Sync>;
-
-/// What is known and what was done. Tests look in here.
-pub struct Inner {
-    pub session: Session,
-    pub messages: Vec<Message>,
-    pub inbox: Option<SlackTs>,
-    pub done: Option<SlackTs>,
-    pub pending: Vec<Pending>,
-    pub closed: bool,
-    /// `(key, message)`, by first appearance of the key.
-    pub posts: Vec<PostMessage>,
-    pub reports: Vec<RunReport>,
-    /// Titles, by creation.
-    pub pull_requests: Vec<String>,
-    pub closings: Vec<String>,
-    /// What people said, by key.
-    pub approvals: HashMap<String, ApprovalState>,
-    pub asked_for: Vec<ApprovalRequest>,
-    /// Pictures by id, and how often one was got.
-    pub pictures: HashMap<String, Vec<u8>>,
-    pub pictures_got: usize,
-    pub others: Vec<OtherThread>,
-    /// What a plan is told to meet.
-    pub overlaps: Vec<Overlap>,
-    /// Models that refuse pictures.
-    pub blind: Vec<String>,
-    /// Conversations that the model was paid for.
-    pub asked: Vec<Vec<Value>>,
-    pub requests: Vec<Value>,
-    /// Said when the first run ends waiting.
-    pub later: Vec<(&'static str, bool)>,
-    /// Said while the model thinks about its n-th answer.
-    pub meanwhile: Option<(usize, &'static str)>,
-    /// Answers, before anything else, to the first calls of a path.
-    pub refuse: Vec<(&'static str, StatusCode, ErrorCode, &'static str)>,
-    /// Build slots that others have, of two.
-    pub building: u32,
-    /// What was wanted of this pod's.
-    pub builds: Vec<BuildWant>,
-    model: Model,
-    clock: u32,
-}
 
 #[derive(Clone)]
 pub struct Gateway {
@@ -128,113 +87,6 @@ impl Gateway {
 
     pub fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap()
-    }
-}
-
-impl Inner {
-    fn new(model: Model) -> Self {
-        let role = |role: &str, name: &str| codebutler_crds::wire::RoleCard {
-            role: role.into(),
-            name: name.into(),
-            description: String::new(),
-        };
-        let tools = "Read Write Edit Bash Grep Glob GitLog GitDiff GitCommit GitPush GHCreatePR GHStatus \
-                     SendMessage CloseThread";
-        Self {
-            session: Session {
-                namespace: "team".into(),
-                thread: "shop-1-000001".into(),
-                repo: "shop".into(),
-                role: "pm".into(),
-                model: "scripted/pm".into(),
-                context_tokens: None,
-                tools: tools.split_whitespace().map(Into::into).collect(),
-                max_turns: 30,
-                timeout_seconds: 60,
-                idle_timeout_seconds: 0,
-                prompt: None,
-                roles: vec![role("pm", "PM"), role("coder", "Coder")],
-                branch: "codebutler/t".into(),
-                base_branch: "main".into(),
-                base_commit: None,
-                plan: None,
-                pull_request: None,
-                done: None,
-                root: "1000.000000".parse().unwrap(),
-                usage: vec![],
-                models: vec![],
-                stronger: None,
-                tool_overrides: std::collections::BTreeMap::default(),
-                test: None,
-                planned: vec![],
-                complexity: None,
-                setup: None,
-            },
-            messages: vec![],
-            inbox: None,
-            done: None,
-            pending: vec![],
-            closed: false,
-            posts: vec![],
-            reports: vec![],
-            pull_requests: vec![],
-            closings: vec![],
-            approvals: HashMap::default(),
-            asked_for: vec![],
-            pictures: HashMap::new(),
-            pictures_got: 0,
-            others: vec![],
-            overlaps: vec![],
-            blind: vec![],
-            asked: vec![],
-            requests: vec![],
-            later: vec![],
-            meanwhile: None,
-            refuse: vec![],
-            building: 0,
-            builds: vec![],
-            model,
-            clock: 1000,
-        }
-    }
-
-    fn next_ts(&mut self) -> SlackTs {
-        self.clock += 1;
-        format!("{}.000000", self.clock).parse().unwrap()
-    }
-
-    /// A user speaks.
-    pub fn say(&mut self, text: &str, addressed: bool) -> SlackTs {
-        let ts = self.next_ts();
-        let author = Author::User { id: "U1".into() };
-        self.messages.push(Message {
-            ts: ts.clone(),
-            author,
-            text: text.into(),
-            addressed,
-            pictures: vec![],
-        });
-        if addressed {
-            self.inbox = self.inbox.take().max(Some(ts.clone()));
-        }
-        ts
-    }
-
-    /// What the controller asks.
-    pub fn wants(&self) -> bool {
-        self.has_mail() || !self.pending.is_empty()
-    }
-
-    fn has_mail(&self) -> bool {
-        self.inbox > self.done
-    }
-
-    pub fn post_texts(&self) -> Vec<&str> {
-        self.posts.iter().map(|post| post.text.as_str()).collect()
-    }
-
-    pub fn last_report(&self) -> &RunReport {
-        self.reports.last().unwrap()
     }
 }
 
@@ -362,8 +214,8 @@ async fn threads(State(gateway): State<Gateway>) -> Json<Vec<OtherThread>> {
 
 async fn run(State(gateway): State<Gateway>, Json(report): Json<RunReport>) -> Json<Value> {
     let mut inner = gateway.lock();
+    inner.done = inner.done.take().max(report.done.clone());
     if report.state != RoleState::Running {
-        inner.done = inner.done.take().max(report.done.clone());
         inner.pending.retain(|pending| !report.handled.contains(&pending.id));
         if report.state == RoleState::Waiting {
             for (text, addressed) in std::mem::take(&mut inner.later) {
@@ -520,17 +372,4 @@ async fn git(State(gateway): State<Gateway>, headers: HeaderMap, request: Reques
         }
     }
     response
-}
-
-/// Keys of posts must be unique to an effect and usable at Slack.
-pub fn check_keys(posts: &[PostMessage]) {
-    let keys: HashSet<_> = posts.iter().map(|post| &post.key).collect();
-    assert_eq!(keys.len(), posts.len());
-    for key in keys {
-        assert!(
-            key.len() <= 64
-                && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b)),
-            "{key}"
-        );
-    }
 }

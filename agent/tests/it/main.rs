@@ -8,6 +8,7 @@ mod crash;
 mod gateway;
 mod keeping;
 mod life;
+mod parallel;
 mod pictures;
 mod plans;
 mod redteam;

@@ -111,6 +111,9 @@ pub struct PostMessage {
     /// 24, of 120 bytes each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// Slack user id of who is answered: mentioned before the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
     /// What the harness knows of the tests, where the message hands work over. The gateway puts its
     /// verdict under the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,8 @@ use crate::thread::RoleState;
 pub struct RunReport {
     /// `Running` at the start; anything else ends the run.
     pub state: RoleState,
-    /// Newest message taken, when the run ended.
+    /// Newest message of those that are done with, all before it included: when the run ended, or while
+    /// it answers others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<SlackTs>,
     /// Ids of pending items taken, when the run ended.

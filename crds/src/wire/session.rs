@@ -74,6 +74,13 @@ pub struct Session {
     /// The Repo's command that prepares a worktree; without one it is found by the files in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
+    /// Requests to answer at the same time.
+    #[serde(default = "one")]
+    pub parallelism: u32,
+}
+
+const fn one() -> u32 {
+    1
 }
 
 /// What one role knows of another.

@@ -32,6 +32,12 @@ pub fn show_message(message: &Message) -> String {
     format!("[message {} from {from}{to}]\n{}", message.ts, text.join("\n"))
 }
 
+/// A message that is answered elsewhere, for whoever only follows the thread.
+pub fn show_request(message: &Message) -> Value {
+    let shown = show_message(message);
+    model::user(&format!("{shown}\n\n[CodeButler] You answer this in a conversation of its own."))
+}
+
 /// What people decided, in words for the model. `carried_out`: what was allowed is carried out at once.
 pub fn show_decision(pending: &Pending, carried_out: bool) -> String {
     if pending.kind == "budget" {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use codebutler_crds::condition::{self, PARALLEL};
 use codebutler_crds::names::LABEL_PROMPT;
 use codebutler_crds::role::TOOLS;
 use codebutler_crds::{AgentRole, AgentRoleStatus};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -79,10 +81,30 @@ pub fn desired(role: &AgentRole, prompt: Result<Option<String>, Health>, now: Ti
     let (prompt, unread) = prompt.map_or_else(|unread| (None, Some(unread)), |read| (read, None));
     status.prompt = prompt;
     let verdict = Health::worst(unknown_tools(role).into_iter().chain(unread).collect(), ready);
-    let notices = verdict.notice(&status.conditions).into_iter().collect();
+    let verdicts = verdict.notice(&status.conditions);
+    let notices = verdicts.into_iter().chain(one_by_one(role, &mut status, now)).collect();
     verdict.write(&mut status.conditions, role.metadata.generation, now);
     status.observed_generation = role.metadata.generation;
     Plan { status, notices }
+}
+
+/// Says why a role that should answer several requests at once answers one after the other.
+fn one_by_one(role: &AgentRole, status: &mut AgentRoleStatus, now: Timestamp) -> Option<Notice> {
+    let wanted = role.spec.parallelism;
+    if role.spec.at_once() >= wanted {
+        condition::clear(&mut status.conditions, PARALLEL);
+        return None;
+    }
+    let changing = role.spec.changing().collect::<Vec<_>>().join(", ");
+    let message = format!(
+        "spec.parallelism: {wanted} has no effect, requests are answered one after the other: {changing} could \
+         change the worktree under each other. Take these tools out of spec.tools, or set spec.parallelism to 1"
+    );
+    let (reason, generation) = ("ToolsChangeWorktree", role.metadata.generation);
+    let known = status.conditions.iter().any(|c| c.type_ == PARALLEL && c.message == message);
+    let at = Time(now);
+    condition::set(&mut status.conditions, PARALLEL, false, reason, &*message, generation, &at);
+    (!known).then_some(Notice { warning: true, reason, note: message })
 }
 
 fn unknown_tools(role: &AgentRole) -> Vec<Health> {
@@ -117,6 +139,33 @@ mod tests {
         role.spec.tools.allow.push("Teleport".to_owned());
         role.metadata.generation = Some(2);
         insta::assert_yaml_snapshot!("role_unknown_tool", desired(&role, Ok(None), now));
+    }
+
+    #[test]
+    fn a_role_that_changes_files_answers_one_by_one_and_says_why() {
+        let now = testing::now();
+        let mut role = testing::role("coder");
+        role.spec.tools.allow = vec!["Read".into(), "Bash".into(), "GitPush".into()];
+        role.spec.parallelism = 4;
+        let plan = desired(&role, Ok(None), now);
+        assert_eq!(role.spec.at_once(), 1);
+        let found = plan.status.conditions.iter().find(|c| c.type_ == PARALLEL).unwrap();
+        assert_eq!(
+            (found.status.as_str(), found.reason.as_str()),
+            ("False", "ToolsChangeWorktree")
+        );
+        assert!(found.message.contains("spec.parallelism: 4 has no effect"), "{found:?}");
+        assert!(found.message.contains(": Bash, GitPush could change"), "{found:?}");
+        assert_eq!(plan.notices.len(), 1, "{plan:?}");
+        assert!(condition::is_true(&plan.status.conditions, "Ready"));
+
+        role.status = Some(plan.status);
+        let again = desired(&role, Ok(None), now);
+        assert_eq!((again.patch(role.status.as_ref()), again.notices.len()), (None, 0));
+        role.spec.tools.deny = vec!["Bash".into(), "GitPush".into()];
+        let mended = desired(&role, Ok(None), now);
+        assert_eq!(role.spec.at_once(), 4);
+        assert!(!mended.status.conditions.iter().any(|c| c.type_ == PARALLEL));
     }
 
     #[test]

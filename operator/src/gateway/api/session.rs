@@ -95,6 +95,7 @@ fn describe(
         planned,
         complexity,
         setup: caller.repo.spec.worktree.setup.clone(),
+        parallelism: role.at_once(),
     }
 }
 

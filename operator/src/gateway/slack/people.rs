@@ -15,6 +15,11 @@ pub fn mentioned(thread: &Thread) -> String {
     of(thread).iter().map(|user| format!("<@{user}>")).collect::<Vec<_>>().join(" ")
 }
 
+/// A user as a mention, unless it can be none.
+pub fn mention(user: &str) -> Option<String> {
+    is_id(user).then(|| format!("<@{user}>"))
+}
+
 /// Whether a name can be a Slack user id, and nothing that Slack reads as more.
 fn is_id(user: &str) -> bool {
     let mut bytes = user.bytes();

@@ -231,6 +231,9 @@ pub async fn of_role(
     // Until what the message means is recorded: a quick click on it waits for that.
     let _turn = inner.posting.lock(&key).await;
     let mut text = in_slack(inner, caller, &thread, message).await?;
+    if let Some(asker) = message.to.as_deref().and_then(people::mention) {
+        text = format!("{asker} {text}");
+    }
     if message.asks || message.decision.is_some() {
         text = format!("{text}\n{}", people::mentioned(&thread));
     }

@@ -46,8 +46,8 @@ pub fn report(status: &mut ThreadStatus, role: &str, report: &RunReport, now: &T
     if let Some(sandbox) = &report.sandbox {
         entry.sandbox = Some(sandbox.chars().take(300).collect());
     }
+    raise(&mut entry.done, report.done.as_ref());
     if report.state != RoleState::Running {
-        raise(&mut entry.done, report.done.as_ref());
         status.pending.retain(|p| p.role != role || !report.handled.contains(&p.id));
     }
     status.last_activity = Some(now.clone());
@@ -267,6 +267,16 @@ mod tests {
         report(&mut status, "pm", &done("1000000000.000001"), &now());
         report(&mut status, "pm", &done("5.000000"), &now());
         assert!(!status.wants("pm"));
+        // While it goes on with others.
+        raise_inbox(&mut status, &roles, &ts("1000000003.000000"), &now());
+        let part = RunReport {
+            state: RoleState::Running,
+            handled: vec!["a".into()],
+            ..done("1000000002.000000")
+        };
+        report(&mut status, "pm", &part, &now());
+        assert!(status.wants("pm"));
+        assert_eq!(status.roles["pm"].done, Some(ts("1000000002.000000")));
     }
 
     #[test]

@@ -1,0 +1,270 @@
+//! A role that answers several requests at once: gives each a conversation of its own, as many at the
+//! same time as the role has places for, and moves the mark only past what is done with.
+//!
+//! The role's own transcript says which requests there are and which are answered; what happens in a
+//! conversation is in the transcript of that conversation. Both are written before anything is done
+//! about it, so a killed pod goes on with what is open and repeats nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use codebutler_crds::SlackTs;
+use codebutler_crds::thread::{Pending, RoleState};
+use codebutler_crds::wire::RunReport;
+use tokio::sync::watch;
+use tokio::task::{JoinSet, LocalSet};
+use tracing::Instrument as _;
+
+use super::mail::{self, Mail};
+use super::progress::Board;
+use super::seat::Seat;
+use super::{Agent, LONG_POLL, RunError, role_state, switch, terminal};
+use crate::transcript::desk::{Answered, Given};
+use crate::transcript::{Outcome, Record, Transcript};
+
+/// Between questions for mail, which are answered at once while something is open.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// A conversation that has ended, with the request it was about.
+type Ended = (SlackTs, Result<(Agent, Answered), RunError>);
+
+/// Conversations under way.
+struct Places {
+    trays: BTreeMap<SlackTs, Arc<Mutex<Given>>>,
+    working: JoinSet<Ended>,
+    stop: watch::Sender<Option<Pending>>,
+    board: Arc<Board>,
+}
+
+impl Agent {
+    /// Whether mail is worked on in conversations of their own.
+    pub(super) fn is_for_desk(&self, mail: &Mail) -> Result<bool, RunError> {
+        if self.session.parallelism < 2 || switch::wanted(mail, &self.session.role).is_some() {
+            return Ok(false);
+        }
+        if !mail.requests.is_empty() {
+            return Ok(true);
+        }
+        for item in &mail.pending {
+            if !self.owners(item)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes mail in: from now on it belongs to a conversation. Decisions that none waits for stay.
+    pub(super) fn give(&mut self, mail: Mail) -> Result<(), RunError> {
+        let Mail { messages, pending, requests, .. } = mail;
+        let (asked, said): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| requests.contains(&message.ts));
+        if !said.is_empty() {
+            let (pending, pictures) = (vec![], vec![]);
+            self.transcript.append(&Record::Taken { messages: said, pending, pictures })?;
+        }
+        for message in asked {
+            let request = self.transcript.state().desk().place(&message);
+            let (messages, pending) = (vec![message], vec![]);
+            self.transcript.append(&Record::Request { request, messages, pending })?;
+        }
+        for item in pending {
+            for request in self.owners(&item)? {
+                let (messages, pending) = (vec![], vec![item.clone()]);
+                self.transcript.append(&Record::Request { request, messages, pending })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The conversations that wait for a decision.
+    fn owners(&self, item: &Pending) -> Result<Vec<SlackTs>, RunError> {
+        let mut owners = Vec::new();
+        for id in self.transcript.state().desk().waiting() {
+            if self.open_transcript(id)?.state().awaits(item) {
+                owners.push(id.clone());
+            }
+        }
+        Ok(owners)
+    }
+
+    fn open_transcript(&self, id: &SlackTs) -> Result<Transcript, RunError> {
+        Ok(Transcript::open(&self.state_dir, &format!("{}/{id}", self.session.role))?)
+    }
+
+    /// Answers everything that is open, and what comes meanwhile.
+    pub(super) async fn at_desk(&mut self) -> Result<(), RunError> {
+        // They wait for models and the toolbox: one thread carries them all.
+        LocalSet::new().run_until(self.answer_all()).await
+    }
+
+    async fn answer_all(&mut self) -> Result<(), RunError> {
+        self.report_running().await?;
+        let run = format!("{:016x}", rand::random::<u64>());
+        let mut places = Places {
+            trays: BTreeMap::new(),
+            working: JoinSet::new(),
+            stop: watch::Sender::new(None),
+            board: Arc::new(Board::start(self.tools.gateway.clone(), &run)),
+        };
+        loop {
+            self.seat(&mut places)?;
+            if places.working.is_empty() {
+                break;
+            }
+            tokio::select! {
+                Some(ended) = places.working.join_next() => {
+                    let (id, ended) = ended.unwrap_or_else(|error| match error.try_into_panic() {
+                        Ok(panic) => std::panic::resume_unwind(panic),
+                        Err(error) => std::panic::resume_unwind(Box::new(error)),
+                    });
+                    let (conversation, answered) = ended?;
+                    places.board.gone(&id);
+                    places.trays.remove(&id);
+                    self.conclude_request(&id, &conversation, answered).await?;
+                }
+                mail = self.listen() => {
+                    let mut mail = mail?;
+                    if let Some(stop) = mail.stop.take() {
+                        places.stop.send_replace(Some(stop));
+                    }
+                    if mail.wakes {
+                        self.give(mail)?;
+                    }
+                }
+            }
+        }
+        self.report_answers().await
+    }
+
+    /// Mail while conversations are under way.
+    async fn listen(&self) -> Result<Mail, RunError> {
+        tokio::time::sleep(PAUSE).await;
+        let state = self.transcript.state();
+        let after = state.newest().unwrap_or(&self.session.root);
+        let inbox = self.tools.gateway.inbox(after, LONG_POLL).await?;
+        if inbox.closed {
+            return Err(RunError::Closed);
+        }
+        Ok(mail::sort(inbox, state, &self.session.role, self.session.done.as_ref()))
+    }
+
+    /// Begins as many conversations as there are places, and gives those under way what is theirs.
+    fn seat(&mut self, places: &mut Places) -> Result<(), RunError> {
+        let open: Vec<_> = self.transcript.state().desk().open().cloned().collect();
+        for id in open {
+            let given = self.transcript.state().desk().given(&id);
+            if let Some(tray) = places.trays.get(&id) {
+                *tray.lock().unwrap_or_else(PoisonError::into_inner) = given;
+                continue;
+            }
+            let most = usize::try_from(self.session.parallelism).unwrap_or(1).max(1);
+            if places.trays.len() >= most {
+                continue;
+            }
+            let tray = Arc::new(Mutex::new(given));
+            let seat = Seat {
+                id: id.clone(),
+                asker: self.transcript.state().desk().asker(&id).cloned(),
+                tray: Arc::clone(&tray),
+                stop: places.stop.subscribe(),
+                board: Arc::clone(&places.board),
+            };
+            let conversation = self.conversation(seat.clone())?;
+            let span = tracing::info_span!("request", %id);
+            places.trays.insert(id.clone(), tray);
+            let work = async move { (id, conversation.converse(&seat).await) };
+            places.working.spawn_local(work.instrument(span));
+        }
+        Ok(())
+    }
+
+    /// The same role in a conversation of its own.
+    fn conversation(&self, seat: Seat) -> Result<Self, RunError> {
+        let mut transcript = self.open_transcript(&seat.id)?;
+        let chosen = self.transcript.state().model().filter(|_| transcript.state().is_new());
+        if let Some(model) = chosen.map(ToOwned::to_owned) {
+            transcript.append(&Record::Model { model })?;
+        }
+        Ok(Self {
+            tools: self.tools.clone(),
+            transcript,
+            session: self.session.clone(),
+            done: None,
+            sandbox: self.sandbox.clone(),
+            log: self.log.shared().map_err(RunError::Log)?,
+            policy: self.policy.clone(),
+            workflows: vec![],
+            tell_after: self.tell_after,
+            setup_limit: self.setup_limit,
+            state_dir: self.state_dir.clone(),
+            telling: None,
+            seat: Some(seat),
+        })
+    }
+
+    /// Closes a request, unless it was given something that its conversation did not see any more: then
+    /// the conversation goes on.
+    async fn conclude_request(
+        &mut self,
+        id: &SlackTs,
+        conversation: &Self,
+        answered: Answered,
+    ) -> Result<(), RunError> {
+        let Given { messages, pending } = self.transcript.state().desk().given(id);
+        let seen = conversation.transcript.state();
+        let left = messages.iter().any(|message| !seen.has_seen(&message.ts))
+            || pending.iter().any(|item| !seen.has_decided(&item.id));
+        if left {
+            return Ok(());
+        }
+        self.transcript.append(&Record::Answered { request: id.clone(), answered })?;
+        let desk = self.transcript.state().desk();
+        let done = desk.done();
+        if desk.open().next().is_none() || done.is_none() || done <= self.done {
+            return Ok(());
+        }
+        let turns = desk.unreported().map(|(_, answered)| answered.turns).sum();
+        let report = RunReport {
+            state: RoleState::Running,
+            done: done.clone(),
+            handled: vec![],
+            turns,
+            reason: None,
+            terminal: None,
+            sandbox: None,
+        };
+        self.report(report).await?;
+        self.done = done;
+        Ok(())
+    }
+
+    /// Tells the gateway of all answers that it does not know of, as one run.
+    async fn report_answers(&mut self) -> Result<(), RunError> {
+        let desk = self.transcript.state().desk();
+        let answers: Vec<_> = desk.unreported().collect();
+        let is = |outcome: Outcome| answers.iter().any(|(_, answered)| answered.outcome == outcome);
+        let outcome = [Outcome::Closed, Outcome::Failed, Outcome::Waiting];
+        let outcome = outcome.into_iter().find(|one| is(*one)).unwrap_or(Outcome::Idle);
+        let reasons = answers.iter().filter_map(|(_, answered)| answered.reason.as_deref());
+        let reasons = reasons.collect::<Vec<_>>().join("\n");
+        let done = desk.done();
+        let report = RunReport {
+            state: role_state(outcome),
+            done: done.clone(),
+            handled: answers.iter().flat_map(|(_, answered)| answered.handled.clone()).collect(),
+            turns: answers.iter().map(|(_, answered)| answered.turns).sum(),
+            reason: Some(reasons).filter(|reasons| !reasons.is_empty()),
+            terminal: Some(terminal(outcome)),
+            sandbox: None,
+        };
+        match self.report(report).await {
+            // What closed it was this run.
+            Err(RunError::Closed) if outcome == Outcome::Closed => {}
+            other => other?,
+        }
+        self.done = self.done.take().max(done);
+        self.transcript.append(&Record::Reported)?;
+        if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
+    }
+}

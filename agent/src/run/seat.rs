@@ -1,0 +1,154 @@
+//! One of several conversations that a role has at the same time: about one request, with a
+//! transcript of its own, and with its own mail.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use codebutler_crds::SlackTs;
+use codebutler_crds::thread::Pending;
+use codebutler_crds::wire::{Author, Inbox};
+use tokio::sync::watch;
+
+use super::mail::{self, Mail};
+use super::progress::Board;
+use super::{Agent, RunError};
+use crate::transcript::desk::{Answered, Given};
+use crate::transcript::{Outcome, Record};
+
+/// What a conversation has of the desk that it belongs to.
+#[derive(Clone)]
+pub struct Seat {
+    /// The request.
+    pub id: SlackTs,
+    /// Who asked.
+    pub asker: Option<Author>,
+    /// What it is given; grows while it works.
+    pub tray: Arc<Mutex<Given>>,
+    /// A user wants everything to end.
+    pub stop: watch::Receiver<Option<Pending>>,
+    /// What all conversations do.
+    pub board: Arc<Board>,
+}
+
+impl Seat {
+    /// For the end of the instructions, where it costs no cache.
+    pub fn note(&self) -> String {
+        let from = match &self.asker {
+            Some(Author::User { id }) => format!("user {id}"),
+            Some(Author::Role { role }) => format!("@codebutler.{role}"),
+            _ => "CodeButler".to_owned(),
+        };
+        format!(
+            "- You answer several requests at the same time, each in a conversation of its own. This one is \
+             about message {} from {from} alone; leave all others to the conversations that are about them.\n",
+            self.id
+        )
+    }
+
+    /// An answer that names who asked, and the user to mention.
+    pub fn addressed(&self, text: &str) -> (String, Option<String>) {
+        match &self.asker {
+            Some(Author::User { id }) => (text.to_owned(), Some(id.clone())),
+            Some(Author::Role { role }) => {
+                let mention = format!("@codebutler.{role}");
+                let named = text.lines().any(|line| {
+                    let rest = line.trim_start().strip_prefix(&mention);
+                    rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+                });
+                let text = if named { text.to_owned() } else { format!("{mention} {text}") };
+                (text, None)
+            }
+            _ => (text.to_owned(), None),
+        }
+    }
+
+    /// Waits for a stop.
+    pub async fn stopped(&self) -> Pending {
+        let mut stop = self.stop.clone();
+        let told = stop.wait_for(Option::is_some).await.ok().and_then(|told| told.clone());
+        match told {
+            Some(pending) => pending,
+            // The desk is gone, and this conversation with it.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Agent {
+    /// Works on what it was given, to the end of the run. Nobody is told of that end yet.
+    pub(super) async fn converse(mut self, seat: &Seat) -> Result<(Self, Answered), RunError> {
+        if self.transcript.state().run().is_none() {
+            let mail = self.seated_mail(seat).await?;
+            if mail.wakes {
+                self.begin(mail).await?;
+            }
+        }
+        if self.transcript.state().run().is_some() {
+            let (outcome, reason) = self.turns(false).await?;
+            tracing::info!(?outcome, reason, "run ended");
+            self.transcript.append(&Record::RunEnded { outcome, reason })?;
+        }
+        let answered = match self.transcript.state().last() {
+            Some(last) => Answered {
+                outcome: last.outcome,
+                reason: last.reason.clone(),
+                handled: last.run.handled.clone(),
+                turns: last.run.turns,
+            },
+            None => Answered { outcome: Outcome::Idle, reason: None, handled: vec![], turns: 0 },
+        };
+        Ok((self, answered))
+    }
+
+    /// What it was given and has not taken, and what others said. What others ask is not for it.
+    pub(super) async fn seated_mail(&self, seat: &Seat) -> Result<Mail, RunError> {
+        let state = self.transcript.state();
+        let newest = state.newest().filter(|_| !state.is_new());
+        let after = newest.unwrap_or(&self.session.root).minus_secs(60);
+        let inbox = self.tools.gateway.inbox(&after, Duration::ZERO).await?;
+        if inbox.closed {
+            return Err(RunError::Closed);
+        }
+        let inbox = Inbox { pending: vec![], ..inbox };
+        let mut mail = mail::sort(inbox, state, &self.session.role, None);
+        let given = seat.tray.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        mail.messages.retain(|message| !message.addressed || message.ts < seat.id);
+        for message in &mut mail.messages {
+            message.addressed = false;
+        }
+        mail.messages.extend(given.messages.into_iter().filter(|m| !state.has_seen(&m.ts)));
+        mail.messages.sort_by(|a, b| a.ts.cmp(&b.ts));
+        mail.pending = given.pending;
+        mail.pending.retain(|item| !state.has_decided(&item.id));
+        mail.wakes = !mail.pending.is_empty() || mail.messages.iter().any(|m| m.addressed);
+        mail.stop = seat.stop.borrow().clone().filter(|item| !state.has_decided(&item.id));
+        Ok(mail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transcript::desk::Given;
+
+    #[test]
+    fn an_answer_names_who_asked() {
+        let seat = |asker: Author| Seat {
+            id: "1.000000".parse().unwrap(),
+            asker: Some(asker),
+            tray: Arc::new(Mutex::new(Given::default())),
+            stop: watch::channel(None).1,
+            board: Arc::new(Board::silent()),
+        };
+        let pm = seat(Author::Role { role: "pm".into() });
+        for (text, expected) in [
+            ("It is 3.", "@codebutler.pm It is 3."),
+            ("Found it.\n @codebutler.pm: 3.", "Found it.\n @codebutler.pm: 3."),
+            ("@codebutler.pmo knows", "@codebutler.pm @codebutler.pmo knows"),
+        ] {
+            assert_eq!(pm.addressed(text), (expected.to_owned(), None));
+        }
+        let ana = seat(Author::User { id: "U1".into() });
+        assert_eq!(ana.addressed("3"), ("3".to_owned(), Some("U1".to_owned())));
+    }
+}

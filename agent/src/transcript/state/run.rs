@@ -1,0 +1,134 @@
+//! A run as its records tell it, and what it does next.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::Value;
+
+use crate::model::{Assistant, ToolCall};
+use crate::run::stuck::Step;
+use crate::transcript::{Outcome, ResultKind};
+
+/// A run that has not ended.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// Its id.
+    pub id: String,
+    /// Model calls that were answered, readable or not.
+    pub turns: u32,
+    /// Turns in a row in which the model said something that could not be carried out.
+    pub faults: u32,
+    /// Pending decisions that it took.
+    pub handled: Vec<String>,
+    /// The last answer, until the next one is asked for.
+    pub answer: Option<OpenAnswer>,
+    /// Calls and results since it was last told that it goes in circles.
+    pub steps: Vec<Step>,
+    /// Hashes of what was said beside calls, as long.
+    pub words: Vec<u64>,
+    /// How often it was told so.
+    pub stuck: u32,
+    /// The model that took over.
+    pub model: Option<String>,
+    /// Runs of the test command that failed, since one succeeded.
+    pub failing: u32,
+    /// Whether it has put something on the remote.
+    pub published: bool,
+    /// Whether a user ended it.
+    pub(super) stopped: bool,
+    /// Keys of questions that were answered with yes, and whose action is to be carried out.
+    pub(super) allowed: VecDeque<String>,
+    /// Pictures of the answer's calls, shown once all of them have a result.
+    pub(super) pictures: Vec<Value>,
+}
+
+/// An answer of the model that is being carried out.
+#[derive(Clone, Debug, Default)]
+pub struct OpenAnswer {
+    /// What it said.
+    pub message: Assistant,
+    /// Keys of effects that may have happened, by the call's place.
+    pub intents: BTreeMap<usize, String>,
+    /// What calls came to, by the call's place.
+    pub results: BTreeMap<usize, ResultKind>,
+    /// Not said by the model now, but asked for before and allowed since: the question's key.
+    pub allowed: Option<String>,
+}
+
+/// A run that has ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The run.
+    pub run: Run,
+    /// How.
+    pub outcome: Outcome,
+    /// For the thread.
+    pub reason: Option<String>,
+    /// Whether the gateway knows.
+    pub reported: bool,
+}
+
+impl OpenAnswer {
+    /// Calls without a result, in order.
+    pub fn open_calls(&self) -> impl Iterator<Item = (usize, &ToolCall)> {
+        self.message
+            .tool_calls
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| !self.results.contains_key(place))
+    }
+
+    pub(super) fn any(&self, kind: ResultKind) -> bool {
+        self.results.values().any(|k| *k == kind)
+    }
+}
+
+/// What a run does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Ask the model.
+    Ask,
+    /// Carry out the calls that have no result yet.
+    Act,
+    /// Begin with the action of this question: people have said yes.
+    Allow(String),
+    /// Post this text and end.
+    Post(String),
+    /// End.
+    End(Outcome),
+    /// End because the model does not get it right.
+    GiveUp,
+}
+
+/// Turns in a row that may go wrong.
+pub const MAX_FAULTS: u32 = 3;
+
+impl Run {
+    /// Decided by what is recorded alone, so that a restart decides the same.
+    pub fn next(&self) -> Next {
+        let Some(answer) = &self.answer else {
+            return if self.faults >= MAX_FAULTS { Next::GiveUp } else { self.go_on() };
+        };
+        if answer.open_calls().next().is_some() {
+            return Next::Act;
+        }
+        if answer.message.tool_calls.is_empty() {
+            return match &answer.message.content {
+                Some(text) => Next::Post(text.clone()),
+                None => Next::End(Outcome::Idle),
+            };
+        }
+        if answer.any(ResultKind::Closes) {
+            Next::End(Outcome::Closed)
+        } else if answer.any(ResultKind::Waits) {
+            Next::End(Outcome::Waiting)
+        } else if self.faults >= MAX_FAULTS {
+            Next::GiveUp
+        } else {
+            self.go_on()
+        }
+    }
+
+    fn go_on(&self) -> Next {
+        self.allowed.front().map_or(Next::Ask, |key| Next::Allow(key.clone()))
+    }
+}

@@ -1,0 +1,182 @@
+//! What the gateway of the tests knows and what was done through it: tests set it up, and look in here.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use axum::http::StatusCode;
+use codebutler_crds::SlackTs;
+use codebutler_crds::thread::Pending;
+use codebutler_crds::wire::{
+    ApprovalRequest, ApprovalState, Author, BuildWant, ErrorCode, Message, OtherThread, Overlap,
+    PostMessage, RoleCard, RunReport, Session,
+};
+use serde_json::Value;
+
+/// What the model answers to a conversation: a whole body of a chat completion.
+pub type Model = Box<dyn Fn(&[Value]) -> Value + Send + Sync>;
+
+/// What is known and what was done. Tests look in here.
+pub struct Inner {
+    pub session: Session,
+    pub messages: Vec<Message>,
+    pub inbox: Option<SlackTs>,
+    pub done: Option<SlackTs>,
+    pub pending: Vec<Pending>,
+    pub closed: bool,
+    /// `(key, message)`, by first appearance of the key.
+    pub posts: Vec<PostMessage>,
+    pub reports: Vec<RunReport>,
+    /// Titles, by creation.
+    pub pull_requests: Vec<String>,
+    pub closings: Vec<String>,
+    /// What people said, by key.
+    pub approvals: HashMap<String, ApprovalState>,
+    pub asked_for: Vec<ApprovalRequest>,
+    /// Pictures by id, and how often one was got.
+    pub pictures: HashMap<String, Vec<u8>>,
+    pub pictures_got: usize,
+    pub others: Vec<OtherThread>,
+    /// What a plan is told to meet.
+    pub overlaps: Vec<Overlap>,
+    /// Models that refuse pictures.
+    pub blind: Vec<String>,
+    /// Conversations that the model was paid for.
+    pub asked: Vec<Vec<Value>>,
+    pub requests: Vec<Value>,
+    /// Said when the first run ends waiting.
+    pub later: Vec<(&'static str, bool)>,
+    /// Said while the model thinks about its n-th answer.
+    pub meanwhile: Option<(usize, &'static str)>,
+    /// Answers, before anything else, to the first calls of a path.
+    pub refuse: Vec<(&'static str, StatusCode, ErrorCode, &'static str)>,
+    /// Build slots that others have, of two.
+    pub building: u32,
+    /// What was wanted of this pod's.
+    pub builds: Vec<BuildWant>,
+    pub(super) model: Model,
+    clock: u32,
+}
+
+impl Inner {
+    pub(super) fn new(model: Model) -> Self {
+        let role = |role: &str, name: &str| RoleCard {
+            role: role.into(),
+            name: name.into(),
+            description: String::new(),
+        };
+        let tools = "Read Write Edit Bash Grep Glob GitLog GitDiff GitCommit GitPush GHCreatePR GHStatus \
+                     SendMessage CloseThread";
+        Self {
+            session: Session {
+                namespace: "team".into(),
+                thread: "shop-1-000001".into(),
+                repo: "shop".into(),
+                role: "pm".into(),
+                model: "scripted/pm".into(),
+                context_tokens: None,
+                tools: tools.split_whitespace().map(Into::into).collect(),
+                max_turns: 30,
+                timeout_seconds: 60,
+                idle_timeout_seconds: 0,
+                prompt: None,
+                roles: vec![role("pm", "PM"), role("coder", "Coder")],
+                branch: "codebutler/t".into(),
+                base_branch: "main".into(),
+                base_commit: None,
+                plan: None,
+                pull_request: None,
+                done: None,
+                root: "1000.000000".parse().unwrap(),
+                usage: vec![],
+                models: vec![],
+                stronger: None,
+                tool_overrides: BTreeMap::default(),
+                test: None,
+                planned: vec![],
+                complexity: None,
+                setup: None,
+                parallelism: 1,
+            },
+            messages: vec![],
+            inbox: None,
+            done: None,
+            pending: vec![],
+            closed: false,
+            posts: vec![],
+            reports: vec![],
+            pull_requests: vec![],
+            closings: vec![],
+            approvals: HashMap::default(),
+            asked_for: vec![],
+            pictures: HashMap::new(),
+            pictures_got: 0,
+            others: vec![],
+            overlaps: vec![],
+            blind: vec![],
+            asked: vec![],
+            requests: vec![],
+            later: vec![],
+            meanwhile: None,
+            refuse: vec![],
+            building: 0,
+            builds: vec![],
+            model,
+            clock: 1000,
+        }
+    }
+
+    pub(super) fn next_ts(&mut self) -> SlackTs {
+        self.clock += 1;
+        format!("{}.000000", self.clock).parse().unwrap()
+    }
+
+    /// A user speaks.
+    pub fn say(&mut self, text: &str, addressed: bool) -> SlackTs {
+        self.say_as(Author::User { id: "U1".into() }, text, addressed)
+    }
+
+    /// Somebody speaks.
+    pub fn say_as(&mut self, author: Author, text: &str, addressed: bool) -> SlackTs {
+        let ts = self.next_ts();
+        self.messages.push(Message {
+            ts: ts.clone(),
+            author,
+            text: text.into(),
+            addressed,
+            pictures: vec![],
+        });
+        if addressed {
+            self.inbox = self.inbox.take().max(Some(ts.clone()));
+        }
+        ts
+    }
+
+    /// What the controller asks.
+    pub fn wants(&self) -> bool {
+        self.has_mail() || !self.pending.is_empty()
+    }
+
+    fn has_mail(&self) -> bool {
+        self.inbox > self.done
+    }
+
+    pub fn post_texts(&self) -> Vec<&str> {
+        self.posts.iter().map(|post| post.text.as_str()).collect()
+    }
+
+    pub fn last_report(&self) -> &RunReport {
+        self.reports.last().unwrap()
+    }
+}
+
+/// Keys of posts must be unique to an effect and usable at Slack.
+pub fn check_keys(posts: &[PostMessage]) {
+    let keys: HashSet<_> = posts.iter().map(|post| &post.key).collect();
+    assert_eq!(keys.len(), posts.len());
+    for key in keys {
+        assert!(
+            key.len() <= 64
+                && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b)),
+            "{key}"
+        );
+    }
+}
