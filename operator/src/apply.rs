@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::Resource;
+use kube::core::{Resource, Status};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, ResourceExt as _};
 use serde::Serialize;
@@ -166,9 +166,7 @@ impl Apply {
             PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
         match api.patch(&name, &params, &Patch::Merge(&patch)).await {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
-                Err(stale::<Claim>(&name))
-            }
+            Err(kube::Error::Api(status)) if is_another(&status) => Err(stale::<Claim>(&name)),
             Err(error) => Err(refused::<Claim>("resize", &name, error)),
         }
     }
@@ -219,9 +217,7 @@ impl Apply {
             PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
         match api.patch(&name, &params, &Patch::Merge(&patch)).await {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
-                Err(stale::<K>(&name))
-            }
+            Err(kube::Error::Api(status)) if is_another(&status) => Err(stale::<K>(&name)),
             Err(error) => Err(refused::<K>("label", &name, error)),
         }
     }
@@ -310,6 +306,15 @@ pub fn owned_by<K: Resource>(object: &K, owner: &str) -> bool {
     owners.filter(|o| o.controller == Some(true)).any(|o| o.uid == owner)
 }
 
+/// Whether the API server says that the object is gone or another one of its name by now: a delete
+/// or replace with another UID is a conflict, a patch with one invalid.
+pub fn is_another(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_not_found()
+        || status.is_conflict()
+        || (status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid"))
+}
+
 /// The recorder folds events that differ only in their note, and keeps the first note: so the note
 /// is part of the action.
 fn action(notice: &Notice) -> String {
@@ -355,5 +360,25 @@ fn refused<K: Object>(verb: &'static str, name: &str, error: kube::Error) -> App
             })
         }
         error => failed::<K>(verb, name)(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_patch_that_names_an_earlier_object_is_told_from_a_bad_one() {
+        let refused = |code: u16, reason: &str, field: &str| {
+            let cause = json!({"reason": "FieldValueInvalid", "message": "no", "field": field});
+            let status = json!({"status": "Failure", "message": "no", "reason": reason,
+                "code": code, "details": {"causes": [cause]}});
+            serde_json::from_value::<Status>(status).unwrap()
+        };
+        assert!(is_another(&refused(422, "Invalid", "metadata.uid")));
+        assert!(!is_another(&refused(422, "Invalid", "spec.resources.requests.storage")));
+        assert!(is_another(&refused(404, "NotFound", "")));
     }
 }

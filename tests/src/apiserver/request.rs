@@ -123,7 +123,10 @@ impl Request {
     pub fn field_manager(&self) -> String {
         match self.query.get("fieldManager") {
             Some(manager) => manager.to_owned(),
-            None => self.header("user-agent").split('/').next().unwrap_or("unknown").to_owned(),
+            None => match self.header("user-agent").split('/').next() {
+                None | Some("") => "unknown".to_owned(),
+                Some(program) => program.to_owned(),
+            },
         }
     }
 

@@ -90,6 +90,21 @@ impl Cause {
         }
     }
 
+    /// Whether rules over the object can't be trusted to make sense of it.
+    pub fn blocks_rules(&self) -> bool {
+        let kinds = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
+        self.reason.strip_prefix("FieldValue").is_some_and(|kind| kinds.contains(&kind))
+    }
+
+    /// What upstream adds when it did not come to the rules.
+    pub fn rules_unchecked() -> Self {
+        Self::invalid(
+            "<nil>",
+            &Value::Null,
+            "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+        )
+    }
+
     fn sentence(&self) -> String {
         if self.field.is_empty() {
             self.detail.clone()

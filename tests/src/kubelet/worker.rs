@@ -302,7 +302,7 @@ async fn publish(entry: &PodEntry) {
         match entry.publish().await {
             Ok(()) => return,
             // Gone, or another pod has the name by now.
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+            Err(kube::Error::Api(status)) if codebutler_operator::apply::is_another(&status) => {
                 return;
             }
             Err(error) => tracing::warn!(pod = entry.name, %error, "status not published"),

@@ -60,7 +60,7 @@ pub fn check(definition: &Value) -> Vec<Cause> {
     for (index, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
         match version.pointer("/schema/openAPIV3Schema") {
-            None => causes.push(Cause::required(path, "schemas are required")),
+            None => causes.push(Cause::required(path, "")),
             Some(schema) => structural(schema, &path, &mut causes),
         }
     }

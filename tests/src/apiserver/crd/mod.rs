@@ -44,6 +44,7 @@ pub struct CustomVersion {
     pub selectable: Vec<(String, JsonPath)>,
     patterns: HashMap<String, Regex>,
     rules: CompiledSchema,
+    has_rules: bool,
     validator: Validator,
     root: RootContext,
 }
@@ -57,6 +58,7 @@ impl CustomVersion {
             .unwrap_or_else(|| json!({"type": "object"}));
         // Rules see what the author wrote, defaults and metadata come from this server.
         let rules = compile_schema(&schema);
+        let has_rules = schema.to_string().contains("\"x-kubernetes-validations\"");
         let properties = super::object::map_at(&mut schema, "properties");
         properties.insert("apiVersion".to_owned(), json!({"type": "string"}));
         properties.insert("kind".to_owned(), json!({"type": "string"}));
@@ -87,7 +89,8 @@ impl CustomVersion {
             api_group: group.to_owned(),
             kind: kind.to_owned(),
         };
-        Self { schema, columns, selectable, patterns, rules, validator: Validator::new(), root }
+        let validator = Validator::new();
+        Self { schema, columns, selectable, patterns, rules, has_rules, validator, root }
     }
 
     /// The schema as a view.
@@ -101,15 +104,16 @@ impl CustomVersion {
         if let Some(old) = old {
             causes.retain(|cause| !is_unchanged(object, old, &cause.field));
         }
-        // Rules rely on types: upstream, too, runs them on well-formed objects only.
-        if causes.is_empty()
-            && let Err(errors) = self.validator.validate_compiled_with_context(
-                &self.rules,
-                object,
-                old,
-                Some(&self.root),
-            )
-        {
+        if causes.iter().any(Cause::blocks_rules) {
+            if self.has_rules {
+                causes.push(Cause::rules_unchecked());
+            }
+        } else if let Err(errors) = self.validator.validate_compiled_with_context(
+            &self.rules,
+            object,
+            old,
+            Some(&self.root),
+        ) {
             causes.extend(errors.iter().filter_map(|error| {
                 let about_change = error.rule.contains("oldSelf");
                 let same = |old| !about_change && is_unchanged(object, old, &error.field_path);

@@ -114,11 +114,8 @@ impl Checks<'_> {
         if let Some(format) = node.keyword("format").and_then(Value::as_str)
             && !has_format(text, format)
         {
-            causes.push(Cause::invalid(
-                path,
-                value,
-                &format!("{path} in body must be of type {format}: \"{text}\""),
-            ));
+            let why = format!("{path} in body must be of type {format}: \"{text}\"");
+            causes.push(Cause::wrong_type(path, text, &why));
         }
     }
 
@@ -201,11 +198,12 @@ fn count(
     if let Some(max) = limit(node, max)
         && length > max
     {
+        // Upstream calls properties items here.
+        let items = if max == 1 { "item" } else { "items" };
         causes.push(Cause {
             field: path.to_owned(),
             reason: "FieldValueTooMany",
-            // Upstream calls properties items here.
-            detail: format!("Too many: {length}: must have at most {max} items"),
+            detail: format!("Too many: {length}: must have at most {max} {items}"),
         });
     }
 }

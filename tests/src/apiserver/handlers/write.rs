@@ -280,6 +280,10 @@ impl Context<'_> {
     ) -> Result<bool, ApiError> {
         let uid = object::uid(new);
         if !uid.is_empty() && uid != object::uid(live) {
+            if !matches!(change, Change::Replace(_)) {
+                let cause = Cause::invalid("metadata.uid", &uid.into(), "field is immutable");
+                return Err(self.invalid(&self.target.name, &[cause]));
+            }
             let why = format!(
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
                 object::uid(live)

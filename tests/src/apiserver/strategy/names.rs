@@ -109,15 +109,15 @@ fn owners(value: &Value) -> Vec<Cause> {
         if owner.get("controller") != Some(&Value::Bool(true)) {
             continue;
         }
-        if let Some(first) = controller {
+        let shown = format!("{}/{}", text("kind"), text("name"));
+        if let Some(first) = &controller {
             let why = format!(
-                "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}",
-                text("name")
+                "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {shown}",
             );
             let all = object::meta(value, "ownerReferences").unwrap_or(&Value::Null);
             causes.push(Cause::invalid("metadata.ownerReferences", all, &why));
         } else {
-            controller = Some(text("name"));
+            controller = Some(shown);
         }
     }
     causes

@@ -139,7 +139,7 @@ async fn owners(lab: Lab) {
         .cause("metadata.ownerReferences.uid", "FieldValueInvalid");
     let two = json!([owner("1", "a"), owner("2", "b")]);
     let reply = lab.post("configmaps", with("ownerReferences", two)).await;
-    let part = "Only one reference can have Controller set to true. Found \"true\" in references for a and b";
+    let part = "Only one reference can have Controller set to true. Found \"true\" in references for ConfigMap/a and ConfigMap/b";
     reply.refused(422, "Invalid", &[part]).cause("metadata.ownerReferences", "FieldValueInvalid");
 }
 

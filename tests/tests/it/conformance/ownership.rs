@@ -11,6 +11,7 @@ behaviours! { "apply",
     conflict_many => "several fields and managers: sorted list in the message, causes",
     conflict_update => "a conflict names the operation's version and time",
     forced => "force takes the fields",
+    nameless => "a write without a manager's or a program's name: unknown",
     left_out => "what a manager no longer applies goes, unless others own it",
     shared => "the same value is owned together",
     idempotent => "applying again makes no version",
@@ -43,6 +44,11 @@ fn managers(object: &Value) -> Vec<String> {
     let mut shown: Vec<String> = entries.iter().map(show).collect();
     shown.sort();
     shown
+}
+
+async fn nameless(lab: Lab) {
+    let made = lab.post("configmaps", map("m")).await;
+    assert_eq!(managers(made.ok(201)), ["unknown Update"]);
 }
 
 async fn creates(lab: Lab) {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::behaviours;
+use super::custom::rules::UNCHECKED;
 use super::lab::{Lab, map, pod, thread, version};
 
 behaviours! { "patches",
@@ -154,7 +155,10 @@ async fn identity(lab: Lab) {
     let moved = lab.merge("configmaps/m", json!({"metadata": {"namespace": "other"}})).await;
     moved.refused(400, "BadRequest", &["the namespace of the provided object does not match"]);
     let other = lab.merge("configmaps/m", json!({"metadata": {"uid": "other"}})).await;
-    other.refused(409, "Conflict", &[]);
+    let named = "ConfigMap \"m\" is invalid: metadata.uid: Invalid value: \"other\": ";
+    other
+        .says(422, "Invalid", &format!("{named}field is immutable"))
+        .cause("metadata.uid", "FieldValueInvalid");
 }
 
 async fn invalid_result(lab: Lab) {
@@ -164,7 +168,7 @@ async fn invalid_result(lab: Lab) {
         .says(
             422,
             "Invalid",
-            "Thread.codebutler.dev \"t\" is invalid: spec.state: Unsupported value: \"Open\": supported values: \"Active\", \"Closed\"",
+            &format!("Thread.codebutler.dev \"t\" is invalid: [spec.state: Unsupported value: \"Open\": supported values: \"Active\", \"Closed\", {UNCHECKED}]"),
         )
         .about("t", "codebutler.dev", "Thread")
         .cause("spec.state", "FieldValueNotSupported");

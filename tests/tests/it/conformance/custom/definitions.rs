@@ -71,7 +71,7 @@ async fn definition_names(lab: Lab) {
     lab.post("customresourcedefinitions", bad).await.refused(
         422,
         "Invalid",
-        &["schemas are required"],
+        &["spec.versions[0].schema.openAPIV3Schema: Required value"],
     );
 }
 

@@ -9,9 +9,13 @@ use super::{Kind, object};
 behaviours! { "custom",
     rules => "rules: message, default message, simple values told",
     rule_paths => "rules: fieldPath, reason, messageExpression",
+    unchecked => "rules are not looked at where values are of the wrong kind, and that is said",
     transitions => "rules over oldSelf hold on update only",
     ratcheting => "what was wrong already and does not change is let be",
 }
+
+/// What is added to what is wrong when rules were not looked at.
+pub const UNCHECKED: &str = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
 async fn rules(lab: Lab) {
     let mut schema = object(json!({
@@ -43,7 +47,7 @@ async fn rule_paths(lab: Lab) {
     let mut schema = object(json!({"a": {"type": "integer"}, "b": {"type": "integer"}}));
     schema["x-kubernetes-validations"] = json!([
         {"rule": "!has(self.a) || self.a < 10", "fieldPath": ".a", "reason": "FieldValueForbidden", "message": "too much"},
-        {"rule": "!has(self.b) || self.b < 10", "messageExpression": "'b is ' + string(self.b)"},
+        {"rule": "!has(self.b) || self.b < 10", "messageExpression": "self.b == 12 ? 'b is 12' : 'b is another'"},
     ]);
     let kind = Kind::new(lab, schema, Value::Null).await;
     kind.create(json!({"a": 11}))
@@ -51,6 +55,29 @@ async fn rule_paths(lab: Lab) {
         .refused(422, "Invalid", &["spec.a: Forbidden: too much"])
         .cause("spec.a", "FieldValueForbidden");
     kind.create(json!({"b": 12})).await.refused(422, "Invalid", &["spec: Invalid value: b is 12"]);
+    kind.gone().await;
+}
+
+async fn unchecked(lab: Lab) {
+    let mut schema = object(json!({
+        "a": {"type": "integer", "minimum": 5}, "b": {"type": "string", "enum": ["x"]}, "c": {"type": "integer"},
+    }));
+    schema["x-kubernetes-validations"] =
+        json!([{"rule": "!has(self.c) || self.c < 10", "message": "c is too much"}]);
+    let kind = Kind::new(lab, schema, Value::Null).await;
+    let named = format!("Widget.{} \"w\" is invalid: ", kind.group);
+    let small =
+        "spec.a: Invalid value: 1: spec.a in body should be greater than or equal to 5".to_owned();
+    kind.create(json!({"a": 1, "c": 11})).await.says(
+        422,
+        "Invalid",
+        &format!("{named}[{small}, spec: Invalid value: c is too much]"),
+    );
+    let unknown = "spec.b: Unsupported value: \"y\": supported values: \"x\"";
+    kind.create(json!({"b": "y", "c": 11}))
+        .await
+        .says(422, "Invalid", &format!("{named}[{unknown}, {UNCHECKED}]"))
+        .cause("<nil>", "FieldValueInvalid");
     kind.gone().await;
 }
 

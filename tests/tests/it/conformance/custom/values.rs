@@ -117,14 +117,14 @@ async fn ranges(lab: Lab) {
         ),
         (
             json!({"m": {"a": "1", "b": "2"}}),
-            "spec.m: Too many: 2: must have at most 1 items",
+            "spec.m: Too many: 2: must have at most 1 item",
             "FieldValueTooMany",
             "spec.m",
         ),
         (
             json!({"d": "today"}),
             "spec.d: Invalid value: \"today\": spec.d in body must be of type date-time: \"today\"",
-            "FieldValueInvalid",
+            "FieldValueTypeInvalid",
             "spec.d",
         ),
     ] {
