@@ -17,11 +17,18 @@ const NEEDED: [&str; 2] = ["GitCommit", "GitPush"];
 /// How long it may take.
 const LIMIT: Duration = Duration::from_mins(3);
 
+/// What was found at the end of a run.
+#[derive(Clone, Debug)]
+pub struct Left {
+    /// For the role, if there is something to know.
+    pub note: Option<String>,
+}
+
 impl Agent {
     /// Commits and pushes what is left, and keeps what the role has to know of it.
     pub(super) async fn keep_leftovers(&mut self) -> Result<(), RunError> {
         if self.left.is_none() {
-            self.left = Some(self.leftovers().await?);
+            self.left = Some(Left { note: self.leftovers().await? });
         }
         Ok(())
     }
@@ -50,10 +57,9 @@ impl Agent {
             _ => String::new(),
         };
         let deadline = Instant::now() + LIMIT;
-        let pushed = match self.bounded(deadline, self.tools.push(&commit)).await {
-            Ok(pushed) => pushed,
-            // A stop is heard by whoever comes next; what is committed is not lost.
-            Err(_) => return Ok(None),
+        // A stop is heard by whoever comes next; what is committed is not lost.
+        let Ok(pushed) = self.bounded(deadline, self.tools.push(&commit)).await else {
+            return Ok(None);
         };
         match pushed {
             Ok(Pushed::Conflict(why)) => Ok(Some(not_pushed(committed, &why))),

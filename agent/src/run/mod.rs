@@ -44,6 +44,7 @@ use crate::toolbox::protocol::{Author, Hello, Reply, Request};
 use crate::tools::Context;
 use crate::tools::proof::Tests;
 use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
+use leftover::Left;
 use mail::Mail;
 use progress::Telling;
 use seat::Seat;
@@ -216,7 +217,7 @@ struct Agent {
     /// Seconds that a set-up may take.
     setup_limit: u32,
     /// What the role has to know of what its run left, once that was looked at.
-    left: Option<Option<String>>,
+    left: Option<Left>,
     /// Where transcripts are.
     state_dir: PathBuf,
     /// Where it has one of several conversations.
@@ -318,7 +319,7 @@ impl Agent {
             self.keep_leftovers().await?;
         }
         self.transcript.append(&Record::RunEnded { outcome, reason })?;
-        if let Some(text) = self.left.take().flatten() {
+        if let Some(text) = self.left.take().and_then(|left| left.note) {
             self.transcript.append(&Record::Note { text })?;
         }
         self.report_end().await?;
