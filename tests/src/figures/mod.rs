@@ -9,6 +9,7 @@ mod agent;
 mod chaos;
 mod ingest;
 mod operator;
+mod product;
 mod proxy;
 mod reconcile;
 mod redact;

@@ -1,7 +1,6 @@
 //! The gateway as a process of its own, with one Thread and one pod that may call it.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::provider::{KEY, Provider};
 use crate::cluster::Cluster;
+use crate::figures::product;
 use crate::slack::{Options, SlackServer};
 use crate::stack::manifests::{SYSTEM, TEAM, system};
 use crate::stack::process::{Process, ProcessCommand};
@@ -54,8 +54,7 @@ impl Bed {
         }
         let token = thread(&cluster).await?;
 
-        let program = dir.path().join("codebutler-operator");
-        symlink(std::env::current_exe()?, &program)?;
+        let program = product::operator()?;
         let config = dir.path().join("kubeconfig");
         let day = Duration::from_hours(24);
         std::fs::write(&config, cluster.kubeconfig_for(SYSTEM, "codebutler-gateway", day).await?)?;
@@ -141,7 +140,9 @@ impl Bed {
         &self.token
     }
 
-    /// The most memory that the gateway ever had in use, in MiB.
+    /// The most memory that the gateway ever had in use, in MiB: `VmHWM` of its process, the peak of what
+    /// is its own and of what it has read of its program (`RssAnon`, `RssFile` and `RssShmem`). Provider,
+    /// Slack, API server and callers are other processes.
     pub fn peak_memory(&self) -> anyhow::Result<f64> {
         let pid = self.gateway.pid().context("the gateway is gone")?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
