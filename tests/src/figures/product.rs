@@ -23,8 +23,8 @@ pub fn operator() -> anyhow::Result<PathBuf> {
     if folder.ends_with("release") {
         build.arg("--release");
     }
-    let built = build.status().context("starting cargo")?;
-    ensure!(built.success(), "`{PROGRAM}` can't be built: cargo says why");
+    let status = build.status().context("starting cargo")?;
+    ensure!(status.success(), "`{PROGRAM}` can't be built: cargo says why");
     let program = folder.join(PROGRAM);
     ensure!(program.exists(), "cargo has built `{PROGRAM}` elsewhere than in {}", folder.display());
     Ok(program)
