@@ -9,7 +9,6 @@ mod agent;
 mod chaos;
 mod ingest;
 mod operator;
-mod product;
 mod proxy;
 mod reconcile;
 mod redact;
