@@ -3,15 +3,13 @@
 
 use std::time::Duration;
 
-use codebutler_crds::wire::{ErrorCode, PostMessage};
-use tokio::time::Instant;
-
 use bytes::Bytes;
+use codebutler_crds::wire::{ErrorCode, PostMessage};
 use serde_json::Value;
 
 use super::progress;
 use super::seat::Seat;
-use super::watch::Cut;
+use super::watch::{Cut, Deadline};
 use super::{Agent, RunError, stuck};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
@@ -58,11 +56,11 @@ impl Agent {
         if let Some(ended) = self.prepare().await? {
             return Ok(ended);
         }
-        let set_up = match self.set_up(limit).await? {
+        let set_up = match self.set_up().await? {
             Ok(fact) => fact,
             Err(ended) => return Ok(ended),
         };
-        let deadline = Instant::now() + limit;
+        let deadline = &Deadline::after(limit, &self.tools.builds.waits);
         let last = self.transcript.state().tested().cloned();
         self.tools.tests = Tests { command: self.session.test.clone(), last };
         self.tools.planned.clone_from(&self.session.planned);
@@ -77,7 +75,7 @@ impl Agent {
         let tools = Tools::new(&self.session.tools);
         let specs = tools.specs();
         loop {
-            if Instant::now() >= deadline {
+            if deadline.is_over() {
                 return Ok(self.out_of_time());
             }
             let Some(run) = self.transcript.state().run() else { return Ok((Outcome::Idle, None)) };
@@ -162,7 +160,7 @@ impl Agent {
         &mut self,
         system: &str,
         specs: &[Value],
-        deadline: Instant,
+        deadline: &Deadline,
     ) -> Result<Option<Ended>, RunError> {
         let blind = self.transcript.state().is_blind();
         let body = self.body(system, specs, blind);

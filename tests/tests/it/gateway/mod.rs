@@ -246,7 +246,7 @@ async fn gateway(
         mirrors: Mirrors::new(cache),
         identity: Identity::new(context.clone(), index, metrics.clone()),
         slack: Slack::new(context.clone(), threads.clone(), &api_url, counted).unwrap(),
-        conditions: Conditions::new(client),
+        conditions: Conditions::new(client, context.redactors.clone()),
         context,
         threads,
         http: reqwest::Client::builder()
