@@ -4,8 +4,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
+use super::watch::Deadline;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::text::clip;
@@ -56,9 +55,9 @@ impl Agent {
             Reply::Text(commit) => commit,
             _ => String::new(),
         };
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Deadline::after(LIMIT, &self.tools.builds.waits);
         // A stop is heard by whoever comes next; what is committed is not lost.
-        let Ok(pushed) = self.bounded(deadline, self.tools.push(&commit)).await else {
+        let Ok(pushed) = self.bounded(&deadline, self.tools.push(&commit)).await else {
             return Ok(None);
         };
         match pushed {
