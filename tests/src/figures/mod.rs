@@ -80,6 +80,15 @@ impl Figure {
         Self { ratio: Some(self.value / baseline), baseline: Some(baseline), ..self }
     }
 
+    /// The same where there is something to compare with.
+    #[must_use]
+    pub fn perhaps_beside(self, baseline: Option<f64>) -> Self {
+        match baseline {
+            Some(baseline) => self.beside(baseline),
+            None => self,
+        }
+    }
+
     /// Whether the promise is kept.
     #[must_use]
     pub fn holds(&self) -> bool {
