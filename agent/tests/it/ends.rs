@@ -54,10 +54,8 @@ async fn what_may_not_be_pushed_is_told_once_and_kept_until_it_may() {
     let mut world =
         World::new(in_order(vec![write("a"), says("one"), says("two"), says("three")])).await;
     for text in ["go", "and?"] {
-        let mut inner = world.gateway.lock();
-        inner.refuse = vec![refusal];
-        inner.say(text, true);
-        drop(inner);
+        world.gateway.lock().refuse = vec![refusal];
+        world.gateway.lock().say(text, true);
         world.one_pod().await;
     }
     assert_eq!(world.git(&["rev-list", "--count", "codebutler/t"]), "1");

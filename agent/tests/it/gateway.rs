@@ -82,8 +82,8 @@ impl Gateway {
             .route("/v1/git/{*path}", any(git))
             .layer(middleware::from_fn_with_state(gateway.clone(), guard))
             .with_state(gateway.clone());
-        let tls = TlsAcceptor::from(Arc::new(tls));
-        let listener = Tls { tcp, tls, gateway: gateway.clone() };
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let listener = Tls { tcp, acceptor, gateway: gateway.clone() };
         tokio::spawn(async move { axum::serve(listener, routes).await });
         gateway
     }
@@ -95,7 +95,7 @@ impl Gateway {
 
 struct Tls {
     tcp: TcpListener,
-    tls: TlsAcceptor,
+    acceptor: TlsAcceptor,
     gateway: Gateway,
 }
 
@@ -110,7 +110,7 @@ impl axum::serve::Listener for Tls {
                 continue;
             }
             // One slow client at a time is enough here.
-            if let Ok(stream) = self.tls.accept(stream).await {
+            if let Ok(stream) = self.acceptor.accept(stream).await {
                 return (stream, from);
             }
         }
