@@ -29,6 +29,52 @@ pub struct Builds {
     current: Arc<Mutex<Weak<Held>>>,
     told: Arc<Mutex<Option<Instant>>>,
     tell_after: Duration,
+    /// How long was waited for slots.
+    pub waits: Waits,
+}
+
+/// How long the pod has waited for slots, in all: that is no part of a run's own time. Cheap to
+/// clone; clones share it.
+#[derive(Clone, Default)]
+pub struct Waits(Arc<Mutex<Waited>>);
+
+#[derive(Default)]
+struct Waited {
+    over: Duration,
+    /// Who waits now, and since when somebody does.
+    waiting: u32,
+    since: Option<Instant>,
+}
+
+/// Waits, until it is dropped.
+struct Waiting(Waits);
+
+impl Waits {
+    /// Until now; what several wait for at once counts once.
+    pub fn total(&self) -> Duration {
+        let waited = lock(&self.0);
+        waited.over + waited.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn begin(&self) -> Waiting {
+        let mut waited = lock(&self.0);
+        waited.waiting += 1;
+        waited.since.get_or_insert_with(Instant::now);
+        drop(waited);
+        Waiting(self.clone())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut waited = lock(&self.0.0);
+        waited.waiting = waited.waiting.saturating_sub(1);
+        if waited.waiting == 0
+            && let Some(since) = waited.since.take()
+        {
+            waited.over += since.elapsed();
+        }
+    }
 }
 
 /// The right to build, until it is dropped.
@@ -65,7 +111,8 @@ impl Drop for Held {
 impl Builds {
     /// `tell_after`: when people are told that a role waits.
     pub fn new(gateway: Gateway, tell_after: Duration) -> Self {
-        Self { gateway, current: Arc::default(), told: Arc::default(), tell_after }
+        let (current, told) = (Arc::default(), Arc::default());
+        Self { gateway, current, told, tell_after, waits: Waits::default() }
     }
 
     /// Waits for the slot. Dropping the future leaves the queue.
@@ -80,6 +127,7 @@ impl Builds {
         let claim = BuildClaim { id: id.clone(), want: BuildWant::Slot };
         let held = Arc::new(Held { gateway: self.gateway.clone(), id, renewal: Mutex::default() });
         let started = Instant::now();
+        let waiting = self.waits.begin();
         let mut waited = None;
         let mut wait = Duration::ZERO;
         loop {
@@ -102,6 +150,7 @@ impl Builds {
                 Err(error) => return Err(error),
             }
         }
+        drop(waiting);
         let renewal = tokio::spawn(renew(self.gateway.clone(), claim.id)).abort_handle();
         *lock(&held.renewal) = Some(renewal);
         *lock(&self.current) = Arc::downgrade(&held);
@@ -146,4 +195,25 @@ async fn renew(gateway: Gateway, id: String) {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_several_wait_for_at_once_counts_once_and_has_an_end() {
+        let waits = Waits::default();
+        assert_eq!(waits.total(), Duration::ZERO);
+        let (began, first) = (Instant::now(), waits.begin());
+        let second = waits.begin();
+        std::thread::sleep(Duration::from_millis(20));
+        drop(first);
+        assert!(waits.total() >= Duration::from_millis(20));
+        drop(second);
+        let total = waits.total();
+        assert!(total <= began.elapsed());
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(waits.total(), total);
+    }
 }

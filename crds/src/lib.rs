@@ -166,7 +166,24 @@ mod tests {
             },
         }))
         .unwrap();
-        let size = serde_json::to_string(&thread).unwrap().len();
-        assert!(size < 4096, "{size} bytes");
+        let size = |thread: &Thread| serde_json::to_string(thread).unwrap().len();
+        let idle = size(&thread);
+        assert!(idle < 4096, "{idle} bytes");
+
+        // While the roles think, their calls come on top.
+        let mut thinking = thread.clone();
+        let call = |role: &str| spend::OpenCall {
+            role: role.to_owned(),
+            estimate: NanoUsd(1_234_567_891),
+        };
+        let open = names.iter().map(|name| (format!("gen-1767268740-{name:x<20}"), call(name)));
+        thinking.status.as_mut().unwrap().budget = Some(spend::ThreadBudget {
+            granted: NanoUsd(12_345_678_901),
+            holder: Some("0123456789ab".to_owned()),
+            open: open.collect(),
+            ..spend::ThreadBudget::default()
+        });
+        let more = size(&thinking) - idle;
+        assert!(more < 640, "{more} bytes");
     }
 }

@@ -1,7 +1,8 @@
 //! What is spent, granted and asked for: the ledger's part of a Thread's and a Repo's status.
 //!
 //! A *grant* is money that a gateway may spend on calls without writing again. Whoever finds a grant
-//! of another holder takes it for spent: *flagged*, because nobody knows.
+//! of another holder takes it for spent: *flagged*, because nobody knows. Where the provider's id of
+//! such a call is on record, the provider is asked, and what it says is settled.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{NanoUsd, SlackTs};
+
+/// Most calls in [`ThreadBudget::open`].
+pub const OPEN_IN_THREAD: usize = 16;
+/// Most calls in [`RepoSpend::open`].
+pub const OPEN_IN_REPO: usize = 256;
 
 /// A Thread's money besides what is settled. USD.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +31,11 @@ pub struct ThreadBudget {
     /// calls whose answer was lost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub flagged: NanoUsd,
+    /// Calls whose cost is not known yet, by the provider's id: what `granted` or `flagged` holds of
+    /// them is settled when the provider tells. Only calls that last are here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = OPEN_IN_THREAD))]
+    pub open: BTreeMap<String, OpenCall>,
     /// Added to the Thread's cap by people.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub raised: NanoUsd,
@@ -37,6 +48,17 @@ pub struct ThreadBudget {
     /// Questions asked so far; each has its own message.
     #[serde(default, skip_serializing_if = "is_none_yet")]
     pub asked: u32,
+}
+
+/// A model call whose cost is not known yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenCall {
+    /// Who made it.
+    #[schemars(length(max = 32))]
+    pub role: String,
+    /// What it may cost. USD.
+    pub estimate: NanoUsd,
 }
 
 /// An amount that counts on one day only.
@@ -117,6 +139,11 @@ pub struct RepoSpend {
     /// Counted as spent although nobody knows whether it was.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub flagged: NanoUsd,
+    /// What calls may cost whose cost is not known yet, by the provider's id. USD. A Thread's
+    /// `status.budget.open` says more of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = OPEN_IN_REPO))]
+    pub open: BTreeMap<String, NanoUsd>,
     /// Model calls of the last hour with any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hour: Option<HourCalls>,

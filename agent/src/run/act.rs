@@ -1,15 +1,13 @@
 //! Carries out the tool calls of an answer: those that only read side by side, the others one after
 //! the other, each recorded before and after.
 
-use futures::{StreamExt as _, stream};
-use tokio::time::Instant;
-
 use codebutler_crds::policy::RiskTier;
 use codebutler_crds::wire::{ApprovalRequest, ApprovalState, ErrorCode};
+use futures::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 
 use super::turns::Ended;
-use super::watch::Cut;
+use super::watch::{Cut, Deadline};
 use super::{Agent, RunError, progress};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
@@ -40,7 +38,7 @@ impl Agent {
     pub(super) async fn act(
         &mut self,
         tools: &Tools,
-        deadline: Instant,
+        deadline: &Deadline,
     ) -> Result<Option<Ended>, RunError> {
         loop {
             let open = self.open_calls();
@@ -76,7 +74,7 @@ impl Agent {
         &mut self,
         tools: &Tools,
         calls: &[Open],
-        deadline: Instant,
+        deadline: &Deadline,
     ) -> Result<Option<Ended>, RunError> {
         let cx = self.tools.clone();
         let work = stream::iter(calls)
@@ -99,7 +97,7 @@ impl Agent {
         &mut self,
         tools: &Tools,
         open: &Open,
-        deadline: Instant,
+        deadline: &Deadline,
     ) -> Result<Option<Ended>, RunError> {
         let cx = self.tools.clone();
         let mut consent = None;
@@ -255,7 +253,7 @@ impl Agent {
     }
 
     /// Takes down what a call brought beside its text.
-    fn keep(&mut self, record: &Record) -> Result<(), RunError> {
+    pub(super) fn keep(&mut self, record: &Record) -> Result<(), RunError> {
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         match record {
             Record::Tested { test } => {

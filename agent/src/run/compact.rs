@@ -3,16 +3,15 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
-use tokio::time::Instant;
-
 use super::turns::Ended;
+use super::watch::Deadline;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::model::{self, Reply};
 use crate::prompt;
 use crate::text::clip;
 use crate::transcript::Record;
+use serde_json::{Value, json};
 
 /// Longest summary, in characters.
 const MAX_SUMMARY: usize = 12_000;
@@ -30,7 +29,7 @@ impl Agent {
         &mut self,
         system: &str,
         specs: &[Value],
-        deadline: Instant,
+        deadline: &Deadline,
     ) -> Result<Option<Ended>, RunError> {
         let room = prompt::room(self.session.context_tokens, system, specs);
         let chat = self.transcript.state().chat();

@@ -173,7 +173,7 @@ impl Agent {
             let conversation = self.conversation(seat.clone())?;
             let span = tracing::info_span!("request", %id);
             places.trays.insert(id.clone(), tray);
-            let work = async move { (id, conversation.converse(&seat).await) };
+            let work = async move { (id, Box::pin(conversation.converse(&seat)).await) };
             places.working.spawn_local(work.instrument(span));
         }
         Ok(())
@@ -199,6 +199,7 @@ impl Agent {
             setup_limit: self.setup_limit,
             state_dir: self.state_dir.clone(),
             telling: None,
+            left: None,
             seat: Some(seat),
         })
     }

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::turns::Ended;
+use super::watch::Deadline;
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;
 use crate::step;
@@ -14,14 +13,13 @@ use crate::toolbox::protocol::{Reply, Request, SetUp, SetUpEnd};
 
 /// The tool that needs a worktree in which commands work.
 const TOOL: &str = "Bash";
+/// The toolbox ends the command in time; to hear of it may take so much longer.
+const SLACK: Duration = Duration::from_mins(1);
 
 impl Agent {
-    /// Prepares the worktree if it has to be; waits at most `patience` for a build slot. Answers with
-    /// what the model has to know, or with how the run ends.
-    pub(super) async fn set_up(
-        &mut self,
-        patience: Duration,
-    ) -> Result<Result<Option<String>, Ended>, RunError> {
+    /// Prepares the worktree if it has to be. Answers with what the model has to know, or with how the
+    /// run ends.
+    pub(super) async fn set_up(&mut self) -> Result<Result<Option<String>, Ended>, RunError> {
         if !self.session.tools.iter().any(|tool| tool == TOOL) {
             return Ok(Ok(None));
         }
@@ -34,9 +32,10 @@ impl Agent {
         let ready = plan.ended.as_ref().is_some_and(SetUpEnd::is_success);
         if !ready && plan.missing.is_none() {
             step::point("before set-up");
-            let deadline = Instant::now() + patience + Duration::from_secs(self.setup_limit.into());
+            let limit = Duration::from_secs(self.setup_limit.into()) + SLACK;
+            let deadline = Deadline::after(limit, &self.tools.builds.waits);
             self.tools.relay.take_turned_away();
-            let done = match self.bounded(deadline, self.run_set_up(&plan)).await {
+            let done = match self.bounded(&deadline, self.run_set_up(&plan)).await {
                 Ok(done) => done?,
                 Err(cut) => return self.cut(cut).await.map(Err),
             };

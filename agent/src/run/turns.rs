@@ -3,15 +3,13 @@
 
 use std::time::Duration;
 
-use codebutler_crds::wire::{ErrorCode, PostMessage};
-use tokio::time::Instant;
-
 use bytes::Bytes;
+use codebutler_crds::wire::{ErrorCode, PostMessage};
 use serde_json::Value;
 
 use super::progress;
 use super::seat::Seat;
-use super::watch::Cut;
+use super::watch::{Cut, Deadline};
 use super::{Agent, RunError, stuck};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
@@ -20,9 +18,9 @@ use crate::prompt;
 use crate::step;
 use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
-use crate::tools::Tools;
 use crate::tools::args::TodoState;
 use crate::tools::proof::{Tests, hands_over};
+use crate::tools::{Carried, Tools};
 use crate::transcript::state::{MAX_FAULTS, Next};
 use crate::transcript::{Outcome, Record};
 
@@ -58,11 +56,11 @@ impl Agent {
         if let Some(ended) = self.prepare().await? {
             return Ok(ended);
         }
-        let set_up = match self.set_up(limit).await? {
+        let set_up = match self.set_up().await? {
             Ok(fact) => fact,
             Err(ended) => return Ok(ended),
         };
-        let deadline = Instant::now() + limit;
+        let deadline = &Deadline::after(limit, &self.tools.builds.waits);
         let last = self.transcript.state().tested().cloned();
         self.tools.tests = Tests { command: self.session.test.clone(), last };
         self.tools.planned.clone_from(&self.session.planned);
@@ -77,7 +75,7 @@ impl Agent {
         let tools = Tools::new(&self.session.tools);
         let specs = tools.specs();
         loop {
-            if Instant::now() >= deadline {
+            if deadline.is_over() {
                 return Ok(self.out_of_time());
             }
             let Some(run) = self.transcript.state().run() else { return Ok((Outcome::Idle, None)) };
@@ -120,6 +118,8 @@ impl Agent {
                 }
                 Next::Post(text) => {
                     let key = format!("{}.{}.final", run.id, run.turns);
+                    // Before anybody is told that it is done.
+                    self.keep_leftovers().await?;
                     return self.answer(key, &text).await;
                 }
                 Next::End(outcome) => return Ok((outcome, None)),
@@ -132,11 +132,10 @@ impl Agent {
         let mut tries = 0;
         loop {
             tries += 1;
-            self.tools.relay.take_refusal();
             step::point("before prepare");
-            let prepared = self.tools.toolbox.ask(Request::Prepare).await?;
+            let Carried { reply, said, .. } = self.tools.through_relay(&Request::Prepare).await?;
             step::point("after prepare");
-            let why = match prepared {
+            let why = match reply {
                 Reply::Text(done) => {
                     tracing::info!(done, "worktree ready");
                     return Ok(None);
@@ -144,7 +143,7 @@ impl Agent {
                 Reply::Refused(why) | Reply::Failed(why) => why,
                 other => format!("{other:?}"),
             };
-            let why = self.tools.relay.take_refusal().unwrap_or(why);
+            let why = said.unwrap_or(why);
             tracing::warn!(why, tries, "the worktree is not ready");
             if tries >= PREPARATIONS {
                 return Ok(Some(failed(format!(
@@ -161,7 +160,7 @@ impl Agent {
         &mut self,
         system: &str,
         specs: &[Value],
-        deadline: Instant,
+        deadline: &Deadline,
     ) -> Result<Option<Ended>, RunError> {
         let blind = self.transcript.state().is_blind();
         let body = self.body(system, specs, blind);
@@ -405,7 +404,12 @@ impl Agent {
         match self.transcript.state().last_call() {
             Some((name, arguments)) => {
                 let call = progress::of_call(name, arguments).replace('`', "'");
-                format!("; the last step was `{call}`")
+                match call.strip_prefix(name).map(str::trim) {
+                    Some(about) if !about.is_empty() => {
+                        format!("; the last step was {name} `{about}`")
+                    }
+                    _ => format!("; the last step was {call}"),
+                }
             }
             None => String::new(),
         }

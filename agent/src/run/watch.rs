@@ -7,6 +7,7 @@ use codebutler_crds::thread::Pending;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Agent;
+use crate::builds::Waits;
 use crate::gateway::Gateway;
 
 /// The `kind` of a pending item that ends a run.
@@ -15,6 +16,47 @@ pub const STOP: &str = "stop";
 const LONG_POLL: Duration = Duration::from_secs(25);
 /// Between questions that are answered at once.
 const PAUSE: Duration = Duration::from_millis(300);
+
+/// Least time between two looks at a deadline that has moved.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// When the time for something is over. Waiting for a build slot is none of it.
+#[derive(Clone)]
+pub struct Deadline {
+    at: Instant,
+    waits: Waits,
+    before: Duration,
+}
+
+impl Deadline {
+    /// In so long, not counting what is waited for build slots from now on.
+    pub fn after(limit: Duration, waits: &Waits) -> Self {
+        Self { at: Instant::now() + limit, waits: waits.clone(), before: waits.total() }
+    }
+
+    fn now(&self) -> Instant {
+        self.at + self.waits.total().saturating_sub(self.before)
+    }
+
+    /// Whether the time is over.
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.now()
+    }
+
+    /// Does `work`, unless the time is over first.
+    async fn bound<T>(&self, work: impl Future<Output = T>) -> Result<T, Cut> {
+        let mut work = std::pin::pin!(work);
+        let mut until = self.now();
+        loop {
+            match timeout_at(until, &mut work).await {
+                Ok(done) => return Ok(done),
+                Err(_) if self.is_over() => return Err(Cut::Time),
+                // Waiting moves it on all the time.
+                Err(_) => until = self.now().max(Instant::now() + LOOK),
+            }
+        }
+    }
+}
 
 /// Why work was cut short.
 #[derive(Debug)]
@@ -30,7 +72,7 @@ impl Agent {
     /// dropping a request to the toolbox ends its processes.
     pub(super) async fn bounded<T>(
         &self,
-        deadline: Instant,
+        deadline: &Deadline,
         work: impl Future<Output = T>,
     ) -> Result<T, Cut> {
         let role = self.session.role.clone();
@@ -38,13 +80,11 @@ impl Agent {
         let after = newest.unwrap_or_else(|| self.session.root.clone());
         tokio::select! {
             biased;
-            done = timeout_at(deadline, work) => done.map_err(|_| Cut::Time),
+            done = deadline.bound(work) => done,
             pending = self.stopped(role, after) => Err(Cut::Stop(Box::new(pending))),
         }
     }
-}
 
-impl Agent {
     async fn stopped(&self, role: String, after: SlackTs) -> Pending {
         match &self.seat {
             Some(seat) => seat.stopped().await,
@@ -71,5 +111,18 @@ async fn stopped(gateway: Gateway, role: String, mut after: SlackTs) -> Pending 
             Err(error) => tracing::debug!(%error, "can't listen for a stop"),
         }
         sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_is_cut_when_its_time_is_over() {
+        let deadline = Deadline::after(Duration::from_millis(30), &Waits::default());
+        assert!(matches!(deadline.bound(std::future::ready(1)).await, Ok(1)));
+        assert!(matches!(deadline.bound(std::future::pending::<()>()).await, Err(Cut::Time)));
+        assert!(deadline.is_over());
     }
 }

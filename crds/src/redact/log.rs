@@ -1,10 +1,12 @@
-//! A writer for logs: what must not leave is masked in every line, whoever wrote it.
+//! A writer for logs: what must not leave is masked in every line, whoever wrote it, with the patterns
+//! of all Repos.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Redactor;
+use crate::policy::RedactionRule;
 
 /// Where things run is what logs are for.
 const SHOWN: &str = "internal-address";
@@ -15,6 +17,30 @@ const MOST: usize = 512;
 
 /// Credentials that this process holds. A process has one log, and any part of it may write there.
 static HELD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Patterns of Repos that are kept; the oldest are forgotten first.
+const MOST_OWN: usize = 1024;
+
+/// What Repos want masked besides: a line does not say which Repo it speaks of.
+static OWN: Mutex<Own> = Mutex::new(Own { rules: Vec::new(), redactor: None });
+
+struct Own {
+    rules: Vec<RedactionRule>,
+    redactor: Option<Arc<Redactor>>,
+}
+
+/// Masks what a Repo's own patterns find in all that is logged from now on.
+pub fn also(rules: &[RedactionRule]) {
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let new: Vec<_> = rules.iter().filter(|rule| !own.rules.contains(rule)).cloned().collect();
+    if new.is_empty() {
+        return;
+    }
+    own.rules.extend(new);
+    let surplus = own.rules.len().saturating_sub(MOST_OWN);
+    own.rules.drain(..surplus);
+    own.redactor = Some(Arc::new(Redactor::new(&own.rules).0));
+}
 
 /// Masks a credential in all that is logged from now on, whatever it looks like. Of one with several
 /// lines, each.
@@ -52,7 +78,8 @@ fn masked(text: &str) -> Cow<'_, str> {
         let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         held.iter().filter(|secret| text.contains(secret.as_str())).cloned().collect()
     };
-    let redactor = Redactor::default();
+    let own = OWN.lock().unwrap_or_else(PoisonError::into_inner).redactor.clone();
+    let redactor = own.unwrap_or_default();
     if held.is_empty() {
         return redactor.mask_but(text, SHOWN);
     }
@@ -83,6 +110,22 @@ mod tests {
         assert!(!logged(&format!("{{\"fields\":{{\"error\":\"{jwt}\"}}}}\n")).contains(&jwt));
         let url = ["postgres://app:", "hV7kq2Lm9x", "@db.example.com/app"].concat();
         assert!(!logged(&url).contains("hV7kq2Lm9x"));
+    }
+
+    #[test]
+    fn what_a_repo_wants_masked_is_masked_too() {
+        let line = "the Git host says: no such customer cust_0123456789";
+        assert_eq!(logged(line), line);
+        let rule = |name: &str, pattern: &str| RedactionRule {
+            name: name.to_owned(),
+            pattern: pattern.to_owned(),
+        };
+        also(&[rule("customer", "cust_[0-9]{10}"), rule("broken", "(")]);
+        also(&[rule("order", "order_[0-9]{10}")]);
+        assert_eq!(
+            logged("no cust_0123456789 for order_0123456789"),
+            "no [redacted:customer] for [redacted:order]"
+        );
     }
 
     #[test]

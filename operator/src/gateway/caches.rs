@@ -40,6 +40,10 @@ pub async fn start(
         );
     };
     stop.run_until_cancelled(synced).await?;
+    for repo in context.repos.state() {
+        // What a Repo wants masked is masked in the first line of the log that speaks of it.
+        context.redactors.of(&repo);
+    }
     Some(context)
 }
 

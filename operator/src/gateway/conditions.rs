@@ -9,20 +9,25 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 
+use super::redact::Redactors;
+
 const ATTEMPTS: u32 = 5;
+/// Where things run is what conditions are for.
+const SHOWN: &str = "internal-address";
 
 /// Writes conditions of Repos, only when they change. Cheap to clone.
 #[derive(Clone)]
 pub struct Conditions {
     client: Client,
     recorder: Recorder,
+    redactors: Redactors,
 }
 
 impl Conditions {
-    /// A writer with the gateway's own identity.
-    pub fn new(client: Client) -> Self {
+    /// A writer with the gateway's own identity, which says nothing that a Repo wants masked.
+    pub fn new(client: Client, redactors: Redactors) -> Self {
         let recorder = Recorder::new(client.clone(), Reporter::from(names::GATEWAY));
-        Self { client, recorder }
+        Self { client, recorder, redactors }
     }
 
     /// Git answered.
@@ -57,6 +62,8 @@ impl Conditions {
     }
 
     async fn write(&self, repo: &Repo, type_: &str, status: bool, reason: &str, message: &str) {
+        let redactor = self.redactors.of(repo);
+        let message = &*redactor.mask_but(message, SHOWN);
         if says_so(repo, type_, status, message) {
             return;
         }

@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 
 use super::api::Shared;
 use super::budget::pause;
+use super::models::settle;
 use super::{git, serve, told, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
@@ -89,7 +90,8 @@ async fn serve_agents(
     let watching = Box::pin(watch::run(gateway, args.github_poll()));
     let showing = Box::pin(gateway.slack.show_runs(gateway.shutdown.clone()));
     let tidying = git::tidy(gateway);
-    tokio::join!(serving, pause::wake(gateway), telling, watching, showing, tidying);
+    let settling = settle::run(gateway, settle::PATIENCE);
+    tokio::join!(serving, pause::wake(gateway), telling, watching, showing, tidying, settling);
     gateway.calls.close();
     if tokio::time::timeout(GRACE, gateway.calls.wait()).await.is_err() {
         tracing::warn!(open = gateway.calls.len(), "work was cut off");

@@ -2,16 +2,21 @@
 //! the Git host what the repository itself wants masked. Later every Git request brings it up to date.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use codebutler_crds::Repo;
 use kube::ResourceExt as _;
+use tokio::time::timeout;
 
 use super::context::Context;
 use super::git::policy::{self, Wanted};
 use super::github::{GitHub, GitHubError};
 use super::redact::Redactor;
+
+/// How long a text waits for the repository's patterns.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The redactor of a Repo, with the patterns of its repository's base branch.
 ///
@@ -32,16 +37,21 @@ pub async fn of(context: &Context, repo: &Repo) -> Result<Arc<Redactor>, GitHubE
     Ok(redactors.of(repo))
 }
 
-/// The same for texts that people wait for: where the repository's own patterns can't be read, all
+/// The same for texts that people wait for: where the repository's own patterns can't be read soon, all
 /// others are in force.
 pub async fn as_known(context: &Context, repo: &Repo) -> Arc<Redactor> {
-    match of(context, repo).await {
-        Ok(redactor) => redactor,
-        Err(error) => {
-            tracing::warn!(repo = repo.name_any(), %error, "the repository's own patterns are unknown");
-            context.redactors.of(repo)
-        }
+    let redactors = &context.redactors;
+    if redactors.has_missed(repo) && !redactors.has_learned(repo) {
+        return redactors.of(repo);
     }
+    let why = match timeout(PATIENCE, of(context, repo)).await {
+        Ok(Ok(redactor)) => return redactor,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "GitHub takes too long".to_owned(),
+    };
+    redactors.miss(repo);
+    tracing::warn!(repo = repo.name_any(), why, "the repository's own patterns are unknown");
+    redactors.of(repo)
 }
 
 /// The bytes of a file as GitHub's API writes them.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codebutler_crds::spend::Limit;
-use codebutler_crds::thread::{PullRequest, PullState, RoleState};
+use codebutler_crds::thread::{PullRequest, PullState, RoleState, Usage};
 use codebutler_crds::{AgentRole, Repo};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -26,6 +26,7 @@ pub struct Metrics {
     audio: Counts<3>,
     exceeded: Counts<2>,
     unwritten: Gauge,
+    unknown: Counts<1>,
     runs: Counts<3>,
     pulls: Counts<2>,
     rounds: Counts<2>,
@@ -47,6 +48,7 @@ impl Metrics {
             audio: catalog::AUDIO.counts(registry),
             exceeded: catalog::LIMIT_EXCEEDED.counts(registry),
             unwritten: catalog::LEDGER_UNWRITTEN.level(registry),
+            unknown: catalog::CALLS_UNKNOWN.counts(registry),
             runs: catalog::RUNS.counts(registry),
             pulls: catalog::PULL_REQUESTS.counts(registry),
             rounds: catalog::PULL_REQUEST_ROUNDS.counts(registry),
@@ -67,6 +69,7 @@ impl Metrics {
         let (repo, model) = (repo_label(repo), &role.spec.model);
         let labels = [repo.as_str(), &role.spec.role, &model.default];
         self.cost.add(labels, 0.0);
+        self.unknown.add([&repo], 0);
         for outcome in ["idle", "waiting", "failed"] {
             self.runs.add([&repo, &role.spec.role, outcome], 0);
         }
@@ -99,6 +102,18 @@ impl Metrics {
         }
         self.tokens.add([&repo, role, model, "prompt"], usage.prompt_tokens);
         self.tokens.add([&repo, role, model, "completion"], usage.completion_tokens);
+    }
+
+    /// Counts what a lost answer has cost after all.
+    pub fn settled_late(&self, repo: &str, role: &str, model: &str, usage: &Usage) {
+        self.cost.add([repo, role, model], usage.cost.as_f64());
+        self.tokens.add([repo, role, model, "prompt"], usage.prompt_tokens);
+        self.tokens.add([repo, role, model, "completion"], usage.completion_tokens);
+    }
+
+    /// Counts a lost answer whose cost the provider does not tell.
+    pub fn never_known(&self, repo: &str) {
+        self.unknown.one([repo]);
     }
 
     /// Counts a model call, however it ended.
@@ -242,7 +257,7 @@ mod tests {
             let mut registry = crate::metrics::registry();
             let metrics = Metrics::register(&mut registry);
             let bill = Bill {
-                usage: codebutler_crds::thread::Usage::default(),
+                usage: Usage::default(),
                 priced: true,
                 reported: true,
                 completed: true,

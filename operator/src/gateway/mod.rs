@@ -13,6 +13,7 @@ mod collect;
 pub mod conditions;
 pub mod consent;
 pub mod context;
+mod credential;
 pub mod egress;
 #[cfg(test)]
 mod fuzz;
@@ -96,7 +97,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         models: Models::default(),
         mirrors: Mirrors::new(args.git_cache.clone()),
         identity: Identity::new(context.clone(), index, metrics.clone()),
-        conditions: Conditions::new(client),
+        conditions: Conditions::new(client, context.redactors.clone()),
         context,
         threads,
         slack: slack.clone(),

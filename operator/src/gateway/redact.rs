@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
 use codebutler_crds::policy::RedactionRule;
@@ -12,12 +13,16 @@ pub use codebutler_crds::redact::{Finding, Redactor, log};
 
 /// Sets of patterns that are kept compiled.
 const MOST: usize = 256;
+/// How long a repository that could not be asked is left alone.
+const AGAIN: Duration = Duration::from_mins(1);
 
 /// Redactors by their Repo's patterns. Cheap to clone; clones share what was compiled.
 #[derive(Clone, Debug, Default)]
 pub struct Redactors {
     compiled: Arc<Mutex<HashMap<String, Arc<Redactor>>>>,
     learned: Arc<Mutex<HashMap<String, Learned>>>,
+    /// When a repository could not be asked.
+    missed: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
 /// What a repository asks for on its base branch.
@@ -43,6 +48,16 @@ impl Redactors {
     /// Whether those that its repository asks for are in force, as of some time.
     pub fn has_learned(&self, repo: &Repo) -> bool {
         lock(&self.learned).contains_key(&key(repo))
+    }
+
+    /// The repository could not be asked for its patterns.
+    pub fn miss(&self, repo: &Repo) {
+        lock(&self.missed).insert(key(repo), Instant::now());
+    }
+
+    /// Whether that was a moment ago.
+    pub fn has_missed(&self, repo: &Repo) -> bool {
+        lock(&self.missed).get(&key(repo)).is_some_and(|at| at.elapsed() < AGAIN)
     }
 
     /// Whether the patterns of this commit of the base branch are in force.
@@ -74,6 +89,7 @@ impl Redactors {
         if let Some(known) = lock(&self.compiled).get(&name) {
             return Arc::clone(known);
         }
+        log::also(rules);
         // Compiled without the lock: a large pattern keeps nobody else waiting.
         let (redactor, bad) = Redactor::new(rules);
         for problem in bad {

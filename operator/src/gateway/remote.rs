@@ -1,12 +1,6 @@
-//! Where a Repo's Git remote and its API are, read from one URL, and what opens them.
+//! Where a Repo's Git remote and its API are, read from one URL.
 
-use codebutler_crds::Repo;
-use codebutler_crds::names::secret_key;
-use kube::ResourceExt as _;
 use url::Url;
-
-use super::context::Context;
-use super::github::{GitHubError, app};
 
 /// A Git remote, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,22 +66,6 @@ impl Remote {
             host,
         })
     }
-}
-
-/// The token that opens a Repo's remote, for Git (as the password of `x-access-token`) and for REST:
-/// the Secret's own, or a short-lived one of the GitHub App that it holds.
-///
-/// # Errors
-/// A sentence that names the Secret and what is wrong with it, and never its value.
-pub async fn token(context: &Context, repo: &Repo, remote: &Remote) -> Result<String, GitHubError> {
-    let namespace = repo.namespace().unwrap_or_default();
-    // A Secret that may be sent to github.com may be sent to its API.
-    let secret = context.open_secret(&namespace, &repo.spec.git.credentials, &remote.host).await?;
-    if app::is_app(&secret) {
-        let http = context.github.http().map_err(GitHubError::Client)?;
-        return context.github.tokens.of(&http, &secret, remote).await;
-    }
-    Ok(secret.value(secret_key::GIT_TOKEN)?)
 }
 
 /// `host` or `host:port` of an http(s) URL, as a Secret's annotation names it.

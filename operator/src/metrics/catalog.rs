@@ -113,6 +113,8 @@ pub mod gateway {
             "Model calls that were not let through because a limit of the Repo was reached");
         LEDGER_UNWRITTEN: 0 = Spec::new("ledger_unwritten", Gauge, [],
             "Threads and Repos whose latest costs could not be put on record yet");
+        CALLS_UNKNOWN: 1 = Spec::new("calls_unknown", Counter, ["repo"],
+            "Model calls whose end was lost and whose cost the provider did not tell: they count as what they may have cost");
         RUNS: 3 = Spec::new("runs", Counter, ["repo", "role", "outcome"],
             "Runs that ended: idle (nothing is expected), waiting (for an answer) or failed");
         PULL_REQUESTS: 2 = Spec::new("pull_requests", Counter, ["repo", "outcome"],

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use codebutler_crds::NanoUsd;
 use serde_json::Value;
 
+use super::generation::Generation;
 use super::script::Usage;
 
 /// A request as it arrived.
@@ -79,6 +80,10 @@ pub(super) struct Ledger {
     pub served: Vec<Served>,
     /// Each only once, however often the request is repeated.
     pub failures: Vec<String>,
+    /// What was billed, by the answer's id.
+    pub generations: BTreeMap<String, Generation>,
+    /// Whether that is kept back.
+    pub secret: bool,
     faults: BTreeMap<(u64, usize), u32>,
     answered: BTreeSet<(u64, usize)>,
 }

@@ -3,6 +3,7 @@
 //! A role's model is called `scripted/<role>`. The server keeps no conversation: the place in the
 //! script is read from each request. It does keep an exact account of what it billed.
 
+mod generation;
 mod ledger;
 mod media;
 mod otherwise;
@@ -24,6 +25,7 @@ use axum::routing::{get, post};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use self::generation::Generation;
 use self::ledger::Ledger;
 pub use self::ledger::{Bill, Request, RoleBill, Served};
 pub use self::otherwise::Otherwise;
@@ -68,6 +70,8 @@ struct Shared {
     options: ModelOptions,
     ledger: Mutex<Ledger>,
     gate: watch::Sender<Gate>,
+    /// In the middle of streams.
+    midway: watch::Sender<Gate>,
 }
 
 /// Where answers wait while a test looks at what happens in the middle of a call.
@@ -97,14 +101,14 @@ impl Shared {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    async fn pass_gate(&self) {
-        if !self.gate.borrow().shut {
-            return;
-        }
-        let _counted = Waiting::at(&self.gate);
-        let _ = self.gate.subscribe().wait_for(|gate| !gate.shut).await;
+async fn pass(gate: &watch::Sender<Gate>) {
+    if !gate.borrow().shut {
+        return;
     }
+    let _counted = Waiting::at(gate);
+    let _ = gate.subscribe().wait_for(|gate| !gate.shut).await;
 }
 
 impl ModelServer {
@@ -119,11 +123,13 @@ impl ModelServer {
             options,
             ledger: Mutex::default(),
             gate: watch::Sender::default(),
+            midway: watch::Sender::default(),
         });
         let router = Router::new()
             .route("/v1/chat/completions", post(chat))
             .route("/v1/images/generations", post(media::images))
             .route("/v1/audio/transcriptions", post(media::transcriptions))
+            .route("/v1/generation", get(generation::generation))
             .route("/v1/models", get(models))
             .fallback(async || unknown_path())
             // Long conversations are large requests.
@@ -163,13 +169,34 @@ impl ModelServer {
 
     /// Ends when a call waits.
     pub async fn held(&self) {
+        self.all_held(1).await;
+    }
+
+    /// Ends when so many calls wait at the same time.
+    pub async fn all_held(&self, calls: usize) {
         // The sender lives as long as `self`: there is no error to meet.
-        let _ = self.shared.gate.subscribe().wait_for(|gate| gate.waiting > 0).await;
+        let _ = self.shared.gate.subscribe().wait_for(|gate| gate.waiting >= calls).await;
     }
 
     /// Answers what waits.
     pub fn release(&self) {
         self.shared.gate.send_modify(|gate| gate.shut = false);
+    }
+
+    /// Lets every stream from now on, billed already, wait in its middle until it is cut off or the
+    /// server goes.
+    pub fn hold_midway(&self) {
+        self.shared.midway.send_modify(|gate| gate.shut = true);
+    }
+
+    /// Ends when a stream waits.
+    pub async fn held_midway(&self) {
+        let _ = self.shared.midway.subscribe().wait_for(|gate| gate.waiting > 0).await;
+    }
+
+    /// From now on it does not tell afterwards what an answer has cost, as most providers.
+    pub fn keep_costs_secret(&self) {
+        self.shared.ledger().secret = true;
     }
 
     /// What was billed, exactly.
@@ -224,7 +251,7 @@ async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
 
 async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-    shared.pass_gate().await;
+    pass(&shared.gate).await;
     let otherwise = shared.options.otherwise.as_ref();
     let place = play::locate(&shared.script, &request)
         .or_else(|| otherwise.and_then(|_| play::nowhere(&request)));
@@ -239,7 +266,7 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
     response
 }
 
-async fn answer(shared: &Shared, place: Option<Place<'_>>, request: &Value) -> Response {
+async fn answer(shared: &Arc<Shared>, place: Option<Place<'_>>, request: &Value) -> Response {
     let kind = "invalid_request_error";
     if let Err(invalid) = validate::request(request) {
         let role = place.as_ref().map_or("?", |p| p.role);
@@ -271,17 +298,20 @@ async fn answer(shared: &Shared, place: Option<Place<'_>>, request: &Value) -> R
         return broken(fault.kind, &about, &answer, streamed).await;
     }
     let tools = answer.tools.iter().map(|t| t.name.clone()).collect();
-    shared.ledger().serve(
-        place.role,
-        (place.conversation, place.list, place.index),
-        tools,
-        &step.usage,
-    );
-    if streamed {
-        respond::event_stream(about.events(&answer))
+    let billed = Generation::new(model, &step.usage, streamed);
+    let mut ledger = shared.ledger();
+    ledger.generations.insert(about.id.clone(), billed);
+    ledger.serve(place.role, (place.conversation, place.list, place.index), tools, &step.usage);
+    drop(ledger);
+    let mut response = if streamed {
+        generation::stream_out(shared, &about.id, about.events(&answer))
     } else {
         respond::json_text(about.whole(&answer))
+    };
+    if let Ok(id) = about.id.parse() {
+        response.headers_mut().insert("x-generation-id", id);
     }
+    response
 }
 
 /// The answer to a request, and the step that it is, if it is one.

@@ -170,7 +170,8 @@ pub(super) fn cut(text: &str, events: bool) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-fn streamed(body: Body) -> Response {
+/// A body as a response of events.
+pub(super) fn streamed(body: Body) -> Response {
     let headers =
         [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
     (headers, body).into_response()

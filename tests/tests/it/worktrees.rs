@@ -44,6 +44,11 @@ async fn a_set_up_that_fails_is_told_with_the_host_that_was_refused() {
 
 /// Two threads whose coders run the same command, and one build slot.
 async fn builders(command: &str, times: usize) -> (Team, [String; 2]) {
+    builders_within(command, times, 3600).await
+}
+
+/// The same, with so many seconds for a run.
+async fn builders_within(command: &str, times: usize, limit: u32) -> (Team, [String; 2]) {
     let mut coder = vec![Step::tool("Bash", json!({"command": command})); times];
     coder.push(Step::say("Built."));
     let command = command.to_owned();
@@ -51,6 +56,7 @@ async fn builders(command: &str, times: usize) -> (Team, [String; 2]) {
         repo.worktree.test = Some(command.clone());
         repo.worktree.max_concurrent_builds = 1;
     });
+    let setup = setup.role(move |role| role.limits.timeout_seconds = limit);
     let team = setup.start().await;
     let roots = ["one", "two"]
         .map(|what| team.says("ana", None, &format!("@codebutler.coder build {what}")));
@@ -94,6 +100,19 @@ async fn builds_of_two_threads_take_turns() {
     assert_eq!(times.len(), 4, "{times:?}");
     assert!(never_at_once(&times), "{times:?}");
     assert!(waited, "who waited is told so");
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_for_a_build_slot_is_no_part_of_a_runs_time() {
+    // One build alone fits into a run, and with the wait for the other one it would not.
+    let command = "echo begin $(date +%s%N); sleep 20; echo end $(date +%s%N)";
+    let (team, roots) = builders_within(command, 1, 30).await;
+    for root in &roots {
+        team.message(root, "Built.").await;
+    }
+    let (times, waited) = times(&team);
+    assert!(waited && times.len() == 2 && never_at_once(&times), "{waited} {times:?}");
     team.stop().await;
 }
 

@@ -11,6 +11,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use codebutler_crds::redact::log;
 use codebutler_crds::{Repo, names};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::controller::Action;
@@ -29,6 +30,8 @@ const RETRY_REFUSED: Duration = Duration::from_secs(15);
 /// # Errors
 /// When a write failed; what was done is found by the next look.
 pub async fn reconcile(repo: Arc<Repo>, context: Arc<Context>) -> Result<Action, ApplyError> {
+    // Compiled once: from now on the log says nothing of it.
+    log::also(&repo.spec.policy.redaction);
     let mut observed = observe::observe(&context, &repo);
     let decide =
         |observed: &_| desired::desired(&repo, observed, &context.args, context.clock.now());

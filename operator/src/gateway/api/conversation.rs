@@ -140,13 +140,18 @@ pub async fn run(
     Json(report): Json<RunReport>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
     let key = caller.key();
+    let redactor = masks::as_known(&gateway.context, &caller.repo).await;
+    // Shown by `kubectl`, and told by whoever has the pod's token.
+    let report = RunReport {
+        sandbox: report.sandbox.map(|sandbox| redactor.mask(&sandbox).into_owned()),
+        ..report
+    };
     if let (RoleState::Failed, Some(reason)) = (report.state, &report.reason)
         && !identity::is_closed(&caller)
     {
         let mark = report.done.as_ref().map_or("-", SlackTs::as_str);
         let once = format!("failed:{}:{mark}", caller.role_name());
-        let reason =
-            masks::as_known(&gateway.context, &caller.repo).await.mask(reason).into_owned();
+        let reason = redactor.mask(reason);
         let text = format!("{} stopped: {reason}", caller.role.spec.display.name);
         // The run is over whether or not the thread can be told.
         if let Err(error) = gateway.slack.notice(&key, &once, &text).await {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use codebutler_crds::repo::RepoStatus;
-use codebutler_crds::spend::{HourCalls, RepoSpend, ThreadBudget};
+use codebutler_crds::spend::{HourCalls, OpenCall, RepoSpend, ThreadBudget};
 use codebutler_crds::thread::Usage;
 use codebutler_crds::{NanoUsd, ThreadStatus};
 use tokio::time::Instant;
 
 use super::account::{Account, Written};
 use super::calendar::Moment;
+use super::open::{Listing, Open, OpenCalls, Stage};
 
 /// What books of both kinds have.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Book {
     pub warned: Option<NanoUsd>,
     /// Another holder's grant, as it was found: part of what is flagged, and still written as its.
     pub inherited: NanoUsd,
+    /// Calls whose cost is not known.
+    pub open: OpenCalls,
     /// When it was written last.
     pub wrote_at: Option<Instant>,
     /// When a call had to wait for a grant last.
@@ -59,6 +62,7 @@ pub struct RepoBook {
 pub struct ThreadEntry {
     holder: String,
     inherited: NanoUsd,
+    open: Listing,
     /// The money to be on record.
     pub money: Written,
     base: BTreeMap<String, Usage>,
@@ -71,6 +75,7 @@ pub struct ThreadEntry {
 pub struct RepoEntry {
     holder: String,
     inherited: NanoUsd,
+    open: Listing,
     before: Written,
     /// The money to be on record.
     pub money: Written,
@@ -87,7 +92,11 @@ impl ThreadBook {
         let budget = status.budget.clone().unwrap_or_default();
         let inherited = foreign(budget.holder.as_deref(), budget.granted, holder);
         let account = Account::found(status.cost.unwrap_or_default(), budget.flagged, inherited);
-        let book = Book { account, inherited, ..Book::default() };
+        let lost = budget.open.into_iter().map(|(id, call)| {
+            let OpenCall { role, estimate } = call;
+            (id, Open { role, estimate, stage: Stage::Lost })
+        });
+        let book = Book { account, inherited, open: OpenCalls::found(lost), ..Book::default() };
         Self { book, base: usage.clone(), usage }
     }
 
@@ -100,12 +109,11 @@ impl ThreadBook {
     /// What is to be written, if anything.
     pub fn entry(&self, holder: &str) -> Option<ThreadEntry> {
         let money = self.book.account.wanted(self.book.cap);
-        let clean = money == self.book.account.written()
-            && self.base == self.usage
-            && self.book.inherited == NanoUsd::ZERO;
+        let clean = self.base == self.usage && self.book.is_written();
         (!clean).then(|| ThreadEntry {
             holder: holder.to_owned(),
             inherited: self.book.inherited,
+            open: self.book.open.listing(),
             money,
             base: self.base.clone(),
             usage: self.usage.clone(),
@@ -115,7 +123,7 @@ impl ThreadBook {
     /// Takes note of what was written, and of a grant that nobody expected.
     pub fn wrote(&mut self, entry: ThreadEntry, surprise: NanoUsd, now: Instant) {
         self.base = entry.usage;
-        self.book.wrote(entry.money, surprise, now);
+        self.book.wrote(entry.money, &entry.open, surprise, now);
     }
 }
 
@@ -127,7 +135,11 @@ impl RepoBook {
         };
         let inherited = foreign(spend.holder.as_deref(), spend.granted, holder);
         let account = Account::found(spend.settled, spend.flagged, inherited);
-        let book = Book { account, inherited, ..Book::default() };
+        let lost = spend
+            .open
+            .into_iter()
+            .map(|(id, estimate)| (id, Open { role: String::new(), estimate, stage: Stage::Lost }));
+        let book = Book { account, inherited, open: OpenCalls::found(lost), ..Book::default() };
         Self { book, day: spend.day, hour: spend.hour.unwrap_or_default() }
     }
 
@@ -136,6 +148,7 @@ impl RepoBook {
         if self.day != moment.day {
             self.day.clone_from(&moment.day);
             self.book.account.begin_day();
+            self.book.open.forget_lost();
             self.book.warned = None;
         }
         if self.hour.hour != moment.hour {
@@ -164,10 +177,10 @@ impl RepoBook {
     pub fn entry(&self, holder: &str) -> Option<RepoEntry> {
         let before = self.book.account.written();
         let money = self.book.account.wanted(self.book.cap);
-        let clean = money == before && self.book.inherited == NanoUsd::ZERO;
-        (!clean).then(|| RepoEntry {
+        (!self.book.is_written()).then(|| RepoEntry {
             holder: holder.to_owned(),
             inherited: self.book.inherited,
+            open: self.book.open.listing(),
             before,
             money,
             day: self.day.clone(),
@@ -179,13 +192,21 @@ impl RepoBook {
     pub fn wrote(&mut self, entry: &RepoEntry, surprise: NanoUsd, now: Instant) {
         // Written on the last day: today nothing is.
         let money = if entry.day == self.day { entry.money } else { Written::default() };
-        self.book.wrote(money, surprise, now);
+        self.book.wrote(money, &entry.open, surprise, now);
     }
 }
 
 impl Book {
-    fn wrote(&mut self, money: Written, surprise: NanoUsd, now: Instant) {
+    /// Whether the money and the open calls are on record as they are.
+    pub fn is_written(&self) -> bool {
+        self.account.wanted(self.cap) == self.account.written()
+            && self.inherited == NanoUsd::ZERO
+            && self.open.is_written()
+    }
+
+    fn wrote(&mut self, money: Written, open: &Listing, surprise: NanoUsd, now: Instant) {
         self.inherited = NanoUsd::ZERO;
+        self.open.wrote(open);
         self.account.wrote(money);
         if surprise != NanoUsd::ZERO {
             self.account.flag_more(surprise);
@@ -215,6 +236,10 @@ impl ThreadEntry {
         budget.flagged = self.money.flagged + surprise;
         budget.granted = self.money.granted;
         budget.holder = holder(self.money.granted, &self.holder);
+        self.open.apply(&mut budget.open, |open| OpenCall {
+            role: open.role.clone(),
+            estimate: open.estimate,
+        });
         status.budget = (budget != ThreadBudget::default()).then_some(budget);
         surprise
     }
@@ -234,6 +259,7 @@ impl RepoEntry {
         spend.flagged = self.money.flagged + surprise;
         spend.granted = self.money.granted;
         spend.holder = holder(self.money.granted, &self.holder);
+        self.open.apply(&mut spend.open, |open| open.estimate);
         spend.hour = (self.hour.calls > 0).then(|| self.hour.clone());
         surprise
     }

@@ -3,9 +3,10 @@
 //! The books are kept in memory by the one process that serves agents. A call is let through when
 //! what is settled, flagged and reserved leaves room below every cap; before it is forwarded, what it
 //! may cost is covered by a grant on the Thread and on the Repo. Settlements follow at most once a
-//! second per object. Who takes over flags the grants that it finds.
+//! second per object. Who takes over flags the grants that it finds, and asks the providers what the
+//! calls on record have cost.
 //!
-//! Pure: [`account`], [`book`], [`calendar`], [`estimate`], [`limits`]. [`repos`] and
+//! Pure: [`account`], [`book`], [`calendar`], [`estimate`], [`limits`], [`open`]. [`repos`] and
 //! [`super::threads`] write, [`pause`] talks to people.
 
 pub mod account;
@@ -13,6 +14,7 @@ pub mod book;
 pub mod calendar;
 pub mod estimate;
 pub mod limits;
+pub mod open;
 pub mod pause;
 mod pot;
 pub mod repos;
@@ -21,12 +23,14 @@ mod writing;
 use std::sync::{Arc, PoisonError};
 
 use codebutler_crds::NanoUsd;
-use codebutler_crds::spend::Limit;
+use codebutler_crds::spend::{Limit, OPEN_IN_REPO, OPEN_IN_THREAD};
 use codebutler_crds::thread::Usage;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use self::book::Book;
 use self::limits::{Caps, Exceeded, Pots};
+use self::open::Open;
 use self::pot::{Books, Pot};
 use self::repos::{RepoKey, Repos};
 use self::writing::Inner;
@@ -35,7 +39,7 @@ use super::metrics::Metrics;
 use super::threads::{Threads, WriteError};
 use crate::step;
 
-pub use self::pot::LoadError;
+pub use self::pot::{LoadError, Lost};
 
 /// The books. Cheap to clone.
 #[derive(Clone)]
@@ -86,7 +90,7 @@ impl Ledger {
         let (thread, repo) = (caller.key(), RepoKey::from(&*caller.repo));
         let user = charged(caller).to_owned();
         let call = loop {
-            self.inner.load(&thread, &repo).await?;
+            Box::pin(self.inner.load(&thread, &repo)).await?;
             let mut books = self.inner.books();
             // Forgotten by another call in between: look again.
             let Some((one, all)) = books.both(&thread, &repo) else { continue };
@@ -109,11 +113,12 @@ impl Ledger {
             drop(books);
             let role = caller.role_name().to_owned();
             let ledger = self.clone();
-            break Call { ledger, thread, repo, role, user, estimate, stage: Stage::Open, covered };
+            let (stage, id, lasts) = (Stage::Open, None, false);
+            break Call { ledger, thread, repo, role, user, estimate, stage, covered, id, lasts };
         };
         if !call.covered {
             step::point("before grant");
-            self.inner.cover(&call.thread, &call.repo, estimate).await?;
+            Box::pin(self.inner.cover(&call.thread, &call.repo, estimate)).await?;
             step::point("after grant");
         }
         Ok(call)
@@ -137,18 +142,55 @@ impl Ledger {
         self.inner.close().await;
     }
 
-    /// What was flagged for a call is known after all.
-    pub fn reconcile(&self, known: &Flagged, usage: Usage) {
-        let mut books = self.inner.books();
-        if let Some(book) = books.thread(&known.thread) {
-            book.book.account.reconcile(known.estimate, usage.cost);
-            book.add(&known.role, usage);
+    /// Waits for calls to ask their providers for. Each is handed out once: it ends with
+    /// [`Self::reconcile`] or [`Self::give_up`].
+    pub async fn lost(&self) -> Vec<Lost> {
+        loop {
+            let lost = self.inner.books().lost(|thread| self.inner.repo_of(thread));
+            if !lost.is_empty() {
+                return lost;
+            }
+            self.inner.lost.notified().await;
         }
-        if let Some(book) = books.repo(&known.repo) {
-            book.book.account.reconcile(known.estimate, usage.cost);
+    }
+
+    /// What was flagged for a call is known after all. Answers the call, unless its Thread has it
+    /// settled already.
+    pub fn reconcile(&self, lost: &Lost, usage: Usage) -> Option<Open> {
+        let mut books = self.inner.books();
+        let mut settled = None;
+        if let Some(book) = lost.thread.as_ref().and_then(|thread| books.thread(thread)) {
+            settled = book.book.reconcile(&lost.id, usage.cost);
+            if let Some(call) = &settled {
+                book.add(&call.role, usage);
+            }
+        }
+        if let Some(book) = books.repo(&lost.repo) {
+            book.book.reconcile(&lost.id, usage.cost);
         }
         drop(books);
-        self.inner.schedule_both(&known.thread, &known.repo);
+        self.schedule_lost(lost);
+        settled
+    }
+
+    /// The provider does not tell what a call cost: it counts as its estimate for good.
+    pub fn give_up(&self, lost: &Lost) {
+        let mut books = self.inner.books();
+        if let Some(book) = lost.thread.as_ref().and_then(|thread| books.thread(thread)) {
+            book.book.open.end(&lost.id);
+        }
+        if let Some(book) = books.repo(&lost.repo) {
+            book.book.open.end(&lost.id);
+        }
+        drop(books);
+        self.schedule_lost(lost);
+    }
+
+    fn schedule_lost(&self, lost: &Lost) {
+        if let Some(thread) = &lost.thread {
+            self.inner.schedule(Pot::Thread(thread.clone()));
+        }
+        self.inner.schedule(Pot::Repo(lost.repo.clone()));
     }
 }
 
@@ -170,6 +212,10 @@ pub struct Call {
     estimate: NanoUsd,
     stage: Stage,
     covered: bool,
+    /// The provider's.
+    id: Option<String>,
+    /// It lasts: who takes over has to know of it.
+    lasts: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -179,19 +225,51 @@ enum Stage {
     Done,
 }
 
-/// A call whose cost is not known: it counts as its estimate.
-#[derive(Clone, Debug)]
-pub struct Flagged {
-    thread: ThreadKey,
-    repo: RepoKey,
-    role: String,
-    estimate: NanoUsd,
-}
-
 impl Call {
     /// From now on it may be billed.
     pub fn sent(&mut self) {
         self.stage = Stage::Sent;
+    }
+
+    /// The provider has a name for it.
+    pub fn known_as(&mut self, id: &str) {
+        if self.id.is_some() {
+            return;
+        }
+        self.id = Some(id.to_owned());
+        let (role, estimate) = (self.role.clone(), self.estimate);
+        let open = Open { role, estimate, stage: open::Stage::Brief };
+        let mut books = self.ledger.inner.books();
+        if let Some(book) = books.thread(&self.thread) {
+            book.book.open.begin(id, open.clone(), OPEN_IN_THREAD);
+        }
+        if let Some(book) = books.repo(&self.repo) {
+            book.book.open.begin(id, open, OPEN_IN_REPO);
+        }
+        drop(books);
+        if self.lasts {
+            self.lasts();
+        }
+    }
+
+    /// It takes long enough to be put on record by its id.
+    pub fn lasts(&mut self) {
+        self.lasts = true;
+        if self.id.is_some() {
+            self.each(|book, id| book.open.set(id, open::Stage::Long));
+            self.ledger.inner.schedule_both(&self.thread, &self.repo);
+        }
+    }
+
+    /// Both books, if the call has an id.
+    fn each(&self, change: impl Fn(&mut Book, &str)) {
+        let Some(id) = &self.id else { return };
+        let mut books = self.ledger.inner.books();
+        for pot in [Pot::Thread(self.thread.clone()), Pot::Repo(self.repo.clone())] {
+            if let Some(book) = books.book(&pot) {
+                change(book, id);
+            }
+        }
     }
 
     /// It was not served, so it is not billed. It may be sent again.
@@ -204,14 +282,15 @@ impl Call {
         self.stage = Stage::Done;
         let mut near = Vec::new();
         let limits = &caller.repo.spec.limits;
+        let id = self.id.as_deref();
         let mut books = self.ledger.inner.books();
         if let Some(book) = books.thread(&self.thread) {
-            book.book.account.settle(self.estimate, usage.cost);
+            book.book.settle(id, self.estimate, usage.cost);
             book.add(&self.role, usage);
             near.extend(book.book.comes_near(limits, Limit::PerThread, ""));
         }
         if let Some(book) = books.repo(&self.repo) {
-            book.book.account.settle(self.estimate, usage.cost);
+            book.book.settle(id, self.estimate, usage.cost);
             let day = book.day.clone();
             near.extend(book.book.comes_near(limits, Limit::PerDay, &day));
         }
@@ -220,32 +299,30 @@ impl Call {
         near
     }
 
-    /// It was sent, and nobody knows whether it was billed.
-    pub fn flag(mut self) -> Flagged {
+    /// It was sent, and nobody knows whether it was billed: the provider is asked.
+    pub fn flag(mut self) {
         self.end(true);
-        Flagged {
-            thread: self.thread.clone(),
-            repo: self.repo.clone(),
-            role: self.role.clone(),
-            estimate: self.estimate,
-        }
     }
 
     fn end(&mut self, sent: bool) {
         self.stage = Stage::Done;
         let mut books = self.ledger.inner.books();
+        let id = self.id.as_deref();
         let one = books.thread(&self.thread).map(|book| &mut book.book);
         if let Some(book) = one {
-            book.end(self.estimate, sent);
+            book.end(id, self.estimate, sent);
         }
         if let Some(book) = books.repo(&self.repo) {
-            book.book.end(self.estimate, sent);
+            book.book.end(id, self.estimate, sent);
             if !sent {
                 book.uncount(&self.user);
             }
         }
         drop(books);
         self.ledger.inner.schedule_both(&self.thread, &self.repo);
+        if sent {
+            self.ledger.inner.lost.notify_one();
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use codebutler_crds::spend::Limit;
 use super::Near;
 use super::book::{Book, RepoBook, ThreadBook};
 use super::limits;
+use super::open::{Open, Stage};
 use super::repos::RepoKey;
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::WriteError;
@@ -34,6 +35,17 @@ pub enum LoadError {
     /// A Repo can't be read or written.
     #[error("the Repo can't be read or written")]
     Repo(#[from] kube::Error),
+}
+
+/// A call whose end nobody here has seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Where it was made; nothing if only the Repo's record speaks of it.
+    pub thread: Option<ThreadKey>,
+    /// Whose credentials it was made with.
+    pub repo: RepoKey,
+    /// The provider's.
+    pub id: String,
 }
 
 /// See the module.
@@ -92,6 +104,28 @@ impl Books {
         }
     }
 
+    /// Calls to ask their providers for, each once: what is said of it settles it everywhere.
+    pub fn lost(&mut self, repo_of: impl Fn(&ThreadKey) -> Option<RepoKey>) -> Vec<Lost> {
+        let mut lost = Vec::new();
+        for (thread, book) in &mut self.threads {
+            let Some(repo) = repo_of(thread) else { continue };
+            let ids = book.book.open.ask().into_iter();
+            lost.extend(ids.map(|id| Lost {
+                thread: Some(thread.clone()),
+                repo: repo.clone(),
+                id,
+            }));
+        }
+        for (repo, book) in &mut self.repos {
+            for id in book.book.open.ask() {
+                if !lost.iter().any(|known| known.id == id && known.repo == *repo) {
+                    lost.push(Lost { thread: None, repo: repo.clone(), id });
+                }
+            }
+        }
+        lost
+    }
+
     /// All that there are.
     pub fn pots(&self) -> Vec<Pot> {
         let threads = self.threads.keys().cloned().map(Pot::Thread);
@@ -100,13 +134,33 @@ impl Books {
 }
 
 impl Book {
+    /// Ends a call with a bill.
+    pub fn settle(&mut self, id: Option<&str>, estimate: NanoUsd, billed: NanoUsd) {
+        self.account.settle(estimate, billed);
+        if let Some(id) = id {
+            self.open.end(id);
+        }
+    }
+
     /// Ends a call without a bill.
-    pub fn end(&mut self, estimate: NanoUsd, sent: bool) {
+    pub fn end(&mut self, id: Option<&str>, estimate: NanoUsd, sent: bool) {
         if sent {
             self.account.flag(estimate);
         } else {
             self.account.release(estimate);
         }
+        match id {
+            Some(id) if sent => self.open.set(id, Stage::Lost),
+            Some(id) => drop(self.open.end(id)),
+            None => {}
+        }
+    }
+
+    /// A lost call has a bill after all.
+    pub fn reconcile(&mut self, id: &str, billed: NanoUsd) -> Option<Open> {
+        let call = self.open.end(id)?;
+        self.account.reconcile(call.estimate, billed);
+        Some(call)
     }
 
     /// The cap that was brought near, the first time.
@@ -120,6 +174,6 @@ impl Book {
     }
 
     fn is_in_use(&self) -> bool {
-        self.scheduled || !self.account.is_idle()
+        self.scheduled || !self.account.is_idle() || !self.open.is_empty()
     }
 }

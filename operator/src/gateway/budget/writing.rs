@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use codebutler_crds::{NanoUsd, Thread};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -42,6 +43,8 @@ pub struct Inner {
     work: TaskTracker,
     /// One question about money at a time for each Thread.
     pub asking: Keyed<ThreadKey>,
+    /// There are calls to ask their providers for.
+    pub lost: Notify,
     /// Fallbacks that were told: Thread, model, when it broke.
     pub told: Recent<(ThreadKey, String, Instant)>,
 }
@@ -56,8 +59,8 @@ impl Inner {
         holder: String,
     ) -> Self {
         let (books, turns, work) = (Mutex::default(), Keyed::default(), TaskTracker::new());
-        let (asking, told) = (Keyed::default(), Recent::default());
-        Self { books, context, threads, repos, metrics, holder, turns, work, asking, told }
+        let (asking, told, lost) = (Keyed::default(), Recent::default(), Notify::new());
+        Self { books, context, threads, repos, metrics, holder, turns, work, asking, lost, told }
     }
 
     /// The caller's Thread as it is known now: a person may have raised its cap since.
@@ -65,6 +68,12 @@ impl Inner {
         let key = caller.key();
         let found = self.threads.freshest(&key, self.context.thread(&key));
         found.unwrap_or_else(|| Arc::clone(&caller.thread))
+    }
+
+    /// The Repo of a Thread.
+    pub fn repo_of(&self, thread: &ThreadKey) -> Option<RepoKey> {
+        let found = self.context.thread(thread)?;
+        Some(RepoKey { namespace: thread.namespace.clone(), name: found.spec.repo.clone() })
     }
 
     /// Opens the books of a call.
@@ -84,6 +93,9 @@ impl Inner {
             let found = self.repos.read(repo).await?;
             let book = RepoBook::found(found.status.as_ref(), &self.holder);
             self.books().open_repo(repo, book);
+        }
+        if !(has_thread && has_repo) {
+            self.lost.notify_one();
         }
         Ok(())
     }
@@ -165,7 +177,8 @@ impl Inner {
         self.schedule(Pot::Repo(repo.clone()));
     }
 
-    fn schedule(self: &Arc<Self>, pot: Pot) {
+    /// Lets a pot be written soon.
+    pub fn schedule(self: &Arc<Self>, pot: Pot) {
         {
             let mut books = self.books();
             let Some(book) = books.book(&pot) else { return };
@@ -215,7 +228,7 @@ impl Inner {
                 book.account.calm();
             }
             let wanted = book.account.wanted(book.cap);
-            if wanted == book.account.written() && (calm || wanted.granted == NanoUsd::ZERO) {
+            if book.is_written() && (calm || wanted.granted == NanoUsd::ZERO) {
                 // Calls that settle from now on ask for another round.
                 book.scheduled = false;
                 return;
@@ -228,7 +241,7 @@ impl Inner {
         let stale = |holder: &Option<String>| holder.as_ref().is_some_and(|h| *h != self.holder);
         for thread in self.context.threads.state() {
             let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
-            if !budget.is_some_and(|budget| stale(&budget.holder)) {
+            if !budget.is_some_and(|budget| stale(&budget.holder) || !budget.open.is_empty()) {
                 continue;
             }
             let key = ThreadKey::from(&*thread);
@@ -245,7 +258,7 @@ impl Inner {
         }
         for repo in self.context.repos.state() {
             let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
-            if !spend.is_some_and(|spend| stale(&spend.holder)) {
+            if !spend.is_some_and(|spend| stale(&spend.holder) || !spend.open.is_empty()) {
                 continue;
             }
             let key = RepoKey::from(&*repo);
@@ -258,6 +271,7 @@ impl Inner {
             }
             self.flag_now(Pot::Repo(key)).await;
         }
+        self.lost.notify_one();
     }
 
     async fn flag_now(self: &Arc<Self>, pot: Pot) {

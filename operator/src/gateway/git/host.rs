@@ -9,17 +9,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Buf as _, Bytes, BytesMut};
 use codebutler_crds::Repo;
+use http::StatusCode;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderValue, StatusCode};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use self::talk::{MAX_ANSWER, PATIENCE, Sections, ask_for_pack, ask_for_refs, read_refs, report};
 use super::pktline::{self, PacketError};
 use super::{FETCH, PROTOCOL, PUSH};
 use crate::gateway::api::Shared;
+use crate::gateway::credential::Credential;
 use crate::gateway::github::GitHubError;
-use crate::gateway::github::app::Tokens;
-use crate::gateway::remote::{self, Remote};
+use crate::gateway::remote::Remote;
 
 #[cfg(test)]
 pub use self::talk::fuzzed;
@@ -40,6 +40,9 @@ pub enum HostError {
     /// No connection, or it broke off.
     #[error("{0} can't be reached: try again")]
     Unreachable(String),
+    /// The credential was taken back before anything was done, and there is another one now.
+    #[error("{0} has taken back a token: try again")]
+    Renewed(String),
     /// The host has trouble of its own.
     #[error("{0} failed with status {1}: try again")]
     Status(String, u16),
@@ -54,14 +57,16 @@ impl HostError {
         match self {
             Self::Repo(_) => true,
             Self::Credentials(error) => error.is_about_repo(),
-            Self::Unreachable(_) | Self::Status(..) | Self::Protocol(..) => false,
+            Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) | Self::Protocol(..) => {
+                false
+            }
         }
     }
 
     /// Whether the same question may be answered later.
     pub const fn is_passing(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::Status(..) => true,
+            Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) => true,
             Self::Credentials(error) => !error.is_about_repo(),
             Self::Repo(_) | Self::Protocol(..) => false,
         }
@@ -83,10 +88,7 @@ pub struct Update {
 pub struct Host {
     http: reqwest::Client,
     remote: Remote,
-    authorization: HeaderValue,
-    secret: String,
-    token: String,
-    tokens: Tokens,
+    credential: Credential,
 }
 
 impl Host {
@@ -95,17 +97,10 @@ impl Host {
     /// # Errors
     /// When URL or credential can't be used.
     pub async fn of(gateway: &Shared, repo: &Repo) -> Result<Self, HostError> {
-        let git = &repo.spec.git;
-        let remote = Remote::parse(&git.url).map_err(|e| HostError::Repo(e.to_string()))?;
-        let token = remote::token(&gateway.context, repo, &remote).await?;
-        let basic = STANDARD.encode(format!("x-access-token:{token}"));
-        let mut authorization = HeaderValue::try_from(format!("Basic {basic}")).map_err(|_| {
-            HostError::Repo("the Git token has characters no header allows".to_owned())
-        })?;
-        authorization.set_sensitive(true);
-        let secret = git.credentials.name.clone();
-        let tokens = gateway.context.github.tokens.clone();
-        Ok(Self { http: gateway.http.clone(), remote, authorization, secret, token, tokens })
+        let remote =
+            Remote::parse(&repo.spec.git.url).map_err(|e| HostError::Repo(e.to_string()))?;
+        let credential = Credential::of(&gateway.context, repo, &remote).await?;
+        Ok(Self { http: gateway.http.clone(), remote, credential })
     }
 
     /// Its name, for people.
@@ -174,15 +169,39 @@ impl Host {
         report(&bytes, &update.name).ok_or_else(|| self.away())
     }
 
+    /// An App's token that was taken back is refused before anything is done: what can be sent again
+    /// is, with the next one.
     async fn ask(
         &self,
         service: &'static str,
         body: reqwest::Body,
     ) -> Result<reqwest::Response, HostError> {
+        let token = self.credential.token();
+        let copy = body.as_bytes().map(Bytes::copy_from_slice);
+        let mut response = self.ask_once(service, body).await?;
+        if response.status() == StatusCode::UNAUTHORIZED && self.credential.renew(&token).await? {
+            let Some(copy) = copy else {
+                return Err(HostError::Renewed(self.remote.host.clone()));
+            };
+            response = self.ask_once(service, copy.into()).await?;
+        }
+        match complaint(response.status(), &self.remote.host, self.credential.secret()) {
+            Some(why) => Err(why),
+            None => Ok(response),
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        service: &'static str,
+        body: reqwest::Body,
+    ) -> Result<reqwest::Response, HostError> {
+        let basic =
+            |token: &str| format!("Basic {}", STANDARD.encode(format!("x-access-token:{token}")));
         let mut request = self
             .http
             .post(format!("{}/{service}", self.remote.git))
-            .header(AUTHORIZATION, self.authorization.clone())
+            .header(AUTHORIZATION, self.credential.header(basic)?)
             .header(CONTENT_TYPE, format!("application/x-{service}-request"))
             .header(ACCEPT, format!("application/x-{service}-result"))
             .body(body);
@@ -190,19 +209,11 @@ impl Host {
             request = request.header(PROTOCOL, "version=2");
         }
         let sent = tokio::time::timeout(PATIENCE, request.send()).await;
-        let response = sent.map_err(|_| self.away())?.map_err(|error| {
+        sent.map_err(|_| self.away())?.map_err(|error| {
             let host = &self.remote.host;
             tracing::warn!(error = %error.without_url(), host, "the Git host failed");
             self.away()
-        })?;
-        if response.status() == StatusCode::UNAUTHORIZED {
-            // An App's token that was revoked: the next request gets another one.
-            self.tokens.forget(&self.token);
-        }
-        match complaint(response.status(), &self.remote.host, &self.secret) {
-            Some(why) => Err(why),
-            None => Ok(response),
-        }
+        })
     }
 
     async fn chunk(&self, answer: &mut reqwest::Response) -> Result<Option<Bytes>, HostError> {

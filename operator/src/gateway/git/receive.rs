@@ -164,7 +164,10 @@ async fn pass(
         return Ok(Told::new(reason, format!("CodeButler has not pushed this: {message}.")));
     }
     step::point("a push is passed on");
-    let sent = host.push(&update, quarantine.request(&place)?).await;
+    let mut sent = host.push(&update, quarantine.request(&place)?).await;
+    if matches!(sent, Err(HostError::Renewed(_))) {
+        sent = host.push(&update, quarantine.request(&place)?).await;
+    }
     step::point("a push was passed on");
     let told = match sent {
         Ok(verdict) => match verdict.refused {

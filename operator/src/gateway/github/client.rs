@@ -15,7 +15,8 @@ use tokio::sync::OwnedMutexGuard;
 use super::GitHubError;
 use super::app::Tokens;
 use crate::gateway::context::{Context, ThreadKey};
-use crate::gateway::remote::{self, Remote};
+use crate::gateway::credential::Credential;
+use crate::gateway::remote::Remote;
 use crate::gateway::threads::keyed::Keyed;
 
 /// How long one request may take.
@@ -62,11 +63,8 @@ impl Access {
 /// A repository's API.
 pub struct Client {
     http: reqwest::Client,
-    credential: HeaderValue,
+    credential: Credential,
     pub remote: Remote,
-    secret: String,
-    tokens: Tokens,
-    token: String,
 }
 
 /// What GitHub said.
@@ -97,13 +95,9 @@ impl Answer {
 impl Client {
     pub async fn of(context: &Context, repo: &Repo) -> Result<Self, GitHubError> {
         let remote = Remote::parse(&repo.spec.git.url)?;
-        let token = remote::token(context, repo, &remote).await?;
-        let mut credential = HeaderValue::try_from(format!("Bearer {token}"))
-            .map_err(|_| GitHubError::Unsendable { secret: secret_of(repo) })?;
-        credential.set_sensitive(true);
+        let credential = Credential::of(context, repo, &remote).await?;
         let http = context.github.http().map_err(GitHubError::Client)?;
-        let tokens = context.github.tokens.clone();
-        Ok(Self { http, credential, remote, secret: secret_of(repo), tokens, token })
+        Ok(Self { http, credential, remote })
     }
 
     /// The path of something in the repository.
@@ -177,7 +171,24 @@ impl Client {
         if answer.status == status { read(answer) } else { Err(self.complain(answer)) }
     }
 
+    /// An App's token that was taken back is refused before anything is done: any request may be
+    /// sent again with the next one.
     async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        tag: Option<&HeaderValue>,
+    ) -> Result<Answer, GitHubError> {
+        let token = self.credential.token();
+        let answer = self.send_once(method.clone(), path, body, tag).await?;
+        if answer.status == StatusCode::UNAUTHORIZED && self.credential.renew(&token).await? {
+            return self.send_once(method, path, body, tag).await;
+        }
+        Ok(answer)
+    }
+
+    async fn send_once(
         &self,
         method: Method,
         path: &str,
@@ -187,7 +198,7 @@ impl Client {
         let mut request = self
             .http
             .request(method, format!("{}{path}", self.remote.api))
-            .header(AUTHORIZATION, self.credential.clone())
+            .header(AUTHORIZATION, self.credential.header(|token| format!("Bearer {token}"))?)
             .header(ACCEPT, "application/vnd.github+json")
             .header("x-github-api-version", "2022-11-28");
         if let Some(body) = body {
@@ -196,22 +207,17 @@ impl Client {
         if let Some(tag) = tag {
             request = request.header(IF_NONE_MATCH, tag);
         }
-        let answer = exchange(request).await.map_err(|error| {
+        exchange(request).await.map_err(|error| {
             let host = self.remote.host.clone();
             tracing::warn!(host, error = %error.without_url(), "GitHub can't be asked");
             GitHubError::Unavailable { host }
-        })??;
-        if answer.status == StatusCode::UNAUTHORIZED {
-            // The next call asks for another one.
-            self.tokens.forget(&self.token);
-        }
-        Ok(answer)
+        })?
     }
 
     /// The sentence for an answer that is not what was asked for. GitHub's own words stay out.
     pub fn complain(&self, answer: &Answer) -> GitHubError {
         let host = self.remote.host.clone();
-        let secret = self.secret.clone();
+        let secret = self.credential.secret().to_owned();
         match answer.status.as_u16() {
             300..=399 => GitHubError::Moved { host },
             401 => GitHubError::Token { host, secret },
@@ -226,10 +232,6 @@ impl Client {
             status => GitHubError::Strange { host, status },
         }
     }
-}
-
-fn secret_of(repo: &Repo) -> String {
-    repo.spec.git.credentials.name.clone()
 }
 
 /// One request and its whole answer.
@@ -259,14 +261,9 @@ mod tests {
 
     fn client() -> Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Client {
-            http: reqwest::Client::new(),
-            credential: HeaderValue::from_static("Bearer t"),
-            remote: Remote::parse("https://github.com/acme/shop").unwrap(),
-            secret: "git".into(),
-            tokens: Tokens::default(),
-            token: "t".into(),
-        }
+        let remote = Remote::parse("https://github.com/acme/shop").unwrap();
+        let credential = Credential::fixed(&remote, "git", "t");
+        Client { http: reqwest::Client::new(), credential, remote }
     }
 
     fn answer(status: u16, headers: &[(&'static str, &str)]) -> Answer {

@@ -3,15 +3,11 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::Price;
-use codebutler_crds::thread::Usage;
 use kube::ResourceExt as _;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -22,7 +18,7 @@ use super::stream::{self, BUFFER, Ended};
 use super::upstream::{self, ModelError, Question, Upstream};
 use crate::gateway::api::Shared;
 use crate::gateway::budget::repos::RepoKey;
-use crate::gateway::budget::{Call, Flagged, OpenError, estimate, pause};
+use crate::gateway::budget::{Call, OpenError, estimate, pause};
 use crate::gateway::context::Caller;
 use crate::step;
 
@@ -131,7 +127,7 @@ async fn begin(
     let (content_type, body) = job.body(model, accounted).map_err(|_| ModelError::Garbled)?;
     let first = job.estimate(&body, &price.unwrap_or(estimate::UNKNOWN));
     let estimate = gateway.models.calibration.apply(caller, model, first);
-    let upstream = Upstream::of(&gateway.models.keys, &gateway.context, caller).await?;
+    let upstream = Upstream::of(&gateway.models.keys, &gateway.context, &caller.repo).await?;
     let mut call = match gateway.ledger.open(caller, estimate).await {
         Ok(call) => call,
         Err(OpenError::Exceeded(exceeded)) => {
@@ -154,7 +150,12 @@ async fn begin(
     let stream = job.streams();
     let question = Question { path: job.path(), model, content_type, body, stream };
     match upstream.ask(&gateway.http, &question, &mut call, failed).await {
-        Ok(response) => Ok(Begun { call, response, price, estimate }),
+        Ok(response) => {
+            if let Some(id) = upstream::id_of(&response) {
+                call.known_as(id);
+            }
+            Ok(Begun { call, response, price, estimate })
+        }
         Err(ModelError::Lost) => {
             call.flag();
             Err(ModelError::Lost)
@@ -172,22 +173,22 @@ async fn finish(
     wanted: Wanted,
     made: &mut Made,
 ) -> Result<(), Arc<ModelError>> {
-    let Begun { call, response, price, estimate } = begun;
+    let Begun { mut call, response, price, estimate } = begun;
     if job.streams() {
         let (pieces, reader) = mpsc::channel(BUFFER);
         let reader = wanted.send(Ok(Reply::Stream(reader))).is_ok().then_some(pieces);
-        let Ended { tap, outcome } = stream::pump(response, reader).await;
+        let Ended { tap, outcome } = stream::pump(response, reader, &mut call).await;
         step::point("after answer");
         match tap.bill.map(|bill| Bill { images: bill.images.max(tap.images), ..bill }) {
             Some(bill) => {
                 made.bill =
                     Some(settle(gateway, caller, call, bill, price, (estimate, &made.model)));
             }
-            None => reconcile_later(gateway, caller, call.flag(), tap.id),
+            None => call.flag(),
         }
         return outcome.map_err(Arc::new);
     }
-    let outcome = whole(response, job).await;
+    let outcome = whole(response, job, &mut call).await;
     step::point("after answer");
     let told = match outcome {
         Ok((answer, bill)) => {
@@ -221,8 +222,13 @@ enum Unbilled {
     Unknown(ModelError),
 }
 
-async fn whole(response: reqwest::Response, job: &Job) -> Result<(Bytes, Bill), Unbilled> {
-    let answer = upstream::collect(response).await.map_err(Unbilled::Unknown)?;
+async fn whole(
+    response: reqwest::Response,
+    job: &Job,
+    call: &mut Call,
+) -> Result<(Bytes, Bill), Unbilled> {
+    let collected = std::pin::pin!(upstream::collect(response));
+    let answer = stream::lasting(collected, || call.lasts()).await.map_err(Unbilled::Unknown)?;
     let bill = billing::read(&answer).ok_or(Unbilled::Unknown(ModelError::Garbled))?;
     if !bill.completed && !bill.priced {
         return Err(Unbilled::Failure);
@@ -259,53 +265,6 @@ fn settle(
         pause::tell_near(gateway, caller, near);
     }
     bill
-}
-
-/// What the provider knows of an answer whose end was lost.
-#[derive(Deserialize)]
-struct Generation<'a> {
-    #[serde(borrow)]
-    data: GenerationData<'a>,
-}
-
-#[derive(Deserialize)]
-struct GenerationData<'a> {
-    #[serde(borrow)]
-    total_cost: &'a RawValue,
-    #[serde(default)]
-    tokens_prompt: u64,
-    #[serde(default)]
-    tokens_completion: u64,
-}
-
-/// A stream that was cut is billed all the same: the provider is asked for it by its id.
-fn reconcile_later(gateway: &Shared, caller: &Caller, flagged: Flagged, id: Option<String>) {
-    let Some(id) = id else { return };
-    let (gateway, caller) = (gateway.clone(), caller.clone());
-    gateway.calls.clone().spawn(async move {
-        for wait in [1, 4, 15, 60] {
-            let pause = tokio::time::sleep(Duration::from_secs(wait));
-            if gateway.shutdown.run_until_cancelled(pause).await.is_none() {
-                return;
-            }
-            let upstream = Upstream::of(&gateway.models.keys, &gateway.context, &caller).await;
-            let Ok(upstream) = upstream else { continue };
-            let Some(body) = upstream.cost_of(&gateway.http, &id).await else { continue };
-            let Ok(Generation { data }) = serde_json::from_slice::<Generation<'_>>(&body) else {
-                return;
-            };
-            let Ok(cost) = NanoUsd::parse(data.total_cost.get()) else { return };
-            let usage = Usage {
-                cost,
-                prompt_tokens: data.tokens_prompt,
-                completion_tokens: data.tokens_completion,
-                calls: 1,
-            };
-            gateway.ledger.reconcile(&flagged, usage);
-            tracing::info!(%cost, "the cost of a cut answer is known after all");
-            return;
-        }
-    });
 }
 
 /// By how much estimates were too low, by model: what was billed once may be billed again.

@@ -3,7 +3,8 @@
 //! never logged.
 //!
 //! Pure: [`billing`], [`breaker`], [`form`], [`job`], [`request`], [`retry`], [`sse`]. [`call`] makes
-//! a call, [`upstream`] talks to the provider, [`stream`] hands on.
+//! a call, [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers
+//! have cost.
 
 pub mod billing;
 pub mod breaker;
@@ -12,6 +13,7 @@ pub mod form;
 mod job;
 pub mod request;
 pub mod retry;
+pub mod settle;
 pub mod sse;
 pub mod stream;
 pub mod upstream;

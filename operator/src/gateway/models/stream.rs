@@ -1,12 +1,19 @@
 //! Hands an answer on as it comes, and reads it to its end whether or not anybody still listens:
 //! what it cost is in its last event.
 
+use std::pin::Pin;
+use std::time::Duration;
+
 use bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::sse::Tap;
 use super::upstream::{self, ModelError};
+use crate::gateway::budget::Call;
+
+/// How long an answer may take before it is worth being put on record.
+const LASTS: Duration = Duration::from_secs(1);
 
 /// Pieces that wait for a slow reader.
 pub const BUFFER: usize = 32;
@@ -19,16 +26,42 @@ pub struct Ended {
     pub outcome: Result<(), ModelError>,
 }
 
-/// See the module.
+/// Awaits `what`, and says so when that takes a while.
+pub async fn lasting<T>(mut what: Pin<&mut impl Future<Output = T>>, say: impl FnOnce()) -> T {
+    if let Ok(outcome) = timeout(LASTS, &mut what).await {
+        return outcome;
+    }
+    say();
+    what.await
+}
+
+/// See the module. `call` hears by which id the provider knows the answer, and that it lasts.
 pub async fn pump(
     mut response: reqwest::Response,
     mut reader: Option<mpsc::Sender<Result<Bytes, std::convert::Infallible>>>,
+    call: &mut Call,
 ) -> Ended {
     let mut tap = Tap::default();
+    let mut lasts = Some(std::pin::pin!(sleep(LASTS)));
     let outcome = loop {
-        match upstream::next(&mut response).await {
+        let piece = match &mut lasts {
+            Some(timer) => tokio::select! {
+                biased;
+                piece = upstream::next(&mut response) => piece,
+                () = timer => {
+                    call.lasts();
+                    lasts = None;
+                    continue;
+                }
+            },
+            None => upstream::next(&mut response).await,
+        };
+        match piece {
             Ok(Some(piece)) => {
                 tap.pass(&piece);
+                if let Some(id) = &tap.id {
+                    call.known_as(id);
+                }
                 if let Some(to) = &reader
                     && !matches!(timeout(upstream::IDLE, to.send(Ok(piece))).await, Ok(Ok(())))
                 {

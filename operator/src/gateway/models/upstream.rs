@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use codebutler_crds::Repo;
 use codebutler_crds::names::secret_key;
 use codebutler_crds::wire::ErrorCode;
 use http::HeaderValue;
@@ -15,7 +16,7 @@ use url::Url;
 
 use super::retry::{self, Verdict};
 use crate::gateway::budget::Call;
-use crate::gateway::context::{Caller, Context, SecretError};
+use crate::gateway::context::{Context, SecretError};
 use crate::gateway::remote::authority;
 use crate::step;
 
@@ -121,11 +122,11 @@ impl Keys {
     async fn of(
         &self,
         context: &Context,
-        caller: &Caller,
+        repo: &Repo,
         host: &str,
     ) -> Result<(KeyId, HeaderValue), ModelError> {
-        let credentials = &caller.repo.spec.model.credentials;
-        let namespace = caller.repo.namespace().unwrap_or_default();
+        let credentials = &repo.spec.model.credentials;
+        let namespace = repo.namespace().unwrap_or_default();
         let id = (namespace, credentials.name.clone(), host.to_owned());
         let known = self.lock().get(&id).cloned();
         if let Some((_, key)) = known.filter(|(at, _)| at.elapsed() < FRESH) {
@@ -174,19 +175,15 @@ pub struct Question<'a> {
 }
 
 impl<'a> Upstream<'a> {
-    /// The provider of the caller's Repo.
+    /// The provider of a Repo.
     ///
     /// # Errors
     /// When the Repo or its Secret does not say it.
-    pub async fn of(
-        keys: &'a Keys,
-        context: &Context,
-        caller: &Caller,
-    ) -> Result<Self, ModelError> {
-        let spec = &caller.repo.spec.model;
+    pub async fn of(keys: &'a Keys, context: &Context, repo: &Repo) -> Result<Self, ModelError> {
+        let spec = &repo.spec.model;
         let url = Url::parse(&spec.base_url).map_err(|_| ModelError::BaseUrl)?;
         let host = authority(&url).ok_or(ModelError::BaseUrl)?;
-        let (id, authorization) = keys.of(context, caller, &host).await?;
+        let (id, authorization) = keys.of(context, repo, &host).await?;
         Ok(Self { keys, id, url, authorization })
     }
 
@@ -231,17 +228,22 @@ impl<'a> Upstream<'a> {
         }
     }
 
-    /// What a call cost, by its id, where the provider tells (OpenRouter does, after a moment).
-    pub async fn cost_of(&self, http: &reqwest::Client, id: &str) -> Option<Bytes> {
+    /// What the provider says of a call by its id, if it does (OpenRouter does, after a moment).
+    pub async fn generation(&self, http: &reqwest::Client, id: &str) -> Option<Bytes> {
         let mut url = self.url.clone();
         url.path_segments_mut().ok()?.pop_if_empty().push("generation");
         url.query_pairs_mut().append_pair("id", id);
         let request = http.get(url).header(AUTHORIZATION, self.authorization.clone());
         let response = timeout(Duration::from_secs(10), request.send()).await.ok()?.ok()?;
-        if response.status() != http::StatusCode::OK {
-            return None;
+        match response.status() {
+            http::StatusCode::OK => collect(response).await.ok(),
+            status => {
+                if matches!(retry::verdict(status), Verdict::Key) {
+                    self.keys.forget(&self.id);
+                }
+                None
+            }
         }
-        collect(response).await.ok()
     }
 
     async fn send(
@@ -295,6 +297,11 @@ impl<'a> Upstream<'a> {
             Verdict::Strange => Err(ModelError::Strange(status.as_u16())),
         }
     }
+}
+
+/// The provider's id of an answer that has begun, where it is told so early.
+pub fn id_of(response: &reqwest::Response) -> Option<&str> {
+    response.headers().get("x-generation-id")?.to_str().ok()
 }
 
 enum Attempt {

@@ -8,6 +8,7 @@ use super::post::{Asks, LIMIT, Outgoing, not_recorded, once};
 use super::split::split;
 use super::{Inner, markdown, people};
 use crate::gateway::context::{ApiError, ThreadKey, conversation};
+use crate::gateway::masks;
 
 /// Asks about money; a quick click waits until the question is recorded.
 pub async fn money(
@@ -18,7 +19,9 @@ pub async fn money(
     question: &money::Question,
 ) -> Result<(), ApiError> {
     let (thread, repo) = inner.conversation(key)?;
-    let asked = format!("{}\n{}", markdown::inline(text), people::mentioned(&thread));
+    let redactor = masks::as_known(&inner.context, &repo).await;
+    let text = redactor.mask(text);
+    let asked = format!("{}\n{}", markdown::inline(&text), people::mentioned(&thread));
     let outgoing = Outgoing {
         repo: &repo,
         thread: &thread,
@@ -43,7 +46,9 @@ pub async fn money(
 /// Warns of the end; a quick click waits until the question is recorded.
 pub async fn warning(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Result<(), ApiError> {
     let (thread, repo) = inner.conversation(key)?;
-    let asked = format!("{}\n{}", markdown::inline(text), people::mentioned(&thread));
+    let redactor = masks::as_known(&inner.context, &repo).await;
+    let text = redactor.mask(text);
+    let asked = format!("{}\n{}", markdown::inline(&text), people::mentioned(&thread));
     let outgoing = Outgoing {
         repo: &repo,
         thread: &thread,

@@ -15,6 +15,7 @@ use super::decision::{self, ClickOutcome, Clicked, Said, Taken};
 use super::effects::Effect;
 use super::event::{Frame, Payload};
 use super::route::{self, Action, Channel, Ignored};
+use super::verdict::{self, ANSWERED_OR_NEWER, UNRECORDED_YET, Verdict};
 use super::{Inner, access, open};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{Refusal, WriteError};
@@ -289,31 +290,20 @@ impl Inner {
             Deciding::In(key, turn) => (key, turn),
             Deciding::Not(effects) => return Ok(effects),
         };
-        let (thread, user) = (key.clone(), clicked.user.clone());
-        let stale = |text: &str| {
-            let (thread, user) = (thread.clone(), user.clone());
-            Ok(vec![Effect::Whisper { thread, user, text: text.to_owned() }])
-        };
         let seen = (key.clone(), clicked.clone());
         if self.clicks.contains(&seen) {
             return Ok(Vec::new());
         }
         let take = |status: &mut ThreadStatus| decision::take_click(status, clicked);
-        match self.threads.try_update(&key, take).await {
-            Ok((_, ClickOutcome::Counts)) => {
+        let taken = self.threads.try_update(&key, take).await;
+        verdict::answer(key, &clicked.user, taken, |thread, outcome| match outcome {
+            ClickOutcome::Counts => {
                 self.clicks.first_time(seen);
-                Ok(vec![Effect::Settled { thread: key }])
+                Verdict::Counts
             }
-            Ok((thread, ClickOutcome::Stale)) if unrecorded(&thread, clicked) => {
-                stale("This was posted a moment ago and is not recorded yet: please click again.")
-            }
-            Ok((_, ClickOutcome::Stale)) => {
-                stale("This is no longer open: it was answered, or a newer message asks.")
-            }
-            Err(WriteError::Refused(refusal)) => stale(&refusal.to_string()),
-            Err(WriteError::Missing(_)) => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
-        }
+            ClickOutcome::Stale if unrecorded(thread, clicked) => Verdict::Vain(UNRECORDED_YET),
+            ClickOutcome::Stale => Verdict::Vain(ANSWERED_OR_NEWER),
+        })
     }
 
     /// Creates the Thread of a conversation.

@@ -10,7 +10,8 @@ use super::decision::{self, Said};
 use super::effects::Effect;
 use super::ingest::{Deciding, TakeError};
 use super::route::Channel;
-use crate::gateway::threads::{self, Refusal, WriteError};
+use super::verdict::{self, Verdict};
+use crate::gateway::threads::{self, Refusal};
 
 /// Slack's `action_id`s.
 pub const KEEP: &str = "collect:keep";
@@ -84,19 +85,16 @@ impl Inner {
             Deciding::In(key, turn) => (key, turn),
             Deciding::Not(effects) => return Ok(effects),
         };
-        let whisper = |text: &str| {
-            let (thread, user) = (key.clone(), kept.user.clone());
-            Ok(vec![Effect::Whisper { thread, user, text: text.to_owned() }])
-        };
         let now = Time(jiff::Timestamp::now());
         let taken = |status: &mut ThreadStatus| take(status, kept, channel.first(), &now);
-        match self.threads.try_update(&key, taken).await {
-            Ok((_, true)) => Ok(vec![Effect::Settled { thread: key }]),
-            Ok((_, false)) => whisper("This is no longer open: somebody answered or wrote."),
-            Err(WriteError::Refused(refusal)) => whisper(&refusal.to_string()),
-            Err(WriteError::Missing(_)) => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
-        }
+        let taken = self.threads.try_update(&key, taken).await;
+        verdict::answer(key, &kept.user, taken, |_, counts| {
+            if counts {
+                Verdict::Counts
+            } else {
+                Verdict::Vain("This is no longer open: somebody answered or wrote.")
+            }
+        })
     }
 }
 

@@ -13,6 +13,7 @@ use super::event::Stored;
 use super::files::fence;
 use super::{Inner, history, mrkdwn};
 use crate::gateway::github::{GitHub, text};
+use crate::gateway::masks;
 use crate::gateway::remote::{Remote, authority};
 
 /// Links of one message that are followed.
@@ -54,7 +55,8 @@ pub async fn read(
             known
         } else {
             let fresh = follow(inner, repo, account, &link).await;
-            let masked = inner.context.redactors.of(repo).mask(&fresh).into_owned();
+            let redactor = masks::as_known(&inner.context, repo).await;
+            let masked = redactor.mask(&fresh).into_owned();
             let fresh: std::sync::Arc<str> = masked.into();
             inner.contents.add(&key, &fresh);
             fresh

@@ -56,6 +56,7 @@ mod socket;
 mod split;
 mod tend;
 pub mod usage;
+mod verdict;
 mod web;
 mod words;
 
@@ -160,7 +161,7 @@ impl Slack {
         metrics: Metrics,
     ) -> Result<Self, SetupError> {
         let web = Web::new(api_url, metrics.clone()).map_err(SetupError::Tls)?;
-        let reach = Reach::new(context.client.clone());
+        let reach = Reach::new(context.client.clone(), context.redactors.clone());
         let inner = Inner {
             context,
             threads,

@@ -11,8 +11,9 @@ use super::Inner;
 use super::effects::Effect;
 use super::ingest::{Deciding, TakeError};
 use super::route::Channel;
+use super::verdict::{self, ANSWERED_OR_NEWER, Verdict};
 use crate::gateway::budget::calendar;
-use crate::gateway::threads::{self, Refusal, WriteError};
+use crate::gateway::threads::{self, Refusal};
 
 /// `kind` of the pending item that wakes a role.
 const KIND: &str = "budget";
@@ -200,21 +201,12 @@ impl Inner {
             Deciding::In(key, turn) => (key, turn),
             Deciding::Not(effects) => return Ok(effects),
         };
-        let whisper = |text: &str| {
-            let (thread, user) = (key.clone(), clicked.user.clone());
-            Ok(vec![Effect::Whisper { thread, user, text: text.to_owned() }])
-        };
         let Ok((_, repo)) = self.conversation(&key) else { return Ok(Vec::new()) };
         let today = calendar::moment(Timestamp::now(), &repo.spec.limits.time_zone).day;
-        match self.threads.try_update(&key, |status| take(status, clicked, &today)).await {
-            Ok((_, true)) => Ok(vec![Effect::Settled { thread: key }]),
-            Ok((_, false)) => {
-                whisper("This is no longer open: it was answered, or a newer message asks.")
-            }
-            Err(WriteError::Refused(refusal)) => whisper(&refusal.to_string()),
-            Err(WriteError::Missing(_)) => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
-        }
+        let taken = self.threads.try_update(&key, |status| take(status, clicked, &today)).await;
+        verdict::answer(key, &clicked.user, taken, |_, counts| {
+            if counts { Verdict::Counts } else { Verdict::Vain(ANSWERED_OR_NEWER) }
+        })
     }
 }
 

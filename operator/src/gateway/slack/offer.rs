@@ -11,8 +11,9 @@ use super::Inner;
 use super::effects::Effect;
 use super::ingest::{Deciding, TakeError};
 use super::route::Channel;
+use super::verdict::{self, Verdict};
 use super::{blocks, markdown};
-use crate::gateway::threads::{self, Refusal, WriteError};
+use crate::gateway::threads::{self, Refusal};
 
 /// Offers that a Thread remembers.
 const KEPT: usize = 4;
@@ -264,20 +265,14 @@ impl Inner {
             Deciding::In(key, turn) => (key, turn),
             Deciding::Not(effects) => return Ok(effects),
         };
-        let whisper = |text: &str| {
-            let (thread, user) = (key.clone(), picked.user.clone());
-            Ok(vec![Effect::Whisper { thread, user, text: text.to_owned() }])
-        };
-        match self.threads.try_update(&key, |status| take(status, picked)).await {
-            Ok((_, Outcome::Counts)) => Ok(vec![Effect::Settled { thread: key }]),
-            Ok((_, Outcome::Stale)) => whisper("This is no longer open: it was answered."),
-            Ok((_, Outcome::Unknown)) => {
-                whisper("This is not open: a newer message asks, or it is not recorded yet.")
+        let taken = self.threads.try_update(&key, |status| take(status, picked)).await;
+        verdict::answer(key, &picked.user, taken, |_, outcome| match outcome {
+            Outcome::Counts => Verdict::Counts,
+            Outcome::Stale => Verdict::Vain("This is no longer open: it was answered."),
+            Outcome::Unknown => {
+                Verdict::Vain("This is not open: a newer message asks, or it is not recorded yet.")
             }
-            Err(WriteError::Refused(refusal)) => whisper(&refusal.to_string()),
-            Err(WriteError::Missing(_)) => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
-        }
+        })
     }
 }
 

@@ -22,6 +22,7 @@ use super::{
     EVENT_TYPE, Inner, asking, blocks, history, meaning, mrkdwn, offer, own_metadata, people, usage,
 };
 use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
+use crate::gateway::masks;
 use crate::gateway::threads::WriteError;
 
 /// Slack recommends at most 4,000 characters in a message.
@@ -299,7 +300,8 @@ pub async fn told(
     id: &str,
     text: &str,
 ) -> Result<SlackTs, ApiError> {
-    let text = inner.context.redactors.of(repo).mask(text);
+    let redactor = masks::as_known(&inner.context, repo).await;
+    let text = redactor.mask(text);
     let outgoing = Outgoing {
         repo,
         thread,

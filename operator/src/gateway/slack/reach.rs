@@ -11,6 +11,8 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 
+use crate::gateway::redact::Redactors;
+
 /// What is told: that it works, with what it can't do if there is something, or a reason and a
 /// sentence.
 pub type State = Result<Option<String>, (&'static str, String)>;
@@ -24,6 +26,7 @@ const ATTEMPTS: usize = 8;
 pub struct Reach {
     client: Client,
     recorder: Recorder,
+    redactors: Redactors,
     /// By UID and generation of the Repo.
     told: Mutex<HashMap<String, (Option<i64>, State)>>,
 }
@@ -46,10 +49,10 @@ pub fn concerns_repo(code: &str) -> bool {
 }
 
 impl Reach {
-    /// Writes with the gateway's identity.
-    pub fn new(client: Client) -> Self {
+    /// Writes with the gateway's identity, and nothing that a Repo wants masked.
+    pub fn new(client: Client, redactors: Redactors) -> Self {
         let recorder = Recorder::new(client.clone(), Reporter::from(names::GATEWAY));
-        Self { client, recorder, told: Mutex::default() }
+        Self { client, recorder, redactors, told: Mutex::default() }
     }
 
     /// Records the state if it is news. Failing to is logged, and tried again next time.
@@ -77,7 +80,8 @@ impl Reach {
             Ok(Some(limits)) => ("Reachable", format!("{WORKS}; {limits}")),
             Err((reason, message)) => (*reason, message.clone()),
         };
-        let message = message.as_str();
+        let redactor = self.redactors.of(repo);
+        let message = &*redactor.mask(&message);
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let Some(current) = api.get_opt(&repo.name_any()).await? else { return Ok(()) };

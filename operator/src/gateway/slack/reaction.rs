@@ -11,6 +11,7 @@ use super::effects::Effect;
 use super::event::Stored;
 use super::ingest::{Deciding, TakeError};
 use super::route::Channel;
+use super::verdict::{self, Verdict};
 use super::{decision, offer};
 use crate::gateway::threads::{Refusal, WriteError};
 
@@ -106,15 +107,10 @@ impl Inner {
         let judge = |status: &mut ThreadStatus| {
             offer::take_all(status, &reacted.message, yes, &reacted.user)
         };
-        match self.threads.try_update(&key, judge).await {
-            Ok((_, true)) => Ok(vec![Effect::Settled { thread: key }]),
-            Ok((_, false)) | Err(WriteError::Missing(_)) => Ok(Vec::new()),
-            Err(WriteError::Refused(refusal)) => {
-                let (user, text) = (reacted.user.clone(), refusal.to_string());
-                Ok(vec![Effect::Whisper { thread: key, user, text }])
-            }
-            Err(error) => Err(error.into()),
-        }
+        let taken = self.threads.try_update(&key, judge).await;
+        verdict::answer(key, &reacted.user, taken, |_, counts| {
+            if counts { Verdict::Counts } else { Verdict::Silent }
+        })
     }
 
     /// Ends what runs: by a sign at `at`, or Slack's own button.

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use codebutler_crds::ThreadStatus;
 use codebutler_crds::thread::Usage;
+use codebutler_crds::{NanoUsd, ThreadStatus};
 
 /// A table in a code block: the same in Slack and in a pull request. Roles that did nothing are
-/// left out; the last line is the total.
+/// left out; the last line is the total, and below it what is not known.
 #[must_use]
 pub fn table(status: &ThreadStatus) -> String {
     let mut rows = vec![["role", "calls", "tokens in", "tokens out", "USD"].map(str::to_owned)];
@@ -33,6 +33,11 @@ pub fn table(status: &ThreadStatus) -> String {
         text.push('\n');
     }
     text.push_str("```");
+    let flagged = status.budget.as_ref().map_or(NanoUsd::ZERO, |budget| budget.flagged);
+    if flagged > NanoUsd::ZERO {
+        let _ =
+            write!(text, "\nUp to ${flagged} more for calls whose cost the provider has not told.");
+    }
     text
 }
 
@@ -49,7 +54,7 @@ fn row(name: &str, usage: Usage) -> [String; 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_crds::NanoUsd;
+    use codebutler_crds::spend::ThreadBudget;
 
     #[test]
     fn every_role_that_worked_and_the_sum() {
@@ -68,5 +73,9 @@ mod tests {
         total      8      24000          80  2.001250001
         ```
         ");
+        let flagged = NanoUsd(300_000_000);
+        status.budget = Some(ThreadBudget { flagged, ..ThreadBudget::default() });
+        let told = "\nUp to $0.30 more for calls whose cost the provider has not told.";
+        assert!(table(&status).ends_with(told));
     }
 }

@@ -1,7 +1,8 @@
 //! The gateway as a process of its own, with one Thread and one pod that may call it.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::provider::{KEY, Provider};
 use crate::cluster::Cluster;
+use crate::figures::memory;
 use crate::place::{Place, SYSTEM, TEAM};
 use crate::slack::{Options, SlackServer};
 use crate::stack::manifests::system;
@@ -28,6 +30,7 @@ const REPO: &str = "figures";
 const CHANNEL: &str = "C0FIGURES";
 const ROOT: &str = "1760000000.000100";
 const READY: Duration = Duration::from_mins(1);
+const PROGRAM: &str = "codebutler-operator";
 
 /// See the module.
 pub struct Bed {
@@ -57,8 +60,7 @@ impl Bed {
         }
         let token = thread(&cluster).await?;
 
-        let program = dir.path().join("codebutler-operator");
-        symlink(std::env::current_exe()?, &program)?;
+        let program = product()?;
         let config = dir.path().join("kubeconfig");
         let day = Duration::from_hours(24);
         std::fs::write(&config, cluster.kubeconfig_for(SYSTEM, "codebutler-gateway", day).await?)?;
@@ -144,13 +146,11 @@ impl Bed {
         &self.token
     }
 
-    /// The most memory that the gateway ever had in use, in MiB.
+    /// The most memory that the gateway ever had in use, in MiB. Provider, Slack, API server and callers
+    /// are other processes.
     pub fn peak_memory(&self) -> anyhow::Result<f64> {
         let pid = self.gateway.pid().context("the gateway is gone")?;
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmHWM")?;
-        Ok(kib.parse::<f64>()? / 1024.0)
+        memory::peak(pid)
     }
 
     /// Ends everything.
@@ -160,6 +160,26 @@ impl Bed {
         self.cluster.shutdown().await;
         Ok(())
     }
+}
+
+/// The product's own program, built as this one is: what a process of it needs is not to be measured
+/// with a program that holds the testbed too.
+fn product() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let folder = own.parent().context("a program without a folder")?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "--locked"]);
+    // Both, so that what they share is as it was built for this program.
+    build.args(["--package", "codebutler-testbed", "--package", PROGRAM, "--bin", PROGRAM]);
+    if folder.ends_with("release") {
+        build.arg("--release");
+    }
+    let status = build.status().context("starting cargo")?;
+    ensure!(status.success(), "`{PROGRAM}` can't be built: cargo says why");
+    let program = folder.join(PROGRAM);
+    ensure!(program.exists(), "cargo has built `{PROGRAM}` elsewhere than in {}", folder.display());
+    Ok(program)
 }
 
 fn objects(provider: &Provider, slack: &SlackServer, git: Option<(&str, &str)>) -> Vec<Value> {

@@ -48,13 +48,30 @@ async fn it_works_by_one_token_of_one_repository_and_gets_the_next_one_by_itself
     let asked = world.http.get(url).bearer_auth(&tokens[0]).header("user-agent", "t");
     assert_eq!(asked.send().await.unwrap().status(), 404, "it opens this repository alone");
 
+    // Taken back, it is refused; nobody notices but GitHub.
+    let mut last = tokens[0].clone();
+    let mut renewed = |what: &str| {
+        let now = world.github.app_tokens();
+        assert!(now.len() == 1 && now[0] != last, "{what}");
+        last.clone_from(&now[0]);
+    };
     world.github.revoke_app_tokens();
-    eventually("another token", || async {
-        !world.get("pm", fetch).await.1.to_string().contains("ERR CodeButler: ")
-    })
-    .await;
-    assert_eq!(world.github.app_tokens().len(), 1);
-    assert!(!world.github.app_tokens().contains(&tokens[0]));
+    let (status, refs) = world.get("pm", fetch).await;
+    assert!(status == 200 && !refs.to_string().contains("ERR CodeButler: "), "{refs}");
+    renewed("for Git");
+    world.github.revoke_app_tokens();
+    let wanted = json!({"title": "Add b", "body": "Because."});
+    let (status, changed) = world.post("coder", "/v1/pull-request", &wanted).await;
+    assert_eq!(status, 200, "{changed}");
+    renewed("for REST");
+    let url = format!("{}/v1/git", world.url);
+    world.ok("coder", world.dir.path(), &["clone", "-q", &url, "later"]).await;
+    let folder = world.dir.path().join("later");
+    world.ok("coder", &folder, &["checkout", "-q", &world.branch]).await;
+    world.ok("coder", &folder, &["commit", "-q", "--allow-empty", "-m", "Add b"]).await;
+    world.github.revoke_app_tokens();
+    world.ok("coder", &folder, &["push", "-q", "origin", &world.branch]).await;
+    renewed("for a push");
 }
 
 #[tokio::test]

@@ -92,13 +92,22 @@ impl Holder {
 
     /// A call; nothing if there was no answer.
     pub async fn ask(&self, world: &World) -> Option<u16> {
+        self.call(world, false).await
+    }
+
+    /// A call whose answer is wanted as it comes.
+    pub async fn stream(&self, world: &World) -> Option<u16> {
+        self.call(world, true).await
+    }
+
+    async fn call(&self, world: &World, stream: bool) -> Option<u16> {
         let maps = world.cluster.api::<ConfigMap>(world.cluster.system());
         let map = maps.get_opt("codebutler-gateway-ca").await.unwrap()?;
         let ca = Certificate::from_pem(map.data.unwrap()["ca.crt"].as_bytes()).unwrap();
         let client = reqwest::Client::builder().tls_certs_only([ca]).no_proxy();
         let client = client.resolve(&world.cluster.host(), self.address).build().unwrap();
         let body = json!({
-            "model": "scripted/coder", "max_tokens": 1000,
+            "model": "scripted/coder", "max_tokens": 1000, "stream": stream,
             "messages": [{"role": "user", "content": "x"}],
         });
         let request = client

@@ -9,6 +9,7 @@ mod cluster;
 mod collection;
 mod crash;
 mod crash_cap;
+mod crash_settle;
 mod egress;
 mod git;
 mod hosts;
@@ -42,7 +43,7 @@ use codebutler_operator::gateway::egress::Egress;
 use codebutler_operator::gateway::git::mirror::Mirrors;
 use codebutler_operator::gateway::identity::{Identity, PodIndex};
 use codebutler_operator::gateway::metrics::Metrics;
-use codebutler_operator::gateway::models::Models;
+use codebutler_operator::gateway::models::{Models, settle};
 use codebutler_operator::gateway::slack::{self, Slack};
 use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::gateway::web;
@@ -124,6 +125,8 @@ impl World {
         let metrics = Server::start(any, families, Ready::default()).await.unwrap();
         let cache = dir.path().join("cache");
         let gateway = gateway(&cluster, cache, &slack, counted, &stop).await;
+        let settling = gateway.clone();
+        tokio::spawn(async move { settle::run(&settling, settle::PATIENCE).await });
         let app = api::router(gateway.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -187,17 +190,22 @@ impl World {
         let counted = Metrics::register(&mut registry());
         let cache = self.dir.path().join("cache");
         let gateway = gateway(&self.cluster, cache, &self.slack, counted, &stop).await;
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let app = api::router(gateway);
-        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        url
+        serve(gateway).await
     }
 
     async fn metrics(&self) -> String {
         let url = format!("http://{}/metrics", self.metrics.address());
         self.http.get(url).send().await.unwrap().text().await.unwrap()
     }
+}
+
+/// Serves a gateway's API for the rest of the test; its URL.
+async fn serve(gateway: api::Shared) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let app = api::router(gateway);
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    url
 }
 
 /// Waits until the gateway's caches have caught up with a change.
@@ -238,7 +246,7 @@ async fn gateway(
         mirrors: Mirrors::new(cache),
         identity: Identity::new(context.clone(), index, metrics.clone()),
         slack: Slack::new(context.clone(), threads.clone(), &api_url, counted).unwrap(),
-        conditions: Conditions::new(client),
+        conditions: Conditions::new(client, context.redactors.clone()),
         context,
         threads,
         http: reqwest::Client::builder()

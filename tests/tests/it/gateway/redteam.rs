@@ -6,10 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use codebutler_crds::Repo;
 use codebutler_crds::policy::EgressSpec;
+use codebutler_operator::gateway::context::ThreadKey;
 use codebutler_operator::gateway::egress::{Egress, Refusal, target::Target};
 use codebutler_testbed::models::Step;
 use futures::FutureExt as _;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::World;
@@ -294,6 +298,53 @@ async fn a_name_that_turns_inward_leads_nowhere() {
         let refused = egress.open(&rules, &target).await.unwrap_err();
         assert!(matches!(refused, Refusal::Internal(_)), "{inward}: {refused}");
         assert_eq!(asked.lock().unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn what_a_repo_wants_masked_is_in_no_notice_condition_or_event() {
+    let world = World::start(vec![]).await;
+    let policy = r#"{"redaction": [{"name": "order", "pattern": "order_[a-z0-9]{8,}"}]}"#;
+    let files = [(".codebutler/policy.json", Some(policy))];
+    world.remote.commit("main", "ben", "Set the policy", &files).await.unwrap();
+    // No Git request has come: CodeButler's own words ask for the patterns themselves.
+    let key = ThreadKey { namespace: world.cluster.team().to_owned(), name: world.name.clone() };
+    let ts = world.gateway.slack.notice(&key, "own", "It is order_abcdefgh1.").await.unwrap();
+    let shown = world.slack.message(&world.channel, ts.as_str()).unwrap().shown;
+    assert_eq!(shown, "It is [redacted:order].");
+    let report = json!({"state": "Running", "turns": 1, "sandbox": "none: order_abcdefgh1"});
+    let (status, body) = world.post("coder", "/v1/runs", &report).await;
+    assert_eq!(status, 200, "{body}");
+    let sandbox = world.thread().await.status.unwrap().roles["coder"].sandbox.clone();
+    assert_eq!(sandbox.as_deref(), Some("none: [redacted:order]"));
+
+    // What goes wrong is told with the Repo's own words in it.
+    let rule = json!({"name": "customer", "pattern": "cust_[a-z0-9]{8,}"});
+    let spec = json!({"policy": {"redaction": [rule]}, "git": {"branch": "cust_abcdefgh1"}});
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &json!({"spec": spec})).await;
+    super::eventually("the condition is told", || async {
+        world.get("coder", "/v1/session").await;
+        world.condition("GitReachable").await.contains("[redacted:customer]")
+    })
+    .await;
+    let events = || async {
+        let events = world
+            .cluster
+            .api::<Event>(world.cluster.team())
+            .list(&ListParams::default())
+            .await
+            .unwrap();
+        events.into_iter().filter_map(|event| event.note).collect::<String>()
+    };
+    super::eventually("an event is told", || async {
+        events().await.contains("[redacted:customer]")
+    })
+    .await;
+    let posts = world.slack.messages(&world.channel, Some(&world.root));
+    let posts: String = posts.into_iter().map(|message| message.shown).collect();
+    let condition = world.condition("GitReachable").await;
+    for text in [events().await, posts, condition] {
+        assert!(!text.contains("cust_abcdefgh1"), "{text}");
     }
 }
 

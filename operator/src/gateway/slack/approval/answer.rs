@@ -9,8 +9,8 @@ use super::super::Inner;
 use super::super::effects::Effect;
 use super::super::ingest::{Deciding, TakeError};
 use super::super::route::Channel;
+use super::super::verdict::{self, UNRECORDED_YET, Verdict};
 use super::{Answered, Outcome, take};
-use crate::gateway::threads::WriteError;
 
 /// How long after a message a question may still be on its way into the Thread.
 const UNRECORDED: Duration = Duration::from_mins(2);
@@ -37,10 +37,6 @@ impl Inner {
             Deciding::Not(effects) => return Ok(effects),
         };
         let now = Timestamp::now();
-        let whisper = |text: &str| {
-            let (thread, user) = (key.clone(), answered.user.clone());
-            Ok(vec![Effect::Whisper { thread, user, text: text.to_owned() }])
-        };
         let mut taken = self.threads.try_update(&key, |status| take(status, answered, now)).await;
         if by_reaction
             && matches!(taken, Ok((_, Outcome::Unknown)))
@@ -50,22 +46,17 @@ impl Inner {
             tokio::time::sleep(ANOTHER_LOOK).await;
             taken = self.threads.try_update(&key, |status| take(status, answered, now)).await;
         }
-        match taken {
-            Ok((_, Outcome::Counts)) => Ok(vec![Effect::Settled { thread: key }]),
-            Ok((_, Outcome::Unknown | Outcome::Stale)) if by_reaction => Ok(Vec::new()),
-            Ok((_, Outcome::Unknown)) if is_new(&answered.message, now) => {
-                whisper("This was posted a moment ago and is not recorded yet: please click again.")
+        verdict::answer(key, &answered.user, taken, |_, outcome| match outcome {
+            Outcome::Counts => Verdict::Counts,
+            Outcome::Unknown | Outcome::Stale if by_reaction => Verdict::Silent,
+            Outcome::Unknown if is_new(&answered.message, now) => Verdict::Vain(UNRECORDED_YET),
+            Outcome::Unknown | Outcome::Stale => {
+                Verdict::Vain("This is no longer open: it was answered.")
             }
-            Ok((_, Outcome::Unknown | Outcome::Stale)) => {
-                whisper("This is no longer open: it was answered.")
-            }
-            Ok((_, Outcome::Late)) => whisper(
+            Outcome::Late => Verdict::Vain(
                 "This is no longer open: nobody answered in time. It has to be asked again.",
             ),
-            Err(WriteError::Refused(refusal)) => whisper(&refusal.to_string()),
-            Err(WriteError::Missing(_)) => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
-        }
+        })
     }
 
     /// Whether a message is a question about an action that is on record.

@@ -31,6 +31,7 @@ use super::account::{AccessError, Account};
 use super::open::LaterError;
 use super::post::{self, Asks, Outgoing};
 use crate::gateway::context::ThreadKey;
+use crate::gateway::masks;
 use crate::gateway::threads::Refusal;
 
 /// `kind` in the message's metadata: no role reads it.
@@ -225,8 +226,9 @@ async fn show(inner: &Arc<Inner>, thread: &Thread, key: &Key) -> Result<(), Late
     let roles = inner.context.roles_of(&repo);
     let Some(role) = roles.iter().find(|role| role.spec.role == key.1) else { return Ok(()) };
     let account = inner.account(&repo).await?;
+    let redactor = masks::as_known(&inner.context, &repo).await;
     let text = shown::text(&shown::Words {
-        doing: &inner.context.redactors.of(&repo).mask(&run.doing),
+        doing: &redactor.mask(&run.doing),
         name: (!account.customizes()).then_some(role.spec.display.name.as_str()),
         turns: run.turns,
         cost: entry.usage.cost.less(shown.cost),

@@ -1,0 +1,175 @@
+//! Calls whose cost is not known, by the provider's id: those under way, and those whose end nobody
+//! here has seen. Pure.
+//!
+//! A short call is only here, in memory: the money it may cost is granted, and it settles before a
+//! record of it would be worth a write. One that lasts is put on record, so that whoever takes over
+//! can ask the provider what it cost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use codebutler_crds::NanoUsd;
+
+/// Longest id that is kept.
+const LONGEST: usize = 64;
+
+/// A call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// Who made it. Empty in a Repo's book that was found.
+    pub role: String,
+    /// What it may cost.
+    pub estimate: NanoUsd,
+    /// How far it is.
+    pub stage: Stage,
+}
+
+/// How far a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Under way.
+    Brief,
+    /// Under way for so long that it is worth a write.
+    Long,
+    /// Its end was not seen: its estimate is part of what is flagged.
+    Lost,
+    /// As `Lost`, and the provider is being asked.
+    Asked,
+}
+
+/// The calls of a book.
+#[derive(Debug, Default)]
+pub struct OpenCalls {
+    calls: BTreeMap<String, Open>,
+    /// What is on record.
+    written: BTreeSet<String>,
+}
+
+/// What is to be on record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    calls: BTreeMap<String, Open>,
+    before: BTreeSet<String>,
+}
+
+impl OpenCalls {
+    /// Calls that were found on record: nobody here sees their end.
+    pub fn found(calls: impl Iterator<Item = (String, Open)>) -> Self {
+        let calls: BTreeMap<_, _> = calls.collect();
+        Self { written: calls.keys().cloned().collect(), calls }
+    }
+
+    /// A call under way has an id. More than `most` are not kept, nor what can't be an id.
+    pub fn begin(&mut self, id: &str, call: Open, most: usize) {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
+        if self.calls.len() < most && (1..=LONGEST).contains(&id.len()) && id.bytes().all(fits) {
+            self.calls.entry(id.to_owned()).or_insert(call);
+        }
+    }
+
+    /// How far a call is now.
+    pub fn set(&mut self, id: &str, stage: Stage) {
+        if let Some(call) = self.calls.get_mut(id) {
+            call.stage = stage;
+        }
+    }
+
+    /// The call is settled, or was not made, or is given up.
+    pub fn end(&mut self, id: &str) -> Option<Open> {
+        self.calls.remove(id)
+    }
+
+    /// Calls to ask the provider for that nobody asks for yet; from now on somebody does.
+    pub fn ask(&mut self) -> Vec<String> {
+        let lost = self.calls.iter_mut().filter(|(_, call)| call.stage == Stage::Lost);
+        lost.map(|(id, call)| {
+            call.stage = Stage::Asked;
+            id.clone()
+        })
+        .collect()
+    }
+
+    /// What is lost is of no interest any more.
+    pub fn forget_lost(&mut self) {
+        self.calls.retain(|_, call| matches!(call.stage, Stage::Brief | Stage::Long));
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty() && self.written.is_empty()
+    }
+
+    /// Whether nothing has to be written.
+    pub fn is_written(&self) -> bool {
+        let due =
+            |(id, call): (&String, &Open)| call.stage != Stage::Brief && !self.written.contains(id);
+        !self.calls.iter().any(due) && self.written.iter().all(|id| self.calls.contains_key(id))
+    }
+
+    /// What is to be on record: all there are, since it is written anyway.
+    pub fn listing(&self) -> Listing {
+        Listing { calls: self.calls.clone(), before: self.written.clone() }
+    }
+
+    /// Takes note of what was written.
+    pub fn wrote(&mut self, listing: &Listing) {
+        self.written = listing.calls.keys().cloned().collect();
+    }
+}
+
+impl Listing {
+    /// Writes it into the newest record, once or again. What others wrote there stays.
+    pub fn apply<T>(&self, record: &mut BTreeMap<String, T>, form: impl Fn(&Open) -> T) {
+        record.retain(|id, _| self.calls.contains_key(id) || !self.before.contains(id));
+        record.extend(self.calls.iter().map(|(id, call)| (id.clone(), form(call))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(stage: Stage) -> Open {
+        Open { role: "coder".into(), estimate: NanoUsd(7), stage }
+    }
+
+    #[test]
+    fn a_short_call_asks_for_no_write_and_a_long_one_for_two() {
+        let mut calls = OpenCalls::default();
+        calls.begin("gen-1", call(Stage::Brief), 2);
+        assert!(calls.is_written());
+        calls.end("gen-1");
+        assert!(calls.is_written() && calls.is_empty());
+
+        calls.begin("gen-2", call(Stage::Brief), 2);
+        calls.set("gen-2", Stage::Long);
+        assert!(!calls.is_written());
+        let mut record = BTreeMap::from([("of another".to_owned(), NanoUsd(1))]);
+        let listing = calls.listing();
+        listing.apply(&mut record, |call| call.estimate);
+        listing.apply(&mut record, |call| call.estimate);
+        assert_eq!(record.len(), 2);
+        calls.wrote(&listing);
+        assert!(calls.is_written());
+        calls.end("gen-2");
+        assert!(!calls.is_written());
+        calls.listing().apply(&mut record, |call| call.estimate);
+        assert_eq!(record.into_keys().collect::<Vec<_>>(), ["of another"]);
+    }
+
+    #[test]
+    fn what_is_found_is_asked_for_once() {
+        let found = [("gen-1".to_owned(), call(Stage::Lost))];
+        let mut calls = OpenCalls::found(found.into_iter());
+        assert!(calls.is_written());
+        assert_eq!((calls.ask(), calls.ask()), (vec!["gen-1".to_owned()], vec![]));
+    }
+
+    #[test]
+    fn there_is_an_end_to_ids_and_to_their_number() {
+        let mut calls = OpenCalls::default();
+        for id in ["", "a b", "a/../b", &"x".repeat(65), "gen-1", "gen-2", "gen-3"] {
+            calls.begin(id, call(Stage::Long), 2);
+        }
+        assert_eq!(calls.listing().calls.into_keys().collect::<Vec<_>>(), ["gen-1", "gen-2"]);
+    }
+}

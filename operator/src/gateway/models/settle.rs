@@ -1,0 +1,163 @@
+//! Asks the provider what a call cost whose end nobody here has seen: an answer that was cut off, or
+//! one that was under way when an earlier gateway died. `OpenRouter` tells by the call's id, some
+//! seconds after its end. Where nobody tells, the call counts as its estimate for good.
+
+use std::time::Duration;
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::thread::Usage;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::upstream::Upstream;
+use crate::gateway::api::Shared;
+use crate::gateway::budget::Lost;
+
+/// How long a provider is asked for a call.
+pub const PATIENCE: Duration = Duration::from_mins(10);
+/// Before the first question.
+const FIRST: Duration = Duration::from_secs(1);
+/// Between two questions at most.
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// Asks until told to stop. What is not told then is on record for the next gateway.
+pub async fn run(gateway: &Shared, patience: Duration) {
+    while let Some(lost) = gateway.shutdown.run_until_cancelled(gateway.ledger.lost()).await {
+        for call in lost {
+            let gateway = gateway.clone();
+            gateway.calls.clone().spawn(async move {
+                let asking = ask(&gateway, &call, patience);
+                gateway.shutdown.run_until_cancelled(asking).await;
+            });
+        }
+    }
+}
+
+async fn ask(gateway: &Shared, lost: &Lost, patience: Duration) {
+    let (begun, mut wait) = (Instant::now(), FIRST.min(patience));
+    let repo = format!("{}/{}", lost.repo.namespace, lost.repo.name);
+    loop {
+        tokio::time::sleep(wait.mul_f64(rand::random_range(0.8..1.2))).await;
+        if let Some((usage, model)) = cost(gateway, lost).await {
+            let call = gateway.ledger.reconcile(lost, usage);
+            tracing::info!(repo, cost = %usage.cost, "the cost of a lost answer is known after all");
+            if let Some(call) = call {
+                let model = known(gateway, lost, &call.role, model);
+                gateway.metrics.settled_late(&repo, &call.role, &model, &usage);
+            }
+            return;
+        }
+        if begun.elapsed() >= patience {
+            break;
+        }
+        wait = (wait * 2).min(LONGEST);
+    }
+    tracing::warn!(
+        repo,
+        thread = lost.thread.as_ref().map(|thread| &thread.name),
+        id = lost.id,
+        "the provider does not tell what a lost answer cost: it counts as its estimate"
+    );
+    gateway.ledger.give_up(lost);
+    gateway.metrics.never_known(&repo);
+}
+
+/// The model as the metrics call it: one of the role's, whatever the provider calls it.
+fn known(gateway: &Shared, lost: &Lost, role: &str, told: Option<String>) -> String {
+    let repo = gateway.context.repo(&lost.repo.namespace, &lost.repo.name);
+    let roles = repo.map(|repo| gateway.context.roles_of(&repo)).unwrap_or_default();
+    let Some(own) = roles.iter().find(|own| own.spec.role == role) else {
+        return "unknown".to_owned();
+    };
+    let models = &own.spec.model;
+    told.filter(|told| models.allowed().any(|model| model == told))
+        .unwrap_or_else(|| models.default.clone())
+}
+
+/// What it cost and which model answered, if the provider tells.
+async fn cost(gateway: &Shared, lost: &Lost) -> Option<(Usage, Option<String>)> {
+    let repo = gateway.context.repo(&lost.repo.namespace, &lost.repo.name)?;
+    let upstream = Upstream::of(&gateway.models.keys, &gateway.context, &repo).await;
+    let upstream = upstream.inspect_err(|error| tracing::info!(%error, "nobody can be asked"));
+    let told = upstream.ok()?.generation(&gateway.http, &lost.id).await?;
+    read(&told, &lost.id)
+}
+
+#[derive(Deserialize)]
+struct Generation<'a> {
+    #[serde(borrow)]
+    data: Data<'a>,
+}
+
+/// Figures as their text: none passes through a float.
+#[derive(Deserialize)]
+struct Data<'a> {
+    #[serde(borrow)]
+    id: Option<std::borrow::Cow<'a, str>>,
+    #[serde(default)]
+    model: Option<String>,
+    #[serde(borrow)]
+    total_cost: &'a RawValue,
+    #[serde(borrow, default)]
+    tokens_prompt: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tokens_completion: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    native_tokens_prompt: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    native_tokens_completion: Option<&'a RawValue>,
+}
+
+/// Reads the answer about the call `id`. The tokens are the model's own, as in the usage that ends an
+/// answer, where they are told.
+fn read(body: &[u8], id: &str) -> Option<(Usage, Option<String>)> {
+    let Generation { data } = serde_json::from_slice(body).ok()?;
+    if data.id.is_some_and(|told| told != id) {
+        return None;
+    }
+    let count = |own: Option<&RawValue>, other: Option<&RawValue>| {
+        let read = |text: &RawValue| text.get().parse().ok();
+        own.and_then(read).or_else(|| other.and_then(read)).unwrap_or(0)
+    };
+    let usage = Usage {
+        cost: NanoUsd::parse(data.total_cost.get()).ok()?,
+        prompt_tokens: count(data.native_tokens_prompt, data.tokens_prompt),
+        completion_tokens: count(data.native_tokens_completion, data.tokens_completion),
+        calls: 1,
+    };
+    Some((usage, data.model))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(data: &str) -> Option<Usage> {
+        read(format!(r#"{{"data":{{{data}}}}}"#).as_bytes(), "gen-1").map(|told| told.0)
+    }
+
+    #[test]
+    fn the_cost_is_exact_and_the_tokens_are_the_models_own() {
+        let whole = r#""id":"gen-1","total_cost":1.5e-3,"tokens_prompt":10,"tokens_completion":25,
+            "native_tokens_prompt":12,"native_tokens_completion":null,"cancelled":true"#;
+        let usage =
+            Usage { cost: NanoUsd(1_500_000), prompt_tokens: 12, completion_tokens: 25, calls: 1 };
+        assert_eq!(told(whole), Some(usage));
+        let least = Usage { cost: NanoUsd(100_000_001), calls: 1, ..Usage::default() };
+        assert_eq!(told(r#""total_cost":0.100000001"#), Some(least));
+    }
+
+    #[test]
+    fn what_is_not_about_the_call_says_nothing() {
+        for data in [
+            r#""id":"gen-2","total_cost":1"#,
+            r#""id":"gen-1","total_cost":null"#,
+            r#""id":"gen-1","total_cost":-1"#,
+            r#""id":"gen-1""#,
+        ] {
+            assert_eq!(told(data), None, "{data}");
+        }
+        assert_eq!(read(b"<html>", "gen-1"), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! What `OpenRouter` says of an answer afterwards: `GET /v1/generation?id=…`. Unknown until a moment
+//! after the answer has ended, as there.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use futures::stream;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::script::Usage;
+use super::{Shared, authorised, respond, unauthorised, unknown_path};
+
+/// How long an answer that has ended is not known yet.
+const SETTLING: Duration = Duration::from_millis(500);
+
+/// An answer that was billed.
+#[derive(Clone, Debug)]
+pub(super) struct Generation {
+    pub model: String,
+    pub usage: Usage,
+    pub streamed: bool,
+    pub created: jiff::Timestamp,
+    /// When it was sent to its end, or the client hung up.
+    pub ended: Option<Instant>,
+    /// The client hung up. Billed to its end all the same, as by models that can't be stopped.
+    pub cancelled: bool,
+}
+
+impl Generation {
+    pub fn new(model: &str, usage: &Usage, streamed: bool) -> Self {
+        let (model, created) = (model.to_owned(), jiff::Timestamp::now());
+        let ended = (!streamed).then(Instant::now);
+        Self { model, usage: usage.clone(), streamed, created, ended, cancelled: false }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    id: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    id: &'a str,
+    model: &'a str,
+    created_at: String,
+    streamed: bool,
+    cancelled: bool,
+    /// Raw numbers: their text is the script's.
+    total_cost: Box<RawValue>,
+    usage: Box<RawValue>,
+    tokens_prompt: u64,
+    tokens_completion: u64,
+    native_tokens_prompt: u64,
+    native_tokens_completion: u64,
+    provider_name: &'static str,
+    is_byok: bool,
+}
+
+pub(super) async fn generation(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    Query(asked): Query<Asked>,
+) -> Response {
+    if shared.ledger().secret {
+        return unknown_path();
+    }
+    if !authorised(&shared, &headers) {
+        return unauthorised();
+    }
+    let id = asked.id.unwrap_or_default();
+    let found = shared.ledger().generations.get(&id).cloned();
+    let known = |g: &Generation| g.ended.is_some_and(|ended| ended.elapsed() >= SETTLING);
+    let Some(generation) = found.filter(known) else {
+        let error = json!({"message": format!("Generation {id} not found"), "code": 404});
+        let status = StatusCode::NOT_FOUND;
+        return (status, axum::Json(json!({"error": error}))).into_response();
+    };
+    let Generation { model, usage, streamed, created, cancelled, .. } = generation;
+    let cost = || {
+        let raw = RawValue::from_string(usage.cost.text.clone());
+        raw.unwrap_or_else(|_| RawValue::NULL.to_owned())
+    };
+    let data = Data {
+        id: &id,
+        model: &model,
+        created_at: created.to_string(),
+        streamed,
+        cancelled,
+        total_cost: cost(),
+        usage: cost(),
+        tokens_prompt: usage.prompt,
+        tokens_completion: usage.completion,
+        native_tokens_prompt: usage.prompt,
+        native_tokens_completion: usage.completion,
+        provider_name: "Testbed",
+        is_byok: false,
+    };
+    let data = serde_json::to_string(&data).unwrap_or_default();
+    respond::json_text(format!("{{\"data\":{data}}}"))
+}
+
+/// Takes note of the end of a stream, whichever way it ends.
+struct Ending {
+    shared: Arc<Shared>,
+    id: String,
+    whole: bool,
+}
+
+impl Ending {
+    fn is_whole(&mut self) {
+        self.whole = true;
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(generation) = self.shared.ledger().generations.get_mut(&self.id) {
+            generation.ended = Some(Instant::now());
+            generation.cancelled = !self.whole;
+        }
+    }
+}
+
+/// Events as they are sent, with a place to wait in their middle.
+pub(super) fn stream_out(shared: &Arc<Shared>, id: &str, events: Vec<String>) -> Response {
+    let middle = events.len() / 2;
+    let ending = Ending { shared: Arc::clone(shared), id: id.to_owned(), whole: false };
+    let events = events.into_iter().enumerate();
+    let pieces = stream::unfold((events, ending), move |(mut events, mut ending)| async move {
+        let Some((n, event)) = events.next() else {
+            ending.is_whole();
+            return None;
+        };
+        if n == middle {
+            super::pass(&ending.shared.midway).await;
+        }
+        Some((Ok::<_, Infallible>(Bytes::from(event)), (events, ending)))
+    });
+    respond::streamed(Body::from_stream(pieces))
+}
