@@ -42,11 +42,20 @@ const OWN: [HeaderName; 9] = [
 
 type Body = BoxBody<Bytes, io::Error>;
 
+/// Why a request of Git came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The gateway's words, or that there were none.
+    pub said: String,
+    /// Whether trying again may help.
+    pub passes: bool,
+}
+
 /// A running relay.
 #[derive(Clone)]
 pub struct Relay {
     address: SocketAddr,
-    refused: Arc<Mutex<Option<String>>>,
+    refused: Arc<Mutex<Option<Refusal>>>,
     turned_away: Arc<Mutex<Vec<String>>>,
 }
 
@@ -83,7 +92,7 @@ impl Relay {
     }
 
     /// The gateway's last refusal, once: Git itself throws its words away.
-    pub fn take_refusal(&self) -> Option<String> {
+    pub fn take_refusal(&self) -> Option<Refusal> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -91,6 +100,11 @@ impl Relay {
     /// keep the gateway's words to themselves.
     pub fn take_turned_away(&self) -> Vec<String> {
         std::mem::take(&mut *self.turned_away.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn refuse(&self, said: String, passes: bool) {
+        let refusal = Refusal { said, passes };
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
     }
 
     fn turn_away(&self, why: &str) {
@@ -136,6 +150,7 @@ impl Relay {
         match self.forward(gateway, request, &target).await {
             Ok(answer) => answer,
             Err(error) => {
+                self.refuse(error.to_string(), error.may_pass());
                 tracing::warn!(error = format!("{:#}", anyhow::Error::new(error)), "relay");
                 say(StatusCode::BAD_GATEWAY, "the gateway can't be reached: try again")
             }
@@ -159,15 +174,21 @@ impl Relay {
         let status = answer.status();
         let headers = end_to_end(answer.headers());
         let body = if status.is_success() {
-            let frames = answer.bytes_stream().map_ok(Frame::data).map_err(io::Error::other);
+            let relay = self.clone();
+            let frames = answer.bytes_stream().map_ok(Frame::data).map_err(move |error| {
+                relay.refuse("the gateway's answer was cut off".to_owned(), true);
+                io::Error::other(error)
+            });
             StreamBody::new(frames).boxed()
         } else {
             let bytes = answer.bytes().await.map_err(GatewayError::Unreachable)?;
-            let said = match refusal(status, &bytes) {
+            let error = refusal(status, &bytes);
+            let passes = error.may_pass();
+            let said = match error {
                 GatewayError::Unexpected { excerpt, .. } if !excerpt.is_empty() => excerpt,
                 other => other.to_string(),
             };
-            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+            self.refuse(said, passes);
             full(bytes)
         };
         let mut response = Response::new(body);

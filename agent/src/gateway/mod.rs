@@ -65,6 +65,9 @@ pub enum GatewayError {
         /// The beginning of the body.
         excerpt: String,
     },
+    /// Git found no way to it, for longer than it is waited for.
+    #[error("the gateway can't be reached by Git: {0}")]
+    Away(String),
     /// The pod's token can't be read.
     #[error("the token {path} can't be read")]
     Token {
@@ -94,13 +97,13 @@ impl GatewayError {
     }
 
     /// Whether trying again may help.
-    fn may_pass(&self) -> bool {
+    pub fn may_pass(&self) -> bool {
         match self {
             Self::Refused { code, .. } => matches!(
                 code,
                 ErrorCode::Unavailable | ErrorCode::NotRegistered | ErrorCode::Unauthenticated
             ),
-            Self::Unreachable(_) | Self::Token { .. } => true,
+            Self::Unreachable(_) | Self::Away(_) | Self::Token { .. } => true,
             Self::Unexpected { status, .. } => {
                 matches!(status.as_u16(), 429 | 502 | 503 | 504)
             }

@@ -253,7 +253,7 @@ impl Agent {
     }
 
     /// Takes down what a call brought beside its text.
-    fn keep(&mut self, record: &Record) -> Result<(), RunError> {
+    pub(super) fn keep(&mut self, record: &Record) -> Result<(), RunError> {
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         match record {
             Record::Tested { test } => {

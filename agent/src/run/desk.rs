@@ -199,6 +199,7 @@ impl Agent {
             setup_limit: self.setup_limit,
             state_dir: self.state_dir.clone(),
             telling: None,
+            left: None,
             seat: Some(seat),
         })
     }

@@ -9,6 +9,7 @@ mod act;
 mod compact;
 mod desk;
 mod guides;
+mod leftover;
 mod mail;
 mod pictures;
 mod progress;
@@ -43,6 +44,7 @@ use crate::toolbox::protocol::{Author, Hello, Reply, Request};
 use crate::tools::Context;
 use crate::tools::proof::Tests;
 use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
+use leftover::Left;
 use mail::Mail;
 use progress::Telling;
 use seat::Seat;
@@ -169,6 +171,7 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         setup_limit: args.setup_limit,
         state_dir: args.state_dir,
         telling: None,
+        left: None,
         seat: None,
     };
     agent.live().await
@@ -213,6 +216,8 @@ struct Agent {
     tell_after: Duration,
     /// Seconds that a set-up may take.
     setup_limit: u32,
+    /// What the role has to know of what its run left, once that was looked at.
+    left: Option<Left>,
     /// Where transcripts are.
     state_dir: PathBuf,
     /// Where it has one of several conversations.
@@ -310,7 +315,13 @@ impl Agent {
         self.telling = None;
         let (outcome, reason) = ended?;
         tracing::info!(?outcome, reason, "run ended");
+        if outcome != Outcome::Closed {
+            self.keep_leftovers().await?;
+        }
         self.transcript.append(&Record::RunEnded { outcome, reason })?;
+        if let Some(text) = self.left.take().and_then(|left| left.note) {
+            self.transcript.append(&Record::Note { text })?;
+        }
         self.report_end().await?;
         if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
     }

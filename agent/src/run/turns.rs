@@ -18,9 +18,9 @@ use crate::prompt;
 use crate::step;
 use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
-use crate::tools::Tools;
 use crate::tools::args::TodoState;
 use crate::tools::proof::{Tests, hands_over};
+use crate::tools::{Carried, Tools};
 use crate::transcript::state::{MAX_FAULTS, Next};
 use crate::transcript::{Outcome, Record};
 
@@ -118,6 +118,8 @@ impl Agent {
                 }
                 Next::Post(text) => {
                     let key = format!("{}.{}.final", run.id, run.turns);
+                    // Before anybody is told that it is done.
+                    self.keep_leftovers().await?;
                     return self.answer(key, &text).await;
                 }
                 Next::End(outcome) => return Ok((outcome, None)),
@@ -130,11 +132,10 @@ impl Agent {
         let mut tries = 0;
         loop {
             tries += 1;
-            self.tools.relay.take_refusal();
             step::point("before prepare");
-            let prepared = self.tools.toolbox.ask(Request::Prepare).await?;
+            let Carried { reply, said, .. } = self.tools.through_relay(&Request::Prepare).await?;
             step::point("after prepare");
-            let why = match prepared {
+            let why = match reply {
                 Reply::Text(done) => {
                     tracing::info!(done, "worktree ready");
                     return Ok(None);
@@ -142,7 +143,7 @@ impl Agent {
                 Reply::Refused(why) | Reply::Failed(why) => why,
                 other => format!("{other:?}"),
             };
-            let why = self.tools.relay.take_refusal().unwrap_or(why);
+            let why = said.unwrap_or(why);
             tracing::warn!(why, tries, "the worktree is not ready");
             if tries >= PREPARATIONS {
                 return Ok(Some(failed(format!(
@@ -403,7 +404,12 @@ impl Agent {
         match self.transcript.state().last_call() {
             Some((name, arguments)) => {
                 let call = progress::of_call(name, arguments).replace('`', "'");
-                format!("; the last step was `{call}`")
+                match call.strip_prefix(name).map(str::trim) {
+                    Some(about) if !about.is_empty() => {
+                        format!("; the last step was {name} `{about}`")
+                    }
+                    _ => format!("; the last step was {call}"),
+                }
             }
             None => String::new(),
         }

@@ -126,6 +126,11 @@ pub enum Request {
         /// What [`Request::Head`] said before.
         parent: String,
     },
+    /// Commits everything that is not. → [`Reply::Leftover`]
+    Keep {
+        /// The commit's.
+        message: String,
+    },
     /// Pushes the thread's branch. → [`Reply::Text`] or [`Reply::Conflict`]
     GitPush,
     /// Stop working on another request. Not answered.
@@ -180,6 +185,15 @@ pub struct Standing {
     pub changed: Vec<String>,
     /// Files in which the worktree differs from it.
     pub uncommitted: Vec<String>,
+}
+
+/// What was left of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leftover {
+    /// There were changes, and they are committed now.
+    pub committed: bool,
+    /// The branch has commits that the remote lacks, as far as is known here.
+    pub unpushed: bool,
 }
 
 /// What prepares a worktree.
@@ -275,6 +289,8 @@ pub enum Reply {
     },
     /// How the worktree stands.
     Standing(Standing),
+    /// What was left of a run.
+    Leftover(Leftover),
     /// It did not work; the model is told why.
     Refused(String),
     /// The toolbox itself can't go on with this (no worktree, no disk).

@@ -142,20 +142,9 @@ impl Toolbox {
                 self.shell.end_jobs().await;
                 Ok(Reply::Text(String::new()))
             }
-            Request::PlanSetUp { command } => {
-                let site = self.site()?;
-                blocking(move || Ok(site.plan(command.as_deref()))).await.map(Reply::SetUp)
-            }
-            Request::SetUp { plan, seconds } => {
-                let _turn = self.turn(true).await;
-                let done = self.site()?.perform(&self.shell, &plan, seconds).await;
-                done.map(|done| Reply::SetUp(Some(done)))
-            }
-            Request::SetUpTold { plan, ended } => {
-                let site = self.site()?;
-                blocking(move || site.told(&plan, ended)).await?;
-                Ok(Reply::Text(String::new()))
-            }
+            request @ (Request::PlanSetUp { .. }
+            | Request::SetUp { .. }
+            | Request::SetUpTold { .. }) => self.set_up(request).await,
             Request::JobEnded { job } => {
                 self.shell.job_ended(job).await;
                 Ok(Reply::Text(String::new()))
@@ -176,6 +165,10 @@ impl Toolbox {
                 let standing = blocking(move || git::standing(&place, tested.as_deref())).await;
                 standing.map(Reply::Standing)
             }
+            Request::Keep { message } => {
+                let place = self.place()?;
+                blocking(move || git::keep(&place, &message)).await.map(Reply::Leftover)
+            }
             Request::GitPush => {
                 let place = self.place()?;
                 Ok(match blocking(move || git::push(&place)).await? {
@@ -194,6 +187,26 @@ impl Toolbox {
                     .await
                     .map(Reply::Text)
             }
+        }
+    }
+
+    async fn set_up(&self, request: Request) -> Result<Reply, ToolError> {
+        match request {
+            Request::PlanSetUp { command } => {
+                let site = self.site()?;
+                blocking(move || Ok(site.plan(command.as_deref()))).await.map(Reply::SetUp)
+            }
+            Request::SetUp { plan, seconds } => {
+                let _turn = self.turn(true).await;
+                let done = self.site()?.perform(&self.shell, &plan, seconds).await;
+                done.map(|done| Reply::SetUp(Some(done)))
+            }
+            Request::SetUpTold { plan, ended } => {
+                let site = self.site()?;
+                blocking(move || site.told(&plan, ended)).await?;
+                Ok(Reply::Text(String::new()))
+            }
+            other => Ok(Reply::Failed(format!("no set-up: {}", clip(&format!("{other:?}"), 60)))),
         }
     }
 

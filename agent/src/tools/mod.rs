@@ -4,6 +4,7 @@
 pub mod args;
 mod plan;
 pub mod proof;
+mod push;
 mod remote;
 mod schema;
 mod thread;
@@ -24,6 +25,8 @@ use crate::relay::Relay;
 use crate::text::clip;
 use crate::toolbox::client::{Toolbox, ToolboxError};
 use crate::transcript::{Record, ResultKind};
+
+pub use push::{Carried, Pushed};
 
 /// What tools work with.
 #[derive(Clone)]

@@ -1,15 +1,14 @@
 //! Tools that work in the toolbox.
 
 use async_trait::async_trait;
-use codebutler_crds::wire::PostMessage;
 
-use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args, plan};
+use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args};
 use crate::builds::Slot;
 use crate::policy::builds::is_build;
 use crate::policy::{Policy, Verdict};
 use crate::text::clip;
 use crate::toolbox::protocol::{EditPlan, Picture, Reply, Request};
-use crate::transcript::{self, Record, ResultKind};
+use crate::transcript::{self, Record};
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
@@ -330,41 +329,9 @@ impl Handler for GitPush {
     }
 
     async fn call(&self, cx: &Context, _: args::Nothing, call: Call<'_>) -> Result<Done, Failure> {
-        cx.relay.take_refusal();
-        let pushed = match cx.toolbox.ask(Request::GitPush).await? {
-            Reply::Text(text) => Ok(text),
-            Reply::Conflict { files, why } => {
-                tell_of_conflict(cx, &files, call.key).await?;
-                return Err(Failure::Respond(why));
-            }
-            Reply::Refused(why) => Err(Failure::Respond(why)),
-            Reply::Failed(why) => Err(Failure::Stop(why)),
-            other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
-        };
-        let text = pushed.map_err(|failure| match (failure, cx.relay.take_refusal()) {
-            (Failure::Respond(_), Some(said)) => Failure::Respond(said),
-            (failure, _) => failure,
-        })?;
-        let beside = cx.beside_plan().await?;
-        let told = plan::told(&beside);
-        let record = (!cx.planned.is_empty()).then_some(Record::Deviated { files: beside });
-        Ok(Done { record, ..Done::of(format!("{text}{told}"), ResultKind::Published) })
-    }
-}
-
-/// People are told which files two sides have changed: once for each commit that can't be pushed.
-async fn tell_of_conflict(cx: &Context, files: &[String], commit: &str) -> Result<(), Failure> {
-    let named: Vec<_> = files.iter().map(|file| format!("`{}`", file.replace('`', "'"))).collect();
-    let text = format!(
-        "What I have and what others have pushed to this thread's branch conflict in {}. I look at both \
-         sides; what is pushed stays as it is until that is settled.",
-        named.join(", ")
-    );
-    let key = format!("conflict.{}", &commit[..commit.floor_char_boundary(16)]);
-    let message = PostMessage { key, text, ..PostMessage::default() };
-    match cx.gateway.post(&message).await.map_err(Failure::from) {
-        // A role that may not speak: the model knows.
-        Ok(_) | Err(Failure::Respond(_)) => Ok(()),
-        Err(failure) => Err(failure),
+        match cx.push(call.key).await? {
+            Pushed::Done(done) => Ok(done),
+            Pushed::Conflict(why) => Err(Failure::Respond(why)),
+        }
     }
 }

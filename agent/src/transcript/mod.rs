@@ -164,6 +164,11 @@ pub enum Record {
         /// For the model.
         summary: String,
     },
+    /// The harness tells the role something, between runs.
+    Note {
+        /// For the model.
+        text: String,
+    },
     /// The run ended.
     RunEnded {
         /// How.

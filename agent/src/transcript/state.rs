@@ -222,6 +222,7 @@ impl State {
             Record::Todo { items } => self.todo.clone_from(items),
             Record::Picture(picture) => self.picture(picture),
             Record::Blind => self.blind = true,
+            Record::Note { text } => self.chat.push(model::user(text)),
             Record::Compacted { upto, summary } => self.compact(*upto, summary),
             Record::Tested { test } => {
                 self.tested = Some(test.clone());
@@ -347,6 +348,7 @@ impl State {
             failed: text.starts_with("Error: "),
         });
         run.published |= kind == ResultKind::Published;
+        run.tried_push |= asked.name == PUSH;
         answer.results.insert(call, kind);
         if answer.open_calls().next().is_none() {
             self.chat.append(&mut run.pictures);
@@ -383,6 +385,9 @@ impl State {
         }
     }
 }
+
+/// The tool that pushes.
+const PUSH: &str = "GitPush";
 
 fn hash(parts: &[&str]) -> u64 {
     let mut hasher = DefaultHasher::new();

@@ -37,6 +37,8 @@ use tokio_rustls::server::TlsStream;
 pub use known::{Inner, Model, check_keys};
 
 pub const HOST: &str = "codebutler-gateway.codebutler-system.svc";
+/// How long a gateway that hung up is away.
+const OUTAGE: Duration = Duration::from_millis(1500);
 pub const TOKEN: &str = "the-pods-own-token";
 
 #[derive(Clone)]
@@ -80,7 +82,8 @@ impl Gateway {
             .route("/v1/git/{*path}", any(git))
             .layer(middleware::from_fn_with_state(gateway.clone(), guard))
             .with_state(gateway.clone());
-        let listener = Tls { tcp, tls: TlsAcceptor::from(Arc::new(tls)) };
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let listener = Tls { tcp, acceptor, gateway: gateway.clone() };
         tokio::spawn(async move { axum::serve(listener, routes).await });
         gateway
     }
@@ -92,7 +95,8 @@ impl Gateway {
 
 struct Tls {
     tcp: TcpListener,
-    tls: TlsAcceptor,
+    acceptor: TlsAcceptor,
+    gateway: Gateway,
 }
 
 impl axum::serve::Listener for Tls {
@@ -102,8 +106,11 @@ impl axum::serve::Listener for Tls {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             let Ok((stream, from)) = self.tcp.accept().await else { continue };
+            if self.gateway.lock().is_away() {
+                continue;
+            }
             // One slow client at a time is enough here.
-            if let Ok(stream) = self.tls.accept(stream).await {
+            if let Ok(stream) = self.acceptor.accept(stream).await {
                 return (stream, from);
             }
         }
@@ -119,9 +126,30 @@ fn refuse(status: StatusCode, code: ErrorCode, message: &str) -> Response {
     (status, Json(ErrorBody { error })).into_response()
 }
 
+/// The end of a connection in the middle of an answer.
+fn hang_up() -> Response {
+    let cut = futures::stream::iter([Err::<Bytes, _>(std::io::Error::other("cut off"))]);
+    Response::new(Body::from_stream(cut))
+}
+
 async fn guard(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
     if request.headers().get("authorization").is_none_or(|v| v != &format!("Bearer {TOKEN}")) {
         return refuse(StatusCode::UNAUTHORIZED, ErrorCode::Unauthenticated, "no token");
+    }
+    if gateway.lock().is_away() {
+        return hang_up();
+    }
+    let path = request.uri().path().to_owned();
+    let cut = {
+        let mut inner = gateway.lock();
+        let found = inner.cut.iter().position(|p| path.starts_with(p));
+        found.map(|at| inner.cut.remove(at))
+    };
+    if cut.is_some() {
+        let answer = next.run(request).await;
+        let _ = axum::body::to_bytes(answer.into_body(), usize::MAX).await;
+        gateway.lock().away = Some(Instant::now() + OUTAGE);
+        return hang_up();
     }
     let refused = {
         let mut inner = gateway.lock();

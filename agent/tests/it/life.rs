@@ -194,7 +194,7 @@ async fn an_unreadable_reply_is_told_back_and_a_good_one_forgives() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_end_a_run_and_say_where_it_stands() {
     let mut world =
-        World::new(in_order(vec![calls(&[("Bash", json!({"command": "echo one"}))]); 9])).await;
+        World::new(in_order(vec![calls(&[("Glob", json!({"pattern": "*.rs"}))]); 9])).await;
     {
         let mut inner = world.gateway.lock();
         inner.session.max_turns = 2;
@@ -205,7 +205,9 @@ async fn limits_end_a_run_and_say_where_it_stands() {
         let mut inner = world.gateway.lock();
         let reason = inner.last_report().reason.clone().unwrap();
         assert!(
-            reason.starts_with("2 model calls are the limit of one run; the last step was Bash"),
+            reason.starts_with(
+                "2 model calls are the limit of one run; the last step was Glob `*.rs`. Write"
+            ),
             "{reason}"
         );
         inner.say("go on", true);
@@ -278,6 +280,7 @@ async fn what_the_gateway_refuses_reaches_the_model_or_the_thread() {
             ("/v1/session", StatusCode::FORBIDDEN, ErrorCode::NotRegistered, "not yet"),
             ("/v1/session", StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable, "starting"),
             ("/v1/chat", StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable, "starting"),
+            ("/v1/git/git-receive-pack", StatusCode::FORBIDDEN, ErrorCode::NeedsApproval, approve),
             ("/v1/git/git-receive-pack", StatusCode::FORBIDDEN, ErrorCode::NeedsApproval, approve),
             ("/v1/pull-request", StatusCode::FORBIDDEN, ErrorCode::NeedsApproval, approve),
         ];

@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod crash;
+mod ends;
 mod gateway;
 mod keeping;
 mod life;

@@ -8,6 +8,7 @@ mod admission;
 mod agent;
 mod chaos;
 mod ingest;
+mod memory;
 mod operator;
 mod proxy;
 mod reconcile;
@@ -78,6 +79,15 @@ impl Figure {
     #[must_use]
     pub fn beside(self, baseline: f64) -> Self {
         Self { ratio: Some(self.value / baseline), baseline: Some(baseline), ..self }
+    }
+
+    /// The same where there is something to compare with.
+    #[must_use]
+    pub fn perhaps_beside(self, baseline: Option<f64>) -> Self {
+        match baseline {
+            Some(baseline) => self.beside(baseline),
+            None => self,
+        }
     }
 
     /// Whether the promise is kept.

@@ -1,7 +1,9 @@
 //! The model proxy beside a direct connection to the same provider, in the same run: one call at a
-//! time, many streams at once, and as many calls as it takes.
+//! time, many streams at once, and as many calls as it takes. Where litellm's proxy can be installed,
+//! the same is asked of it, for the reader to compare.
 
 pub(super) mod bed;
+mod litellm;
 pub(super) mod provider;
 
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use futures::future::join_all;
 use serde_json::json;
 
 use self::bed::Bed;
+use self::litellm::Litellm;
 use self::provider::{Provider, arrivals};
 use super::{Figure, percentile};
 
@@ -102,26 +105,57 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         url: format!("{}/v1/chat/completions", bed.url()),
         token: bed.token().to_owned(),
     });
-    for _ in 0..WARM {
-        direct.timed().await?;
-        proxied.timed().await?;
-    }
-    let (mut without, mut with) = (Vec::new(), Vec::new());
-    for _ in 0..SINGLE {
-        without.push(direct.timed().await?);
-        with.push(proxied.timed().await?);
-    }
-    let (without, with) = (percentile(&mut without, 50), percentile(&mut with, 50));
-    let mut figures = vec![Figure::at_most("proxy.added_p50", with - without, "ms", 1.0)];
+    let other = Litellm::start(&provider).await;
+    let lines = [Some(&direct), Some(&proxied), other.as_ref().map(|other| &other.line)];
 
-    let (without, with) = (streams(&direct, &provider).await?, streams(&proxied, &provider).await?);
-    figures.push(Figure::at_most("proxy.streams_added_p99", with - without, "ms", 5.0));
+    let [without, with, beside] = singles(lines).await?;
+    let added = |line: Option<f64>, without: f64| line.map(|line| line - without);
+    let without = without.unwrap_or_default();
+    let mut figures = vec![
+        Figure::at_most("proxy.added_p50", with.unwrap_or(f64::NAN) - without, "ms", 1.0)
+            .perhaps_beside(added(beside, without)),
+    ];
+
+    let without = streams(&direct, &provider).await?;
+    let with = streams(&proxied, &provider).await?;
+    let beside = match &other {
+        Some(other) => Some(streams(&other.line, &provider).await?),
+        None => None,
+    };
+    figures.push(
+        Figure::at_most("proxy.streams_added_p99", with - without, "ms", 5.0)
+            .perhaps_beside(added(beside, without)),
+    );
 
     let (without, with) = (direct.rush().await?, proxied.rush().await?);
     figures.push(Figure::at_least("proxy.throughput", with, "1/s", 3000.0).beside(without));
-    figures.push(Figure::at_most("proxy.memory", bed.peak_memory()?, "MiB", 40.0));
+    if let Some(other) = &other {
+        let beside = other.line.rush().await?;
+        let name = "proxy.throughput_beside_litellm";
+        figures.push(Figure::at_least(name, with, "1/s", beside).beside(beside));
+    }
+    figures.push(
+        Figure::at_most("proxy.memory", bed.peak_memory()?, "MiB", 40.0)
+            .perhaps_beside(other.map(|other| other.peak_memory()).transpose()?),
+    );
     bed.stop().await?;
     Ok(figures)
+}
+
+/// The median of calls one at a time, in turns, for each line that there is; milliseconds.
+async fn singles(lines: [Option<&Arc<Line>>; 3]) -> anyhow::Result<[Option<f64>; 3]> {
+    let mut samples: [Vec<f64>; 3] = Default::default();
+    for call in 0..WARM + SINGLE {
+        for (line, samples) in lines.iter().zip(&mut samples) {
+            let Some(line) = line else { continue };
+            let took = line.timed().await?;
+            if call >= WARM {
+                samples.push(took);
+            }
+        }
+    }
+    let median = |samples: &mut Vec<f64>| (!samples.is_empty()).then(|| percentile(samples, 50));
+    Ok(samples.each_mut().map(median))
 }
 
 /// The 99th percentile over all pieces of many streams at once; milliseconds.

@@ -169,8 +169,13 @@ impl ModelServer {
 
     /// Ends when a call waits.
     pub async fn held(&self) {
+        self.all_held(1).await;
+    }
+
+    /// Ends when so many calls wait at the same time.
+    pub async fn all_held(&self, calls: usize) {
         // The sender lives as long as `self`: there is no error to meet.
-        let _ = self.shared.gate.subscribe().wait_for(|gate| gate.waiting > 0).await;
+        let _ = self.shared.gate.subscribe().wait_for(|gate| gate.waiting >= calls).await;
     }
 
     /// Answers what waits.

@@ -6,6 +6,7 @@
 
 mod apiserver;
 mod approvals;
+mod at_once;
 mod boundaries;
 mod browser;
 mod chaos;

@@ -7,6 +7,7 @@
 
 mod commit;
 mod history;
+mod leftover;
 mod libgit;
 mod memory;
 mod prepare;
@@ -25,6 +26,7 @@ use super::protocol::Hello;
 
 pub use commit::commit;
 pub use history::{diff, log};
+pub use leftover::keep;
 pub use libgit::init;
 pub use memory::{memory, skills};
 pub use prepare::prepare;

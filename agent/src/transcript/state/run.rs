@@ -33,8 +33,10 @@ pub struct Run {
     pub failing: u32,
     /// Whether it has put something on the remote.
     pub published: bool,
+    /// Whether it has tried to push.
+    pub tried_push: bool,
     /// Whether a user ended it.
-    pub(super) stopped: bool,
+    pub stopped: bool,
     /// Keys of questions that were answered with yes, and whose action is to be carried out.
     pub(super) allowed: VecDeque<String>,
     /// Pictures of the answer's calls, shown once all of them have a result.

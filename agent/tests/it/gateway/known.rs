@@ -1,6 +1,7 @@
 //! What the gateway of the tests knows and what was done through it: tests set it up, and look in here.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Instant;
 
 use axum::http::StatusCode;
 use codebutler_crds::SlackTs;
@@ -48,6 +49,10 @@ pub struct Inner {
     pub meanwhile: Option<(usize, &'static str)>,
     /// Answers, before anything else, to the first calls of a path.
     pub refuse: Vec<(&'static str, StatusCode, ErrorCode, &'static str)>,
+    /// Paths whose first call is carried out and not answered; then nobody answers for a while.
+    pub cut: Vec<&'static str>,
+    /// Nobody answers before.
+    pub away: Option<Instant>,
     /// Build slots that others have, of two.
     pub building: u32,
     /// What was wanted of this pod's.
@@ -117,6 +122,8 @@ impl Inner {
             later: vec![],
             meanwhile: None,
             refuse: vec![],
+            cut: vec![],
+            away: None,
             building: 0,
             builds: vec![],
             model,
@@ -153,6 +160,10 @@ impl Inner {
     /// What the controller asks.
     pub fn wants(&self) -> bool {
         self.has_mail() || !self.pending.is_empty()
+    }
+
+    pub(super) fn is_away(&self) -> bool {
+        self.away.is_some_and(|until| Instant::now() < until)
     }
 
     fn has_mail(&self) -> bool {

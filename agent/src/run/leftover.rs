@@ -1,0 +1,110 @@
+//! The end of a run of a role that commits and pushes: what it left in the volume alone goes on the
+//! thread's branch too, through the same checks as any push. Where it can't, people are told once, and
+//! it stays where it is.
+
+use std::time::Duration;
+
+use super::watch::Deadline;
+use super::{Agent, RunError};
+use crate::decisions::Kind;
+use crate::text::clip;
+use crate::toolbox::protocol::{Leftover, Reply, Request};
+use crate::tools::{Failure, Pushed};
+
+/// Tools without which a role keeps nothing on its own.
+const NEEDED: [&str; 2] = ["GitCommit", "GitPush"];
+/// How long it may take.
+const LIMIT: Duration = Duration::from_mins(3);
+
+/// What was found at the end of a run.
+#[derive(Clone, Debug)]
+pub struct Left {
+    /// For the role, if there is something to know.
+    pub note: Option<String>,
+}
+
+impl Agent {
+    /// Commits and pushes what is left, and keeps what the role has to know of it.
+    pub(super) async fn keep_leftovers(&mut self) -> Result<(), RunError> {
+        if self.left.is_none() {
+            self.left = Some(Left { note: self.leftovers().await? });
+        }
+        Ok(())
+    }
+
+    async fn leftovers(&mut self) -> Result<Option<String>, RunError> {
+        let has = |tool: &&str| self.session.tools.iter().any(|own| own == tool);
+        let stopped = self.transcript.state().run().is_some_and(|run| run.stopped);
+        if stopped || !NEEDED.iter().all(has) {
+            return Ok(None);
+        }
+        let message = format!("Work in progress by {}", self.session.role);
+        let request = Request::Keep { message: message.clone() };
+        let Leftover { committed, unpushed } = match self.tools.toolbox.ask(request).await? {
+            Reply::Leftover(leftover) => leftover,
+            Reply::Refused(why) | Reply::Failed(why) => return self.not_kept(false, &why).await,
+            other => {
+                tracing::warn!(?other, "what is left of the run is not known");
+                return Ok(None);
+            }
+        };
+        if !unpushed {
+            return Ok(None);
+        }
+        let commit = match self.tools.toolbox.ask(Request::Head).await? {
+            Reply::Text(commit) => commit,
+            _ => String::new(),
+        };
+        let deadline = Deadline::after(LIMIT, &self.tools.builds.waits);
+        // A stop is heard by whoever comes next; what is committed is not lost.
+        let Ok(pushed) = self.bounded(&deadline, self.tools.push(&commit)).await else {
+            return Ok(None);
+        };
+        match pushed {
+            Ok(Pushed::Conflict(why)) => Ok(Some(not_pushed(committed, &why))),
+            Ok(Pushed::Done(done)) => {
+                let run = self.transcript.state().run().map(|run| run.id.clone());
+                let what = if committed { &message } else { "commits of the run" };
+                self.log.note(&run.unwrap_or_default(), Kind::Visible, "GitPush", &[], what);
+                if let Some(record) = done.record {
+                    self.keep(&record)?;
+                }
+                let told = || {
+                    format!(
+                        "[CodeButler] Your run ended with changes that you had not committed: they were \
+                         committed as `{message}` and pushed."
+                    )
+                };
+                Ok(committed.then(told))
+            }
+            Err(Failure::Respond(why) | Failure::Fault(why) | Failure::Stop(why)) => {
+                self.not_kept(committed, &why).await
+            }
+            Err(Failure::Closed) => Err(RunError::Closed),
+            Err(Failure::Gateway(error)) => Err(RunError::Gateway(error)),
+            Err(Failure::Toolbox(error)) => Err(RunError::Toolbox(error)),
+        }
+    }
+
+    async fn not_kept(&self, committed: bool, why: &str) -> Result<Option<String>, RunError> {
+        let why = clip(why.trim().trim_end_matches('.'), 400);
+        // Whose own push was refused has said so.
+        let known = self.transcript.state().run().is_some_and(|run| run.tried_push);
+        if committed || !known {
+            let text = format!(
+                "What I changed is not pushed: {why}. It stays in this thread's worktree, and I try again at \
+                 the end of my next run."
+            );
+            self.tell_once("unpushed", &text).await?;
+        }
+        Ok(Some(not_pushed(committed, &why)))
+    }
+}
+
+/// For the role.
+fn not_pushed(committed: bool, why: &str) -> String {
+    let how = if committed { "it was committed for you, and" } else { "what you have is" };
+    format!(
+        "[CodeButler] Your run ended with work that is not on the remote: {how} not pushed: {why}."
+    )
+}

@@ -1,0 +1,89 @@
+//! What a run leaves uncommitted: the harness commits it, so that it is not in the volume alone.
+
+use std::path::Path;
+
+use git2::{Index, IndexAddOption, Repository, RepositoryState, Signature};
+
+use super::Place;
+use crate::toolbox::ToolError;
+use crate::toolbox::protocol::Leftover;
+
+/// Larger files that Git does not know yet are not committed.
+const MAX_NEW: u64 = 5 * 1024 * 1024;
+/// Folders that tools make, where no .gitignore names them.
+const MADE: [&str; 5] = ["node_modules", "target", "__pycache__", ".venv", ".pytest_cache"];
+
+/// Commits everything that differs from HEAD with `message`, if anything does, and says whether the
+/// remote lacks something. A repetition finds nothing to commit.
+pub fn keep(place: &Place, message: &str) -> Result<Leftover, ToolError> {
+    let _lock = place.lock()?;
+    let repo = place.open()?;
+    if repo.state() != RepositoryState::Clean {
+        return Err(ToolError::refused("a merge or rebase is in progress in the worktree"));
+    }
+    let head = repo.find_commit(place.head_on_branch(&repo)?)?;
+    let mut index = repo.index()?;
+    index.read(true)?;
+    stage(&repo, &mut index)?;
+    let tree = repo.find_tree(index.write_tree()?)?;
+    let committed = tree.id() != head.tree_id();
+    if committed {
+        index.write()?;
+        let author = &place.hello.author;
+        let signature = Signature::now(&author.name, &author.email)?;
+        repo.commit(Some("HEAD"), &signature, &signature, message, &tree, &[&head])?;
+    }
+    let own = place.head_on_branch(&repo)?;
+    let unpushed = match repo.refname_to_id(&place.remote_branch()) {
+        Ok(remote) => remote != own && !repo.graph_descendant_of(remote, own)?,
+        Err(_) => true,
+    };
+    Ok(Leftover { committed, unpushed })
+}
+
+fn stage(repo: &Repository, index: &mut Index) -> Result<(), ToolError> {
+    let root = repo.workdir().unwrap_or(Path::new("")).to_owned();
+    let known = index.iter().map(|entry| entry.path).collect::<std::collections::HashSet<_>>();
+    let mut skip = |path: &Path, _: &[u8]| {
+        if known.contains(path.as_os_str().as_encoded_bytes()) {
+            return 0;
+        }
+        let made = path.iter().any(|part| MADE.iter().any(|name| part == *name));
+        let large = || root.join(path).symlink_metadata().is_ok_and(|meta| meta.len() > MAX_NEW);
+        i32::from(made || large())
+    };
+    Ok(index.add_all(["*"], IndexAddOption::DEFAULT, Some(&mut skip))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::super::{prepare, push};
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_committed_once_but_for_what_tools_make() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        let none = Leftover { committed: false, unpushed: false };
+        assert_eq!(keep(&f.place, "Work in progress by coder").unwrap(), none);
+        f.write("src/new.rs", "fn a() {}\n");
+        f.write("README", "changed\n");
+        f.write("a/node_modules/x.js", "x");
+        f.write("big", &"x".repeat(6 * 1024 * 1024));
+        let kept = keep(&f.place, "Work in progress by coder").unwrap();
+        assert_eq!(kept, Leftover { committed: true, unpushed: true });
+        let git = |args: &[&str]| f.git(&f.place.tree(), args);
+        assert_eq!(
+            git(&["log", "-1", "--format=%an|%s"]),
+            "CodeButler Coder|Work in progress by coder"
+        );
+        assert_eq!(git(&["show", "--name-only", "--format="]), "README\nsrc/new.rs");
+        let again = keep(&f.place, "Work in progress by coder").unwrap();
+        assert_eq!(again, Leftover { committed: false, unpushed: true });
+        push(&f.place).unwrap();
+        assert_eq!(keep(&f.place, "Work in progress by coder").unwrap(), none);
+        std::fs::remove_file(f.place.tree().join("README")).unwrap();
+        assert!(keep(&f.place, "x").unwrap().committed);
+    }
+}

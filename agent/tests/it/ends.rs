@@ -1,0 +1,112 @@
+//! How runs end well: what was changed is on the remote, and a gateway that is away for a moment is no
+//! reason to go on without what was asked for.
+
+use std::fs;
+
+use axum::http::StatusCode;
+use codebutler_crds::wire::ErrorCode;
+use serde_json::{Value, json};
+
+use crate::gateway::check_keys;
+use crate::world::{World, calls, git, in_order, results, says};
+
+fn write(path: &str) -> Value {
+    calls(&[("Write", json!({"path": path, "content": "new\n"}))])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_run_left_uncommitted_is_committed_and_pushed_at_its_end() {
+    let mut world =
+        World::new(in_order(vec![write("src/a.rs"), says("done"), says("and now?")])).await;
+    world.gateway.lock().say("go", true);
+    world.one_pod().await;
+    assert_eq!(world.git(&["show", "codebutler/t:src/a.rs"]), "new");
+    let log = world.git(&["log", "-1", "--format=%an: %s", "codebutler/t"]);
+    assert_eq!(log, "CodeButler PM: Work in progress by pm");
+    assert_eq!(git(&world.tree(""), &["status", "--porcelain"]), "");
+    world.gateway.lock().say("go on", true);
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    // The role knows of it, and nobody else is bothered.
+    let told = inner.asked[2].iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains("they were committed as `Work in progress by pm` and pushed"), "{told}");
+    assert_eq!(inner.post_texts(), ["done", "and now?"]);
+    assert_eq!(world.git(&["rev-list", "--count", "codebutler/t"]), "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_cut_short_leaves_nothing_in_the_volume_alone() {
+    let mut world = World::new(in_order(vec![write("a"); 9])).await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.max_turns = 1;
+        inner.say("go", true);
+    }
+    world.one_pod().await;
+    assert_eq!(world.git(&["show", "codebutler/t:a"]), "new");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_may_not_be_pushed_is_told_once_and_kept_until_it_may() {
+    let approve = "a user has to approve the plan first";
+    let refusal =
+        ("/v1/git/git-receive-pack", StatusCode::FORBIDDEN, ErrorCode::NeedsApproval, approve);
+    let mut world =
+        World::new(in_order(vec![write("a"), says("one"), says("two"), says("three")])).await;
+    for text in ["go", "and?"] {
+        world.gateway.lock().refuse = vec![refusal];
+        world.gateway.lock().say(text, true);
+        world.one_pod().await;
+    }
+    assert_eq!(world.git(&["rev-list", "--count", "codebutler/t"]), "1");
+    assert_eq!(fs::read_to_string(world.tree("a")).unwrap(), "new\n");
+    {
+        let mut inner = world.gateway.lock();
+        let told = "What I changed is not pushed: a user has to approve the plan first. It stays in this \
+                    thread's worktree, and I try again at the end of my next run.";
+        assert_eq!(inner.post_texts(), [told, "one", "two"]);
+        let known = inner.asked[2].iter().map(ToString::to_string).collect::<String>();
+        assert!(
+            known.contains("committed for you, and not pushed: a user has to approve"),
+            "{known}"
+        );
+        inner.say("approved", true);
+    }
+    world.one_pod().await;
+    assert_eq!(world.git(&["show", "codebutler/t:a"]), "new");
+}
+
+/// The gateway dies after each effect and before it is answered, and nobody answers for a while: the
+/// model hears of nothing, and nothing happens twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_is_away_for_a_moment_costs_no_effect_and_doubles_none() {
+    for cut in ["/v1/git/info/refs", "/v1/git/git-receive-pack", "/v1/pull-request", "/v1/messages"]
+    {
+        let mut world = World::new(in_order(vec![
+            write("a"),
+            calls(&[("GitCommit", json!({"message": "Add a"}))]),
+            calls(&[("GitPush", json!({}))]),
+            calls(&[("GHCreatePR", json!({"title": "A", "body": "As planned."}))]),
+            calls(&[("SendMessage", json!({"message": "half"}))]),
+            says("done"),
+        ]))
+        .await;
+        // Also while the worktree is made ready, where that is asked for.
+        world.gateway.lock().cut = vec![cut; if cut.ends_with("refs") { 3 } else { 1 }];
+        world.gateway.lock().say("go", true);
+        world.one_pod().await;
+        let inner = world.gateway.lock();
+        let told = inner.asked.last().unwrap();
+        assert!(
+            results(told).iter().all(|result| !result.starts_with("Error")),
+            "{cut}: {told:#?}"
+        );
+        assert_eq!(inner.post_texts(), ["half", "done"], "{cut}");
+        check_keys(&inner.posts);
+        assert_eq!(inner.pull_requests, ["A"], "{cut}");
+        assert_eq!(world.git(&["rev-list", "--count", "codebutler/t"]), "2", "{cut}");
+        let pushes = world.git(&["reflog", "codebutler/t"]);
+        assert_eq!(pushes.lines().filter(|line| line.contains("push")).count(), 1, "{cut}");
+        assert!(inner.cut.is_empty(), "{cut}");
+    }
+}
