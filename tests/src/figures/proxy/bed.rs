@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::provider::{KEY, Provider};
 use crate::cluster::Cluster;
+use crate::figures::memory;
 use crate::slack::{Options, SlackServer};
 use crate::stack::manifests::{SYSTEM, TEAM, system};
 use crate::stack::process::{Process, ProcessCommand};
