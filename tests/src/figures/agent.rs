@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
-use super::Figure;
+use super::{Figure, memory};
 use crate::models::{Script, Step};
 use crate::stack::{Stack, StackOptions};
 
@@ -65,7 +65,7 @@ async fn converse(stack: &Stack) -> anyhow::Result<Vec<Figure>> {
     let idle = until_some("an agent", || agents().first().copied()).await?;
     // The loop has settled down once it waits for mail.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let resting = memory(idle, "VmRSS:")?;
+    let resting = memory::resident(idle)?;
     until("the pod to sleep", || agents().is_empty()).await?;
 
     stack.slack.post_as(user, &stack.channel, Some(&root), "go on")?;
@@ -79,7 +79,7 @@ async fn converse(stack: &Stack) -> anyhow::Result<Vec<Figure>> {
     while served() < TURNS + 2 {
         ensure!(Instant::now() < deadline, "the conversation came to a halt at {}", served());
         reached.resize(served(), Instant::now());
-        peak = memory(agent, "VmHWM:").unwrap_or(peak);
+        peak = memory::peak(agent).unwrap_or(peak);
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     reached.resize(served(), Instant::now());
@@ -111,14 +111,6 @@ fn agents() -> Vec<u32> {
         named && words.next() == Some(&b"run"[..])
     })
     .collect()
-}
-
-/// MiB of a process.
-fn memory(pid: u32, what: &str) -> anyhow::Result<f64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix(what)).context("no such line")?;
-    let kib: f64 = line.split_whitespace().next().context("no value")?.parse()?;
-    Ok(kib / 1024.0)
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) -> anyhow::Result<()> {

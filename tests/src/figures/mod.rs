@@ -8,6 +8,7 @@ mod admission;
 mod agent;
 mod chaos;
 mod ingest;
+mod memory;
 mod operator;
 mod proxy;
 mod reconcile;

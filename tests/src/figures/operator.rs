@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::memory;
 use crate::cluster::Cluster;
 use crate::stack::process::{Process, ProcessCommand};
 
@@ -103,13 +104,10 @@ impl Operator {
         Ok(samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
     }
 
-    /// Resident memory of the controller, in KiB.
+    /// Resident memory of the controller, in MiB.
     pub fn resident(&self) -> anyhow::Result<f64> {
         let pid = self.process.pid().context("the controller has ended")?;
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let number = line.and_then(|line| line.split_whitespace().next());
-        number.context("no VmRSS")?.parse().context("VmRSS")
+        memory::resident(pid)
     }
 
     /// Ends everything. A given cluster keeps the namespace to delete.

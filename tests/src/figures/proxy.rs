@@ -158,15 +158,6 @@ async fn singles(lines: [Option<&Arc<Line>>; 3]) -> anyhow::Result<[Option<f64>;
     Ok(samples.each_mut().map(median))
 }
 
-/// The most memory that a process ever had in use, in MiB: `VmHWM`, the peak of what is its own and of
-/// what it has read of its program.
-fn peak_memory(pid: u32) -> anyhow::Result<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmHWM")?;
-    Ok(kib.parse::<f64>()? / 1024.0)
-}
-
 /// The 99th percentile over all pieces of many streams at once; milliseconds.
 async fn streams(line: &Arc<Line>, provider: &Arc<Provider>) -> anyhow::Result<f64> {
     let all = (0..STREAMS).map(|n| {

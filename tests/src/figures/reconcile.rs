@@ -39,7 +39,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         Figure::at_most("reconcile.looks_per_change", many.looks, "count", 2.0),
         Figure::at_most(
             "reconcile.idle_thread",
-            (many.resident - few.resident) / added,
+            (many.resident - few.resident) * 1024.0 / added,
             "KiB",
             4.0,
         ),

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::provider::{KEY, Provider};
 use crate::cluster::Cluster;
+use crate::figures::memory;
 use crate::slack::{Options, SlackServer};
 use crate::stack::manifests::{SYSTEM, TEAM, system};
 use crate::stack::process::{Process, ProcessCommand};
@@ -142,15 +143,11 @@ impl Bed {
         &self.token
     }
 
-    /// The most memory that the gateway ever had in use, in MiB: `VmHWM` of its process, the peak of what
-    /// is its own and of what it has read of its program (`RssAnon`, `RssFile` and `RssShmem`). Provider,
-    /// Slack, API server and callers are other processes.
+    /// The most memory that the gateway ever had in use, in MiB. Provider, Slack, API server and callers
+    /// are other processes.
     pub fn peak_memory(&self) -> anyhow::Result<f64> {
         let pid = self.gateway.pid().context("the gateway is gone")?;
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmHWM")?;
-        Ok(kib.parse::<f64>()? / 1024.0)
+        memory::peak(pid)
     }
 
     /// Ends everything.

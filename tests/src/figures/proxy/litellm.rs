@@ -10,9 +10,10 @@ use anyhow::{Context as _, ensure};
 use serde_json::json;
 use tokio::process::{Child, Command};
 
+use super::Line;
 use super::bed::MODEL;
 use super::provider::{KEY, Provider};
-use super::{Line, peak_memory};
+use crate::figures::memory;
 use crate::pytools::ensure_venv;
 
 const PACKAGES: &[&str] = &["litellm[proxy]==1.106.2"];
@@ -83,6 +84,6 @@ impl Litellm {
 
     /// The most memory that it ever had in use, in MiB.
     pub fn peak_memory(&self) -> anyhow::Result<f64> {
-        peak_memory(self.child.id().context("litellm is gone")?)
+        memory::peak(self.child.id().context("litellm is gone")?)
     }
 }

@@ -1,0 +1,27 @@
+//! What a process has in memory, by `/proc/PID/status`: its own, and what it has read of its program.
+
+use anyhow::Context as _;
+
+/// Now, in MiB (`VmRSS`).
+///
+/// # Errors
+/// When there is no such process.
+pub fn resident(pid: u32) -> anyhow::Result<f64> {
+    line(pid, "VmRSS:")
+}
+
+/// The most that it ever had, in MiB (`VmHWM`).
+///
+/// # Errors
+/// When there is no such process.
+pub fn peak(pid: u32) -> anyhow::Result<f64> {
+    line(pid, "VmHWM:")
+}
+
+fn line(pid: u32, name: &str) -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    let kib: f64 = kib.with_context(|| format!("no {name}"))?.parse()?;
+    Ok(kib / 1024.0)
+}
