@@ -308,10 +308,11 @@ impl Gateway {
         self.send(path::WEB_SEARCH, request).await
     }
 
-    /// A model call; the answer as it came.
-    pub async fn chat(&self, body: &serde_json::Value) -> Result<Bytes, GatewayError> {
+    /// A model call with a body of JSON; the answer as it came.
+    pub async fn chat(&self, body: Bytes) -> Result<Bytes, GatewayError> {
         self.retried(MODEL_PATIENCE, || {
-            Ok(self.request(Method::POST, path::CHAT)?.json(body).timeout(MODEL_TIMEOUT))
+            let request = self.request(Method::POST, path::CHAT)?.body(body.clone());
+            Ok(request.header(CONTENT_TYPE, "application/json").timeout(MODEL_TIMEOUT))
         })
         .await
     }

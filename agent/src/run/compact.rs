@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::turns::Ended;
+use super::turns::{Ended, View};
 use super::watch::Deadline;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
@@ -11,7 +11,7 @@ use crate::model::{self, Reply};
 use crate::prompt;
 use crate::text::clip;
 use crate::transcript::Record;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Longest summary, in characters.
 const MAX_SUMMARY: usize = 12_000;
@@ -27,24 +27,21 @@ impl Agent {
     /// Makes room if there is none. Returns an outcome if the run has to end.
     pub(super) async fn compact(
         &mut self,
-        system: &str,
-        specs: &[Value],
+        view: &View,
         deadline: &Deadline,
     ) -> Result<Option<Ended>, RunError> {
-        let room = prompt::room(self.session.context_tokens, system, specs);
+        let View { system, specs, room } = view;
+        let room = *room;
         let chat = self.transcript.state().chat();
         let Some(upto) = prompt::overlong(chat, room) else { return Ok(None) };
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         let older = &chat[..upto];
         let model = self.transcript.state().model().unwrap_or(&self.session.model);
-        let mut body = prompt::request(model, system, &prompt::squeezed(older, room), specs, room);
-        if let Some(messages) = body["messages"].as_array_mut() {
-            messages.push(model::user(ASK));
-        }
-        if !specs.is_empty() {
-            body["tool_choice"] = json!("none");
-        }
-        let answer = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
+        let squeezed = prompt::squeezed(older, room);
+        let mut body = prompt::request(model, system, squeezed, specs, room).without_calls();
+        body.push(model::user(ASK));
+        let body = body.to_bytes();
+        let answer = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
             Ok(answer) => answer,
             Err(cut) => return self.cut(cut).await.map(Some),
         };
@@ -85,6 +82,8 @@ fn plain(chat: &[Value]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -18,8 +18,9 @@ use tracing::Instrument as _;
 
 use super::mail::{self, Mail};
 use super::progress::Board;
+use super::report::{role_state, terminal};
 use super::seat::Seat;
-use super::{Agent, LONG_POLL, RunError, role_state, switch, terminal};
+use super::{Agent, LONG_POLL, RunError, switch};
 use crate::transcript::desk::{Answered, Given};
 use crate::transcript::{Outcome, Record, Transcript};
 
@@ -197,6 +198,7 @@ impl Agent {
             workflows: vec![],
             tell_after: self.tell_after,
             setup_limit: self.setup_limit,
+            inbox: None,
             state_dir: self.state_dir.clone(),
             telling: None,
             left: None,

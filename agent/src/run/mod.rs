@@ -13,6 +13,7 @@ mod leftover;
 mod mail;
 mod pictures;
 mod progress;
+mod report;
 mod seat;
 mod setup;
 pub mod stuck;
@@ -26,8 +27,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codebutler_crds::SlackTs;
-use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{EgressReport, ErrorCode, RunReport, Session, Terminal};
+use codebutler_crds::wire::{EgressReport, ErrorCode, Inbox, Session};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
@@ -38,7 +38,6 @@ use crate::egress;
 use crate::gateway::{Gateway, GatewayError};
 use crate::policy::Policy;
 use crate::relay::Relay;
-use crate::step;
 use crate::toolbox::client::{Toolbox, ToolboxError};
 use crate::toolbox::protocol::{Author, Hello, Reply, Request};
 use crate::tools::Context;
@@ -54,8 +53,10 @@ pub use watch::STOP;
 const NO_GATEWAY: u8 = 3;
 /// How long one question for mail may wait.
 const LONG_POLL: Duration = Duration::from_secs(25);
-/// Slack shows a message that is told as mail within this time; later it was deleted.
-const LATE: Duration = Duration::from_secs(30);
+/// Before every message.
+const BEGINNING: &str = "1.000000";
+/// For so long a first look at the inbox counts.
+const FRESH: Duration = Duration::from_secs(2);
 
 /// Why the process ends early.
 #[derive(Debug, thiserror::Error)]
@@ -143,11 +144,18 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         let reached = egress::reached(forbidden).await;
         gateway.egress(EgressReport { reached }).await
     };
+    let began = Instant::now();
     // All to their end: the toolbox leaves with the connection, so there has to be one.
-    let (toolbox, session, admitted) =
-        tokio::join!(Toolbox::connect(&args.socket), gateway.session(), admitted);
+    let (toolbox, session, admitted, inbox) = tokio::join!(
+        Toolbox::connect(&args.socket),
+        gateway.session(),
+        admitted,
+        first_look(&gateway, &transcript)
+    );
     let (toolbox, session) = (toolbox?, session?);
     admitted?;
+    // What is as old as that is asked for anew.
+    let inbox = inbox.filter(|_| began.elapsed() < FRESH);
     let hello = hello(&session, &relay);
     let sandbox = match toolbox.ask(Request::Hello(hello)).await? {
         Reply::Text(level) => Some(level),
@@ -169,12 +177,29 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         workflows: vec![],
         tell_after,
         setup_limit: args.setup_limit,
+        inbox,
         state_dir: args.state_dir,
         telling: None,
         left: None,
         seat: None,
     };
     agent.live().await
+}
+
+/// The inbox as it is now, where nothing is left to finish first: asked for together with the session,
+/// which spares the first answer two round trips.
+async fn first_look(gateway: &Gateway, transcript: &Transcript) -> Option<Inbox> {
+    let state = transcript.state();
+    let settled = state.run().is_none() && state.desk().is_settled();
+    if !settled || state.last().is_some_and(|last| !last.reported) {
+        return None;
+    }
+    let after = match state.newest() {
+        Some(newest) if !state.is_new() => newest.minus_secs(60),
+        _ => BEGINNING.parse().ok()?,
+    };
+    let inbox = gateway.inbox(&after, Duration::ZERO).await;
+    inbox.inspect_err(|error| tracing::debug!(%error, "no first look")).ok()
 }
 
 fn hello(session: &Session, relay: &Relay) -> Hello {
@@ -218,6 +243,8 @@ struct Agent {
     setup_limit: u32,
     /// What the role has to know of what its run left, once that was looked at.
     left: Option<Left>,
+    /// What was there when the session was asked for, at the start of the process.
+    inbox: Option<Inbox>,
     /// Where transcripts are.
     state_dir: PathBuf,
     /// Where it has one of several conversations.
@@ -245,10 +272,18 @@ impl Agent {
                 .saturating_sub(idle.elapsed());
             let asked = Instant::now();
             let wait = LONG_POLL.min(left);
-            let mail = self.mail(wait).await?;
+            let first = self.inbox.take().map(|inbox| self.sorted(inbox));
+            let first = first.filter(|mail| mail.wakes);
+            let is_first = first.is_some();
+            let mail = match first {
+                Some(mail) => mail,
+                None => self.mail(wait).await?,
+            };
             if mail.wakes {
                 // One view of the thread for the whole run.
-                self.session = self.tools.gateway.session().await?;
+                if !is_first {
+                    self.session = self.tools.gateway.session().await?;
+                }
                 if self.is_for_desk(&mail)? {
                     self.give(mail)?;
                 } else {
@@ -278,7 +313,12 @@ impl Agent {
         if inbox.closed {
             return Err(RunError::Closed);
         }
-        Ok(mail::sort(inbox, state, &self.session.role, self.session.done.as_ref()))
+        Ok(self.sorted(inbox))
+    }
+
+    fn sorted(&self, inbox: Inbox) -> Mail {
+        let (role, done) = (&self.session.role, self.session.done.as_ref());
+        mail::sort(inbox, self.transcript.state(), role, done)
     }
 
     async fn start_run(&mut self, mail: Mail) -> Result<(), RunError> {
@@ -334,127 +374,5 @@ impl Agent {
         } else if let Some(telling) = &self.telling {
             telling.now(run.turns, doing);
         }
-    }
-
-    async fn report_running(&self) -> Result<(), RunError> {
-        let turns = self.transcript.state().run().map_or(0, |run| run.turns);
-        let state = RoleState::Running;
-        self.report(RunReport {
-            state,
-            done: None,
-            handled: vec![],
-            turns,
-            reason: None,
-            terminal: None,
-            sandbox: self.sandbox.clone(),
-        })
-        .await
-    }
-
-    async fn report_end(&mut self) -> Result<(), RunError> {
-        let state = self.transcript.state();
-        let Some(last) = state.last() else { return Ok(()) };
-        let done = state.newest().cloned();
-        let report = RunReport {
-            state: role_state(last.outcome),
-            done: done.clone(),
-            handled: last.run.handled.clone(),
-            turns: last.run.turns,
-            reason: last.reason.clone(),
-            terminal: Some(terminal(last.outcome)),
-            sandbox: None,
-        };
-        let outcome = last.outcome;
-        match self.report(report).await {
-            // What closed it was this run.
-            Err(RunError::Closed) if outcome == Outcome::Closed => {}
-            other => other?,
-        }
-        self.done = self.done.take().max(done);
-        self.transcript.append(&Record::Reported)?;
-        if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
-    }
-
-    async fn report(&self, report: RunReport) -> Result<(), RunError> {
-        step::point("before report");
-        self.tools.gateway.report(&report).await?;
-        step::point("after report");
-        Ok(())
-    }
-
-    /// Tells the gateway about mail that turned out to be known: a redelivery, or what a predecessor
-    /// had taken.
-    async fn settle(&mut self, mail: &Mail) -> Result<(), RunError> {
-        let known =
-            mail.addressed.as_ref().filter(|ts| self.done.as_ref().is_none_or(|done| done < *ts));
-        if known.is_none() && mail.handled.is_empty() {
-            return Ok(());
-        }
-        self.report_done(mail.newest.clone(), mail.handled.clone()).await
-    }
-
-    async fn report_done(
-        &mut self,
-        done: Option<SlackTs>,
-        handled: Vec<String>,
-    ) -> Result<(), RunError> {
-        let last = self.transcript.state().last();
-        let report = RunReport {
-            state: last.map_or(RoleState::Idle, |last| match last.outcome {
-                Outcome::Waiting => RoleState::Waiting,
-                _ => RoleState::Idle,
-            }),
-            done: done.clone(),
-            handled,
-            turns: last.map_or(0, |last| last.run.turns),
-            reason: None,
-            terminal: None,
-            sandbox: None,
-        };
-        self.report(report).await?;
-        self.done = self.done.take().max(done);
-        Ok(())
-    }
-
-    /// A question for mail that is answered at once, again and again, and shows nothing new: the
-    /// message that raised the mark is gone. Slack gets some time to show it, then it is given up.
-    async fn watch_for_ghosts(
-        &mut self,
-        since: Option<Instant>,
-        asked: Instant,
-        wait: Duration,
-    ) -> Result<Option<Instant>, RunError> {
-        if asked.elapsed() >= wait / 2 {
-            return Ok(None);
-        }
-        let since = since.unwrap_or(asked);
-        if since.elapsed() < LATE {
-            tokio::time::sleep(
-                (since.elapsed() / 4).clamp(Duration::from_millis(50), Duration::from_secs(5)),
-            )
-            .await;
-            return Ok(Some(since));
-        }
-        tracing::warn!("there is mail that Slack does not show: it was deleted");
-        let moment = SystemTime::now() - LATE;
-        let secs = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        self.report_done(format!("{secs}.000000").parse().ok(), vec![]).await?;
-        Ok(None)
-    }
-}
-
-fn terminal(outcome: Outcome) -> Terminal {
-    match outcome {
-        Outcome::Idle | Outcome::Closed => Terminal::Completed,
-        Outcome::Waiting => Terminal::NeedsInformation,
-        Outcome::Failed => Terminal::Error,
-    }
-}
-
-fn role_state(outcome: Outcome) -> RoleState {
-    match outcome {
-        Outcome::Idle | Outcome::Closed => RoleState::Idle,
-        Outcome::Waiting => RoleState::Waiting,
-        Outcome::Failed => RoleState::Failed,
     }
 }

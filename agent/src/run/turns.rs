@@ -31,6 +31,16 @@ const FAILING: u32 = 2;
 /// Tries of making the worktree ready.
 const PREPARATIONS: u32 = 3;
 
+/// What stays the same in each call of a run.
+pub struct View {
+    /// The instructions.
+    pub system: String,
+    /// The tools that are offered.
+    pub specs: Vec<Value>,
+    /// Characters of conversation that fit beside them.
+    pub room: usize,
+}
+
 /// How a run ended, and for failures what the thread is told.
 pub type Ended = (Outcome, Option<String>);
 
@@ -50,10 +60,9 @@ impl Agent {
     pub(super) async fn turns(&mut self, just_started: bool) -> Result<Ended, RunError> {
         let limit = Duration::from_secs(self.session.timeout_seconds.into());
         let mut fresh = just_started;
-        if self.seat.is_none() {
-            self.report_running().await?;
-        }
-        if let Some(ended) = self.prepare().await? {
+        let (reported, prepared) = tokio::join!(self.begun(), self.prepare());
+        reported?;
+        if let Some(ended) = prepared? {
             return Ok(ended);
         }
         let set_up = match self.set_up().await? {
@@ -64,16 +73,18 @@ impl Agent {
         let last = self.transcript.state().tested().cloned();
         self.tools.tests = Tests { command: self.session.test.clone(), last };
         self.tools.planned.clone_from(&self.session.planned);
-        let guides = self.guides(set_up).await?;
+        let (guides, policy) = tokio::try_join!(self.guides(set_up), self.read_policy())?;
+        self.policy = policy;
         self.workflows = prompt::sections(guides.workflows.as_deref().unwrap_or_default());
         let apart = self.seat.as_ref().map(Seat::note).unwrap_or_default();
         let system = prompt::system(&guides, &self.session) + &apart;
         if just_started {
             self.note_model();
         }
-        self.policy = self.read_policy().await?;
         let tools = Tools::new(&self.session.tools);
         let specs = tools.specs();
+        let room = prompt::room(self.session.context_tokens, &system, &specs);
+        let view = &View { system, specs, room };
         loop {
             if deadline.is_over() {
                 return Ok(self.out_of_time());
@@ -103,10 +114,10 @@ impl Agent {
                         // What woke this run is gone.
                         return Ok((Outcome::Idle, None));
                     }
-                    if let Some(ended) = self.compact(&system, &specs, deadline).await? {
+                    if let Some(ended) = self.compact(view, deadline).await? {
                         return Ok(ended);
                     }
-                    if let Some(ended) = self.ask(&system, &specs, deadline).await? {
+                    if let Some(ended) = self.ask(view, deadline).await? {
                         return Ok(ended);
                     }
                 }
@@ -128,7 +139,12 @@ impl Agent {
         }
     }
 
-    async fn prepare(&mut self) -> Result<Option<Ended>, RunError> {
+    /// Tells the gateway that it runs; of several conversations, the desk has.
+    async fn begun(&self) -> Result<(), RunError> {
+        if self.seat.is_none() { self.report_running().await } else { Ok(()) }
+    }
+
+    async fn prepare(&self) -> Result<Option<Ended>, RunError> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -156,25 +172,20 @@ impl Agent {
     }
 
     /// One model call, recorded.
-    async fn ask(
-        &mut self,
-        system: &str,
-        specs: &[Value],
-        deadline: &Deadline,
-    ) -> Result<Option<Ended>, RunError> {
+    async fn ask(&mut self, view: &View, deadline: &Deadline) -> Result<Option<Ended>, RunError> {
         let blind = self.transcript.state().is_blind();
-        let body = self.body(system, specs, blind);
+        let body = self.body(view, blind);
         self.does("thinking");
         step::point("before model call");
-        let mut answer = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
+        let mut answer = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
             Ok(answer) => answer,
             Err(cut) => return self.cut(cut).await.map(Some),
         };
         step::point("after model call");
         if !blind && is_refused(&answer) && prompt::has_pictures(self.transcript.state().chat()) {
             // A model without eyes refuses pictures. If it answers without them, that was it.
-            let body = self.body(system, specs, true);
-            let second = match self.bounded(deadline, self.tools.gateway.chat(&body)).await {
+            let body = self.body(view, true);
+            let second = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
                 Ok(answer) => answer,
                 Err(cut) => return self.cut(cut).await.map(Some),
             };
@@ -219,19 +230,16 @@ impl Agent {
     }
 
     /// What the model is sent.
-    fn body(&self, system: &str, specs: &[Value], blind: bool) -> Value {
+    fn body(&self, view: &View, blind: bool) -> Bytes {
         let state = self.transcript.state();
         let chat = prompt::with_pictures(state.chat(), blind);
         let model = state.model().unwrap_or(&self.session.model);
-        let room = prompt::room(self.session.context_tokens, system, specs);
-        let mut body = prompt::request(model, system, &chat, specs, room);
-        if let (Some(list), Some(messages)) =
-            (prompt::list(state.todo()), body["messages"].as_array_mut())
-        {
+        let mut body = prompt::request(model, &view.system, chat, &view.specs, view.room);
+        if let Some(list) = prompt::list(state.todo()) {
             // Last, and not kept: what was sent before stays as it was, and cached.
-            messages.push(model::user(&list));
+            body.push(model::user(&list));
         }
-        body
+        body.to_bytes()
     }
 
     /// The last words, to whoever asked where there are several.

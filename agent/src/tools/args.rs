@@ -182,6 +182,10 @@ pub struct SendMessage {
     /// With a plan: the workflow that it follows.
     #[serde(default)]
     pub workflow: Option<String>,
+    /// Pictures of the worktree to show with the message, relative to the root: at most four, each PNG,
+    /// JPEG, GIF or WebP of at most 3 MiB.
+    #[serde(default)]
+    pub pictures: Vec<String>,
 }
 
 /// What a user is asked to decide.

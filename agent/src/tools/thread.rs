@@ -8,6 +8,7 @@ use codebutler_crds::wire;
 use super::proof::hands_over;
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
 use crate::text::clip;
+use crate::toolbox::protocol::{Picture, Reply, Request};
 use crate::transcript::{Record, ResultKind};
 
 /// In the order in which the model sees them.
@@ -106,6 +107,7 @@ impl Handler for SendMessage {
         });
         let plan = decision == Some(wire::Decision::Plan);
         let files = args.files.filter(|_| plan).unwrap_or_default();
+        let pictures = pictures(cx, &args.pictures).await?;
         let message = wire::PostMessage {
             key,
             text,
@@ -116,6 +118,7 @@ impl Handler for SendMessage {
             learnings: args.learnings,
             asks: waits,
             files,
+            pictures,
             to: None,
             proof,
         };
@@ -130,6 +133,29 @@ impl Handler for SendMessage {
         let text = format!("Posted as message {ts}.{then}{}", meets(&overlaps));
         Ok(Done { record, ..Done::of(text, kind) })
     }
+}
+
+/// Pictures as Read would show them: within the worktree, and nothing but pictures.
+async fn pictures(cx: &Context, paths: &[String]) -> Result<Vec<wire::OwnPicture>, Failure> {
+    if paths.len() > wire::MAX_PICTURES {
+        let most = wire::MAX_PICTURES;
+        return Err(Failure::Respond(format!("a message shows at most {most} pictures")));
+    }
+    let mut pictures = Vec::new();
+    for path in paths {
+        let read = args::Read { path: path.clone(), ..args::Read::default() };
+        match cx.toolbox.ask(Request::Read(read)).await? {
+            Reply::Picture(Picture { data, .. }) => pictures.push(wire::OwnPicture { data }),
+            Reply::Refused(why) => return Err(Failure::Respond(why)),
+            Reply::Failed(why) => return Err(Failure::Stop(why)),
+            _ => {
+                let why =
+                    "is no picture (PNG, JPEG, GIF or WebP): put text into the message itself";
+                return Err(Failure::Respond(format!("`{path}` {why}")));
+            }
+        }
+    }
+    Ok(pictures)
 }
 
 struct CloseThread;

@@ -168,7 +168,8 @@ async fn guard(State(gateway): State<Gateway>, request: Request, next: Next) -> 
 }
 
 async fn session(State(gateway): State<Gateway>) -> Json<Session> {
-    let inner = gateway.lock();
+    let mut inner = gateway.lock();
+    inner.sessions += 1;
     Json(Session { done: inner.done.clone(), ..inner.session.clone() })
 }
 

@@ -30,6 +30,7 @@ async fn a_question_is_answered_and_the_pod_leaves() {
     let states: Vec<_> = inner.reports.iter().map(|r| (r.state, r.turns)).collect();
     assert_eq!(states, [(RoleState::Running, 0), (RoleState::Idle, 2)]);
     assert_eq!(inner.last_report().done, Some(ts));
+    assert_eq!(inner.sessions, 1, "a pod that wakes asks once before its first answer");
     let results = results(&inner.asked[1]);
     assert_eq!(results[0], "     1\thello\n     2\tworld\n");
     assert_eq!(results[1], "README");

@@ -50,6 +50,17 @@ pub struct SharedPicture {
     pub name: String,
 }
 
+/// Most pictures of one message of a role.
+pub const MAX_PICTURES: usize = 4;
+
+/// A picture that a role shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnPicture {
+    /// PNG, JPEG, GIF or WebP of at most [`MAX_PICTURE`] bytes, in base64.
+    pub data: String,
+}
+
 /// Who wrote a message: known from Slack's ids and the gateway's own metadata, never from text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
@@ -114,6 +125,9 @@ pub struct PostMessage {
     /// Slack user id of who is answered: mentioned before the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// Pictures that are shown before the message; at most [`MAX_PICTURES`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<OwnPicture>,
     /// What the harness knows of the tests, where the message hands work over. The gateway puts its
     /// verdict under the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]

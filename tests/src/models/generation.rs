@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::stream;
 use serde::{Deserialize, Serialize};
@@ -36,8 +36,7 @@ pub(super) struct Generation {
 impl Generation {
     pub fn new(model: &str, usage: &Usage, streamed: bool) -> Self {
         let (model, created) = (model.to_owned(), jiff::Timestamp::now());
-        let ended = (!streamed).then(Instant::now);
-        Self { model, usage: usage.clone(), streamed, created, ended, cancelled: false }
+        Self { model, usage: usage.clone(), streamed, created, ended: None, cancelled: false }
     }
 }
 
@@ -131,18 +130,27 @@ impl Drop for Ending {
 
 /// Events as they are sent, with a place to wait in their middle.
 pub(super) fn stream_out(shared: &Arc<Shared>, id: &str, events: Vec<String>) -> Response {
-    let middle = events.len() / 2;
+    respond::streamed(pieces(shared, id, events))
+}
+
+/// A whole answer: its headers, and a line that keeps the connection busy, come first.
+pub(super) fn whole(shared: &Arc<Shared>, id: &str, text: String) -> Response {
+    let body = pieces(shared, id, vec!["\n".to_owned(), text]);
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+fn pieces(shared: &Arc<Shared>, id: &str, all: Vec<String>) -> Body {
+    let middle = all.len() / 2;
     let ending = Ending { shared: Arc::clone(shared), id: id.to_owned(), whole: false };
-    let events = events.into_iter().enumerate();
-    let pieces = stream::unfold((events, ending), move |(mut events, mut ending)| async move {
-        let Some((n, event)) = events.next() else {
+    let all = all.into_iter().enumerate();
+    Body::from_stream(stream::unfold((all, ending), move |(mut all, mut ending)| async move {
+        let Some((n, piece)) = all.next() else {
             ending.is_whole();
             return None;
         };
         if n == middle {
             super::pass(&ending.shared.midway).await;
         }
-        Some((Ok::<_, Infallible>(Bytes::from(event)), (events, ending)))
-    });
-    respond::streamed(Body::from_stream(pieces))
+        Some((Ok::<_, Infallible>(Bytes::from(piece)), (all, ending)))
+    }))
 }

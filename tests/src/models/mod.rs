@@ -70,7 +70,7 @@ struct Shared {
     options: ModelOptions,
     ledger: Mutex<Ledger>,
     gate: watch::Sender<Gate>,
-    /// In the middle of streams.
+    /// In the middle of answers.
     midway: watch::Sender<Gate>,
 }
 
@@ -183,13 +183,13 @@ impl ModelServer {
         self.shared.gate.send_modify(|gate| gate.shut = false);
     }
 
-    /// Lets every stream from now on, billed already, wait in its middle until it is cut off or the
-    /// server goes.
+    /// Lets every answer from now on, begun and billed already, wait in its middle until it is cut off
+    /// or the server goes.
     pub fn hold_midway(&self) {
         self.shared.midway.send_modify(|gate| gate.shut = true);
     }
 
-    /// Ends when a stream waits.
+    /// Ends when an answer waits.
     pub async fn held_midway(&self) {
         let _ = self.shared.midway.subscribe().wait_for(|gate| gate.waiting > 0).await;
     }
@@ -306,7 +306,7 @@ async fn answer(shared: &Arc<Shared>, place: Option<Place<'_>>, request: &Value)
     let mut response = if streamed {
         generation::stream_out(shared, &about.id, about.events(&answer))
     } else {
-        respond::json_text(about.whole(&answer))
+        generation::whole(shared, &about.id, about.whole(&answer))
     };
     if let Ok(id) = about.id.parse() {
         response.headers_mut().insert("x-generation-id", id);

@@ -3,6 +3,7 @@
 
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::slack::Fault;
+use serde_json::json;
 
 use crate::support::{Setup, Team};
 
@@ -39,6 +40,38 @@ async fn long_code_is_a_file_that_the_next_role_reads() {
     assert!(pm.shown.contains(&format!("📎 `{}` (30 lines)", files[0].name)), "{}", pm.shown);
     assert!(!pm.shown.contains("line_29"), "{}", pm.shown);
     assert!(last_prompt(&team, "coder").contains("let line_29 = 29;"));
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_shows_pictures_of_its_worktree_and_nothing_else() {
+    let make =
+        r"printf '\211PNG\r\n\032\n\0\0' > shot.png; ln -s /etc/passwd out.png; echo x > a.png";
+    let show = |picture: &str| {
+        Step::tool("SendMessage", json!({"message": "Look at this.", "pictures": [picture]}))
+    };
+    let steps = vec![
+        Step::tool("Bash", json!({"command": make})),
+        show("../../etc/passwd"),
+        show("out.png").expecting("outside the worktree"),
+        show("a.png").expecting("outside the worktree"),
+        show("shot.png").expecting("is no picture"),
+        Step::say("Done."),
+    ];
+    let team = Setup::new(Script::of("coder", steps)).start().await;
+    let root = team.says("ana", None, "@codebutler.coder how does it look?");
+    team.message(&root, "Done.").await;
+    let messages = team.messages(&root);
+    let files: Vec<_> = messages.iter().flat_map(|m| &m.files).collect();
+    assert_eq!(files.len(), 1, "{messages:?}");
+    let name = &files[0].name;
+    assert!(name.starts_with("picture-") && name.ends_with("-1.png"), "{name}");
+    let sent = team.stack.slack.file(&files[0].id);
+    assert_eq!(sent.as_deref(), Some(&b"\x89PNG\r\n\x1a\n\0\0"[..]));
+    let said: Vec<_> = messages.iter().filter(|m| m.shown.contains("Look at this.")).collect();
+    assert_eq!(said.len(), 1, "{messages:?}");
+    assert!(said[0].shown.contains(&format!("📎 `{name}`")), "{}", said[0].shown);
+    assert_eq!(said[0].sender.name, "Coder");
     team.stop().await;
 }
 

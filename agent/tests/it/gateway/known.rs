@@ -40,6 +40,8 @@ pub struct Inner {
     pub overlaps: Vec<Overlap>,
     /// Models that refuse pictures.
     pub blind: Vec<String>,
+    /// How often somebody asked what a run needs to know.
+    pub sessions: usize,
     /// Conversations that the model was paid for.
     pub asked: Vec<Vec<Value>>,
     pub requests: Vec<Value>,
@@ -117,6 +119,7 @@ impl Inner {
             others: vec![],
             overlaps: vec![],
             blind: vec![],
+            sessions: 0,
             asked: vec![],
             requests: vec![],
             later: vec![],

@@ -29,19 +29,30 @@ const TOGETHER: usize = 256 * 1024;
 /// Contents that are remembered, by file.
 const REMEMBERED: usize = 64;
 
-/// Code that goes into a thread as a file.
+/// Code or a picture that goes into a thread as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// Says which message of which role it belongs to.
     pub name: String,
-    pub content: String,
+    pub content: Vec<u8>,
 }
 
 /// The name of a message's n-th file, from 0.
 pub fn name(thread: &Thread, role: &str, key: &str, index: usize, snippet: &Snippet) -> String {
+    named("code", thread, role, key, (index, snippet.extension()))
+}
+
+/// The name of a file of a message: what it was called before says nothing, and nothing leaves by it.
+pub fn named(
+    what: &str,
+    thread: &Thread,
+    role: &str,
+    key: &str,
+    (index, extension): (usize, &str),
+) -> String {
     let uid = thread.uid().unwrap_or_default();
     let digest = Sha256::digest(format!("{uid}/{role}/{key}").as_bytes());
-    format!("code-{}-{}.{}", hex::encode(&digest[..5]), index + 1, snippet.extension())
+    format!("{what}-{}-{}.{extension}", hex::encode(&digest[..5]), index + 1)
 }
 
 /// Contents of files that were read.

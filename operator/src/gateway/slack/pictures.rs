@@ -1,13 +1,16 @@
-//! Pictures that people put into a conversation, for models that see.
+//! Pictures that people put into a conversation, for models that see, and those that roles show there.
 //!
 //! What Slack says of a file decides whether it is offered; what its first bytes say, whether it is
 //! handed out. A role gets only what is in a message of its own conversation that it can read.
 
-use codebutler_crds::SlackTs;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use codebutler_crds::thread::SlackThread;
-use codebutler_crds::wire::{ErrorCode, MAX_PICTURE, SharedPicture};
+use codebutler_crds::wire::{ErrorCode, MAX_PICTURE, MAX_PICTURES, OwnPicture, SharedPicture};
+use codebutler_crds::{SlackTs, Thread};
 
 use super::event::{Shared, Stored};
+use super::files::{self, Attachment};
 use super::{Inner, history, inbox};
 use crate::gateway::context::{ApiError, Caller, conversation};
 
@@ -80,6 +83,38 @@ pub async fn get(
         Some(media_type) => Ok((media_type, bytes)),
         None => Err(refused("the file is no picture of a kind that models take")),
     }
+}
+
+/// What a role shows with a message, as files of it.
+///
+/// # Errors
+/// A sentence for the role.
+pub fn shown(
+    thread: &Thread,
+    role: &str,
+    key: &str,
+    pictures: &[OwnPicture],
+) -> Result<Vec<Attachment>, ApiError> {
+    let refused = |why: String| Err(ApiError::new(ErrorCode::InvalidRequest, why));
+    if pictures.len() > MAX_PICTURES {
+        return refused(format!("a message shows at most {MAX_PICTURES} pictures"));
+    }
+    let mut files = Vec::new();
+    for (index, OwnPicture { data }) in pictures.iter().enumerate() {
+        let most = usize::try_from(MAX_PICTURE).unwrap_or(usize::MAX);
+        let content = match STANDARD.decode(data) {
+            Ok(content) if content.len() <= most => content,
+            Ok(_) => return refused("a picture has at most 3 MiB: make it smaller".to_owned()),
+            Err(_) => return refused("a picture's `data` has to be base64".to_owned()),
+        };
+        let Some(media_type) = media_type(&content) else {
+            return refused("a picture has to be PNG, JPEG, GIF or WebP".to_owned());
+        };
+        let extension = media_type.rsplit('/').next().unwrap_or_default();
+        let name = files::named("picture", thread, role, key, (index, extension));
+        files.push(Attachment { name, content });
+    }
+    Ok(files)
 }
 
 /// By its first bytes.

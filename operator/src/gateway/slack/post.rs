@@ -19,7 +19,8 @@ use super::money::Money;
 use super::split::split;
 use super::web::CallError;
 use super::{
-    EVENT_TYPE, Inner, asking, blocks, history, meaning, mrkdwn, offer, own_metadata, people, usage,
+    EVENT_TYPE, Inner, asking, blocks, history, meaning, mrkdwn, offer, own_metadata, people,
+    pictures, usage,
 };
 use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
 use crate::gateway::masks;
@@ -335,16 +336,28 @@ async fn in_slack(
     let name = |index, snippet: &Snippet| {
         files::name(thread, caller.role_name(), &message.key, index, snippet)
     };
-    let Rendered { text, snippets } = markdown::render(&message.text, name);
-    let files = snippets
-        .into_iter()
-        .enumerate()
-        .map(|(index, snippet)| Attachment { name: name(index, &snippet), content: snippet.code });
-    match attach(inner, caller, thread, files.collect()).await {
+    let Rendered { mut text, snippets } = markdown::render(&message.text, name);
+    let role = caller.role_name();
+    let pictures = pictures::shown(thread, role, &message.key, &message.pictures)?;
+    for picture in &pictures {
+        text = format!("{text}\n📎 `{}`", picture.name);
+    }
+    let lost = pictures.len();
+    let code = snippets.into_iter().enumerate().map(|(index, snippet)| Attachment {
+        name: name(index, &snippet),
+        content: snippet.code.into_bytes(),
+    });
+    match attach(inner, caller, thread, code.chain(pictures).collect()).await {
         Ok(()) => Ok(text),
         Err(AccessError::Call(CallError::Refused { code, .. })) => {
             tracing::warn!(code, "Slack takes no files: code stays in the text");
-            Ok(markdown::inline(&message.text))
+            let text = markdown::inline(&message.text);
+            if lost == 0 {
+                return Ok(text);
+            }
+            Ok(format!(
+                "{text}\n_Slack takes no files of this app: {lost} of its pictures are missing._"
+            ))
         }
         Err(error) => Err(inner.failed(error, &caller.repo).await),
     }

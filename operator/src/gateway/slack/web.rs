@@ -167,7 +167,7 @@ impl Web {
         &self,
         method: &'static str,
         url: Url,
-        content: String,
+        content: Vec<u8>,
     ) -> Result<(), CallError> {
         if !self.is_slack(&url) {
             return Err(failed(method, "a foreign upload address"));

@@ -95,12 +95,8 @@ impl Holder {
         self.call(world, false).await
     }
 
-    /// A call whose answer is wanted as it comes.
-    pub async fn stream(&self, world: &World) -> Option<u16> {
-        self.call(world, true).await
-    }
-
-    async fn call(&self, world: &World, stream: bool) -> Option<u16> {
+    /// The same, perhaps with the answer as it comes.
+    pub async fn call(&self, world: &World, stream: bool) -> Option<u16> {
         let maps = world.cluster.api::<ConfigMap>(world.cluster.system());
         let map = maps.get_opt("codebutler-gateway-ca").await.unwrap()?;
         let ca = Certificate::from_pem(map.data.unwrap()["ca.crt"].as_bytes()).unwrap();

@@ -49,7 +49,7 @@ impl World {
     }
 
     /// A holder dies in the middle of an answer that the provider bills.
-    async fn dies_in_an_answer(&self) {
+    async fn dies_in_an_answer(&self, stream: bool) {
         self.models.hold_midway();
         let mut holder = Holder::start(self, None).await;
         let watching = async {
@@ -61,7 +61,7 @@ impl World {
         };
         let watched = tokio::select! {
             () = watching => true,
-            _ = holder.stream(self) => false,
+            _ = holder.call(self, stream) => false,
         };
         assert!(watched, "{}", self.log());
         holder.child.kill().await.unwrap();
@@ -77,9 +77,18 @@ async fn world(per_thread: &str) -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dead_holder_left_is_settled_as_the_provider_billed_it() {
+async fn what_a_dead_holder_left_of_a_stream_is_settled_as_the_provider_billed_it() {
+    left_behind(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_holder_left_of_a_whole_answer_is_settled_too() {
+    left_behind(false).await;
+}
+
+async fn left_behind(stream: bool) {
     let world = world("5").await;
-    world.dies_in_an_answer().await;
+    world.dies_in_an_answer(stream).await;
     let [thread, repo] = world.money().await;
     assert_eq!((thread.settled, thread.granted), (NanoUsd::ZERO, CALL));
     assert_eq!((&thread.open, repo.granted), (&repo.open, CALL));
@@ -123,7 +132,7 @@ async fn what_a_dead_holder_left_is_settled_as_the_provider_billed_it() {
 async fn what_no_provider_tells_stays_flagged_and_is_said() {
     let world = world("0.50").await;
     world.models.keep_costs_secret();
-    world.dies_in_an_answer().await;
+    world.dies_in_an_answer(true).await;
 
     let stop = CancellationToken::new();
     let mut families = registry();

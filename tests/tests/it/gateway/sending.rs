@@ -1,5 +1,7 @@
 //! What goes to Slack, against its real limits.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::slack::{Fault, Options, RateLimits};
 use futures::future::join_all;
@@ -67,4 +69,39 @@ async fn later_means_later_and_nothing_is_lost_or_doubled() {
     }
     assert_eq!(world.texts(), ["message 0", "message 1", "message 2"]);
     assert_eq!(world.slack.calls("chat.postMessage"), 5);
+}
+
+#[tokio::test]
+async fn only_pictures_are_shown_and_only_a_few_of_a_fair_size() {
+    let world = World::start(vec![]).await;
+    let png = |size: usize| {
+        let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
+        bytes.resize(size, 0);
+        STANDARD.encode(bytes)
+    };
+    let fake = STANDARD.encode("<svg onload=alert(1)>");
+    let tried = [
+        (vec![fake], "PNG, JPEG, GIF or WebP"),
+        (vec!["%%".to_owned()], "base64"),
+        (vec![png(3 * 1024 * 1024 + 1)], "3 MiB"),
+        (vec![png(10); 5], "at most 4"),
+        (vec![png(10), STANDARD.encode("#!/bin/sh")], "PNG, JPEG, GIF or WebP"),
+    ];
+    for (n, (pictures, says)) in tried.into_iter().enumerate() {
+        let pictures: Vec<_> = pictures.into_iter().map(|data| json!({"data": data})).collect();
+        let message = json!({"key": format!("k{n}"), "text": "look", "pictures": pictures});
+        let (status, body) = world.post("coder", MESSAGES, &message).await;
+        assert_eq!(status, 400, "{body}");
+        assert!(body["error"]["message"].as_str().unwrap().contains(says), "{body}");
+    }
+    assert_eq!(world.texts(), [""; 0], "nothing of it was said");
+    assert_eq!(world.slack.calls("files.getUploadURLExternal"), 0);
+
+    // The same message twice shows its pictures once.
+    let message = json!({"key": "k", "text": "look", "pictures": [{"data": png(10)}]});
+    for _ in 0..2 {
+        assert_eq!(world.post("coder", MESSAGES, &message).await.0, 200);
+    }
+    let messages = world.slack.messages(&world.channel, Some(&world.root));
+    assert_eq!(messages.iter().flat_map(|message| &message.files).count(), 1, "{messages:?}");
 }

@@ -1,0 +1,139 @@
+//! What the gateway is told of runs, and of mail that needs none.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use codebutler_crds::SlackTs;
+use codebutler_crds::thread::RoleState;
+use codebutler_crds::wire::{RunReport, Terminal};
+
+use super::mail::Mail;
+use super::{Agent, RunError};
+use crate::step;
+use crate::transcript::{Outcome, Record};
+
+/// Slack shows a message that is told as mail within this time; later it was deleted.
+const LATE: Duration = Duration::from_secs(30);
+
+impl Agent {
+    pub(super) async fn report_running(&self) -> Result<(), RunError> {
+        let turns = self.transcript.state().run().map_or(0, |run| run.turns);
+        let state = RoleState::Running;
+        self.report(RunReport {
+            state,
+            done: None,
+            handled: vec![],
+            turns,
+            reason: None,
+            terminal: None,
+            sandbox: self.sandbox.clone(),
+        })
+        .await
+    }
+
+    pub(super) async fn report_end(&mut self) -> Result<(), RunError> {
+        let state = self.transcript.state();
+        let Some(last) = state.last() else { return Ok(()) };
+        let done = state.newest().cloned();
+        let report = RunReport {
+            state: role_state(last.outcome),
+            done: done.clone(),
+            handled: last.run.handled.clone(),
+            turns: last.run.turns,
+            reason: last.reason.clone(),
+            terminal: Some(terminal(last.outcome)),
+            sandbox: None,
+        };
+        let outcome = last.outcome;
+        match self.report(report).await {
+            // What closed it was this run.
+            Err(RunError::Closed) if outcome == Outcome::Closed => {}
+            other => other?,
+        }
+        self.done = self.done.take().max(done);
+        self.transcript.append(&Record::Reported)?;
+        if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
+    }
+
+    pub(super) async fn report(&self, report: RunReport) -> Result<(), RunError> {
+        step::point("before report");
+        self.tools.gateway.report(&report).await?;
+        step::point("after report");
+        Ok(())
+    }
+
+    /// Tells the gateway about mail that turned out to be known: a redelivery, or what a predecessor
+    /// had taken.
+    pub(super) async fn settle(&mut self, mail: &Mail) -> Result<(), RunError> {
+        let known =
+            mail.addressed.as_ref().filter(|ts| self.done.as_ref().is_none_or(|done| done < *ts));
+        if known.is_none() && mail.handled.is_empty() {
+            return Ok(());
+        }
+        self.report_done(mail.newest.clone(), mail.handled.clone()).await
+    }
+
+    pub(super) async fn report_done(
+        &mut self,
+        done: Option<SlackTs>,
+        handled: Vec<String>,
+    ) -> Result<(), RunError> {
+        let last = self.transcript.state().last();
+        let report = RunReport {
+            state: last.map_or(RoleState::Idle, |last| match last.outcome {
+                Outcome::Waiting => RoleState::Waiting,
+                _ => RoleState::Idle,
+            }),
+            done: done.clone(),
+            handled,
+            turns: last.map_or(0, |last| last.run.turns),
+            reason: None,
+            terminal: None,
+            sandbox: None,
+        };
+        self.report(report).await?;
+        self.done = self.done.take().max(done);
+        Ok(())
+    }
+
+    /// A question for mail that is answered at once, again and again, and shows nothing new: the
+    /// message that raised the mark is gone. Slack gets some time to show it, then it is given up.
+    pub(super) async fn watch_for_ghosts(
+        &mut self,
+        since: Option<Instant>,
+        asked: Instant,
+        wait: Duration,
+    ) -> Result<Option<Instant>, RunError> {
+        if asked.elapsed() >= wait / 2 {
+            return Ok(None);
+        }
+        let since = since.unwrap_or(asked);
+        if since.elapsed() < LATE {
+            tokio::time::sleep(
+                (since.elapsed() / 4).clamp(Duration::from_millis(50), Duration::from_secs(5)),
+            )
+            .await;
+            return Ok(Some(since));
+        }
+        tracing::warn!("there is mail that Slack does not show: it was deleted");
+        let moment = SystemTime::now() - LATE;
+        let secs = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        self.report_done(format!("{secs}.000000").parse().ok(), vec![]).await?;
+        Ok(None)
+    }
+}
+
+pub(super) fn terminal(outcome: Outcome) -> Terminal {
+    match outcome {
+        Outcome::Idle | Outcome::Closed => Terminal::Completed,
+        Outcome::Waiting => Terminal::NeedsInformation,
+        Outcome::Failed => Terminal::Error,
+    }
+}
+
+pub(super) fn role_state(outcome: Outcome) -> RoleState {
+    match outcome {
+        Outcome::Idle | Outcome::Closed => RoleState::Idle,
+        Outcome::Waiting => RoleState::Waiting,
+        Outcome::Failed => RoleState::Failed,
+    }
+}
