@@ -26,8 +26,6 @@ pub struct ControllerOptions {
     /// PEM bundle to publish as the `kube-root-ca.crt` `ConfigMap` of every namespace. Pods that get
     /// a token mounted by default wait for it.
     pub root_ca: Option<String>,
-    /// Where claims get volumes: in these namespaces, or everywhere if there are none.
-    pub namespaces: Vec<String>,
 }
 
 /// Why the controllers could not be started.
@@ -55,6 +53,15 @@ impl ControllerManager {
         client: Client,
         options: ControllerOptions,
     ) -> Result<Self, ControllerError> {
+        Self::start_in(client, options, Vec::new()).await
+    }
+
+    /// The same with volumes for the claims of these namespaces only, unless there are none.
+    pub async fn start_in(
+        client: Client,
+        options: ControllerOptions,
+        namespaces: Vec<String>,
+    ) -> Result<Self, ControllerError> {
         tokio::fs::create_dir_all(&options.pv_dir).await?;
         let storage_class = claims::ensure_storage_class(&client).await?.to_owned();
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
@@ -64,7 +71,7 @@ impl ControllerManager {
             client: client.clone(),
             dir: options.pv_dir,
             class: started.storage_class.clone(),
-            namespaces: options.namespaces,
+            namespaces,
         };
         started.spawn(claims::run(context, started.shutdown.clone()));
         started.spawn(namespaces::run(client.clone()));

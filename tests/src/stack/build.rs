@@ -66,13 +66,10 @@ pub async fn start(
     let cluster = cluster.map_err(part("API server"))?;
     let client = cluster.client();
     let watched = place.watched(&cluster);
-    let controllers = ControllerManager::start(
+    let controllers = ControllerManager::start_in(
         client.clone(),
-        ControllerOptions {
-            pv_dir: dir.join("volumes"),
-            root_ca: None,
-            namespaces: watched.clone(),
-        },
+        ControllerOptions { pv_dir: dir.join("volumes"), root_ca: None },
+        watched.clone(),
     )
     .await
     .map_err(part("controller manager"))?;

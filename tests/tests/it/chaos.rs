@@ -73,17 +73,13 @@ async fn nothing_is_lost_in_random_trouble() {
     let world = World::troubled(faults.clone()).await;
     let mut replicas = Replicas::start(&world);
     let folder = tempfile::tempdir().unwrap();
-    let options = ControllerOptions {
-        pv_dir: folder.path().to_owned(),
-        root_ca: None,
-        namespaces: Vec::new(),
-    };
+    let options = ControllerOptions { pv_dir: folder.path().to_owned(), root_ca: None };
     let manager = ControllerManager::start(world.admin.clone(), options).await.unwrap();
     world.create_repo().await;
     let limits = json!({"concurrentThreads": THREADS, "concurrentRuns": RUNS});
     let limits = Patch::Merge(json!({"spec": {"limits": limits}}));
     world.api::<Repo>().patch("shop", &PatchParams::default(), &limits).await.unwrap();
-    let team = Team::start(world.admin.clone(), world.place.team.clone(), dice.random());
+    let team = Team::start(world.admin.clone(), dice.random());
 
     let mut deaths = 0;
     let end = Instant::now() + length;

@@ -49,9 +49,10 @@ pub async fn without_kubelet() -> World {
     let options = ControllerOptions {
         pv_dir: dir.path().join("pv"),
         root_ca: Some(cluster.ca_pem().to_owned()),
-        namespaces: vec![namespace.clone()],
     };
-    let controllers = ControllerManager::start(client.clone(), options).await.unwrap();
+    let served = vec![namespace.clone()];
+    let controllers = ControllerManager::start_in(client.clone(), options, served);
+    let controllers = controllers.await.unwrap();
     let node = format!("node-{}", &unique[..8]);
     let world = World { client, namespace, node, dir, cluster, controllers, kubelet: None };
     let new = json!({"metadata": {"name": world.namespace}});

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{Thread, names};
+use codebutler_testbed::place::TEAM;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -158,8 +159,9 @@ impl World {
 }
 
 impl Team {
-    pub fn start(client: Client, team: String, seed: u64) -> Self {
+    pub fn start(client: Client, seed: u64) -> Self {
         let clock = Arc::new(AtomicU64::new(1_767_268_700));
+        let team = TEAM.to_owned();
         let world = World { client, team, marks: Arc::default(), clock, most: Arc::default() };
         let stop = CancellationToken::new();
         let (serving, stopping) = (world.clone(), stop.clone());

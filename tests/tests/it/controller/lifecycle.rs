@@ -15,12 +15,9 @@ use super::world::{MAIL, THREAD, World, eventually};
 impl World {
     /// What owns and empties, where the cluster has nobody who does.
     async fn manager(&self, dir: &Path) -> ControllerManager {
-        let options = ControllerOptions {
-            pv_dir: dir.to_owned(),
-            root_ca: None,
-            namespaces: self.place.watched(self.cluster()),
-        };
-        ControllerManager::start(self.admin.clone(), options).await.unwrap()
+        let options = ControllerOptions { pv_dir: dir.to_owned(), root_ca: None };
+        let served = self.place.watched(self.cluster());
+        ControllerManager::start_in(self.admin.clone(), options, served).await.unwrap()
     }
 
     /// A Thread whose `pm` is in a run.
