@@ -115,4 +115,8 @@ async fn nothing_is_lost_in_random_trouble() {
     assert!(most > 1, "nothing ran at the same time");
     manager.shutdown().await;
     assert!(met > 0, "no failure was met");
+    // What is asked for in trouble alone is a right that has to be there, too.
+    let asked = world.cluster().requests_of(CONTROLLER);
+    let denied: Vec<_> = asked.iter().filter(|(_, allowed)| !allowed).collect();
+    assert!(denied.is_empty(), "{denied:?}");
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use codebutler_crds::{Thread, ThreadStatus};
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
@@ -130,7 +130,8 @@ pub async fn take_over(
             }
             Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(None),
             Err(kube::Error::Api(status)) if status.is_conflict() => {
-                let Some(now) = threads.get_opt(&name).await? else { return Ok(None) };
+                let only = ListParams::default().fields(&format!("metadata.name={name}"));
+                let Some(now) = threads.list(&only).await?.items.pop() else { return Ok(None) };
                 thread = now;
             }
             Err(error) => return Err(error),
