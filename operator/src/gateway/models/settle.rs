@@ -59,8 +59,9 @@ async fn ask(gateway: &Shared, lost: &Lost, patience: Duration) {
         id = lost.id,
         "the provider does not tell what a lost answer cost: it counts as its estimate"
     );
-    gateway.ledger.give_up(lost);
+    // Who sees that it is given up finds it counted.
     gateway.metrics.never_known(&repo);
+    gateway.ledger.give_up(lost);
 }
 
 /// The model as the metrics call it: one of the role's, whatever the provider calls it.

@@ -153,7 +153,9 @@ async fn what_no_provider_tells_stays_flagged_and_is_said() {
     }
     let page = format!("http://{}/metrics", metrics.address());
     let page = world.http.get(page).send().await.unwrap().text().await.unwrap();
-    assert!(page.contains(r#"codebutler_calls_unknown_total{repo="team/shop"} 1"#), "{page}");
+    let repo = format!("{}/shop", world.cluster.team());
+    let line = format!(r#"codebutler_calls_unknown_total{{repo="{repo}"}} 1"#);
+    assert!(page.contains(&line), "{page}");
 
     // The thread hears of it with its costs.
     let url = super::serve(heir).await;
