@@ -20,6 +20,8 @@ use super::{insist, is_over};
 
 /// Kinds may also come from aggregated API servers, which nothing tells about.
 const REDISCOVERY: Duration = Duration::from_mins(1);
+/// A definition may be served a little after it has been seen.
+const SETTLING: Duration = Duration::from_millis(500);
 const WORKERS: usize = 4;
 
 struct Collector {
@@ -45,6 +47,7 @@ impl Collector {
             Box::pin(watcher(definitions, watcher::Config::default()).default_backoff());
         let mut running = JoinSet::new();
         let mut watched = BTreeMap::new();
+        let mut pause = REDISCOVERY;
         loop {
             insist("discovery", || self.discover()).await;
             let kinds = self.kinds();
@@ -56,12 +59,18 @@ impl Collector {
                 }
                 keep
             });
+            let known = watched.len();
             for kind in kinds.iter() {
                 watched
                     .entry(key(kind))
                     .or_insert_with(|| running.spawn(self.clone().watch(kind.clone())));
             }
-            // A definition may be established a little after it has been seen.
+            if watched.len() > known {
+                // Owners that could not be looked for before.
+                for uid in self.graph().doubtful() {
+                    let _ = self.queue.send(uid);
+                }
+            }
             let relevant = async {
                 while let Some(event) = definitions.next().await {
                     if matches!(event, Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone)) {
@@ -69,7 +78,8 @@ impl Collector {
                     }
                 }
             };
-            let _ = tokio::time::timeout(REDISCOVERY, relevant).await;
+            let seen = tokio::time::timeout(pause, relevant).await.is_ok();
+            pause = if seen { SETTLING } else { REDISCOVERY };
         }
     }
 

@@ -108,6 +108,12 @@ impl Graph {
         self.objects.iter().filter(|(_, o)| same(o)).map(|(uid, _)| uid.clone()).collect()
     }
 
+    /// The objects whose owners are unknown here.
+    pub fn doubtful(&self) -> Vec<Uid> {
+        let doubted = |uid: &&Uid| matches!(self.verdict(uid), Verdict::Doubt(_));
+        self.objects.keys().filter(doubted).cloned().collect()
+    }
+
     /// The object with that UID.
     pub fn get(&self, uid: &Uid) -> Option<&Object> {
         self.objects.get(uid)

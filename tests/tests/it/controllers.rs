@@ -105,8 +105,14 @@ async fn custom_resources_own_and_are_owned() {
         },
     }))
     .unwrap();
+    // Of an owner that nobody can look for yet.
+    let early = json!([{"apiVersion": "example.com/v1", "kind": kind, "name": "never",
+                        "uid": "5e9a3f0c-7c1c-4a53-9d6f-0b1f0c6f3c11"}]);
+    let _: ConfigMap =
+        world.create(json!({"metadata": {"name": "early", "ownerReferences": early}})).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
     definitions.create(&PostParams::default(), &definition).await.unwrap();
+    gone(&world, "early").await;
     let resource = ApiResource::from_gvk_with_plural(
         &GroupVersionKind::gvk("example.com", "v1", &kind),
         &plural,
