@@ -41,7 +41,7 @@ struct Places {
 impl Agent {
     /// Whether mail is worked on in conversations of their own.
     pub(super) fn is_for_desk(&self, mail: &Mail) -> Result<bool, RunError> {
-        if self.session.parallelism < 2 || switch::wanted(mail, &self.session.role).is_some() {
+        if self.session.parallelism < 2 || !switch::wanted(mail, &self.session.role).is_empty() {
             return Ok(false);
         }
         if !mail.requests.is_empty() {

@@ -322,12 +322,15 @@ impl Agent {
     }
 
     async fn start_run(&mut self, mail: Mail) -> Result<(), RunError> {
-        let switch = switch::wanted(&mail, &self.session.role);
+        let wanted = switch::wanted(&mail, &self.session.role);
+        let done = !wanted.is_empty() && !switch::with_more(&mail, &self.session.role);
         self.begin(mail).await?;
-        match switch {
-            Some(wanted) => self.switch(wanted).await,
-            None => Ok(()),
+        self.switch(&wanted).await?;
+        if done {
+            self.transcript.append(&Record::RunEnded { outcome: Outcome::Idle, reason: None })?;
+            self.report_end().await?;
         }
+        Ok(())
     }
 
     async fn begin(&mut self, mail: Mail) -> Result<(), RunError> {

@@ -1,13 +1,13 @@
 //! `/<role> NAME`: a user gives the role another model, with the whole conversation.
 
 use codebutler_crds::SlackTs;
-use codebutler_crds::wire::{Author, PostMessage};
+use codebutler_crds::wire::{Author, Message, PostMessage};
 
 use super::mail::Mail;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::text::clip;
-use crate::transcript::{Outcome, Record};
+use crate::transcript::Record;
 
 /// What a user wants.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,30 +15,43 @@ pub struct Wanted {
     ts: SlackTs,
     /// A part of the model's name; nothing to see the list.
     name: String,
-    /// Whether nothing else was said.
-    alone: bool,
 }
 
-/// The newest such message of a user.
-pub fn wanted(mail: &Mail, role: &str) -> Option<Wanted> {
-    let command = |text: &str| {
-        let rest = text.trim().strip_prefix('/')?.strip_prefix(role)?;
-        let name = rest.trim();
-        let whole = rest.is_empty() || rest.starts_with(char::is_whitespace);
-        (whole && !name.contains(char::is_whitespace)).then(|| name.to_owned())
-    };
-    let said = || mail.messages.iter().filter(|m| matches!(m.author, Author::User { .. }));
-    let (ts, name) = said().rev().find_map(|m| Some((m.ts.clone(), command(&m.text)?)))?;
-    let others = said().any(|m| m.addressed && command(&m.text).is_none());
-    Some(Wanted { ts, name, alone: !others && mail.pending.is_empty() })
+/// What users want of `role` here, in the order in which they said it.
+pub fn wanted(mail: &Mail, role: &str) -> Vec<Wanted> {
+    let said = mail.messages.iter().filter(|m| is_said(m));
+    said.filter_map(|m| Some(Wanted { ts: m.ts.clone(), name: command(&m.text, role)? })).collect()
+}
+
+/// Whether there is something else to work on.
+pub fn with_more(mail: &Mail, role: &str) -> bool {
+    let mut others = mail.messages.iter().filter(|m| is_said(m) && m.addressed);
+    others.any(|m| command(&m.text, role).is_none()) || !mail.pending.is_empty()
+}
+
+fn is_said(message: &Message) -> bool {
+    matches!(message.author, Author::User { .. })
+}
+
+fn command(text: &str, role: &str) -> Option<String> {
+    let rest = text.trim().strip_prefix('/')?.strip_prefix(role)?;
+    let name = rest.trim();
+    let whole = rest.is_empty() || rest.starts_with(char::is_whitespace);
+    (whole && !name.contains(char::is_whitespace)).then(|| name.to_owned())
 }
 
 impl Agent {
-    /// Switches, or says what there is; the run ends here if nothing else was wanted.
-    pub(super) async fn switch(&mut self, wanted: Wanted) -> Result<(), RunError> {
-        let Wanted { ts, name, alone } = wanted;
+    /// Switches, or says what there is. A repetition in the same run says nothing again.
+    pub(super) async fn switch(&mut self, wanted: &[Wanted]) -> Result<(), RunError> {
+        for one in wanted {
+            self.switch_to(one).await?;
+        }
+        Ok(())
+    }
+
+    async fn switch_to(&mut self, Wanted { ts, name }: &Wanted) -> Result<(), RunError> {
         let fits = |model: &&String| model.to_lowercase().contains(&name.to_lowercase());
-        let exact = self.session.models.iter().find(|model| **model == name);
+        let exact = self.session.models.iter().find(|model| *model == name);
         let fitting: Vec<&String> = self.session.models.iter().filter(fits).collect();
         let chosen = match (exact, &fitting[..]) {
             (Some(one), _) => Some(one.clone()),
@@ -69,10 +82,6 @@ impl Agent {
         }
         let key = format!("{run}.model.{ts}");
         self.tools.gateway.post(&PostMessage { key, text, ..PostMessage::default() }).await?;
-        if alone {
-            self.transcript.append(&Record::RunEnded { outcome: Outcome::Idle, reason: None })?;
-            self.report_end().await?;
-        }
         Ok(())
     }
 }

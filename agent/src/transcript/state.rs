@@ -59,12 +59,10 @@ impl State {
         &self.chat
     }
 
-    /// Name and arguments of the tool that was called last.
+    /// Name and arguments of the tool that was called last in this run.
     pub fn last_call(&self) -> Option<(&str, &str)> {
-        let call =
-            self.chat.iter().rev().find_map(|m| m.pointer("/tool_calls")?.as_array()?.last())?;
-        let text = |path| call.pointer(path).and_then(Value::as_str);
-        Some((text("/function/name")?, text("/function/arguments")?))
+        let (name, arguments) = self.run.as_ref()?.called.as_ref()?;
+        Some((name, arguments))
     }
 
     /// The model that answers instead of the session's own.
@@ -88,10 +86,9 @@ impl State {
         &self.deviated
     }
 
-    /// What the role said last beside a call.
+    /// What the role said last in this run.
     pub fn last_words(&self) -> Option<&str> {
-        let said = |message: &Value| message["role"] == "assistant";
-        self.chat.iter().rev().filter(|message| said(message)).find_map(|m| m["content"].as_str())
+        self.run.as_ref()?.said.as_deref()
     }
 
     /// The newest run of the test command.
@@ -181,6 +178,10 @@ impl State {
                     }
                     if let Some(said) = &message.content {
                         run.words.push(hash(&[said]));
+                        run.said = Some(said.clone()).filter(|said| !said.trim().is_empty());
+                    }
+                    if let Some(call) = message.tool_calls.last() {
+                        run.called = Some((call.name.clone(), call.arguments.clone()));
                     }
                     run.answer =
                         Some(OpenAnswer { message: message.clone(), ..OpenAnswer::default() });
@@ -218,6 +219,9 @@ impl State {
             Record::Model { model } => {
                 self.model = Some(model.clone());
                 self.blind = false;
+                if let Some(run) = &mut self.run {
+                    run.model = None;
+                }
             }
             Record::Todo { items } => self.todo.clone_from(items),
             Record::Picture(picture) => self.picture(picture),

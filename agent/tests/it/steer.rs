@@ -223,3 +223,56 @@ async fn a_user_switches_the_model_with_the_whole_conversation() {
         inner.requests.iter().map(|body| body["model"].as_str().unwrap()).collect();
     assert_eq!(models, ["scripted/pm", "scripted/strong"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_switches_none_is_lost_and_one_during_a_run_holds_for_its_next_call() {
+    let wait = "until [ -e $TMPDIR/go ]; do sleep 0.05; done";
+    let mut world =
+        World::new(in_order(vec![calls(&[("Bash", json!({"command": wait}))]), says("done")]))
+            .await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
+        inner.say("/pm strong", true);
+        inner.say("/pm", true);
+    }
+    world.one_pod().await;
+    {
+        let mut inner = world.gateway.lock();
+        let texts = inner.post_texts();
+        assert_eq!(texts[0], "From now on I think with `scripted/strong`.");
+        assert!(texts[1].starts_with("I think with `scripted/strong`."), "{texts:?}");
+        assert!(inner.requests.is_empty(), "no model was asked");
+        inner.say("go", true);
+    }
+    let pod = world.pod(None);
+    let gateway = world.gateway.clone();
+    until("it works", || gateway.lock().requests.len() == 1).await;
+    gateway.lock().say("/pm scripted/pm", true);
+    fs::write(world.path("tmp/go"), "").unwrap();
+    assert!(pod.ended().await.success());
+    let inner = gateway.lock();
+    assert_eq!(inner.post_texts()[2..], ["From now on I think with `scripted/pm`.", "done"]);
+    let models: Vec<_> =
+        inner.requests.iter().map(|body| body["model"].as_str().unwrap()).collect();
+    assert_eq!(models, ["scripted/strong", "scripted/pm"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_run_does_not_quote_an_earlier_one() {
+    let work = calls(&[("Bash", json!({"command": "touch $TMPDIR/on; sleep 300"}))]);
+    let mut world = World::new(in_order(vec![says("first"), work])).await;
+    world.gateway.lock().say("hello", true);
+    world.one_pod().await;
+    world.gateway.lock().say("and on", true);
+    let pod = world.pod(None);
+    until("it works", || world.path("tmp/on").exists()).await;
+    world.gateway.lock().pending.push(pending("stop", "stop:1:pm", "stop"));
+    pod.ended().await;
+    let inner = world.gateway.lock();
+    let told = inner.post_texts()[1];
+    assert!(
+        told.starts_with("Stopped; the last step was Bash") && !told.contains("first"),
+        "{told}"
+    );
+}

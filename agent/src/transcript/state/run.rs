@@ -25,6 +25,10 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Hashes of what was said beside calls, as long.
     pub words: Vec<u64>,
+    /// What the model said last.
+    pub(super) said: Option<String>,
+    /// Name and arguments of what it called last.
+    pub(super) called: Option<(String, String)>,
     /// How often it was told so.
     pub stuck: u32,
     /// The model that took over.
