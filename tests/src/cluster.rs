@@ -282,7 +282,12 @@ impl Cluster {
     /// Applies every object of a multi-document YAML text, of whatever kinds the cluster has.
     /// Objects without a namespace go to `default`.
     pub async fn apply_yaml(&self, yaml: &str) -> Result<()> {
-        apply::apply_yaml(&self.client, yaml, MANAGER).await
+        self.apply_yaml_as(MANAGER, yaml).await
+    }
+
+    /// The same in the name of another field manager, who takes nothing out that others had put in.
+    pub async fn apply_yaml_as(&self, manager: &str, yaml: &str) -> Result<()> {
+        apply::apply_yaml(&self.client, yaml, manager).await
     }
 
     /// Stops what was started. A given cluster is left as it is.

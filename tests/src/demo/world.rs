@@ -109,7 +109,8 @@ impl World for StackWorld<'_> {
         if object["metadata"]["namespace"].is_null() {
             object["metadata"]["namespace"] = self.stack.place.team.clone().into();
         }
-        self.stack.cluster.apply_yaml(&object.to_string()).await.map_err(WorldError::new)
+        let applied = self.stack.cluster.apply_yaml_as("kubectl", &object.to_string()).await;
+        applied.map_err(WorldError::new)
     }
 
     async fn observe(&self) -> Result<Observed, WorldError> {

@@ -20,9 +20,15 @@ const POLL: Duration = Duration::from_millis(100);
 pub struct WorldError(pub String);
 
 impl WorldError {
-    /// From any error.
-    pub fn new(error: impl std::fmt::Display) -> Self {
-        Self(error.to_string())
+    /// From any error, with what led to it.
+    pub fn new(error: impl std::error::Error) -> Self {
+        let mut told = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            told = format!("{told}: {cause}");
+            source = cause.source();
+        }
+        Self(told)
     }
 }
 

@@ -93,6 +93,7 @@ async fn people_change_their_minds_ask_say_no_and_come_two_at_a_time() {
         "questions",
         "rejected",
         "after-close",
+        "budget",
         "two-threads",
         "from-kubectl",
         "destructive",
