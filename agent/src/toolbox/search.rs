@@ -105,9 +105,7 @@ pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> 
     walk(tree, &at.full, &(), |(), relative| {
         let below = relative.strip_prefix(&inside).unwrap_or(relative);
         let matches = glob.is_match(below) || (below != relative && glob.is_match(relative));
-        if matches
-            && let Ok(mut found) = found.lock()
-        {
+        if matches && let Ok(mut found) = found.lock() {
             found.push(relative.to_owned());
         }
         WalkState::Continue
@@ -143,7 +141,7 @@ fn glob(pattern: &str) -> Result<GlobSet, ToolError> {
 
 /// Calls `visit` with the relative path of every file under `from`, from several threads, each with
 /// its own copy of `with`.
-fn walk<T: Clone + Send>(
+pub(super) fn walk<T: Clone + Send>(
     tree: &Tree,
     from: &Path,
     with: &T,
