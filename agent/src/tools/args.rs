@@ -71,7 +71,7 @@ pub struct Bash {
 }
 
 /// `Grep`
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Grep {
     /// Regular expression (Rust syntax), matched line by line.
@@ -82,6 +82,9 @@ pub struct Grep {
     /// Only files that match this glob, such as `*.rs` or `src/**/*.ts`.
     #[serde(default)]
     pub glob: Option<String>,
+    /// Lines shown before and after each match; none if absent, 10 at most.
+    #[serde(default)]
+    pub context: Option<u32>,
 }
 
 /// `Glob`

@@ -18,7 +18,7 @@ const TOLD: usize = 3;
 const ALIKE: f64 = 0.88;
 
 /// That nothing is at `at`, and what is called alike elsewhere in the worktree.
-pub fn explain(tree: &Tree, at: &Located) -> ToolError {
+pub fn not_found(tree: &Tree, at: &Located) -> ToolError {
     let shown = &at.shown;
     let alike = alike(tree, Path::new(shown));
     let told: Vec<String> = alike.iter().map(|path| format!("`{}`", path.display())).collect();

@@ -23,6 +23,7 @@ use crate::text::clip;
 use crate::tools::args;
 
 pub use edit::{edit, plan_edit};
+pub use missing::not_found;
 pub use seen::Seen;
 
 /// Largest file that is read or edited, in bytes.
@@ -123,7 +124,7 @@ fn regular(at: &Located) -> Result<Option<u64>, ToolError> {
 /// All of a file that the model named. Where there is none, the error says what is called alike.
 fn existing(tree: &Tree, at: &Located) -> Result<Vec<u8>, ToolError> {
     if regular(at)?.is_none() {
-        return Err(missing::explain(tree, at));
+        return Err(not_found(tree, at));
     }
     load(at)
 }

@@ -3,95 +3,21 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use grep_regex::RegexMatcherBuilder;
-use grep_searcher::sinks::Lossy;
-use grep_searcher::{BinaryDetection, SearcherBuilder};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::ToolError;
 use super::paths::Tree;
-use crate::text::clip;
 use crate::tools::args;
 
-/// Lines that one Grep answers with.
-const MAX_MATCHES: usize = 250;
-/// Matches after which a search stops looking: enough to show the first ones by path.
-const ENOUGH_MATCHES: usize = 10_000;
-/// Matches taken from one file.
-const MAX_PER_FILE: usize = 100;
-const MAX_LINE_CHARS: usize = 400;
+mod grep;
+
+pub(super) use grep::grep;
+
 /// Paths that one Glob answers with.
 const MAX_PATHS: usize = 500;
 const THREADS: usize = 4;
-
-struct Found {
-    path: String,
-    lines: Vec<(u64, String)>,
-}
-
-/// Lines that match, as `path:line:text`, by path.
-pub(super) fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
-    let matcher = RegexMatcherBuilder::new()
-        .line_terminator(Some(b'\n'))
-        .build(&args.pattern)
-        .map_err(|e| ToolError::refused(format!("`pattern` is not a regular expression: {e}")))?;
-    let glob = args.glob.as_deref().map(glob).transpose()?;
-    let at = tree.locate(args.path.as_deref().unwrap_or("."))?;
-    if !at.full.exists() {
-        return Err(ToolError::refused(format!("`{}` does not exist", at.shown)));
-    }
-    let found = Mutex::new(Vec::<Found>::new());
-    let count = AtomicUsize::new(0);
-    // Its buffer serves all files of a thread.
-    let searcher =
-        SearcherBuilder::new().line_number(true).binary_detection(BinaryDetection::quit(0)).build();
-    walk(tree, &at.full, &searcher, |searcher, relative| {
-        if glob.as_ref().is_some_and(|glob| !glob.is_match(relative)) {
-            return WalkState::Continue;
-        }
-        let mut lines = Vec::new();
-        let sink = Lossy(|number, line| {
-            lines.push((number, clip(line.trim_end_matches(['\n', '\r']), MAX_LINE_CHARS)));
-            Ok(lines.len() < MAX_PER_FILE)
-        });
-        // A file that vanished or can't be read has no matches.
-        let _ = searcher.search_path(&matcher, tree.root().join(relative), sink);
-        if lines.is_empty() {
-            return WalkState::Continue;
-        }
-        let total = count.fetch_add(lines.len(), Ordering::Relaxed) + lines.len();
-        if let Ok(mut found) = found.lock() {
-            found.push(Found { path: relative.to_string_lossy().into_owned(), lines });
-        }
-        if total > ENOUGH_MATCHES { WalkState::Quit } else { WalkState::Continue }
-    });
-    let mut found = found.into_inner().unwrap_or_default();
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    let total: usize = found.iter().map(|f| f.lines.len()).sum();
-    if total == 0 {
-        return Ok("no match".to_owned());
-    }
-    let lines: Vec<String> = found
-        .iter()
-        .flat_map(|f| {
-            f.lines.iter().map(move |(number, line)| format!("{}:{number}:{line}", f.path))
-        })
-        .take(MAX_MATCHES)
-        .collect();
-    let more = if total > MAX_MATCHES {
-        let many = if total > ENOUGH_MATCHES { "more than " } else { "" };
-        let total = total.min(ENOUGH_MATCHES);
-        format!(
-            "\n({MAX_MATCHES} of {many}{total} matches shown: narrow `pattern`, `path` or `glob`)"
-        )
-    } else {
-        String::new()
-    };
-    Ok(format!("{}{more}", lines.join("\n")))
-}
 
 /// Files whose path matches, by path.
 pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> {
@@ -103,9 +29,9 @@ pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> 
     let inside = at.full.strip_prefix(tree.root()).unwrap_or(Path::new("")).to_owned();
     let found = Mutex::new(Vec::<PathBuf>::new());
     walk(tree, &at.full, &(), |(), relative| {
-        let below = relative.strip_prefix(&inside).unwrap_or(relative);
-        let matches = glob.is_match(below) || (below != relative && glob.is_match(relative));
-        if matches && let Ok(mut found) = found.lock() {
+        if is_match(&glob, &inside, relative)
+            && let Ok(mut found) = found.lock()
+        {
             found.push(relative.to_owned());
         }
         WalkState::Continue
@@ -122,6 +48,12 @@ pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> 
         String::new()
     };
     Ok(format!("{}{more}", shown.join("\n")))
+}
+
+/// Whether a glob means a file: by its path in the worktree, or in the folder `inside` it.
+fn is_match(glob: &GlobSet, inside: &Path, relative: &Path) -> bool {
+    let below = relative.strip_prefix(inside).unwrap_or(relative);
+    glob.is_match(below) || (below != relative && glob.is_match(relative))
 }
 
 /// Without a slash a glob matches names in every folder, as in `.gitignore`. A set of one: for most
@@ -178,7 +110,7 @@ pub mod bench {
 
     /// Grep over all of a tree.
     pub fn grep(tree: &Path, pattern: &str) -> Result<String, ToolError> {
-        let args = args::Grep { pattern: pattern.to_owned(), path: None, glob: None };
+        let args = args::Grep { pattern: pattern.to_owned(), ..args::Grep::default() };
         super::grep(&Tree::open(tree)?, &args)
     }
 
@@ -222,6 +154,7 @@ mod tests {
             pattern: pattern.into(),
             path: path.map(Into::into),
             glob: glob.map(Into::into),
+            context: None,
         };
         grep(tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
     }
@@ -273,5 +206,42 @@ mod tests {
             "{text}"
         );
         assert!(text.starts_with("many00.txt:1:needle\n"));
+        fs::write(tree.root().join("one.txt"), "needle\n".repeat(130)).unwrap();
+        fs::write(tree.root().join("one2.txt"), "needle\n".repeat(100)).unwrap();
+        let text = grep_for(&tree, "needle", None, Some("one*"));
+        let note = "(of `one.txt` only the first 100 matches: narrow `pattern`, or Read it)";
+        assert!(text.ends_with(note), "{text}");
+        assert_eq!(text.lines().count(), 201);
+    }
+
+    #[test]
+    fn matches_are_shown_with_the_lines_around_them() {
+        let (_dir, tree) = tree();
+        let lines: Vec<String> = (1..=12).map(|n| format!("line {n}")).collect();
+        fs::write(tree.root().join("many.txt"), lines.join("\n")).unwrap();
+        let shown = |pattern: &str, context| {
+            let glob = Some("*.txt".to_owned());
+            let pattern = pattern.to_owned();
+            grep(&tree, &args::Grep { pattern, glob, context: Some(context), path: None }).unwrap()
+        };
+        assert_eq!(
+            shown("line [37]$", 1),
+            "many.txt-2-line 2\nmany.txt:3:line 3\nmany.txt-4-line 4\n--\n\
+             many.txt-6-line 6\nmany.txt:7:line 7\nmany.txt-8-line 8"
+        );
+        // Adjacent ones are one piece.
+        assert_eq!(shown("line [35]$", 1).matches("--").count(), 0);
+        assert_eq!(shown("line 1$", 99).lines().count(), 11, "ten at most");
+        fs::write(tree.root().join("other.txt"), "line 1\n").unwrap();
+        assert!(shown("line 1$", 1).ends_with("line 2\n--\nother.txt:1:line 1"));
+    }
+
+    #[test]
+    fn a_glob_holds_in_the_folder_that_is_searched_too() {
+        let (_dir, tree) = tree();
+        for glob in ["deep/*.py", "src/deep/*.py", "*.py"] {
+            let found = grep_for(&tree, "needle", Some("src"), Some(glob));
+            assert_eq!(found, "src/deep/b.py:1:needle = 1", "{glob}");
+        }
     }
 }
