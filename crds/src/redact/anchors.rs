@@ -1,7 +1,7 @@
 //! The one pass over a text: an automaton that knows how everything begins, and what to ask where.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex_automata::meta::Regex;
@@ -24,19 +24,24 @@ enum Kind {
 struct Anchors {
     automaton: AhoCorasick,
     kinds: Vec<Kind>,
-    /// By index of [`PROVIDERS`].
-    forms: Vec<Regex>,
+    /// By index of [`PROVIDERS`]. Each is built when it is asked for, which most never are: all of
+    /// them take 30 ms and 10 MiB, and whoever writes one line of a log would pay that.
+    forms: Vec<OnceLock<Option<Regex>>>,
+}
+
+impl Anchors {
+    fn form(&self, index: usize) -> Option<&Regex> {
+        self.forms[index].get_or_init(|| Regex::new(PROVIDERS[index].form).ok()).as_ref()
+    }
 }
 
 /// Built from constants; a test shows that it can be.
 static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
     let mut words = Vec::new();
     let mut kinds = Vec::new();
-    let mut forms = Vec::new();
     for (index, provider) in PROVIDERS.iter().enumerate() {
         words.push(provider.begins);
         kinds.push(Kind::Provider(index));
-        forms.push(Regex::new(provider.form).ok()?);
     }
     for (word, key) in assignment::KEYS {
         words.push(word);
@@ -57,6 +62,7 @@ static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
         .ascii_case_insensitive(true)
         .build(&words)
         .ok()?;
+    let forms = PROVIDERS.iter().map(|_| OnceLock::new()).collect();
     Some(Anchors { automaton, kinds, forms })
 });
 
@@ -79,7 +85,9 @@ pub fn find(text: &str) -> Vec<Found> {
                     continue;
                 }
                 let input = Input::new(text).range(start..).anchored(Anchored::Yes);
-                let Some(mut matched) = anchors.forms[index].find(input).map(|m| m.range()) else {
+                let form = anchors.form(index);
+                let Some(mut matched) = form.and_then(|form| form.find(input)).map(|m| m.range())
+                else {
                     continue;
                 };
                 matched.end = if provider.begins == PEM {
