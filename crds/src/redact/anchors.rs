@@ -1,7 +1,7 @@
 //! The one pass over a text: an automaton that knows how everything begins, and what to ask where.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex_automata::meta::Regex;
@@ -25,18 +25,20 @@ struct Anchors {
     automaton: AhoCorasick,
     kinds: Vec<Kind>,
     /// By index of [`PROVIDERS`].
-    forms: Vec<Regex>,
+    forms: Vec<Form>,
 }
+
+/// Made where its beginning is first seen: all of them together take megabytes, and most are never
+/// needed.
+type Form = OnceLock<Option<Regex>>;
 
 /// Built from constants; a test shows that it can be.
 static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
     let mut words = Vec::new();
     let mut kinds = Vec::new();
-    let mut forms = Vec::new();
     for (index, provider) in PROVIDERS.iter().enumerate() {
         words.push(provider.begins);
         kinds.push(Kind::Provider(index));
-        forms.push(Regex::new(provider.form).ok()?);
     }
     for (word, key) in assignment::KEYS {
         words.push(word);
@@ -57,6 +59,7 @@ static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
         .ascii_case_insensitive(true)
         .build(&words)
         .ok()?;
+    let forms = PROVIDERS.iter().map(|_| Form::new()).collect();
     Some(Anchors { automaton, kinds, forms })
 });
 
@@ -79,7 +82,10 @@ pub fn find(text: &str) -> Vec<Found> {
                     continue;
                 }
                 let input = Input::new(text).range(start..).anchored(Anchored::Yes);
-                let Some(mut matched) = anchors.forms[index].find(input).map(|m| m.range()) else {
+                let form = anchors.forms[index].get_or_init(|| Regex::new(provider.form).ok());
+                let Some(mut matched) =
+                    form.as_ref().and_then(|f| f.find(input)).map(|m| m.range())
+                else {
                     continue;
                 };
                 matched.end = if provider.begins == PEM {
