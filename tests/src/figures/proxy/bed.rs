@@ -1,7 +1,7 @@
 //! The gateway as a process of its own, with one Thread and one pod that may call it.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -162,19 +162,24 @@ impl Bed {
     }
 }
 
-/// The product's own program, built as this one is: what a process of it needs is not to be measured
-/// with a program that holds the testbed too.
+/// The product's own program, which has nothing of the testbed. In release mode it is linked as it is in
+/// its image.
 fn product() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let folder = own.parent().context("a program without a folder")?;
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("a crate without a folder")?;
+    if folder.ends_with("release") {
+        let built = Command::new(root.join(".ci/binaries")).arg(PROGRAM).output()?;
+        let said = String::from_utf8_lossy(&built.stderr);
+        ensure!(built.status.success(), "`{PROGRAM}` can't be built: {said}");
+        return Ok(root.join(String::from_utf8(built.stdout)?.trim()).join(PROGRAM));
+    }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "--locked"]);
+    build.current_dir(root).args(["build", "--quiet", "--locked"]);
     // Both, so that what they share is as it was built for this program.
     build.args(["--package", "codebutler-testbed", "--package", PROGRAM, "--bin", PROGRAM]);
-    if folder.ends_with("release") {
-        build.arg("--release");
-    }
     let status = build.status().context("starting cargo")?;
     ensure!(status.success(), "`{PROGRAM}` can't be built: cargo says why");
     let program = folder.join(PROGRAM);
