@@ -78,6 +78,8 @@ impl Agent {
                 Ok(committed.then(told))
             }
             Err(Failure::Respond(why) | Failure::Fault(why) | Failure::Stop(why)) => {
+                // What must be in no commit of a push is in none by us.
+                self.tools.toolbox.ask(Request::TakeBack { message }).await?;
                 self.not_kept(committed, &why).await
             }
             Err(Failure::Closed) => Err(RunError::Closed),
@@ -103,8 +105,6 @@ impl Agent {
 
 /// For the role.
 fn not_pushed(committed: bool, why: &str) -> String {
-    let how = if committed { "it was committed for you, and" } else { "what you have is" };
-    format!(
-        "[CodeButler] Your run ended with work that is not on the remote: {how} not pushed: {why}."
-    )
+    let how = if committed { " You had not committed all of it: that is still so." } else { "" };
+    format!("[CodeButler] Your run ended with work that is not on the remote: {why}.{how}")
 }

@@ -131,6 +131,12 @@ pub enum Request {
         /// The commit's.
         message: String,
     },
+    /// Undoes commits of [`Request::Keep`] that the remote does not have; their changes stay in the
+    /// worktree.
+    TakeBack {
+        /// The commits'.
+        message: String,
+    },
     /// Pushes the thread's branch. → [`Reply::Text`] or [`Reply::Conflict`]
     GitPush,
     /// Stop working on another request. Not answered.

@@ -141,7 +141,7 @@ fn glob(pattern: &str) -> Result<GlobMatcher, ToolError> {
 }
 
 /// Calls `visit` with the relative path of every file under `from`, from several threads.
-fn walk(tree: &Tree, from: &Path, visit: impl Fn(&Path) -> WalkState + Send + Sync) {
+pub(super) fn walk(tree: &Tree, from: &Path, visit: impl Fn(&Path) -> WalkState + Send + Sync) {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS));
     let walker = WalkBuilder::new(from)
         .hidden(false)

@@ -169,6 +169,11 @@ impl Toolbox {
                 let place = self.place()?;
                 blocking(move || git::keep(&place, &message)).await.map(Reply::Leftover)
             }
+            Request::TakeBack { message } => {
+                let place = self.place()?;
+                blocking(move || git::take_back(&place, &message)).await?;
+                Ok(Reply::Text(String::new()))
+            }
             Request::GitPush => {
                 let place = self.place()?;
                 Ok(match blocking(move || git::push(&place)).await? {

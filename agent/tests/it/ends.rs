@@ -67,9 +67,13 @@ async fn what_may_not_be_pushed_is_told_once_and_kept_until_it_may() {
         assert_eq!(inner.post_texts(), [told, "one", "two"]);
         let known = inner.asked[2].iter().map(ToString::to_string).collect::<String>();
         assert!(
-            known.contains("committed for you, and not pushed: a user has to approve"),
+            known.contains("not on the remote: a user has to approve the plan first. You had not"),
             "{known}"
         );
+        // Whatever it is that must be in no commit of a push is in none.
+        let log = git(&world.tree(""), &["log", "-1", "--format=%s"]);
+        assert!(!log.contains("Work in progress"), "{log}");
+        assert_eq!(git(&world.tree(""), &["status", "--porcelain"]), "?? a");
         inner.say("approved", true);
     }
     world.one_pod().await;

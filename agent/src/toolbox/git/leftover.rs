@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use git2::{Index, IndexAddOption, Repository, RepositoryState, Signature};
+use git2::{Index, IndexAddOption, Repository, RepositoryState, ResetType, Signature};
 
 use super::Place;
 use crate::toolbox::ToolError;
@@ -39,6 +39,27 @@ pub fn keep(place: &Place, message: &str) -> Result<Leftover, ToolError> {
         Err(_) => true,
     };
     Ok(Leftover { committed, unpushed })
+}
+
+/// Undoes the commits with `message` at the tip that the remote does not have, which leaves the
+/// worktree as it is: what must be in no commit of a push would be in one for good otherwise. A
+/// repetition finds nothing to undo.
+pub fn take_back(place: &Place, message: &str) -> Result<(), ToolError> {
+    let _lock = place.lock()?;
+    let repo = place.open()?;
+    let remote = repo.refname_to_id(&place.remote_branch()).ok();
+    loop {
+        let tip = repo.find_commit(place.head_on_branch(&repo)?)?;
+        let is_ours = tip.message() == Ok(message) && tip.parent_count() == 1;
+        let is_pushed = match remote {
+            Some(remote) => remote == tip.id() || repo.graph_descendant_of(remote, tip.id())?,
+            None => false,
+        };
+        if !is_ours || is_pushed {
+            return Ok(());
+        }
+        repo.reset(tip.parent(0)?.as_object(), ResetType::Mixed, None)?;
+    }
 }
 
 fn stage(repo: &Repository, index: &mut Index) -> Result<(), ToolError> {
@@ -85,5 +106,27 @@ mod tests {
         assert_eq!(keep(&f.place, "Work in progress by coder").unwrap(), none);
         std::fs::remove_file(f.place.tree().join("README")).unwrap();
         assert!(keep(&f.place, "x").unwrap().committed);
+    }
+
+    #[test]
+    fn what_can_not_be_pushed_is_taken_back_and_what_is_pushed_is_not() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        let message = "Work in progress by coder";
+        let git = |args: &[&str]| f.git(&f.place.tree(), args);
+        f.write("a", "pushed\n");
+        keep(&f.place, message).unwrap();
+        push(&f.place).unwrap();
+        let pushed = git(&["rev-parse", "HEAD"]);
+        for content in ["1\n", "2\n"] {
+            f.write("b", content);
+            keep(&f.place, message).unwrap();
+        }
+        for _ in 0..2 {
+            take_back(&f.place, message).unwrap();
+            assert_eq!(git(&["rev-parse", "HEAD"]), pushed);
+            assert_eq!(git(&["status", "--porcelain"]), "?? b");
+            assert_eq!(std::fs::read_to_string(f.place.tree().join("b")).unwrap(), "2\n");
+        }
     }
 }

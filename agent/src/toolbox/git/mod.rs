@@ -26,7 +26,7 @@ use super::protocol::Hello;
 
 pub use commit::commit;
 pub use history::{diff, log};
-pub use leftover::keep;
+pub use leftover::{keep, take_back};
 pub use libgit::init;
 pub use memory::{memory, skills};
 pub use prepare::prepare;

@@ -1,0 +1,63 @@
+//! What is said about a file that is not there: which ones are called alike.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ignore::WalkState;
+
+use super::super::ToolError;
+use super::super::paths::{Located, Tree};
+use super::super::search;
+
+/// Files whose names are compared, at most.
+const COMPARED: usize = 50_000;
+/// Names that are told.
+const TOLD: usize = 3;
+/// Jaro-Winkler similarity of two names, from 0 to 1, from which on one may be meant by the other.
+const ALIKE: f64 = 0.88;
+
+/// That nothing is at `at`, and what is called alike elsewhere in the worktree.
+pub fn explain(tree: &Tree, at: &Located) -> ToolError {
+    let shown = &at.shown;
+    let alike = alike(tree, Path::new(shown));
+    let told: Vec<String> = alike.iter().map(|path| format!("`{}`", path.display())).collect();
+    ToolError::refused(match told.as_slice() {
+        [] => format!("`{shown}` does not exist: look for it with Glob"),
+        told => format!("`{shown}` does not exist; there is {}", told.join(", ")),
+    })
+}
+
+fn alike(tree: &Tree, wanted: &Path) -> Vec<PathBuf> {
+    let found = Mutex::new(Vec::<(f64, PathBuf)>::new());
+    let compared = AtomicUsize::new(0);
+    search::walk(tree, tree.root(), |path| {
+        if let Some(score) = likeness(wanted, path)
+            && let Ok(mut found) = found.lock()
+        {
+            found.push((score, path.to_owned()));
+        }
+        match compared.fetch_add(1, Ordering::Relaxed) {
+            COMPARED.. => WalkState::Quit,
+            _ => WalkState::Continue,
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_default();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    found.into_iter().take(TOLD).map(|(_, path)| path).collect()
+}
+
+/// Names first, then how many of the folders above them agree; None: nobody means this one.
+fn likeness(wanted: &Path, path: &Path) -> Option<f64> {
+    let name = |path: &Path| Some(path.file_name()?.to_str()?.to_lowercase());
+    let similar = strsim::jaro_winkler(&name(wanted)?, &name(path)?);
+    if similar < ALIKE {
+        return None;
+    }
+    let (mut above, mut there) = (wanted.ancestors().skip(1), path.ancestors().skip(1));
+    let folders =
+        std::iter::from_fn(|| Some((above.next()?.file_name()?, there.next()?.file_name()?)));
+    let shared = folders.take_while(|(a, b)| a == b).count();
+    let shared = u32::try_from(shared).unwrap_or(u32::MAX);
+    Some(similar + f64::from(shared))
+}

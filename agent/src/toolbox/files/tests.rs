@@ -1,0 +1,226 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+struct Place {
+    dir: tempfile::TempDir,
+    tree: Tree,
+    seen: Seen,
+}
+
+fn place() -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("tree")).unwrap();
+    let tree = Tree::open(&dir.path().join("tree")).unwrap();
+    Place { dir, tree, seen: Seen::default() }
+}
+
+impl Place {
+    fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.tree.root().join(path), content).unwrap();
+    }
+    fn content(&self, path: &str) -> String {
+        fs::read_to_string(self.tree.root().join(path)).unwrap()
+    }
+    fn read(
+        &self,
+        path: &str,
+        offset: Option<u32>,
+        limit: Option<u32>,
+    ) -> Result<String, ToolError> {
+        let args = args::Read { path: path.into(), offset, limit };
+        match read(&self.tree, &self.seen, &args)? {
+            Reply::Text(text) => Ok(text),
+            other => panic!("{other:?}"),
+        }
+    }
+    fn write(&self, path: &str, content: &str) -> Result<String, ToolError> {
+        let args = args::Write { path: path.into(), content: content.into() };
+        write(&self.tree, &self.seen, self.dir.path(), &args)
+    }
+    fn edit(&self, path: &str, edits: &[(&str, &str)]) -> Result<String, ToolError> {
+        let args = edits_of(path, edits);
+        let plan = plan_edit(&self.tree, &self.seen, &args)?;
+        edit(&self.tree, &self.seen, self.dir.path(), &args, &plan)
+    }
+}
+
+fn edits_of(path: &str, edits: &[(&str, &str)]) -> args::Edit {
+    let edit =
+        |(old, new): &(&str, &str)| args::Replacement { old: (*old).into(), new: (*new).into() };
+    args::Edit { path: path.into(), edits: edits.iter().map(edit).collect() }
+}
+
+fn why<T: std::fmt::Debug>(result: Result<T, ToolError>) -> String {
+    match result.unwrap_err() {
+        ToolError::Refused(why) => why,
+        ToolError::Failed(why) => panic!("failed: {why}"),
+    }
+}
+
+#[test]
+fn read_numbers_lines_and_says_where_the_rest_is() {
+    let place = place();
+    place.put("a.txt", "one\ntwo\nthree\nfour\n");
+    assert_eq!(
+        place.read("a.txt", None, None).unwrap(),
+        "     1\tone\n     2\ttwo\n     3\tthree\n     4\tfour\n"
+    );
+    assert_eq!(
+        place.read("a.txt", Some(2), Some(2)).unwrap(),
+        "     2\ttwo\n     3\tthree\n(lines 2 to 3 of 4; read on with offset 4)\n"
+    );
+    assert!(why(place.read("a.txt", Some(5), None)).contains("only 4 lines"));
+    place.put("many.txt", format!("{}\n", "y".repeat(90)).repeat(3000));
+    let many = place.read("many.txt", None, None).unwrap();
+    assert!(many.len() < MAX_TEXT + 300, "{}", many.len());
+    assert!(many.contains("read on with offset"), "{}", &many[many.len() - 100..]);
+    place.put("binary", b"\x7fELF\0\0");
+    assert!(why(place.read("binary", None, None)).contains("binary"));
+    assert!(why(place.read(".", None, None)).contains("folder"));
+    assert!(why(place.read("nothing", None, None)).contains("does not exist"));
+}
+
+#[test]
+fn pictures_are_shown_and_notebooks_told() {
+    let place = place();
+    place.put("a.png", b"\x89PNG\r\n\x1a\n\0\0rest");
+    let args = |path: &str| args::Read { path: path.into(), ..args::Read::default() };
+    let Reply::Picture(picture) = read(&place.tree, &place.seen, &args("a.png")).unwrap() else {
+        panic!()
+    };
+    assert_eq!((&*picture.media_type, &*picture.shown), ("image/png", "a.png"));
+    let mut large = b"\xff\xd8\xff".to_vec();
+    large.resize(4 * 1024 * 1024, 0);
+    place.put("b.jpg", &large);
+    assert!(why(read(&place.tree, &place.seen, &args("b.jpg"))).contains("smaller copy"));
+    place.put("n.ipynb", r#"{"cells": [{"cell_type": "code", "source": "1 + 1"}]}"#);
+    let told = place.read("n.ipynb", None, None).unwrap();
+    assert!(told.contains("\t1 + 1\n") && told.starts_with("(a notebook"), "{told}");
+    // What is no notebook is shown as it is.
+    place.put("m.ipynb", "not JSON");
+    assert!(place.read("m.ipynb", None, None).unwrap().contains("\tnot JSON"));
+}
+
+#[test]
+fn a_file_of_one_character_can_be_edited() {
+    let place = place();
+    place.put("n", "1\n");
+    place.read("n", None, None).unwrap();
+    place.edit("n", &[("1", "2")]).unwrap();
+    assert_eq!(place.content("n"), "2\n");
+}
+
+#[test]
+fn an_edit_needs_a_read_and_an_unchanged_file() {
+    let place = place();
+    place.put("a.rs", "fn a() {}\nfn b() {}\n");
+    assert!(why(place.edit("a.rs", &[("fn a", "fn c")])).contains("read `a.rs` first"));
+    place.read("a.rs", None, Some(1)).unwrap();
+    place.put("a.rs", "fn a() {}\nfn b() { }\n");
+    assert!(why(place.edit("a.rs", &[("fn a", "fn c")])).contains("changed since"));
+    place.read("a.rs", None, None).unwrap();
+    place.edit("a.rs", &[("fn a", "fn c"), ("fn c() {}", "fn c() { 1 }")]).unwrap();
+    // Own writes and edits count as read.
+    place.edit("a.rs", &[("fn b", "fn d")]).unwrap();
+    assert_eq!(place.content("a.rs"), "fn c() { 1 }\nfn d() { }\n");
+}
+
+#[test]
+fn an_edit_is_exact_unique_and_all_or_nothing() {
+    let place = place();
+    place.write("a.txt", "same\nsame\nother\n").unwrap();
+    assert!(why(place.edit("a.txt", &[("same", "x")])).contains("2 times"));
+    assert!(why(place.edit("a.txt", &[("other", "x"), ("Other", "y")])).contains("does not occur"));
+    assert!(why(place.edit("a.txt", &[("", "x")])).contains("empty"));
+    assert!(why(place.edit("a.txt", &[("same", "same")])).contains("same"));
+    assert!(why(place.edit("a.txt", &[])).contains("empty"));
+    assert_eq!(place.content("a.txt"), "same\nsame\nother\n");
+    place.put("latin1", b"caf\xe9\n");
+    place.read("latin1", None, None).unwrap();
+    assert!(why(place.edit("latin1", &[("caf", "x")])).contains("UTF-8"));
+}
+
+#[test]
+fn a_planned_edit_can_be_repeated_after_a_crash() {
+    let place = place();
+    place.write("a.txt", "1\n").unwrap();
+    let args = edits_of("a.txt", &[("1", "2 1")]);
+    let plan = plan_edit(&place.tree, &place.seen, &args).unwrap();
+    for _ in 0..2 {
+        let nothing_seen = Seen::default();
+        edit(&place.tree, &nothing_seen, place.dir.path(), &args, &plan).unwrap();
+        assert_eq!(place.content("a.txt"), "2 1\n");
+    }
+    place.put("a.txt", "3\n");
+    assert!(
+        why(edit(&place.tree, &place.seen, place.dir.path(), &args, &plan)).contains("meanwhile")
+    );
+}
+
+#[test]
+fn what_was_read_may_be_edited_after_a_restart() {
+    let place = place();
+    place.put("a.txt", "one\n");
+    let kept = place.dir.path().join("seen.json");
+    let first = args::Read { path: "a.txt".into(), offset: None, limit: None };
+    read(&place.tree, &Seen::kept_in(kept.clone()), &first).unwrap();
+    let edit = edits_of("a.txt", &[("one", "two")]);
+    assert!(plan_edit(&place.tree, &Seen::default(), &edit).is_err());
+    plan_edit(&place.tree, &Seen::kept_in(kept.clone()), &edit).unwrap();
+    fs::write(&kept, "{torn").unwrap();
+    assert!(plan_edit(&place.tree, &Seen::kept_in(kept), &edit).is_err());
+}
+
+#[test]
+fn write_makes_folders_keeps_modes_and_leaves_no_scratch() {
+    let place = place();
+    assert!(place.write("x/y/z.sh", "#!/bin/sh\n").unwrap().starts_with("Created"));
+    let path = place.tree.root().join("x/y/z.sh");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(place.write("x/y/z.sh", "#!/bin/bash\n").unwrap().starts_with("Wrote"));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 1);
+    assert!(why(place.write("x", "a")).contains("folder"));
+    assert!(why(place.write(".git/config", "a")).contains(".git"));
+}
+
+#[test]
+fn a_missing_file_is_answered_with_what_is_called_alike() {
+    let place = place();
+    for path in ["src/clock.rs", "src/report/mod.rs", "docs/clock.md", "tests/Clock.rs"] {
+        place.write(path, "x").unwrap();
+    }
+    let missing = |path: &str| why(place.read(path, None, None));
+    assert_eq!(
+        missing("lib/src/clock.rs"),
+        "`lib/src/clock.rs` does not exist; there is `src/clock.rs`, `tests/Clock.rs`, `docs/clock.md`"
+    );
+    assert_eq!(missing("src/clok.rs").matches("there is `src/clock.rs`").count(), 1);
+    assert_eq!(missing("zebra"), "`zebra` does not exist: look for it with Glob");
+    assert!(why(place.edit("src/clocks.rs", &[("a", "b")])).contains("`src/clock.rs`"));
+}
+
+#[test]
+fn an_edit_that_almost_fits_is_told_where() {
+    let place = place();
+    place.write("a.rs", "fn a() {\n\tone();\n\ttwo();\n}\nfn b() {\n}\n").unwrap();
+    let refused = |old: &str| why(place.edit("a.rs", &[(old, "x")]));
+    assert!(refused("    one();\n    two();\n").contains("lines 2 to 3 differ from it only in"));
+    assert!(refused("fn  b()").contains("line 5 differs from it only in whitespace"));
+    assert!(refused("fn a() {\n\tthree();\n").contains("its first line is line 1"));
+    assert!(refused("nowhere").contains("line numbers are not part"));
+    assert!(refused("fn ").contains("occurs 2 times in `a.rs` (lines 1, 5)"));
+    assert!(why(place.edit("a.rs", &[("\n \n", "x")])).contains("does not occur"));
+}
+
+#[test]
+fn line_ends_are_those_of_the_file() {
+    let place = place();
+    place.write("dos.txt", "one\r\ntwo\r\nthree\r\n").unwrap();
+    place.edit("dos.txt", &[("one\ntwo\n", "1\n2\n"), ("three\r\n", "3\r\n")]).unwrap();
+    assert_eq!(place.content("dos.txt"), "1\r\n2\r\n3\r\n");
+    place.write("mixed.txt", "one\r\ntwo\n").unwrap();
+    assert!(why(place.edit("mixed.txt", &[("one\ntwo", "x")])).contains("differ from it only in"));
+    assert_eq!(place.content("mixed.txt"), "one\r\ntwo\n");
+}

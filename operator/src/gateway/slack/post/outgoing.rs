@@ -1,0 +1,128 @@
+//! A text on its way into a thread, and the body that Slack gets of it.
+
+use codebutler_crds::thread::SlackThread;
+use codebutler_crds::wire::Decision;
+use codebutler_crds::{AgentRole, Repo, Thread};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use super::super::money::Money;
+use super::super::{EVENT_TYPE, blocks, mrkdwn, offer};
+
+/// A text on its way into a thread.
+pub struct Outgoing<'a> {
+    pub repo: &'a Repo,
+    pub thread: &'a Thread,
+    /// The conversation.
+    pub slack: &'a SlackThread,
+    pub key: &'a str,
+    /// None: CodeButler itself.
+    pub role: Option<&'a AgentRole>,
+    /// What kind of message, if it asks for no decision.
+    pub kind: &'static str,
+    pub asks: Asks<'a>,
+    pub parts: Vec<String>,
+    /// A line of CodeButler's own under the last part, which no text can pass for.
+    pub note: Option<String>,
+}
+
+/// What a text asks of people.
+#[derive(Clone, Copy)]
+pub enum Asks<'a> {
+    /// Nothing.
+    Nothing,
+    /// A decision.
+    Decision(Decision),
+    /// Whether more money may be spent.
+    Money(&'a [Money]),
+    /// What a role offers: answers, or learnings.
+    Offer(&'a offer::Shown),
+    /// Whether a thread that nobody writes in is kept.
+    Keep,
+    /// What these blocks say. The text is one part.
+    Blocks(&'a Value),
+}
+
+impl Outgoing<'_> {
+    /// Empty: CodeButler itself.
+    pub fn role_name(&self) -> &str {
+        self.role.map_or("", |role| role.spec.role.as_str())
+    }
+
+    /// The key of one part; the first one has the message's own.
+    pub(super) fn part_key(&self, index: usize) -> String {
+        match index {
+            0 => self.key.to_owned(),
+            _ => format!("{}.{}", self.key, index + 1),
+        }
+    }
+
+    /// `customize`: whether the message may carry the role's own name and icon.
+    pub(super) fn body(&self, index: usize, customize: bool) -> Value {
+        let (part, key) = (&self.parts[index], self.part_key(index));
+        let text = &match self.role.filter(|_| !customize) {
+            // On a line of its own: a mention stays at the start of a line.
+            Some(role) => format!("*{}*\n{part}", mrkdwn::escape(&role.spec.display.name)),
+            None => part.clone(),
+        };
+        let slack = self.slack;
+        let kind = match self.asks {
+            Asks::Decision(decision) => decision.kind(),
+            _ => self.kind,
+        };
+        let mut body = json!({
+            "channel": slack.channel,
+            "thread_ts": slack.ts,
+            "text": text,
+            "unfurl_links": false,
+            "unfurl_media": false,
+            "metadata": metadata(self.thread, self.role_name(), &key, kind, self.parts.len()),
+        });
+        if let Some(role) = self.role.filter(|_| customize) {
+            body["username"] = json!(role.spec.display.name);
+            body["icon_emoji"] = json!(role.spec.display.icon);
+        }
+        // The buttons are under the last part.
+        let is_last = index + 1 == self.parts.len();
+        match self.asks {
+            Asks::Decision(decision) if is_last => {
+                body["blocks"] = blocks::asking(text, decision, self.key);
+            }
+            Asks::Money(answers) if is_last => {
+                body["blocks"] = blocks::asking_money(text, answers, self.key);
+            }
+            Asks::Offer(offer) if is_last => {
+                body["blocks"] = blocks::offering(text, offer, self.key);
+                body["text"] = json!(format!("{text}\n{}", offer.listed()));
+            }
+            Asks::Keep if is_last => body["blocks"] = blocks::warning(text, self.key),
+            Asks::Blocks(blocks) => body["blocks"] = blocks.clone(),
+            _ => {}
+        }
+        if let Some(note) = &self.note
+            && index + 1 == self.parts.len()
+        {
+            body["blocks"] = blocks::noted(body["blocks"].take(), text, note);
+        }
+        body
+    }
+}
+
+/// What our own messages are known by. The UID tells a Thread from an earlier one of its name.
+pub fn metadata(thread: &Thread, role: &str, key: &str, kind: &str, of: usize) -> Value {
+    json!({"event_type": EVENT_TYPE, "event_payload": {
+        "role": role,
+        "key": key,
+        "kind": kind,
+        "thread": thread.name_any(),
+        "uid": thread.uid(),
+        "of": of.to_string(),
+    }})
+}
+
+/// Whether a message's metadata speaks of exactly this Thread.
+pub fn speaks_of(payload: &Value, thread: &Thread) -> bool {
+    let uid = payload["uid"].as_str();
+    payload["thread"] == thread.name_any()
+        && uid.is_none_or(|uid| thread.uid().as_deref() == Some(uid))
+}
