@@ -74,12 +74,11 @@ pub async fn drive<K, F>(
             && looks.len() < CONCURRENCY
             && let Some(key) = work.begin()
         {
-            match store.get(&ObjectRef::new(&key.name).within(&key.namespace)) {
-                Some(object) => looks.push(look(key, object, context.clone(), reconcile)),
-                None => {
-                    backoff.reset(&key);
-                    work.end(&key);
-                }
+            if let Some(object) = store.get(&ObjectRef::new(&key.name).within(&key.namespace)) {
+                looks.push(look(key, object, context.clone(), reconcile));
+            } else {
+                backoff.reset(&key);
+                work.end(&key);
             }
         }
         let due = work.first_due().filter(|_| open);

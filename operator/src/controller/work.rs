@@ -90,7 +90,9 @@ mod tests {
     #[test]
     fn an_object_is_looked_at_once_for_all_that_asked_and_by_one_at_a_time() {
         let mut work = Work::default();
-        ["a", "b", "a"].into_iter().for_each(|key| work.now(key));
+        for key in ["a", "b", "a"] {
+            work.now(key);
+        }
         assert_eq!(work.begin(), Some("a"));
         work.now("a");
         work.now("a");
