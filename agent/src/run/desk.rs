@@ -251,23 +251,15 @@ impl Agent {
         let outcome = outcome.into_iter().find(|one| is(*one)).unwrap_or(Outcome::Idle);
         let reasons = answers.iter().filter_map(|(_, answered)| answered.reason.as_deref());
         let reasons = reasons.collect::<Vec<_>>().join("\n");
-        let done = desk.done();
         let report = RunReport {
             state: role_state(outcome),
-            done: done.clone(),
+            done: desk.done(),
             handled: answers.iter().flat_map(|(_, answered)| answered.handled.clone()).collect(),
             turns: answers.iter().map(|(_, answered)| answered.turns).sum(),
             reason: Some(reasons).filter(|reasons| !reasons.is_empty()),
             terminal: Some(terminal(outcome)),
             sandbox: None,
         };
-        match self.report(report).await {
-            // What closed it was this run.
-            Err(RunError::Closed) if outcome == Outcome::Closed => {}
-            other => other?,
-        }
-        self.done = self.done.take().max(done);
-        self.transcript.append(&Record::Reported)?;
-        if outcome == Outcome::Closed { Err(RunError::Closed) } else { Ok(()) }
+        self.tell_end(report, outcome).await
     }
 }

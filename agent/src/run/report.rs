@@ -33,17 +33,26 @@ impl Agent {
     pub(super) async fn report_end(&mut self) -> Result<(), RunError> {
         let state = self.transcript.state();
         let Some(last) = state.last() else { return Ok(()) };
-        let done = state.newest().cloned();
+        let outcome = last.outcome;
         let report = RunReport {
-            state: role_state(last.outcome),
-            done: done.clone(),
+            state: role_state(outcome),
+            done: state.newest().cloned(),
             handled: last.run.handled.clone(),
             turns: last.run.turns,
             reason: last.reason.clone(),
-            terminal: Some(terminal(last.outcome)),
+            terminal: Some(terminal(outcome)),
             sandbox: None,
         };
-        let outcome = last.outcome;
+        self.tell_end(report, outcome).await
+    }
+
+    /// Tells the gateway of an end, and remembers that it knows.
+    pub(super) async fn tell_end(
+        &mut self,
+        report: RunReport,
+        outcome: Outcome,
+    ) -> Result<(), RunError> {
+        let done = report.done.clone();
         match self.report(report).await {
             // What closed it was this run.
             Err(RunError::Closed) if outcome == Outcome::Closed => {}

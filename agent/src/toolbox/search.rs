@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use grep_regex::RegexMatcherBuilder;
 use grep_searcher::sinks::Lossy;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
@@ -45,14 +45,13 @@ pub(super) fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> 
     }
     let found = Mutex::new(Vec::<Found>::new());
     let count = AtomicUsize::new(0);
-    walk(tree, &at.full, |relative| {
+    // Its buffer serves all files of a thread.
+    let searcher =
+        SearcherBuilder::new().line_number(true).binary_detection(BinaryDetection::quit(0)).build();
+    walk(tree, &at.full, &searcher, |searcher, relative| {
         if glob.as_ref().is_some_and(|glob| !glob.is_match(relative)) {
             return WalkState::Continue;
         }
-        let mut searcher = SearcherBuilder::new()
-            .line_number(true)
-            .binary_detection(BinaryDetection::quit(0))
-            .build();
         let mut lines = Vec::new();
         let sink = Lossy(|number, line| {
             lines.push((number, clip(line.trim_end_matches(['\n', '\r']), MAX_LINE_CHARS)));
@@ -103,11 +102,10 @@ pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> 
     }
     let inside = at.full.strip_prefix(tree.root()).unwrap_or(Path::new("")).to_owned();
     let found = Mutex::new(Vec::<PathBuf>::new());
-    walk(tree, &at.full, |relative| {
+    walk(tree, &at.full, &(), |(), relative| {
         let below = relative.strip_prefix(&inside).unwrap_or(relative);
-        if (glob.is_match(below) || glob.is_match(relative))
-            && let Ok(mut found) = found.lock()
-        {
+        let matches = glob.is_match(below) || (below != relative && glob.is_match(relative));
+        if matches && let Ok(mut found) = found.lock() {
             found.push(relative.to_owned());
         }
         WalkState::Continue
@@ -126,8 +124,9 @@ pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> 
     Ok(format!("{}{more}", shown.join("\n")))
 }
 
-/// Without a slash a glob matches names in every folder, as in `.gitignore`.
-fn glob(pattern: &str) -> Result<GlobMatcher, ToolError> {
+/// Without a slash a glob matches names in every folder, as in `.gitignore`. A set of one: for most
+/// patterns it compares names, where a single glob is always a regular expression.
+fn glob(pattern: &str) -> Result<GlobSet, ToolError> {
     let anywhere = if pattern.contains('/') {
         pattern.trim_start_matches("./").trim_start_matches('/').to_owned()
     } else {
@@ -136,12 +135,18 @@ fn glob(pattern: &str) -> Result<GlobMatcher, ToolError> {
     GlobBuilder::new(&anywhere)
         .literal_separator(true)
         .build()
-        .map(|glob| glob.compile_matcher())
+        .and_then(|glob| GlobSetBuilder::new().add(glob).build())
         .map_err(|e| ToolError::refused(format!("`{pattern}` is not a glob: {e}")))
 }
 
-/// Calls `visit` with the relative path of every file under `from`, from several threads.
-pub(super) fn walk(tree: &Tree, from: &Path, visit: impl Fn(&Path) -> WalkState + Send + Sync) {
+/// Calls `visit` with the relative path of every file under `from`, from several threads, each with
+/// its own copy of `with`.
+pub(super) fn walk<T: Clone + Send>(
+    tree: &Tree,
+    from: &Path,
+    with: &T,
+    visit: impl Fn(&mut T, &Path) -> WalkState + Send + Sync,
+) {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS));
     let walker = WalkBuilder::new(from)
         .hidden(false)
@@ -150,13 +155,16 @@ pub(super) fn walk(tree: &Tree, from: &Path, visit: impl Fn(&Path) -> WalkState 
         .filter_entry(|entry: &DirEntry| !entry.file_name().eq_ignore_ascii_case(".git"))
         .threads(threads)
         .build_parallel();
+    let visit = &visit;
     walker.run(|| {
-        Box::new(|entry| {
+        let mut own = with.clone();
+        Box::new(move |entry| {
             let Ok(entry) = entry else { return WalkState::Continue };
             if !entry.file_type().is_some_and(|kind| kind.is_file()) {
                 return WalkState::Continue;
             }
-            entry.path().strip_prefix(tree.root()).map_or(WalkState::Continue, &visit)
+            let relative = entry.path().strip_prefix(tree.root());
+            relative.map_or(WalkState::Continue, |relative| visit(&mut own, relative))
         })
     });
 }

@@ -1,6 +1,9 @@
 //! What a role's pod costs beside its model and its commands: its start, its memory, and its own
 //! time for a turn as the conversation grows. In the whole product, with a model that answers at
-//! once, so each value holds for gateway and kubelet too.
+//! once, so each value holds for gateway and kubelet too. Where opencode can be installed, the same
+//! is asked of it, for the reader to compare.
+
+mod opencode;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,8 +12,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
-use super::{Figure, memory};
+use self::opencode::Opencode;
+use super::{Figure, memory, product};
 use crate::models::{Script, Step};
+use crate::stack::outside::Surroundings;
 use crate::stack::{Stack, StackOptions};
 
 /// Messages of history at which turns are measured, and over how many turns.
@@ -19,9 +24,12 @@ const WINDOW: usize = 8;
 /// Turns of the conversation.
 const TURNS: usize = HISTORY[2] / 2 + WINDOW;
 const PATIENCE: Duration = Duration::from_mins(5);
+const PROGRAM: &str = "codebutler-agent";
 
 /// Start, memory and time per turn.
 pub async fn measure() -> anyhow::Result<Vec<Figure>> {
+    let agent = tokio::task::spawn_blocking(|| product::program(PROGRAM)).await??;
+    let opencode = Box::pin(opencode::measure()).await;
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
@@ -52,13 +60,14 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         inject_env: None,
     };
     std::fs::create_dir_all(&options.dir)?;
-    let stack = Box::pin(Stack::start(options)).await?;
-    let figures = Box::pin(converse(&stack)).await;
+    let surroundings = Surroundings { agent: Some(agent), ..Surroundings::default() };
+    let stack = Box::pin(Stack::start_in(options, surroundings)).await?;
+    let figures = Box::pin(converse(&stack, opencode.as_ref())).await;
     stack.stop().await?;
     figures
 }
 
-async fn converse(stack: &Stack) -> anyhow::Result<Vec<Figure>> {
+async fn converse(stack: &Stack, other: Option<&Opencode>) -> anyhow::Result<Vec<Figure>> {
     let served = || stack.models.served().len();
     let user = stack.users.get("ana").context("ana")?;
     let root = stack.slack.post_as(user, &stack.channel, None, "hello")?;
@@ -72,31 +81,67 @@ async fn converse(stack: &Stack) -> anyhow::Result<Vec<Figure>> {
     stack.slack.post_as(user, &stack.channel, Some(&root), "go on")?;
     let agent = until_some("the agent to wake", || agents().first().copied()).await?;
     let born = Instant::now();
-    until("the second answer", || served() >= 2).await?;
-    let start = born.elapsed();
-    let mut reached = Vec::with_capacity(TURNS);
-    let mut peak = 0.0_f64;
-    let deadline = Instant::now() + PATIENCE;
-    while served() < TURNS + 2 {
-        ensure!(Instant::now() < deadline, "the conversation came to a halt at {}", served());
-        reached.resize(served(), Instant::now());
-        peak = memory::peak(agent).unwrap_or(peak);
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    reached.resize(served(), Instant::now());
+    let watched = watch(&served, 2, TURNS + 2, agent).await?;
+    let start = watched.first.duration_since(born).as_secs_f64() * 1e3;
     let mut figures = vec![
-        Figure::at_most("agent.start", start.as_secs_f64() * 1e3, "ms", 50.0),
-        Figure::at_most("agent.idle_memory", resting, "MiB", 20.0),
-        Figure::at_most("agent.peak_memory", peak, "MiB", 60.0),
+        Figure::at_most("agent.start", start, "ms", 50.0)
+            .perhaps_beside(other.map(|other| other.start)),
+        Figure::at_most("agent.idle_memory", resting, "MiB", 20.0)
+            .perhaps_beside(other.map(|other| other.idle_memory)),
+        Figure::at_most("agent.peak_memory", watched.peak, "MiB", 60.0)
+            .perhaps_beside(other.map(|other| other.peak_memory)),
     ];
     for messages in HISTORY {
-        let at = messages / 2;
-        let took = reached[at + WINDOW].duration_since(reached[at]).as_secs_f64() * 1e3;
-        #[allow(clippy::cast_precision_loss)] // a handful
-        let each = took / WINDOW as f64;
-        figures.push(Figure::at_most(&format!("agent.turn_{messages}"), each, "ms", 20.0));
+        let name = format!("agent.turn_{messages}");
+        let measured = other.filter(|_| messages == HISTORY[0]).map(|other| other.turn);
+        let figure = Figure::at_most(&name, watched.turn(messages), "ms", 20.0);
+        figures.push(figure.perhaps_beside(measured));
     }
     Ok(figures)
+}
+
+/// A conversation as its model sees it.
+struct Watched {
+    /// When the first answer that was waited for was served.
+    first: Instant,
+    /// When each was; all earlier ones at the same moment.
+    reached: Vec<Instant>,
+    /// The most memory that the process had in use, in MiB.
+    peak: f64,
+}
+
+impl Watched {
+    /// Milliseconds for a turn with so many messages of history.
+    fn turn(&self, messages: usize) -> f64 {
+        let at = messages / 2;
+        let took = self.reached[at + WINDOW].duration_since(self.reached[at]).as_secs_f64() * 1e3;
+        #[allow(clippy::cast_precision_loss)] // a handful
+        let turns = WINDOW as f64;
+        took / turns
+    }
+}
+
+/// Looks on from answer `from` until there are `to`.
+async fn watch(
+    served: &impl Fn() -> usize,
+    from: usize,
+    to: usize,
+    pid: u32,
+) -> anyhow::Result<Watched> {
+    let deadline = Instant::now() + PATIENCE;
+    until("an answer", || served() >= from).await?;
+    let first = Instant::now();
+    let (mut reached, mut peak) = (Vec::with_capacity(to), 0.0_f64);
+    loop {
+        let count = served();
+        reached.resize(count, Instant::now());
+        if count >= to {
+            return Ok(Watched { first, reached, peak });
+        }
+        peak = memory::peak(pid).unwrap_or(peak);
+        ensure!(Instant::now() < deadline, "the conversation came to a halt at {count}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 /// Processes that are an agent's loop.
@@ -108,7 +153,7 @@ fn agents() -> Vec<u32> {
         let mut words = line.split(|byte| *byte == 0);
         let program =
             words.next().map(|word| PathBuf::from(String::from_utf8_lossy(word).as_ref()));
-        let named = program.is_some_and(|path| path.ends_with("codebutler-agent"));
+        let named = program.is_some_and(|path| path.ends_with(PROGRAM));
         named && words.next() == Some(&b"run"[..])
     })
     .collect()

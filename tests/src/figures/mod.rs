@@ -10,6 +10,7 @@ mod chaos;
 mod ingest;
 mod memory;
 mod operator;
+mod product;
 mod proxy;
 mod reconcile;
 mod redact;

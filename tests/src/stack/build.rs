@@ -83,7 +83,8 @@ pub async fn start(
         controller: SocketAddr::new(ip, METRICS_PORT + 1),
     };
     let api = url::Url::parse(cluster.url()).map_err(part("API server"))?;
-    let kubelet = kubelet(&cluster, &api, &options, gateway_address).await;
+    let agent = surroundings.agent.as_ref().unwrap_or(&options.program);
+    let kubelet = kubelet(&cluster, &api, &options, agent, gateway_address).await;
     let kubelet = kubelet.map_err(part("kubelet"))?;
     let processes = Processes { cluster: &cluster, options: &options, operator, watched };
     let mut gateway = processes
@@ -193,12 +194,13 @@ async fn kubelet(
     cluster: &Cluster,
     api: &url::Url,
     stack: &StackOptions,
+    agent: &Path,
     gateway: SocketAddr,
 ) -> Result<Kubelet, KubeletError> {
     let place = &stack.place;
     let node = place.named(NODE);
     let mut options = KubeletOptions::new(node, stack.dir.join("node"), &stack.program);
-    options.images = images(&stack.program);
+    options.images = images(agent);
     if cluster.is_shared() {
         options.namespaces = vec![place.team.clone(), place.system.clone()];
     }

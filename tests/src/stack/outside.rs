@@ -1,7 +1,7 @@
 //! The world around the product: people's chat, the Git host and the models.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::kept::Life;
 use super::{StackError, StackOptions};
@@ -24,6 +24,8 @@ pub struct Surroundings {
     pub suggestions: Vec<Suggestion>,
     /// What an earlier life of the servers knew, if there was one.
     pub life: Option<Life>,
+    /// What pods run, where it is not the binary that is every process of the product.
+    pub agent: Option<PathBuf>,
 }
 
 /// Who answers for the models.
@@ -69,7 +71,7 @@ pub enum RepositoryContent {
 }
 
 /// Where below a stack's folder the bare repository lies.
-pub fn repository_dir(dir: &Path, name: &str) -> std::path::PathBuf {
+pub fn repository_dir(dir: &Path, name: &str) -> PathBuf {
     dir.join("git").join(OWNER).join(format!("{name}.git"))
 }
 
@@ -93,7 +95,7 @@ pub(super) async fn start(
     options: &StackOptions,
     surroundings: &Surroundings,
 ) -> Result<Outside, StackError> {
-    let Surroundings { models, content, suggestions, life } = surroundings;
+    let Surroundings { models, content, suggestions, life, agent: _ } = surroundings;
     let life = life.as_ref();
     let ports = life.map(|life| life.ports).unwrap_or_default();
     let slack = SlackServer::start(slack::Options {

@@ -13,7 +13,8 @@ pub const AGENT_IMAGE: &str = "codebutler-agent:testbed";
 /// The image in which commands run.
 pub const WORKSPACE_IMAGE: &str = "workspace:testbed";
 
-/// Both images. The workspace has this machine's Rust toolchain at `/opt/rust`, if there is one.
+/// Both images, the agent's with `program` in it. The workspace has this machine's Rust toolchain at
+/// `/opt/rust`, if there is one.
 pub fn images(program: &Path) -> BTreeMap<String, Image> {
     let mut workspace = Image::default();
     if let Some(rust) = rust_sysroot() {

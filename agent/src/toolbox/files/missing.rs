@@ -31,7 +31,7 @@ pub fn explain(tree: &Tree, at: &Located) -> ToolError {
 fn alike(tree: &Tree, wanted: &Path) -> Vec<PathBuf> {
     let found = Mutex::new(Vec::<(f64, PathBuf)>::new());
     let compared = AtomicUsize::new(0);
-    search::walk(tree, tree.root(), |path| {
+    search::walk(tree, tree.root(), &(), |(), path| {
         if let Some(score) = likeness(wanted, path)
             && let Ok(mut found) = found.lock()
         {

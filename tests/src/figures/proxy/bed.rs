@@ -1,8 +1,6 @@
 //! The gateway as a process of its own, with one Thread and one pod that may call it.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -16,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::provider::{KEY, Provider};
 use crate::cluster::Cluster;
-use crate::figures::memory;
+use crate::figures::{memory, product};
 use crate::place::{Place, SYSTEM, TEAM};
 use crate::slack::{Options, SlackServer};
 use crate::stack::manifests::system;
@@ -60,7 +58,7 @@ impl Bed {
         }
         let token = thread(&cluster).await?;
 
-        let program = product()?;
+        let program = product::program(PROGRAM)?;
         let config = dir.path().join("kubeconfig");
         let day = Duration::from_hours(24);
         std::fs::write(&config, cluster.kubeconfig_for(SYSTEM, "codebutler-gateway", day).await?)?;
@@ -160,31 +158,6 @@ impl Bed {
         self.cluster.shutdown().await;
         Ok(())
     }
-}
-
-/// The product's own program, which has nothing of the testbed. In release mode it is linked as it is in
-/// its image.
-fn product() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    let folder = own.parent().context("a program without a folder")?;
-    let root =
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("a crate without a folder")?;
-    if folder.ends_with("release") {
-        let built = Command::new(root.join(".ci/binaries")).arg(PROGRAM).output()?;
-        let said = String::from_utf8_lossy(&built.stderr);
-        ensure!(built.status.success(), "`{PROGRAM}` can't be built: {said}");
-        return Ok(root.join(String::from_utf8(built.stdout)?.trim()).join(PROGRAM));
-    }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.current_dir(root).args(["build", "--quiet", "--locked"]);
-    // Both, so that what they share is as it was built for this program.
-    build.args(["--package", "codebutler-testbed", "--package", PROGRAM, "--bin", PROGRAM]);
-    let status = build.status().context("starting cargo")?;
-    ensure!(status.success(), "`{PROGRAM}` can't be built: cargo says why");
-    let program = folder.join(PROGRAM);
-    ensure!(program.exists(), "cargo has built `{PROGRAM}` elsewhere than in {}", folder.display());
-    Ok(program)
 }
 
 fn objects(provider: &Provider, slack: &SlackServer, git: Option<(&str, &str)>) -> Vec<Value> {
