@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::{Api, Client, Config};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose,
@@ -125,10 +126,13 @@ impl Assets {
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(config, &options).await?;
         let client = Client::try_from(config).map_err(ClusterError::request("client"))?;
+        let namespaces: Api<Namespace> = Api::all(client.clone());
         let deadline = Instant::now() + READY;
         loop {
             let request = http::Request::get("/readyz").body(Vec::new()).unwrap_or_default();
-            if client.request_text(request).await.is_ok_and(|text| text == "ok") {
+            let ready = client.request_text(request).await.is_ok_and(|text| text == "ok");
+            // The server makes its own namespaces a moment after it says that it is ready.
+            if ready && namespaces.get("default").await.is_ok() {
                 return Ok(());
             }
             let ended = matches!(self.server.try_wait(), Ok(Some(_)))
