@@ -1,5 +1,5 @@
 //! How long to wait before an object is tried again: longer with each failure in a row, from the
-//! start after a success. kube-rs hands its error policy no count, so it is kept here.
+//! start after a success.
 
 use std::collections::HashMap;
 use std::fmt::Debug;

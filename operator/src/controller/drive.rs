@@ -1,17 +1,15 @@
 //! Runs one kind's reconciler over its queue: one look at a time per object, many objects at once,
 //! with backoff by object.
 
-use std::convert::Infallible;
 use std::fmt::Debug;
-use std::future::Future;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt as _;
 use futures::channel::mpsc::UnboundedReceiver;
-use futures::{StreamExt as _, TryFutureExt as _};
+use futures::stream::FuturesUnordered;
 use kube::Resource;
-use kube::runtime::controller::{self, Action, applier};
 use kube::runtime::reflector::{ObjectRef, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -20,16 +18,33 @@ use super::backoff::Backoff;
 use super::context::Context;
 use super::index::Key;
 use super::metrics::Outcome;
+use super::work::Work;
 use crate::apply::ApplyError;
 
 /// How soon to look again when the cache was behind. Its watch usually brings that sooner.
 const STALE: Duration = Duration::from_millis(200);
 /// Objects of one kind that are looked at at once.
-const CONCURRENCY: u16 = 64;
+const CONCURRENCY: usize = 64;
+
+/// When to look at an object again, if nothing happens before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action(Option<Duration>);
+
+impl Action {
+    /// After this long.
+    pub const fn requeue(after: Duration) -> Self {
+        Self(Some(after))
+    }
+
+    /// Once something happens.
+    pub const fn await_change() -> Self {
+        Self(None)
+    }
+}
 
 /// Why a look at an object failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+enum Error {
     /// A write failed.
     #[error(transparent)]
     Apply(#[from] ApplyError),
@@ -41,51 +56,100 @@ pub enum Error {
 /// Reconciles what comes out of `queue` until `stop`, then ends what is in progress.
 pub async fn drive<K, F>(
     store: Store<K>,
-    queue: UnboundedReceiver<ObjectRef<K>>,
+    queue: UnboundedReceiver<Key>,
     context: Arc<Context>,
     reconcile: fn(Arc<K>, Arc<Context>) -> F,
     stop: CancellationToken,
 ) where
-    K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + Unpin + 'static,
+    K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
     K::DynamicType: Eq + Hash,
     F: Future<Output = Result<Action, ApplyError>> + Send + 'static,
 {
-    let backoff = Arc::new(Backoff::<Key>::default());
-    let (succeeded, gone) = (backoff.clone(), backoff.clone());
-    let look = move |object: Arc<K>, context: Arc<Context>| {
-        let (key, succeeded) = (Key::of(&*object), succeeded.clone());
-        let metrics = context.metrics.clone();
-        let task = tokio::spawn(async move {
-            let start = Instant::now();
-            let (result, outcome) = match reconcile(object, context).await {
-                Ok(action) => (Ok(action), Outcome::Done),
-                Err(ApplyError::Stale { .. }) => (Ok(Action::requeue(STALE)), Outcome::Stale),
-                Err(error) => (Err(Error::from(error)), Outcome::Failed),
-            };
-            metrics.reconciled(kind::<K>(), outcome, start.elapsed());
-            if outcome == Outcome::Done {
-                succeeded.reset(&key);
+    let mut queue = std::pin::pin!(queue.take_until(stop.cancelled_owned()));
+    let (mut work, backoff) = (Work::<Key>::default(), Backoff::default());
+    let mut looks = FuturesUnordered::new();
+    let mut open = true;
+    while open || !looks.is_empty() {
+        while open
+            && looks.len() < CONCURRENCY
+            && let Some(key) = work.begin()
+        {
+            if let Some(object) = store.get(&ObjectRef::new(&key.name).within(&key.namespace)) {
+                looks.push(look(key, object, context.clone(), reconcile));
+            } else {
+                backoff.reset(&key);
+                work.end(&key);
             }
-            result
-        });
-        // What drops this loses the right to act.
-        let task = AbortOnDropHandle::new(task);
-        Box::pin(task.map_err(Error::from).and_then(std::future::ready))
+        }
+        let due = work.first_due().filter(|_| open);
+        tokio::select! {
+            asked = queue.next(), if open => match asked {
+                Some(key) => work.now(key),
+                None => open = false,
+            },
+            Some((key, outcome)) = looks.next(), if !looks.is_empty() => {
+                work.end(&key);
+                if let Action(Some(after)) = follow_up::<K>(&key, outcome, &backoff) {
+                    work.later(key, Instant::now() + after);
+                }
+            }
+            () = until(due), if due.is_some() => work.wake(Instant::now()),
+        }
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    if let Some(due) = due {
+        tokio::time::sleep_until(due.into()).await;
+    }
+}
+
+/// One look, in a task of its own.
+async fn look<K, F>(
+    key: Key,
+    object: Arc<K>,
+    context: Arc<Context>,
+    reconcile: fn(Arc<K>, Arc<Context>) -> F,
+) -> (Key, Result<Action, Error>)
+where
+    K: Resource<DynamicType = ()> + Send + Sync + 'static,
+    F: Future<Output = Result<Action, ApplyError>> + Send + 'static,
+{
+    let metrics = context.metrics.clone();
+    let task = tokio::spawn(async move {
+        let start = Instant::now();
+        let result = reconcile(object, context).await;
+        let outcome = match &result {
+            Ok(_) => Outcome::Done,
+            Err(ApplyError::Stale { .. }) => Outcome::Stale,
+            Err(_) => Outcome::Failed,
+        };
+        metrics.reconciled(kind::<K>(), outcome, start.elapsed());
+        result
+    });
+    // What drops this loses the right to act.
+    let result = match AbortOnDropHandle::new(task).await {
+        Ok(result) => result.map_err(Error::from),
+        Err(broken) => Err(Error::from(broken)),
     };
-    let retry = move |object: Arc<K>, error: &Error, _: Arc<Context>| {
-        let key = Key::of(&*object);
-        let delay = backoff.failed(key.clone());
-        let error = chain(error);
-        tracing::warn!(kind = kind::<K>(), object = %key, error, ?delay, "failed, trying again");
-        Action::requeue(delay)
-    };
-    let queue = queue.map(Ok::<_, Infallible>).take_until(stop.cancelled_owned());
-    let config = controller::Config::default().concurrency(CONCURRENCY);
-    let mut results = std::pin::pin!(applier(look, retry, context, store, queue, config));
-    // What goes wrong is told where it is retried.
-    while let Some(result) = results.next().await {
-        if let Err(controller::Error::ObjectNotFound(object)) = result {
-            gone.reset(&Key::new(object.namespace.unwrap_or_default(), object.name));
+    (key, result)
+}
+
+fn follow_up<K: Resource<DynamicType = ()>>(
+    key: &Key,
+    result: Result<Action, Error>,
+    backoff: &Backoff<Key>,
+) -> Action {
+    match result {
+        Ok(action) => {
+            backoff.reset(key);
+            action
+        }
+        Err(Error::Apply(ApplyError::Stale { .. })) => Action::requeue(STALE),
+        Err(error) => {
+            let (delay, error) = (backoff.failed(key.clone()), chain(&error));
+            tracing::warn!(kind = kind::<K>(), object = %key, error, ?delay, "failed, trying again");
+            Action::requeue(delay)
         }
     }
 }

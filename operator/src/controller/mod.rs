@@ -24,6 +24,7 @@ mod slots;
 mod testing;
 mod thread;
 mod unexpanded;
+mod work;
 
 use std::sync::Arc;
 use std::time::Duration;

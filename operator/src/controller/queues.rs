@@ -6,27 +6,27 @@ use codebutler_crds::{AgentRole, Repo, Thread};
 use futures::StreamExt as _;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use kube::ResourceExt as _;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::Store;
 
 use super::index::{Index, Key};
 
 /// The three queues' receiving ends.
 pub struct Receivers {
     /// Repos to look at.
-    pub repos: UnboundedReceiver<ObjectRef<Repo>>,
+    pub repos: UnboundedReceiver<Key>,
     /// AgentRoles to look at.
-    pub roles: UnboundedReceiver<ObjectRef<AgentRole>>,
+    pub roles: UnboundedReceiver<Key>,
     /// Threads to look at.
-    pub threads: UnboundedReceiver<ObjectRef<Thread>>,
+    pub threads: UnboundedReceiver<Key>,
 }
 
 /// The sending ends, and who depends on whom. An object that waits in its queue is not queued
 /// twice. Cheap to clone.
 #[derive(Clone)]
 pub struct Queues {
-    repos: UnboundedSender<ObjectRef<Repo>>,
-    roles: UnboundedSender<ObjectRef<AgentRole>>,
-    threads: UnboundedSender<ObjectRef<Thread>>,
+    repos: UnboundedSender<Key>,
+    roles: UnboundedSender<Key>,
+    threads: UnboundedSender<Key>,
     all_repos: Store<Repo>,
     by_repo: Arc<Index<Thread, bool>>,
     operator: String,
@@ -65,17 +65,17 @@ impl Queues {
     /// A Repo.
     pub fn repo(&self, repo: &Key) {
         // Fails only while the process ends.
-        let _ = self.repos.unbounded_send(ObjectRef::new(&repo.name).within(&repo.namespace));
+        let _ = self.repos.unbounded_send(repo.clone());
     }
 
     /// An AgentRole.
     pub fn role(&self, role: &Key) {
-        let _ = self.roles.unbounded_send(ObjectRef::new(&role.name).within(&role.namespace));
+        let _ = self.roles.unbounded_send(role.clone());
     }
 
     /// A Thread.
     pub fn thread(&self, thread: &Key) {
-        let _ = self.threads.unbounded_send(ObjectRef::new(&thread.name).within(&thread.namespace));
+        let _ = self.threads.unbounded_send(thread.clone());
     }
 
     /// These Threads of a namespace have to be looked at.

@@ -207,6 +207,20 @@ impl ApiError {
         )
     }
 
+    /// 406 of a kind that is built in: the path's own router says it.
+    pub fn no_representation() -> Self {
+        Self::new(
+            406,
+            "NotAcceptable",
+            "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml",
+        )
+    }
+
+    /// 415 of a patch of a kind that is built in: the path's own router says it.
+    pub fn unknown_patch() -> Self {
+        Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+    }
+
     /// 415.
     pub fn unsupported_media_type(accepted: &str) -> Self {
         Self::new(

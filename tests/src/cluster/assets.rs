@@ -1,12 +1,13 @@
-//! A real control plane from a folder with `etcd` and `kube-apiserver`: two processes on free
-//! ports, without controllers.
+//! A real control plane from a folder with `etcd` and `kube-apiserver` on free ports, and with
+//! `kube-controller-manager` where the folder has it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::{Api, Client, Config};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose,
@@ -24,12 +25,13 @@ const ATTEMPTS: u32 = 3;
 pub struct Assets {
     etcd: Child,
     server: Child,
+    manager: Option<Child>,
     /// An administrator's kubeconfig, as YAML.
     pub kubeconfig: String,
 }
 
 impl Assets {
-    /// Starts both and waits until the API server is ready. Data and logs go below `dir`.
+    /// Starts them and waits until the API server is ready. Data and logs go below `dir`.
     pub async fn start(folder: &Path, dir: &Path) -> Result<Self> {
         std::fs::create_dir_all(dir)
             .map_err(ClusterError::io(format!("making {}", dir.display())))?;
@@ -89,9 +91,34 @@ impl Assets {
         )?;
         let url = format!("https://127.0.0.1:{port}");
         let kubeconfig = apiserver::kubeconfig_yaml(&url, &files.ca, &files.token, None);
-        let mut assets = Self { etcd, server, kubeconfig };
+        let mut assets = Self { etcd, server, manager: None, kubeconfig };
         assets.wait().await?;
+        assets.start_manager(folder, dir, &files)?;
         Ok(assets)
+    }
+
+    fn start_manager(&mut self, folder: &Path, dir: &Path, files: &Files) -> Result<()> {
+        let program = folder.join("kube-controller-manager");
+        if !program.exists() {
+            return Ok(());
+        }
+        let (access, ca) = (dir.join("manager.kubeconfig"), dir.join("ca.crt"));
+        super::write_private(&access, &self.kubeconfig)?;
+        super::write_private(&ca, &files.ca)?;
+        let manager = run(
+            &program,
+            &dir.join("kube-controller-manager.log"),
+            &[
+                format!("--kubeconfig={}", access.display()),
+                format!("--root-ca-file={}", ca.display()),
+                format!("--service-account-private-key-file={}", files.account_key.display()),
+                "--leader-elect=false".to_owned(),
+                // Nobody asks it anything.
+                "--secure-port=0".to_owned(),
+            ],
+        )?;
+        self.manager = Some(manager);
+        Ok(())
     }
 
     async fn wait(&mut self) -> Result<()> {
@@ -99,10 +126,13 @@ impl Assets {
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(config, &options).await?;
         let client = Client::try_from(config).map_err(ClusterError::request("client"))?;
+        let namespaces: Api<Namespace> = Api::all(client.clone());
         let deadline = Instant::now() + READY;
         loop {
             let request = http::Request::get("/readyz").body(Vec::new()).unwrap_or_default();
-            if client.request_text(request).await.is_ok_and(|text| text == "ok") {
+            let ready = client.request_text(request).await.is_ok_and(|text| text == "ok");
+            // The server makes its own namespaces a moment after it says that it is ready.
+            if ready && namespaces.get("default").await.is_ok() {
                 return Ok(());
             }
             let ended = matches!(self.server.try_wait(), Ok(Some(_)))
@@ -114,9 +144,12 @@ impl Assets {
         }
     }
 
-    /// Ends both processes.
+    /// Ends the processes.
     pub async fn shutdown(mut self) {
         // They are killed anyway when they are dropped.
+        if let Some(mut manager) = self.manager.take() {
+            let _ = manager.kill().await;
+        }
         let _ = self.server.kill().await;
         let _ = self.etcd.kill().await;
     }

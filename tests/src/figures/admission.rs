@@ -1,15 +1,19 @@
 //! Threads at a steady rate: how soon each has its volume claim and its pod, beside the bare requests
-//! that it takes, made by the measurement itself on the same API server.
+//! that it takes: those that the controller made for the first of these Threads, made again under other
+//! names by the measurement itself, on the same API server and with the controller looking on.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
+use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{Thread, names};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
-use kube::{Resource, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt as _};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -64,8 +68,9 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         seen.watch(operator.api::<Pod>()).await?,
         seen.watch(operator.api::<PersistentVolumeClaim>()).await?,
     ];
-    let mut bare = run(&operator, &seen, true).await?;
-    let mut ours = run(&operator, &seen, false).await?;
+    let model = Arc::new(Model::of(&operator, &seen).await?);
+    let mut bare = run(&operator, &seen, Some(model)).await?;
+    let mut ours = run(&operator, &seen, None).await?;
     for watch in watches {
         watch.abort();
     }
@@ -80,28 +85,34 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Milliseconds from a Thread's creation until claim and pod are seen, for every Thread.
-async fn run(operator: &Operator, seen: &Seen, bare: bool) -> anyhow::Result<Vec<f64>> {
+/// By the controller, or, with a model to follow, by bare requests.
+async fn run(
+    operator: &Operator,
+    seen: &Seen,
+    model: Option<Arc<Model>>,
+) -> anyhow::Result<Vec<f64>> {
     let mut tick = tokio::time::interval(Duration::from_secs(1) / RATE);
     let mut starts = Vec::new();
     let mut tasks = Vec::new();
     for index in 0..RATE * SECONDS {
         tick.tick().await;
-        let name = format!("{}-{index:05}", if bare { "bare" } else { "thread" });
+        // As long as one another, so that the requests are.
+        let name = format!("{}-{index:05}", if model.is_some() { "plain" } else { "usual" });
         starts.push((name.clone(), Instant::now()));
-        let threads = operator.api::<Thread>();
-        let (claims, pods) = (operator.api(), operator.api());
+        let (client, namespace) = (operator.client.clone(), operator.namespace.clone());
+        let model = model.clone();
         tasks.push(tokio::spawn(async move {
-            if bare {
-                let mut closed = thread(&name)?;
-                closed.spec.state = codebutler_crds::thread::ThreadState::Closed;
-                threads.create(&PostParams::default(), &closed).await?;
-                threads.patch_status(&name, &PatchParams::default(), &mail()).await?;
-                threads.patch_status(&name, &PatchParams::default(), &admitted()).await?;
-                return by_hand(&claims, &pods, &name).await;
+            let threads = Api::<Thread>::namespaced(client.clone(), &namespace);
+            let mut new = thread(&name)?;
+            if model.is_some() {
+                new.spec.state = ThreadState::Closed;
             }
-            threads.create(&PostParams::default(), &thread(&name)?).await?;
+            threads.create(&PostParams::default(), &new).await?;
             threads.patch_status(&name, &PatchParams::default(), &mail()).await?;
-            anyhow::Ok(())
+            match model {
+                Some(model) => model.repeat(&client, &namespace, &name).await,
+                None => Ok(()),
+            }
         }));
     }
     for task in tasks {
@@ -123,27 +134,72 @@ async fn run(operator: &Operator, seen: &Seen, bare: bool) -> anyhow::Result<Vec
     Ok(samples)
 }
 
-/// The slot, which is on record before anything is made for it.
-fn admitted() -> Patch<Value> {
-    Patch::Merge(json!({"status": {"roles": {"pm": {"admitted": true}}}}))
+/// What the controller made for one Thread, as it was asked for.
+struct Model {
+    thread: String,
+    claim: Value,
+    pod: Value,
+    status: Value,
 }
 
-/// What the controller has to create, created without one.
-async fn by_hand(
-    claims: &Api<PersistentVolumeClaim>,
-    pods: &Api<Pod>,
-    name: &str,
-) -> anyhow::Result<()> {
-    let claim = serde_json::from_value(json!({"metadata": {"name": name}, "spec": {
-        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
-    }}))?;
-    claims.create(&PostParams::default(), &claim).await?;
-    let pod = names::pod_name(name, "pm");
-    let pod = serde_json::from_value(json!({"metadata": {"name": pod}, "spec": {
-        "serviceAccountName": "codebutler-shop", "automountServiceAccountToken": false,
-        "schedulerName": "nobody", "restartPolicy": "Never",
-        "containers": [{"name": "agent", "image": "image:1"}],
-    }}))?;
-    pods.create(&PostParams::default(), &pod).await?;
-    Ok(())
+impl Model {
+    async fn of(operator: &Operator, seen: &Seen) -> anyhow::Result<Self> {
+        let name = "model-00000".to_owned();
+        let (threads, pods) = (operator.api::<Thread>(), operator.api::<Pod>());
+        threads.create(&PostParams::default(), &thread(&name)?).await?;
+        threads.patch_status(&name, &PatchParams::default(), &mail()).await?;
+        let pod = names::pod_name(&name, "pm");
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            let status = threads.get(&name).await?.status.unwrap_or_default();
+            if seen.at(&pod).is_some() && status.roles.values().any(|role| role.pod_uid.is_some()) {
+                break status;
+            }
+            anyhow::ensure!(Instant::now() < deadline, "{name} gets no pod");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        let claims = operator.api::<PersistentVolumeClaim>();
+        let written = json!({"status": {
+            "observedGeneration": status.observed_generation, "conditions": status.conditions,
+            "roles": {"pm": {"podUID": status.roles["pm"].pod_uid, "admitted": true}},
+        }});
+        Ok(Self {
+            claim: asked_for(&claims.get(&names::volume_claim(&name)).await?)?,
+            pod: asked_for(&pods.get(&pod).await?)?,
+            thread: name,
+            status: written,
+        })
+    }
+
+    /// The same requests for another Thread, each once the one before it is answered.
+    async fn repeat(&self, client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
+        let (claims, pods) = (
+            Api::namespaced(client.clone(), namespace),
+            Api::namespaced(client.clone(), namespace),
+        );
+        let claim: PersistentVolumeClaim = self.renamed(&self.claim, name)?;
+        claims.create(&PostParams::default(), &claim).await?;
+        let pod: Pod = self.renamed(&self.pod, name)?;
+        pods.create(&PostParams::default(), &pod).await?;
+        let threads = Api::<Thread>::namespaced(client.clone(), namespace);
+        let status = Patch::Merge(&self.status);
+        threads.patch_status(name, &PatchParams::default(), &status).await?;
+        Ok(())
+    }
+
+    /// Owned by the Thread that it was made for, so that the controller takes it for nobody's.
+    fn renamed<K: DeserializeOwned>(&self, object: &Value, name: &str) -> anyhow::Result<K> {
+        Ok(serde_json::from_str(&object.to_string().replace(&self.thread, name))?)
+    }
+}
+
+/// An object without what the API server has added.
+fn asked_for<K: Serialize>(object: &K) -> anyhow::Result<Value> {
+    let mut object = serde_json::to_value(object)?;
+    let fields = object.as_object_mut().context("no object")?;
+    fields.remove("status");
+    let metadata = fields.get_mut("metadata").and_then(Value::as_object_mut);
+    let given = ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"];
+    metadata.context("no metadata")?.retain(|name, _| !given.contains(&name.as_str()));
+    Ok(object)
 }

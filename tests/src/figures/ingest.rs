@@ -77,6 +77,8 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     };
     stop.cancel();
     let _ = running.await;
+    // Before what they watch is gone.
+    caches.shutdown().await;
     slack.shutdown().await;
     cluster.shutdown().await;
     figures

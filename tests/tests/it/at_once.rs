@@ -1,6 +1,6 @@
 //! Several requests for one role, and work that nobody committed, in the whole product.
 
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{Conversation, RoleScript, Script, Step};
 use serde_json::json;
 
 use crate::support::{PATIENCE, Setup};
@@ -32,6 +32,48 @@ async fn two_people_are_answered_at_the_same_time_each_by_name() {
         assert_eq!(named.count(), 1, "{name}: {answers:#?}");
     }
     assert_eq!(team.stack.models.served().len(), 2);
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_decided_and_said_goes_to_the_conversation_that_waits_for_it() {
+    let ask = |plan: &str| {
+        let arguments = json!({"message": plan, "waitForReply": true, "decision": "plan"});
+        Step::tool("SendMessage", arguments)
+    };
+    let question = json!({"message": "Which tax?", "waitForReply": true});
+    let script = |about: Option<&str>, steps| {
+        let thread = about.map(Into::into);
+        Conversation { thread, steps }
+    };
+    let tax = vec![
+        Step::tool("SendMessage", question),
+        Step::say("Then it is ten percent.").expecting("the low one"),
+    ];
+    let price = vec![ask("Plan: raise the price."), Step::say("The price goes up.")];
+    let conversations = vec![script(Some("and the tax?"), tax), script(None, price)];
+    let script = Script([("pm".to_owned(), RoleScript { conversations })].into());
+    let setup = Setup::new(script).role(|role| {
+        if role.role == "pm" {
+            role.parallelism = 2;
+        }
+    });
+    let team = setup.start().await;
+    let root = team.says("ana", None, "the price is too low");
+    let plan = team.message(&root, "Plan: raise").await;
+    team.says("ben", Some(&root), "and the tax?");
+    team.message(&root, "Which tax?").await;
+    // Both wait; each gets what is meant for it, in the order in which it comes.
+    team.settled(&root, "pm").await;
+    team.says("ben", Some(&root), "the low one");
+    team.message(&root, "Then it is ten percent.").await;
+    let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
+    team.stack.slack.click(ana, channel, &plan.ts, "plan:approve").unwrap();
+    team.message(&root, "The price goes up.").await;
+    team.settled(&root, "pm").await;
+    let served: Vec<_> =
+        team.stack.models.served().iter().map(|answer| (answer.list, answer.step)).collect();
+    assert_eq!(served, [(1, 0), (0, 0), (0, 1), (1, 1)], "{:?}", team.stack.models.failures());
     team.stop().await;
 }
 

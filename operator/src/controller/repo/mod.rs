@@ -14,10 +14,10 @@ use std::time::Duration;
 use codebutler_crds::redact::log;
 use codebutler_crds::{Repo, names};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::controller::Action;
 use kube::{Resource as _, ResourceExt as _};
 
 use super::context::Context;
+use super::drive::Action;
 use super::index::Key;
 use crate::apply::{ApplyError, owned_by};
 use desired::Plan;

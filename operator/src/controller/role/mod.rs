@@ -5,11 +5,11 @@ mod desired;
 use std::sync::Arc;
 
 use codebutler_crds::AgentRole;
-use kube::runtime::controller::Action;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 
 use super::context::Context;
+use super::drive::Action;
 use crate::apply::ApplyError;
 
 /// Looks at an AgentRole and says what is wrong with it.

@@ -27,11 +27,11 @@ use std::time::Duration;
 
 use codebutler_crds::{Thread, names};
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
-use kube::runtime::controller::Action;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::Value;
 
 use super::context::Context;
+use super::drive::Action;
 use super::health::Notice;
 use super::index::Key;
 use crate::apply::{ApplyError, Made};

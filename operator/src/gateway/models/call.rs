@@ -94,7 +94,8 @@ async fn tried(
         match Box::pin(begin(gateway, caller, job, &chosen.model, failed)).await {
             Ok(begun) => {
                 gateway.models.breakers.worked(&repo, &chosen.model);
-                return finish(gateway, caller, begun, job, wanted, made).await;
+                // Not beside what the beginning has taken: a call is large, and there are many.
+                return Box::pin(finish(gateway, caller, begun, job, wanted, made)).await;
             }
             // Nothing was billed, and another model stands in now.
             Err(ModelError::Unavailable { .. }) if choose().model != chosen.model => {}

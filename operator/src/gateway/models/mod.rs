@@ -23,6 +23,7 @@ use std::sync::Arc;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
 use codebutler_crds::wire::ErrorCode;
 use http::HeaderMap;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
@@ -52,7 +53,7 @@ pub async fn complete(
     Open(caller): Open,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
-    let request = read(&gateway, &caller, &body).await?;
+    let request = read(&gateway, &caller, body).await?;
     answer(gateway, caller, Job::Chat(request)).await
 }
 
@@ -62,7 +63,7 @@ pub async fn images(
     Open(caller): Open,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
-    let request = read(&gateway, &caller, &body).await?;
+    let request = read(&gateway, &caller, body).await?;
     if request.stream {
         return Err(invalid(&"`stream` is not possible here: leave it out"));
     }
@@ -110,11 +111,13 @@ async fn write_down(gateway: Shared, caller: Caller, sound: Sound) -> Result<Str
     }
 }
 
-/// A request that may be forwarded, masked where the Repo wants that.
-async fn read(gateway: &Shared, caller: &Caller, body: &[u8]) -> Result<Request, ApiError> {
-    let mut request = Request::read(body, &caller.role.spec.model).map_err(|e| invalid(&e))?;
+/// A request that may be forwarded, masked where the Repo wants that. Takes the body, so that nothing
+/// keeps it, and the connection's buffer with it, until there is an answer.
+async fn read(gateway: &Shared, caller: &Caller, body: Bytes) -> Result<Request, ApiError> {
+    let mut request = Request::read(&body, &caller.role.spec.model).map_err(|e| invalid(&e))?;
+    drop(body);
     if caller.repo.spec.policy.redact_models {
-        request.mask(&*redactor(gateway, caller).await?);
+        request.mask(&*Box::pin(redactor(gateway, caller)).await?);
     }
     Ok(request)
 }

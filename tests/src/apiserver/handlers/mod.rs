@@ -74,11 +74,23 @@ pub fn handle(
         server,
         request,
         target,
+        accepted: accepted(request.header("accept"), &kind)?,
         kind,
-        accepted: render::accepted(request.header("accept"))?,
         bad_watch,
     };
     context.dispatch()
+}
+
+fn accepted(accept: &str, kind: &Kind) -> Result<Accepted, ApiError> {
+    let known = |range: &str| range.trim_start().starts_with("application/json");
+    render::accepted(accept).map_err(|error| {
+        // JSON in a shape that nobody has is another matter.
+        if kind.custom().is_none() && !accept.split(',').any(known) {
+            ApiError::no_representation()
+        } else {
+            error
+        }
+    })
 }
 
 impl Context<'_> {

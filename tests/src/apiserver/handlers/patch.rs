@@ -30,15 +30,11 @@ impl Context<'_> {
                 }))?
             }
             "application/apply-patch+yaml" => return self.apply(),
+            _ if self.kind.custom().is_none() => return Err(ApiError::unknown_patch()),
             _ => {
-                let strategic = if self.kind.custom().is_none() {
-                    ", application/strategic-merge-patch+json"
-                } else {
-                    ""
-                };
-                return Err(ApiError::unsupported_media_type(&format!(
-                    "application/json-patch+json, application/merge-patch+json{strategic}, application/apply-patch+yaml"
-                )));
+                return Err(ApiError::unsupported_media_type(
+                    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+                ));
             }
         };
         let mut response = self.answer(200, &written.value);

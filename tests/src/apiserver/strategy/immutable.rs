@@ -80,12 +80,35 @@ fn sealed(new: &Value, live: &Value, maps: &[&str]) -> Vec<Cause> {
 
 fn pod(new: &Value, live: &Value) -> Vec<Cause> {
     if mutable_removed(new) == mutable_removed(live) {
-        return Vec::new();
+        return revived(new, live);
     }
     vec![Cause::forbidden(
         "spec",
         "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
     )]
+}
+
+/// Containers whose end is taken back although nothing restarts them.
+fn revived(new: &Value, live: &Value) -> Vec<Cause> {
+    let policy = text(live, "/spec/restartPolicy").unwrap_or("Always");
+    let list = |pod: &Value| {
+        let found = pod.pointer("/status/containerStatuses").and_then(Value::as_array);
+        found.cloned().unwrap_or_default()
+    };
+    let ended = |status: &Value| status.pointer("/state/terminated").cloned();
+    let now = list(new);
+    let stays = |was: &Value| match policy {
+        "Always" => false,
+        "OnFailure" => ended(was).is_some_and(|end| end["exitCode"] == 0),
+        _ => ended(was).is_some(),
+    };
+    let runs = |was: &Value| now.iter().any(|s| s["name"] == was["name"] && ended(s).is_none());
+    let revived = list(live).into_iter().enumerate().filter(|(_, was)| stays(was) && runs(was));
+    let cause = |(index, _)| {
+        let field = format!("status.containerStatuses[{index}].state");
+        Cause::forbidden(field, "may not be transitioned to non-terminated state")
+    };
+    revived.map(cause).collect()
 }
 
 fn mutable_removed(pod: &Value) -> Value {

@@ -65,7 +65,8 @@ async fn a_watch_ends_with_a_bookmark_when_its_time_is_up() {
     let maps = fixture.maps();
     let version = maps.list(&kube::api::ListParams::default()).await.unwrap();
     let version = version.metadata.resource_version.unwrap();
-    let params = WatchParams::default().timeout(2);
+    // The bookmark is sent two seconds before the end.
+    let params = WatchParams::default().timeout(6);
     let events = maps.watch(&params, &version).await.unwrap();
     let made = maps.create(&PostParams::default(), &config_map("m")).await.unwrap();
     let all: Vec<_> = tokio::time::timeout(SOON, events.try_collect()).await.unwrap().unwrap();

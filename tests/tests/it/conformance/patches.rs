@@ -15,7 +15,7 @@ behaviours! { "patches",
     strategic_keys => "strategic merge knows the keys of lists",
     strategic_directives => "strategic merge: $patch delete and replace, $deleteFromPrimitiveList",
     strategic_custom => "strategic merge of a custom resource: 415 naming the formats",
-    unknown_format => "another patch format: 415",
+    unknown_format => "another patch format: 415, custom kinds name the formats",
     nothing => "patching what is not there: 404",
     identity => "a patch can't rename or move",
     invalid_result => "a patch with an invalid result: 422 naming the field",
@@ -126,12 +126,18 @@ async fn strategic_custom(lab: Lab) {
 
 async fn unknown_format(lab: Lab) {
     lab.post("configmaps", map("m")).await.ok(201);
+    lab.post("threads", thread("t")).await.ok(201);
     let json = [("content-type", "application/json")];
-    lab.call("PATCH", "configmaps/m", &json, b"{}".to_vec()).await.refused(
+    lab.call("PATCH", "configmaps/m", &json, b"{}".to_vec()).await.says(
+        415,
+        "UnsupportedMediaType",
+        "415: Unsupported Media Type",
+    );
+    lab.call("PATCH", "threads/t", &json, b"{}".to_vec()).await.refused(
         415,
         "UnsupportedMediaType",
         &[
-            "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml",
+            "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         ],
     );
 }

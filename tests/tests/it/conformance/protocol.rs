@@ -13,7 +13,7 @@ behaviours! { "protocol",
     openapi_v3 => "/openapi/v3: an index and documents with kinds",
     openapi_v2 => "/openapi/v2: definitions of built-in and custom kinds",
     unknown_path => "a path that is nothing: 404",
-    not_acceptable => "a form nobody has: 406 naming the forms",
+    not_acceptable => "a form nobody has: 406, custom kinds name the forms",
     custom_protobuf => "custom resources have no protobuf: 406",
     preferred => "protobuf before JSON: either is right",
     unknown_body => "a body in an unknown format: 415 naming the formats",
@@ -131,6 +131,8 @@ async fn unknown_path(lab: Lab) {
 
 async fn not_acceptable(lab: Lab) {
     let reply = lab.get_as("configmaps", "text/html").await;
+    reply.refused(406, "NotAcceptable", &["406: Not Acceptable"]);
+    let reply = lab.get_as("threads", "text/html").await;
     reply.refused(
         406,
         "NotAcceptable",

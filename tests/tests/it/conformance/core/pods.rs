@@ -11,6 +11,7 @@ behaviours! { "core kinds",
     pod_enums => "pods: closed lists of values",
     pod_immutable => "pods: the spec can't change but for images and tolerations",
     pod_status => "pods: status and metadata by the status subresource",
+    pod_end => "pods: a container that nothing restarts stays ended",
     pod_account => "pods: the ServiceAccount must exist",
     pod_resources => "pods: requests within limits; quantities that are none",
     pod_binding => "pods: bound to a node once",
@@ -120,6 +121,36 @@ async fn pod_status(lab: Lab) {
     assert_eq!(after["spec"]["restartPolicy"], "Always");
     let after = lab.merge("pods/p", json!({"status": {"phase": "Failed"}})).await;
     assert_eq!(after.ok(200)["status"]["phase"], "Running");
+}
+
+async fn pod_end(lab: Lab) {
+    let state = |state: Value| {
+        json!({"status": {"containerStatuses": [{
+            "name": "main", "image": "image:1", "imageID": "", "ready": false, "restartCount": 0,
+            "state": state,
+        }]}})
+    };
+    let ended = state(json!({"terminated": {"exitCode": 1}}));
+    let again = state(json!({"terminated": null, "running": {}}));
+    for policy in ["Never", "OnFailure", "Always"] {
+        let mut wanted = with("restartPolicy", json!(policy));
+        wanted["metadata"]["name"] = policy.to_lowercase().into();
+        lab.post("pods", wanted).await.ok(201);
+        let path = format!("pods/{}/status", policy.to_lowercase());
+        lab.strategic(&path, ended.clone()).await.ok(200);
+        let reply = lab.strategic(&path, again.clone()).await;
+        if policy != "Never" {
+            reply.ok(200);
+            continue;
+        }
+        reply
+            .refused(
+                422,
+                "Invalid",
+                &["status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"],
+            )
+            .cause("status.containerStatuses[0].state", "FieldValueForbidden");
+    }
 }
 
 async fn pod_account(lab: Lab) {
