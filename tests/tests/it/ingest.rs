@@ -140,13 +140,15 @@ async fn a_click_is_recorded_and_one_on_an_older_plan_is_told_so() {
     let slack = desk.service();
     let first = ask("plan-1", "**Plan** one: `src/a.rs:1`", Decision::Plan);
     let first = slack.post(&pm, &first, None).await.unwrap();
-    let second = ask("plan-2", "**Plan** two", Decision::Plan);
-    let second = slack.post(&pm, &second, None).await.unwrap();
-
     let click = |ts: &SlackTs, action: &str| {
         desk.slack.click(&desk.ana, &desk.channel, ts.as_str(), action).unwrap()
     };
+    // Clicked while the first still had buttons, heard of when the second had replaced it.
+    desk.slack.hold_events();
     let stale = click(&first.ts, "plan:approve");
+    let second = ask("plan-2", "**Plan** two", Decision::Plan);
+    let second = slack.post(&pm, &second, None).await.unwrap();
+    desk.slack.release_events(&Release::InOrder);
     desk.slack.wait_acked(&stale, PATIENCE).await.unwrap();
     let told = |m: &codebutler_testbed::slack::MessageView| {
         m.ephemeral_for.as_deref() == Some(&desk.ana) && m.text.contains("no longer open")
