@@ -1,4 +1,5 @@
-//! The gateway's word on a Repo: whether its Git remote can be worked with.
+//! The gateway's word on a Repo: whether its Git remote, its channel and the world behind the
+//! NetworkPolicy are as they should be.
 
 use codebutler_crds::condition::{self, EGRESS_ENFORCED, GIT_REACHABLE};
 use codebutler_crds::{Repo, names};
@@ -11,9 +12,12 @@ use serde_json::json;
 
 use super::redact::Redactors;
 
-const ATTEMPTS: u32 = 5;
+/// Attempts against other writers of the same status.
+const ATTEMPTS: u32 = 8;
 /// Where things run is what conditions are for.
 const SHOWN: &str = "internal-address";
+/// Characters of an event's note; the API takes 1,024 bytes.
+const NOTE: usize = 1000;
 
 /// Writes conditions of Repos, only when they change. Cheap to clone.
 #[derive(Clone)]
@@ -21,6 +25,21 @@ pub struct Conditions {
     client: Client,
     recorder: Recorder,
     redactors: Redactors,
+}
+
+/// What was found about one condition.
+#[derive(Debug)]
+pub struct Finding<'a> {
+    /// The condition's type.
+    pub type_: &'static str,
+    /// Whether it holds.
+    pub holds: bool,
+    /// One word, in `CamelCase`.
+    pub reason: &'a str,
+    /// A sentence, which says what to do if it does not hold.
+    pub message: &'a str,
+    /// The reason of the event that tells that it does not hold.
+    pub event: &'a str,
 }
 
 impl Conditions {
@@ -32,19 +51,13 @@ impl Conditions {
 
     /// Git answered.
     pub async fn git_works(&self, repo: &Repo) {
-        self.write(
-            repo,
-            GIT_REACHABLE,
-            true,
-            "Reachable",
-            "the Git remote accepts the credentials",
-        )
-        .await;
+        let message = "the Git remote accepts the credentials";
+        self.tell(repo, GIT_REACHABLE, true, "Reachable", message).await;
     }
 
     /// Git can't be worked with until somebody corrects the Repo.
     pub async fn git_fails(&self, repo: &Repo, why: &str) {
-        self.write(repo, GIT_REACHABLE, false, "NotReachable", why).await;
+        self.tell(repo, GIT_REACHABLE, false, "NotReachable", why).await;
     }
 
     /// What an agent found when it tried to get past the gateway.
@@ -58,67 +71,69 @@ impl Conditions {
               enforce this Repo's NetworkPolicy",
             )
         };
-        self.write(repo, EGRESS_ENFORCED, enforced, reason, message).await;
+        self.tell(repo, EGRESS_ENFORCED, enforced, reason, message).await;
     }
 
-    async fn write(&self, repo: &Repo, type_: &str, status: bool, reason: &str, message: &str) {
-        let redactor = self.redactors.of(repo);
-        let message = &*redactor.mask_but(message, SHOWN);
-        if says_so(repo, type_, status, message) {
+    /// Records what is not known to be on the Repo. The caller's work does not depend on it: failing
+    /// to is logged, and the next call tries again.
+    async fn tell(&self, repo: &Repo, type_: &'static str, holds: bool, reason: &str, why: &str) {
+        let what = if type_ == GIT_REACHABLE { "Git" } else { "Egress" };
+        let event = &format!("{what}{reason}");
+        let finding = Finding { type_, holds, reason, message: why, event };
+        let message = &*self.redactors.of(repo).mask_but(why, SHOWN).into_owned();
+        if says_so(repo, &Finding { message, ..finding }) {
             return;
         }
-        match self.try_write(repo, type_, status, reason, message).await {
-            Ok(true) if !status => self.warn(repo, type_, reason, message).await,
-            Ok(_) => {}
-            // The caller's work does not depend on it, and the next call tries again.
-            Err(error) => tracing::warn!(repo = repo.name_any(), %error, "condition not written"),
+        if let Err(error) = self.record(repo, &finding).await {
+            tracing::warn!(repo = repo.name_any(), %error, "condition not written");
         }
     }
 
-    /// Whether anything had to be written.
-    async fn try_write(
-        &self,
-        repo: &Repo,
-        type_: &str,
-        status: bool,
-        reason: &str,
-        message: &str,
-    ) -> Result<bool, kube::Error> {
-        let namespace = repo.namespace().unwrap_or_default();
-        let api = Api::<Repo>::namespaced(self.client.clone(), &namespace);
+    /// Records a finding if the Repo, as it is now, does not say so, and tells as an event what does
+    /// not hold.
+    ///
+    /// # Errors
+    /// When the API server does not take it, or others write the same status again and again.
+    pub async fn record(&self, repo: &Repo, finding: &Finding<'_>) -> Result<(), kube::Error> {
+        let message = &*self.redactors.of(repo).mask_but(finding.message, SHOWN).into_owned();
+        let Finding { type_, holds, reason, .. } = *finding;
+        let api =
+            Api::<Repo>::namespaced(self.client.clone(), &repo.namespace().unwrap_or_default());
         let mut attempt = 1;
         loop {
-            let Some(now) = api.get_opt(&repo.name_any()).await? else { return Ok(false) };
+            let Some(now) = api.get_opt(&repo.name_any()).await? else { return Ok(()) };
             let mut conditions = now.status.clone().unwrap_or_default().conditions;
-            let time = Time(Timestamp::now());
-            let generation = now.metadata.generation;
+            let (time, generation) = (Time(Timestamp::now()), now.metadata.generation);
             let set = condition::set;
-            if !set(&mut conditions, type_, status, reason, message, generation, &time) {
-                return Ok(false);
+            if !set(&mut conditions, type_, holds, reason, message, generation, &time) {
+                return Ok(());
             }
             // The list is one value to a merge patch, and the controller writes into it too.
             let patch = json!({
                 "metadata": {"resourceVersion": now.resource_version()},
                 "status": {"conditions": conditions},
             });
-            let written = api
-                .patch_status(&repo.name_any(), &PatchParams::default(), &Patch::Merge(patch))
-                .await;
-            match written {
-                Ok(_) => return Ok(true),
+            let params = PatchParams::default();
+            match api.patch_status(&repo.name_any(), &params, &Patch::Merge(patch)).await {
+                Ok(_) => break,
                 Err(kube::Error::Api(refused)) if refused.code == 409 && attempt < ATTEMPTS => {
                     attempt += 1;
                 }
                 Err(error) => return Err(error),
             }
         }
+        tracing::info!(repo = repo.name_any(), condition = type_, holds, reason, message, "found");
+        if !holds {
+            self.warn(repo, finding.event, message).await;
+        }
+        Ok(())
     }
 
-    async fn warn(&self, repo: &Repo, type_: &str, reason: &str, message: &str) {
+    async fn warn(&self, repo: &Repo, reason: &str, message: &str) {
         let event = Event {
             type_: EventType::Warning,
-            reason: format!("{}{reason}", if type_ == GIT_REACHABLE { "Git" } else { "Egress" }),
-            note: Some(message.chars().take(1000).collect()),
+            reason: reason.to_owned(),
+            note: Some(message.chars().take(NOTE).collect()),
             action: "Connect".to_owned(),
             secondary: None,
         };
@@ -128,13 +143,13 @@ impl Conditions {
     }
 }
 
-fn says_so(repo: &Repo, type_: &str, status: bool, message: &str) -> bool {
-    let wanted = if status { "True" } else { "False" };
+fn says_so(repo: &Repo, finding: &Finding<'_>) -> bool {
+    let wanted = if finding.holds { "True" } else { "False" };
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|c| {
-        c.type_ == type_
+        c.type_ == finding.type_
             && c.status == wanted
-            && c.message == message
+            && c.message == finding.message
             && c.observed_generation == repo.metadata.generation
     })
 }

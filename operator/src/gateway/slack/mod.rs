@@ -84,6 +84,7 @@ use self::reach::Reach;
 pub(super) use self::recent::Recent;
 use self::scopes::Scopes;
 use self::web::Web;
+use super::conditions::Conditions;
 use super::context::{ApiError, Caller, Context, ThreadKey};
 use super::threads::Threads;
 use super::threads::keyed::Keyed;
@@ -161,14 +162,14 @@ impl Slack {
         metrics: Metrics,
     ) -> Result<Self, SetupError> {
         let web = Web::new(api_url, metrics.clone()).map_err(SetupError::Tls)?;
-        let reach = Reach::new(context.client.clone(), context.redactors.clone());
+        let conditions = Conditions::new(context.client.clone(), context.redactors.clone());
         let inner = Inner {
             context,
             threads,
             web,
             metrics,
             accounts: Accounts::default(),
-            reach,
+            reach: Reach::new(conditions),
             sent: Sent::default(),
             contents: files::Contents::default(),
             scribe: OnceLock::new(),

@@ -4,14 +4,11 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use codebutler_crds::{Repo, condition, names};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{Patch, PatchParams};
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Api, Client, Resource as _, ResourceExt as _};
-use serde_json::json;
+use codebutler_crds::Repo;
+use codebutler_crds::condition::SLACK_REACHABLE;
+use kube::ResourceExt as _;
 
-use crate::gateway::redact::Redactors;
+use crate::gateway::conditions::{Conditions, Finding};
 
 /// What is told: that it works, with what it can't do if there is something, or a reason and a
 /// sentence.
@@ -19,14 +16,10 @@ pub type State = Result<Option<String>, (&'static str, String)>;
 
 /// That nothing hinders.
 const WORKS: &str = "the app can read the channel";
-/// Attempts against other writers of the same status.
-const ATTEMPTS: usize = 8;
 
 /// Tells whether Slack can be reached.
 pub struct Reach {
-    client: Client,
-    recorder: Recorder,
-    redactors: Redactors,
+    conditions: Conditions,
     /// By UID and generation of the Repo.
     told: Mutex<HashMap<String, (Option<i64>, State)>>,
 }
@@ -49,10 +42,9 @@ pub fn concerns_repo(code: &str) -> bool {
 }
 
 impl Reach {
-    /// Writes with the gateway's identity, and nothing that a Repo wants masked.
-    pub fn new(client: Client, redactors: Redactors) -> Self {
-        let recorder = Recorder::new(client.clone(), Reporter::from(names::GATEWAY));
-        Self { client, recorder, redactors, told: Mutex::default() }
+    /// Writes as the gateway's other conditions are written.
+    pub fn new(conditions: Conditions) -> Self {
+        Self { conditions, told: Mutex::default() }
     }
 
     /// Records the state if it is news. Failing to is logged, and tried again next time.
@@ -62,77 +54,25 @@ impl Reach {
         if self.lock().get(&uid) == Some(&news) {
             return;
         }
-        match self.write(repo, &news.1).await {
+        let (reason, message) = match &news.1 {
+            Ok(None) => ("Reachable", WORKS.to_owned()),
+            Ok(Some(limits)) => ("Reachable", format!("{WORKS}; {limits}")),
+            Err((reason, message)) => (*reason, message.clone()),
+        };
+        let finding = Finding {
+            type_: SLACK_REACHABLE,
+            holds: news.1.is_ok(),
+            reason,
+            message: &message,
+            event: reason,
+        };
+        match self.conditions.record(repo, &finding).await {
             Ok(()) => {
                 self.lock().insert(uid, news);
             }
             Err(error) => {
                 tracing::warn!(%error, repo = repo.name_any(), "condition not written");
             }
-        }
-    }
-
-    async fn write(&self, repo: &Repo, state: &State) -> Result<(), kube::Error> {
-        let api: Api<Repo> =
-            Api::namespaced(self.client.clone(), &repo.namespace().unwrap_or_default());
-        let (reason, message) = match state {
-            Ok(None) => ("Reachable", WORKS.to_owned()),
-            Ok(Some(limits)) => ("Reachable", format!("{WORKS}; {limits}")),
-            Err((reason, message)) => (*reason, message.clone()),
-        };
-        let redactor = self.redactors.of(repo);
-        let message = &*redactor.mask(&message);
-        let mut last = None;
-        for _ in 0..ATTEMPTS {
-            let Some(current) = api.get_opt(&repo.name_any()).await? else { return Ok(()) };
-            let mut conditions = current.status.clone().unwrap_or_default().conditions;
-            let (now, generation) = (Time(jiff::Timestamp::now()), current.metadata.generation);
-            let type_ = condition::SLACK_REACHABLE;
-            if !condition::set(
-                &mut conditions,
-                type_,
-                state.is_ok(),
-                reason,
-                message,
-                generation,
-                &now,
-            ) {
-                return Ok(());
-            }
-            // The list is replaced as a whole, so only on the revision it was read from.
-            let patch = json!({
-                "metadata": {"resourceVersion": current.resource_version()},
-                "status": {"conditions": conditions},
-            });
-            let params = PatchParams::default();
-            match api.patch_status(&repo.name_any(), &params, &Patch::Merge(&patch)).await {
-                Ok(_) => {
-                    self.publish(&current, state, reason, message).await;
-                    return Ok(());
-                }
-                Err(kube::Error::Api(status)) if status.code == 409 => {
-                    last = Some(kube::Error::Api(status));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        last.map_or(Ok(()), Err)
-    }
-
-    async fn publish(&self, repo: &Repo, state: &State, reason: &str, message: &str) {
-        tracing::info!(repo = repo.name_any(), reason, message, "Slack");
-        if state.is_ok() {
-            return;
-        }
-        let event = Event {
-            type_: EventType::Warning,
-            reason: reason.to_owned(),
-            note: Some(message.to_owned()),
-            action: "Connect".to_owned(),
-            secondary: None,
-        };
-        if let Err(error) = self.recorder.publish(&event, &repo.object_ref(&())).await {
-            tracing::warn!(%error, repo = repo.name_any(), "event not written");
         }
     }
 
