@@ -28,8 +28,8 @@ pub struct Caches {
     pub roles: Store<AgentRole>,
     /// Threads.
     pub threads: Store<Thread>,
-    /// Threads by Repo: whether they are open.
-    pub by_repo: Arc<Index<Thread, bool>>,
+    /// Open Threads by Repo.
+    pub open: Arc<Index<Thread, ()>>,
     /// Threads by their parent.
     pub parts: Arc<Index<Thread, ()>>,
     /// Pods by Thread.
@@ -89,7 +89,7 @@ pub fn start(
         repos: repos.reader(),
         roles: roles.reader(),
         threads: threads.reader(),
-        by_repo: Arc::new(Index::new(repo_of)),
+        open: Arc::new(Index::new(open_in)),
         parts: Arc::new(Index::new(parent_of)),
         pods: Arc::new(Index::new(by_thread)),
         volumes: Arc::new(Index::new(by_thread)),
@@ -100,7 +100,7 @@ pub fn start(
         prompts: prompts.reader(),
     };
     let (queues, receivers) =
-        Queues::new(caches.repos.clone(), caches.by_repo.clone(), &args.namespace);
+        Queues::new(caches.repos.clone(), caches.open.clone(), &args.namespace);
     let mut watches = Watches { tasks: JoinSet::new(), synced: Vec::new() };
 
     let scope = Scope::of(&args.namespaces);
@@ -108,7 +108,7 @@ pub fn start(
     let own = (client, &Scope::of(std::slice::from_ref(&args.namespace)));
     watches.watch(listed, &all(), on_repo(repos, queues.clone()));
     watches.watch(shared, &all(), on_role(roles, queues.clone()));
-    let indices = (caches.by_repo.clone(), caches.parts.clone());
+    let indices = (caches.open.clone(), caches.parts.clone());
     let fenced = (slots.clone(), fence.clone());
     watches.watch(listed, &all(), on_thread(threads, indices, fenced, queues.clone()));
     let of_threads = all().labels(names::LABEL_THREAD);
@@ -135,20 +135,20 @@ fn is_open(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active
 }
 
-fn repo_of(thread: &Thread) -> Option<(Key, bool)> {
-    Some((Key::new(thread.namespace()?, &thread.spec.repo), is_open(thread)))
+fn open_in(thread: &Thread) -> Option<(Key, Option<()>)> {
+    Some((Key::new(thread.namespace()?, &thread.spec.repo), is_open(thread).then_some(())))
 }
 
-fn parent_of(thread: &Thread) -> Option<(Key, ())> {
-    Some((Key::new(thread.namespace()?, thread.spec.parent.as_ref()?), ()))
+fn parent_of(thread: &Thread) -> Option<(Key, Option<()>)> {
+    Some((Key::new(thread.namespace()?, thread.spec.parent.as_ref()?), Some(())))
 }
 
 /// By the Thread that owns it. Labels only narrow the watch: anybody may edit them.
-fn by_thread<K: Resource + Clone>(child: &K) -> Option<(Key, K)> {
+fn by_thread<K: Resource + Clone>(child: &K) -> Option<(Key, Option<K>)> {
     let mut owners = child.meta().owner_references.iter().flatten();
     let thread = Thread::kind(&());
     let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == thread)?;
-    Some((Key::new(child.meta().namespace.clone()?, &owner.name), child.clone()))
+    Some((Key::new(child.meta().namespace.clone()?, &owner.name), Some(child.clone())))
 }
 
 /// What tells a change of an object that its dependents care for from one of its status.
@@ -186,23 +186,23 @@ fn on_role(mut roles: Named<AgentRole>, queues: Queues) -> impl FnMut(&Event<Age
     }
 }
 
-/// Threads by their Repo, and by their parent.
-type ThreadIndices = (Arc<Index<Thread, bool>>, Arc<Index<Thread, ()>>);
+/// Open Threads by their Repo, and all by their parent.
+type ThreadIndices = (Arc<Index<Thread, ()>>, Arc<Index<Thread, ()>>);
 
 fn on_thread(
     mut threads: Named<Thread>,
-    (by_repo, parts): ThreadIndices,
+    (in_repo, parts): ThreadIndices,
     (slots, fence): (Arc<Slots>, Arc<Fence>),
     queues: Queues,
 ) -> impl FnMut(&Event<Thread>) {
     move |event| {
-        by_repo.apply(event);
+        in_repo.apply(event);
         parts.apply(event);
         for (thread, before, touch) in threads.apply(event) {
             queues.thread(&Key::of(&*thread));
             if before.is_none() {
-                let parts = parts.entries(&Key::of(&*thread)).into_iter().map(|(name, _)| name);
-                queues.threads(&thread.namespace().unwrap_or_default(), parts.collect());
+                let parts = parts.names(&Key::of(&*thread));
+                queues.threads(&thread.namespace().unwrap_or_default(), parts);
             }
             let open = |thread: &Thread| is_open(thread);
             if touch == Touch::Gone || before.map(|b| open(&b)) != Some(open(&thread)) {

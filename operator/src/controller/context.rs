@@ -44,8 +44,8 @@ pub struct Context {
     pub roles: Store<AgentRole>,
     /// All Threads.
     pub all_threads: Store<Thread>,
-    /// Which Threads a Repo has, and whether they are open.
-    pub threads: Arc<Index<Thread, bool>>,
+    /// Which open Threads a Repo has.
+    pub open: Arc<Index<Thread, ()>>,
     /// Agent pods by Thread.
     pub pods: Arc<Index<Pod, Pod>>,
     /// Volume claims by Thread.
@@ -93,7 +93,6 @@ impl Context {
 
     /// How many of a Repo's Threads are open.
     pub fn open_threads(&self, repo: &Key) -> u32 {
-        let open = self.threads.of(repo).iter().filter(|open| ***open).count();
-        u32::try_from(open).unwrap_or(u32::MAX)
+        u32::try_from(self.open.count(repo)).unwrap_or(u32::MAX)
     }
 }

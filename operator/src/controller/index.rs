@@ -54,8 +54,9 @@ impl<V> Entry<V> {
     }
 }
 
-/// What an index keeps of an object: the key of what it belongs to, and a value.
-pub type Project<K, V> = fn(&K) -> Option<(Key, V)>;
+/// What an index keeps of an object: the key of what it belongs to, which never changes, and a value
+/// for as long as it counts.
+pub type Project<K, V> = fn(&K) -> Option<(Key, Option<V>)>;
 
 /// Objects of kind `K`, kept as `V`, grouped by the key of what they belong to.
 #[derive(Debug)]
@@ -79,11 +80,17 @@ impl<K: Resource, V> Index<K, V> {
         group.filter_map(Entry::current).cloned().collect()
     }
 
-    /// One group with its names.
-    pub fn entries(&self, owner: &Key) -> Vec<(String, Arc<V>)> {
+    /// The names in one group.
+    pub fn names(&self, owner: &Key) -> Vec<String> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        let entries = groups.get(owner).into_iter().flatten();
-        entries.filter_map(|(name, e)| Some((name.clone(), e.current()?.clone()))).collect()
+        let group = groups.get(owner).into_iter().flatten();
+        group.filter(|(_, entry)| entry.current().is_some()).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// How many are in one group. Counts what is only assumed to exist for as long as it is kept.
+    pub fn count(&self, owner: &Key) -> usize {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        groups.get(owner).map_or(0, BTreeMap::len)
     }
 
     /// Takes in what a watch says and returns whose groups it touched.
@@ -111,7 +118,9 @@ impl<K: Resource, V> Index<K, V> {
     }
 
     fn insert(&self, groups: &mut Groups<V>, object: &K) -> Option<Key> {
-        let (owner, value) = (self.project)(object)?;
+        let (owner, Some(value)) = (self.project)(object)? else {
+            return self.remove(groups, object);
+        };
         let entry = Entry { value: Arc::new(value), assumed: None };
         groups.entry(owner.clone()).or_default().insert(object.name_any(), entry);
         Some(owner)
@@ -134,7 +143,7 @@ impl<O: Resource> Index<O, O> {
     /// next look would not see it, and would create it again. Should it be gone before this is
     /// called, the watch will never tell of it: so it is forgotten after a while.
     pub fn assume(&self, object: &O) {
-        let Some((owner, value)) = (self.project)(object) else { return };
+        let Some((owner, Some(value))) = (self.project)(object) else { return };
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
         let group = groups.entry(owner).or_default();
         let known = group.get(&object.name_any());
@@ -165,7 +174,7 @@ mod tests {
     #[test]
     fn groups_follow_the_watch_and_what_was_just_created() {
         let index = Index::<Pod, Pod>::new(|pod| {
-            Some((Key::new(pod.namespace()?, pod.labels().get("t")?.clone()), pod.clone()))
+            Some((Key::new(pod.namespace()?, pod.labels().get("t")?.clone()), Some(pod.clone())))
         });
         index.apply(&Event::Init);
         index.apply(&Event::InitApply(pod("a", "1", "x")));
@@ -184,5 +193,25 @@ mod tests {
         let touched = index.apply(&Event::InitDone);
         assert!(names(&index, "x").is_empty());
         assert_eq!(touched, [Key::new("ns", "x"), Key::new("ns", "y")], "the gone ones too");
+    }
+
+    #[test]
+    fn what_does_not_count_any_more_is_left_out() {
+        let index = Index::<Pod, ()>::new(|pod| {
+            let owner = Key::new(pod.namespace()?, "all");
+            Some((owner, pod.labels().contains_key("t").then_some(())))
+        });
+        let all = Key::new("ns", "all");
+        let (counts, mut ended) = (pod("a", "1", "x"), pod("b", "2", "x"));
+        index.apply(&Event::Apply(counts));
+        index.apply(&Event::Apply(ended.clone()));
+        assert_eq!((index.names(&all), index.count(&all)), (vec!["a".into(), "b".into()], 2));
+        ended.metadata.labels = None;
+        assert_eq!(index.apply(&Event::Apply(ended.clone())), std::slice::from_ref(&all));
+        assert_eq!((index.names(&all), index.count(&all)), (vec!["a".into()], 1));
+        index.apply(&Event::Init);
+        index.apply(&Event::InitApply(ended));
+        index.apply(&Event::InitDone);
+        assert_eq!(index.count(&all), 0);
     }
 }

@@ -127,7 +127,7 @@ pub async fn serve(
         repos: caches.repos.clone(),
         roles: caches.roles.clone(),
         all_threads: caches.threads.clone(),
-        threads: caches.by_repo,
+        open: caches.open,
         pods: caches.pods,
         volumes: caches.volumes,
         accounts: caches.accounts,

@@ -28,7 +28,7 @@ pub struct Queues {
     roles: UnboundedSender<Key>,
     threads: UnboundedSender<Key>,
     all_repos: Store<Repo>,
-    by_repo: Arc<Index<Thread, bool>>,
+    open: Arc<Index<Thread, ()>>,
     operator: String,
 }
 
@@ -51,14 +51,14 @@ impl Queues {
     /// Empty queues. `operator` is the operator's namespace.
     pub fn new(
         all_repos: Store<Repo>,
-        by_repo: Arc<Index<Thread, bool>>,
+        open: Arc<Index<Thread, ()>>,
         operator: &str,
     ) -> (Self, Receivers) {
         let (repos, repos_out) = unbounded();
         let (roles, roles_out) = unbounded();
         let (threads, threads_out) = unbounded();
         let operator = operator.to_owned();
-        let queues = Self { repos, roles, threads, all_repos, by_repo, operator };
+        let queues = Self { repos, roles, threads, all_repos, open, operator };
         (queues, Receivers { repos: repos_out, roles: roles_out, threads: threads_out })
     }
 
@@ -87,11 +87,7 @@ impl Queues {
 
     /// The open Threads of a Repo.
     pub fn threads_of(&self, repo: &Key) {
-        for (name, open) in self.by_repo.entries(repo) {
-            if *open {
-                self.thread(&Key::new(&repo.namespace, name));
-            }
-        }
+        self.threads(&repo.namespace, self.open.names(repo));
     }
 
     /// A Repo and its open Threads.
