@@ -33,6 +33,12 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// The only name that can be selected, if there is one.
+    pub fn name(&self) -> Option<&str> {
+        let named = self.fields.iter().find(|(field, _, equal)| *equal && field == "metadata.name");
+        named.map(|(_, name, _)| name.as_str())
+    }
+
     /// Whether an object is selected.
     pub fn matches(&self, kind: &Kind, object: &Value) -> bool {
         let labels = object::meta(object, "labels");

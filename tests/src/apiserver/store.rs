@@ -175,6 +175,14 @@ impl Store {
         (within(&table.objects, namespace), inner.version)
     }
 
+    /// The one object of this name, if it is there, in the same form as [`Self::list`].
+    pub fn list_one(&self, table: &str, namespace: &str, name: &str) -> (Vec<Arc<Stored>>, u64) {
+        let inner = self.read();
+        let key = (namespace.to_owned(), name.to_owned());
+        let one = inner.tables.get(table).and_then(|table| table.objects.get(&key));
+        (one.cloned().into_iter().collect(), inner.version)
+    }
+
     /// The objects of a table as they were at an earlier version.
     pub fn list_at(
         &self,

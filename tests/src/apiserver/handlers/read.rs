@@ -73,7 +73,7 @@ impl Context<'_> {
             (None, Some(version)) if exact => Some(version),
             _ => None,
         };
-        let (objects, version) = self.objects(snapshot, after.is_some())?;
+        let (objects, version) = self.objects(snapshot, after.is_some(), &selector)?;
         let after = after.map(|c| (c.namespace, c.name));
         let mut selected = objects
             .iter()
@@ -102,9 +102,17 @@ impl Context<'_> {
         &self,
         snapshot: Option<u64>,
         continued: bool,
+        selector: &Selector,
     ) -> Result<(Vec<Arc<Stored>>, u64), ApiError> {
         let Some(version) = snapshot else {
-            return Ok(self.server.store.list(&self.kind.table, self.scope()));
+            let (store, table) = (&self.server.store, &self.kind.table);
+            return Ok(match selector.name() {
+                // As upstream: a watch of one object does not read all of its kind.
+                Some(name) if self.scope().is_some() || !self.kind.namespaced => {
+                    store.list_one(table, self.scope().unwrap_or_default(), name)
+                }
+                _ => store.list(table, self.scope()),
+            });
         };
         match self.server.store.list_at(&self.kind.table, self.scope(), version) {
             Ok(objects) => Ok((objects, version)),
