@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use rcgen::{
@@ -132,7 +134,7 @@ impl Assets {
             let request = http::Request::get("/readyz").body(Vec::new()).unwrap_or_default();
             let ready = client.request_text(request).await.is_ok_and(|text| text == "ok");
             // The server makes its own namespaces a moment after it says that it is ready.
-            if ready && namespaces.get("default").await.is_ok() {
+            if ready && namespaces.get("default").await.is_ok() && gives_addresses(&client).await {
                 return Ok(());
             }
             let ended = matches!(self.server.try_wait(), Ok(Some(_)))
@@ -153,6 +155,22 @@ impl Assets {
         let _ = self.server.kill().await;
         let _ = self.etcd.kill().await;
     }
+}
+
+/// Whether a Service would be made. The range that its address comes from is an object too, which the
+/// server makes for itself; until then it answers 500.
+async fn gives_addresses(client: &Client) -> bool {
+    let services: Api<Service> = Api::namespaced(client.clone(), "default");
+    let service = Service {
+        metadata: ObjectMeta { generate_name: Some("probe-".to_owned()), ..ObjectMeta::default() },
+        spec: Some(ServiceSpec {
+            ports: Some(vec![ServicePort { port: 1, ..ServicePort::default() }]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    };
+    let params = PostParams { dry_run: true, ..PostParams::default() };
+    !matches!(services.create(&params, &service).await, Err(kube::Error::Api(why)) if why.code >= 500)
 }
 
 struct Files {
