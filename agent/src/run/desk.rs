@@ -20,7 +20,7 @@ use super::mail::{self, Mail};
 use super::progress::Board;
 use super::report::{role_state, terminal};
 use super::seat::Seat;
-use super::{Agent, LONG_POLL, RunError, switch};
+use super::{Agent, LONG_POLL, RunError};
 use crate::transcript::desk::{Answered, Given};
 use crate::transcript::{Outcome, Record, Transcript};
 
@@ -41,7 +41,7 @@ struct Places {
 impl Agent {
     /// Whether mail is worked on in conversations of their own.
     pub(super) fn is_for_desk(&self, mail: &Mail) -> Result<bool, RunError> {
-        if self.session.parallelism < 2 || !switch::wanted(mail, &self.session.role).is_empty() {
+        if self.session.parallelism < 2 {
             return Ok(false);
         }
         if !mail.requests.is_empty() {
@@ -130,6 +130,7 @@ impl Agent {
                         places.stop.send_replace(Some(stop));
                     }
                     if mail.wakes {
+                        self.obey(&mut mail).await?;
                         self.give(mail)?;
                     }
                 }

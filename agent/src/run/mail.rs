@@ -97,7 +97,7 @@ mod tests {
 
     fn taken(messages: &[Message], pending: &[Pending]) -> State {
         let mut state = State::default();
-        state.apply(&Record::RunStarted { run: "r".into(), at: 0 });
+        state.apply(&Record::RunStarted { run: "r".into(), at: 0, brief: false });
         state.apply(&Record::Taken {
             messages: messages.to_vec(),
             pending: pending.to_vec(),

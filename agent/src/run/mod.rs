@@ -42,6 +42,7 @@ use crate::toolbox::client::{Toolbox, ToolboxError};
 use crate::toolbox::protocol::{Author, Hello, Reply, Request};
 use crate::tools::Context;
 use crate::tools::proof::Tests;
+use crate::transcript::state::RunKind;
 use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
 use leftover::Left;
 use mail::Mail;
@@ -260,8 +261,12 @@ impl Agent {
         let mut stuck = None;
         let mut just_started = false;
         loop {
-            if self.transcript.state().run().is_some() {
-                Box::pin(self.run(std::mem::take(&mut just_started))).await?;
+            if let Some(run) = self.transcript.state().run() {
+                if run.kind == RunKind::Brief {
+                    self.end_brief_run().await?;
+                } else {
+                    Box::pin(self.run(std::mem::take(&mut just_started))).await?;
+                }
                 (idle, stuck) = (Instant::now(), None);
             }
             if !self.transcript.state().desk().is_settled() {
@@ -275,7 +280,7 @@ impl Agent {
             let first = self.inbox.take().map(|inbox| self.sorted(inbox));
             let first = first.filter(|mail| mail.wakes);
             let is_first = first.is_some();
-            let mail = match first {
+            let mut mail = match first {
                 Some(mail) => mail,
                 None => self.mail(wait).await?,
             };
@@ -284,10 +289,11 @@ impl Agent {
                 if !is_first {
                     self.session = self.tools.gateway.session().await?;
                 }
+                let brief = self.obey(&mut mail).await?;
                 if self.is_for_desk(&mail)? {
                     self.give(mail)?;
                 } else {
-                    self.start_run(mail).await?;
+                    self.begin(mail, brief).await?;
                     just_started = true;
                 }
                 continue;
@@ -321,24 +327,18 @@ impl Agent {
         mail::sort(inbox, self.transcript.state(), role, done)
     }
 
-    async fn start_run(&mut self, mail: Mail) -> Result<(), RunError> {
-        let wanted = switch::wanted(&mail, &self.session.role);
-        let done = !wanted.is_empty() && !switch::with_more(&mail, &self.session.role);
-        self.begin(mail).await?;
-        self.switch(&wanted).await?;
-        if done {
-            self.transcript.append(&Record::RunEnded { outcome: Outcome::Idle, reason: None })?;
-            self.report_end().await?;
-        }
-        Ok(())
-    }
-
-    async fn begin(&mut self, mail: Mail) -> Result<(), RunError> {
+    async fn begin(&mut self, mail: Mail, brief: bool) -> Result<(), RunError> {
         let run = format!("{:016x}", rand::random::<u64>());
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         tracing::info!(run, messages = mail.messages.len(), "run started");
-        self.transcript.append(&Record::RunStarted { run, at })?;
+        self.transcript.append(&Record::RunStarted { run, at, brief })?;
         self.take(mail).await
+    }
+
+    /// Of a brief run there is nothing left to do.
+    async fn end_brief_run(&mut self) -> Result<(), RunError> {
+        self.transcript.append(&Record::RunEnded { outcome: Outcome::Idle, reason: None })?;
+        self.report_end().await
     }
 
     async fn take(&mut self, mail: Mail) -> Result<(), RunError> {

@@ -80,7 +80,7 @@ impl Agent {
         if self.transcript.state().run().is_none() {
             let mail = self.seated_mail(seat).await?;
             if mail.wakes {
-                self.begin(mail).await?;
+                self.begin(mail, false).await?;
             }
         }
         if self.transcript.state().run().is_some() {

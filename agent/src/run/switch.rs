@@ -11,20 +11,20 @@ use crate::transcript::Record;
 
 /// What a user wants.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Wanted {
+struct Wanted {
     ts: SlackTs,
     /// A part of the model's name; nothing to see the list.
     name: String,
 }
 
 /// What users want of `role` here, in the order in which they said it.
-pub fn wanted(mail: &Mail, role: &str) -> Vec<Wanted> {
+fn wanted(mail: &Mail, role: &str) -> Vec<Wanted> {
     let said = mail.messages.iter().filter(|m| is_said(m));
     said.filter_map(|m| Some(Wanted { ts: m.ts.clone(), name: command(&m.text, role)? })).collect()
 }
 
 /// Whether there is something else to work on.
-pub fn with_more(mail: &Mail, role: &str) -> bool {
+fn with_more(mail: &Mail, role: &str) -> bool {
     let mut others = mail.messages.iter().filter(|m| is_said(m) && m.addressed);
     others.any(|m| command(&m.text, role).is_none()) || !mail.pending.is_empty()
 }
@@ -41,12 +41,18 @@ fn command(text: &str, role: &str) -> Option<String> {
 }
 
 impl Agent {
-    /// Switches, or says what there is. A repetition in the same run says nothing again.
-    pub(super) async fn switch(&mut self, wanted: &[Wanted]) -> Result<(), RunError> {
-        for one in wanted {
+    /// Switches, or says what there is: before the mail is taken, so that who dies meanwhile finds it
+    /// again. A repetition says nothing again. Answers whether there is nothing else to work on.
+    pub(super) async fn obey(&mut self, mail: &mut Mail) -> Result<bool, RunError> {
+        let role = &self.session.role;
+        let wanted = wanted(mail, role);
+        let all = !wanted.is_empty() && !with_more(mail, role);
+        for one in &wanted {
             self.switch_to(one).await?;
         }
-        Ok(())
+        // No conversation of its own is needed for it.
+        mail.requests.retain(|ts| wanted.iter().all(|one| one.ts != *ts));
+        Ok(all)
     }
 
     async fn switch_to(&mut self, Wanted { ts, name }: &Wanted) -> Result<(), RunError> {
@@ -59,7 +65,6 @@ impl Agent {
             _ => None,
         };
         let current = self.transcript.state().model().unwrap_or(&self.session.model).to_owned();
-        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         let text = chosen.as_ref().map_or_else(
             || {
                 let list: Vec<_> =
@@ -76,11 +81,12 @@ impl Agent {
             },
             |model| format!("From now on I think with `{model}`."),
         );
-        if let Some(model) = chosen {
+        if let Some(model) = chosen.filter(|model| *model != current) {
+            let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
             self.log.note(&run, Kind::Model, &model, &[&current], "a user asked for it");
             self.transcript.append(&Record::Model { model })?;
         }
-        let key = format!("{run}.model.{ts}");
+        let key = format!("{}.model.{ts}", self.session.role);
         self.tools.gateway.post(&PostMessage { key, text, ..PostMessage::default() }).await?;
         Ok(())
     }

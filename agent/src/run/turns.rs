@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::progress;
 use super::seat::Seat;
 use super::watch::{Cut, Deadline};
-use super::{Agent, RunError, stuck, switch};
+use super::{Agent, RunError, stuck};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
 use crate::model;
@@ -100,9 +100,7 @@ impl Agent {
                         if let Some(stop) = news.stop.take() {
                             return self.cut(Cut::Stop(Box::new(stop))).await;
                         }
-                        // Before it is taken: who dies here finds it again.
-                        let wanted = switch::wanted(&news, &self.session.role);
-                        self.switch(&wanted).await?;
+                        self.obey(&mut news).await?;
                         self.take(news).await?;
                         if self.transcript.state().run().is_some_and(|run| run.next() != Next::Ask)
                         {

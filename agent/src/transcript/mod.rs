@@ -33,6 +33,9 @@ pub enum Record {
         run: String,
         /// Seconds since 1970.
         at: u64,
+        /// Nothing is asked of a model: what people wanted has been done.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        brief: bool,
     },
     /// What the run is about, and what arrived while it ran.
     Taken {
@@ -333,7 +336,7 @@ mod tests {
 
     fn records() -> Vec<Record> {
         vec![
-            Record::RunStarted { run: "r1".into(), at: 1 },
+            Record::RunStarted { run: "r1".into(), at: 1, brief: false },
             Record::Unreadable { why: "ñ \n \"quoted\"".into() },
             Record::Intent { call: 0, key: "k".into(), consent: None },
         ]

@@ -16,7 +16,7 @@ use crate::model::{self, Assistant, ToolCall};
 use crate::run::STOP;
 use crate::run::stuck::Step;
 use crate::tools::args::TodoItem;
-pub use run::{Ended, MAX_FAULTS, Next, OpenAnswer, Run};
+pub use run::{Ended, MAX_FAULTS, Next, OpenAnswer, Run, RunKind};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -157,9 +157,9 @@ impl State {
     /// Takes in one record.
     pub fn apply(&mut self, record: &Record) {
         match record {
-            Record::RunStarted { run, .. } => {
+            Record::RunStarted { run, brief, .. } => {
                 self.answer_dangling_calls();
-                self.run = Some(Run { id: run.clone(), ..Run::default() });
+                self.run = Some(Run::new(run.clone(), *brief));
             }
             Record::Taken { messages, pending, pictures } => self.take(messages, pending, pictures),
             Record::Request { request, messages, pending } => {

@@ -98,6 +98,39 @@ async fn requests_of_several_askers_are_answered_at_once_and_each_answer_names_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_switch_while_others_are_answered_holds_for_the_requests_after_it() {
+    let free = Arc::new(AtomicBool::new(false));
+    let is_free = free.clone();
+    let mut world = world(2, move |messages| {
+        if is_free.load(Ordering::SeqCst) { says(&about(messages)) } else { busy(messages) }
+    })
+    .await;
+    world.gateway.lock().session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
+    let first = asked(&world, 0);
+    let pod = world.pod(None);
+    let gateway = world.gateway.clone();
+    until("it is busy", || !gateway.lock().requests.is_empty()).await;
+    gateway.lock().say("/pm strong", true);
+    until("it is told", || !gateway.lock().posts.is_empty()).await;
+    let last = asked(&world, 3);
+    let models = |about_which: &SlackTs| {
+        let inner = gateway.lock();
+        let asked = inner.asked.iter().zip(&inner.requests);
+        let ours = asked.filter(|(messages, _)| about(messages) == about_which.as_str());
+        ours.map(|(_, body)| body["model"].as_str().unwrap().to_owned()).collect::<HashSet<_>>()
+    };
+    until("the second is asked", || !models(&last).is_empty()).await;
+    free.store(true, Ordering::SeqCst);
+    assert!(pod.ended().await.success());
+    assert_eq!(models(&first), HashSet::from(["scripted/pm".to_owned()]));
+    assert_eq!(models(&last), HashSet::from(["scripted/strong".to_owned()]));
+    let inner = gateway.lock();
+    let texts = inner.post_texts();
+    assert_eq!(texts[0], "From now on I think with `scripted/strong`.");
+    assert_eq!((texts.len(), inner.wants()), (3, false), "{texts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_than_the_role_has_places_for_work_at_once() {
     let (working, most) = (Arc::new(Mutex::new(HashSet::new())), Arc::new(AtomicUsize::new(0)));
     let (now, peak) = (working.clone(), most.clone());

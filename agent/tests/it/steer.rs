@@ -259,6 +259,40 @@ async fn of_several_switches_none_is_lost_and_one_during_a_run_holds_for_its_nex
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_while_the_model_is_switched_repeats_nothing_and_asks_no_model() {
+    let mut steps = 0;
+    loop {
+        steps += 1;
+        let mut world = World::new(in_order(vec![says("here I am")])).await;
+        {
+            let mut inner = world.gateway.lock();
+            inner.session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
+            inner.say("/pm strong", true);
+            inner.say("/pm", true);
+        }
+        let ended = world.settle(Some(steps)).await;
+        {
+            let inner = world.gateway.lock();
+            let texts = inner.post_texts();
+            assert_eq!(texts[0], "From now on I think with `scripted/strong`.", "step {steps}");
+            assert!(texts[1].starts_with("I think with `scripted/strong`."), "{steps}: {texts:?}");
+            assert_eq!((texts.len(), inner.requests.len()), (2, 0), "step {steps}: {texts:?}");
+        }
+        let chosen = decisions(&world).iter().filter(|one| one["kind"] == "model").count();
+        assert!((1..=2).contains(&chosen), "step {steps}: {chosen}");
+        world.gateway.lock().say("are you there?", true);
+        world.settle(None).await;
+        let inner = world.gateway.lock();
+        assert_eq!(inner.post_texts()[2..], ["here I am"], "step {steps}");
+        assert_eq!(inner.requests[0]["model"], "scripted/strong", "step {steps}");
+        if ended.len() == 1 {
+            break;
+        }
+    }
+    assert!(steps > 6, "{steps} steps: some are not walked");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_run_does_not_quote_an_earlier_one() {
     let work = calls(&[("Bash", json!({"command": "touch $TMPDIR/on; sleep 300"}))]);
     let mut world = World::new(in_order(vec![says("first"), work])).await;

@@ -8,11 +8,23 @@ use crate::model::{Assistant, ToolCall};
 use crate::run::stuck::Step;
 use crate::transcript::{Outcome, ResultKind};
 
+/// What a run is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunKind {
+    /// A model is asked what to do.
+    #[default]
+    Work,
+    /// What people wanted has been done: it only says what was taken.
+    Brief,
+}
+
 /// A run that has not ended.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// Its id.
     pub id: String,
+    /// What it is for.
+    pub kind: RunKind,
     /// Model calls that were answered, readable or not.
     pub turns: u32,
     /// Turns in a row in which the model said something that could not be carried out.
@@ -109,6 +121,12 @@ pub enum Next {
 pub const MAX_FAULTS: u32 = 3;
 
 impl Run {
+    /// One that has just begun.
+    pub fn new(id: String, brief: bool) -> Self {
+        let kind = if brief { RunKind::Brief } else { RunKind::Work };
+        Self { id, kind, ..Self::default() }
+    }
+
     /// Decided by what is recorded alone, so that a restart decides the same.
     pub fn next(&self) -> Next {
         let Some(answer) = &self.answer else {

@@ -28,7 +28,7 @@ fn result(call: usize, kind: ResultKind) -> Record {
 
 fn play(records: &[Record]) -> State {
     let mut state = State::default();
-    state.apply(&Record::RunStarted { run: "r".into(), at: 0 });
+    state.apply(&Record::RunStarted { run: "r".into(), at: 0, brief: false });
     state.apply(&Record::Taken {
         messages: vec![said(1, "hello")],
         pending: vec![],
@@ -81,7 +81,7 @@ fn every_call_is_answered_before_anything_else_is_said() {
         calls(&["A", "B"]),
         result(1, ResultKind::Plain),
         Record::RunEnded { outcome: Outcome::Failed, reason: None },
-        Record::RunStarted { run: "r2".into(), at: 0 },
+        Record::RunStarted { run: "r2".into(), at: 0, brief: false },
         Record::Taken { messages: vec![said(2, "again")], pending: vec![], pictures: vec![] },
     ]);
     let roles: Vec<_> =
