@@ -32,14 +32,8 @@ pub async fn start(
         redactors: super::redact::Redactors::default(),
         github: super::github::Access::default(),
     };
-    let synced = async {
-        let _ = tokio::join!(
-            context.repos.wait_until_ready(),
-            context.roles.wait_until_ready(),
-            context.threads.wait_until_ready(),
-        );
-    };
-    stop.run_until_cancelled(synced).await?;
+    // Whoever keeps them ends only when told to stop.
+    stop.run_until_cancelled(context.synced()).await?.ok()?;
     for repo in context.repos.state() {
         // What a Repo wants masked is masked in the first line of the log that speaks of it.
         context.redactors.of(&repo);

@@ -8,6 +8,7 @@ use codebutler_crds::thread::SlackThread;
 use codebutler_crds::wire::{ErrorBody, ErrorCode, ErrorDetail};
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::Secret;
+use kube::runtime::reflector::store::WriterDropped;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, ResourceExt as _};
 
@@ -58,6 +59,17 @@ pub struct Context {
 }
 
 impl Context {
+    /// Waits until all caches are filled. To be waited for in one place at a time: of several that wait
+    /// for a store, kube 5 wakes the last one only.
+    ///
+    /// # Errors
+    /// When a cache ended before.
+    pub async fn synced(&self) -> Result<(), WriterDropped> {
+        self.repos.wait_until_ready().await?;
+        self.roles.wait_until_ready().await?;
+        self.threads.wait_until_ready().await
+    }
+
     /// A Repo from the cache.
     pub fn repo(&self, namespace: &str, name: &str) -> Option<Arc<Repo>> {
         self.repos.get(&ObjectRef::new(name).within(namespace))

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use kube::ResourceExt as _;
 use slack_morphism::prelude::SlackApiToken;
 use tokio::sync::watch;
@@ -27,19 +26,9 @@ struct Held {
 }
 
 /// Holds sockets until told to stop.
-pub async fn run(inner: Arc<Inner>, shutdown: CancellationToken) -> anyhow::Result<()> {
-    let context = &inner.context;
-    tokio::select! {
-        () = shutdown.cancelled() => return Ok(()),
-        synced = async {
-            // An event that comes before the caches know its Repo would be dropped.
-            context.repos.wait_until_ready().await.context("the cache of Repos ended")?;
-            context.roles.wait_until_ready().await.context("the cache of AgentRoles ended")?;
-            context.threads.wait_until_ready().await.context("the cache of Threads ended")
-        } => synced?,
-    }
+pub async fn run(inner: Arc<Inner>, shutdown: CancellationToken) {
     // A reply to what was opened before must not begin a conversation of its own.
-    inner.opened.learn(&context.threads.state());
+    inner.opened.learn(&inner.context.threads.state());
     let mut held: HashMap<String, Held> = HashMap::new();
     let mut tasks = JoinSet::new();
     loop {
@@ -73,7 +62,6 @@ pub async fn run(inner: Arc<Inner>, shutdown: CancellationToken) -> anyhow::Resu
     }
     let ended = async { while tasks.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(FAREWELL, ended).await;
-    Ok(())
 }
 
 /// One app: its socket, and the reading back of what the socket missed.

@@ -64,6 +64,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, ErrorCode, Inbox, PostMessage, Posted, Progress,
@@ -195,9 +196,13 @@ impl Slack {
     /// # Errors
     /// When a watch cache ended that never should.
     pub async fn run(&self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        // An event that comes before the caches know its Repo would be dropped.
+        let synced = shutdown.run_until_cancelled(self.inner.context.synced()).await;
+        let Some(synced) = synced else { return Ok(()) };
+        synced.context("a watch cache ended")?;
         let (inner, stop) = (Arc::clone(&self.inner), shutdown.clone());
         let tending = tokio::spawn(tend::run(inner, stop));
-        connections::run(Arc::clone(&self.inner), shutdown).await?;
+        connections::run(Arc::clone(&self.inner), shutdown).await;
         tending.abort();
         self.inner.background.close();
         // Reactions and the like are worth a moment, not a hung shutdown.

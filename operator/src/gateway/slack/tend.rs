@@ -85,14 +85,6 @@ struct Attempt {
 pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
     let attempts = Attempts::default();
     let tasks = TaskTracker::new();
-    let synced = async {
-        let _ = inner.context.threads.wait_until_ready().await;
-        let _ = inner.context.repos.wait_until_ready().await;
-        let _ = inner.context.roles.wait_until_ready().await;
-    };
-    if stop.run_until_cancelled(synced).await.is_none() {
-        return;
-    }
     for look in 0.. {
         let threads = inner.context.threads.state();
         inner.opened.learn(&threads);

@@ -37,6 +37,8 @@ pub struct Setting {
     pub scopes: Option<&'static [&'static str]>,
     /// Said in the channel before the Repo exists.
     pub said_before: Option<&'static str>,
+    /// For so long the gateway knows nothing of the cluster.
+    pub slow_lists: Duration,
 }
 
 pub struct Desk {
@@ -62,12 +64,12 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    fn start(client: Client, place: &Place, api_url: &str) -> Self {
+    fn start(client: Client, place: &Place, api_url: &str, slow_lists: Duration) -> Self {
         let mut caches = JoinSet::new();
         let context = Context {
-            repos: cache(&client, &place.team, &mut caches),
-            roles: cache(&client, &place.team, &mut caches),
-            threads: cache(&client, &place.team, &mut caches),
+            repos: cache(&client, &place.team, slow_lists, &mut caches),
+            roles: cache(&client, &place.team, slow_lists, &mut caches),
+            threads: cache(&client, &place.team, slow_lists, &mut caches),
             client: client.clone(),
             namespace: place.system.clone(),
             redactors: codebutler_operator::gateway::redact::Redactors::default(),
@@ -93,7 +95,7 @@ impl Gateway {
     }
 }
 
-fn cache<K>(client: &Client, namespace: &str, tasks: &mut JoinSet<()>) -> Store<K>
+fn cache<K>(client: &Client, namespace: &str, after: Duration, tasks: &mut JoinSet<()>) -> Store<K>
 where
     K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -108,7 +110,10 @@ where
     let events =
         watcher(Api::<K>::namespaced(client.clone(), namespace), watcher::Config::default());
     let events = events.default_backoff().reflect(writer);
-    tasks.spawn(async move { events.for_each(|_| async {}).await });
+    tasks.spawn(async move {
+        tokio::time::sleep(after).await;
+        events.for_each(|_| async {}).await;
+    });
     store
 }
 
@@ -169,14 +174,18 @@ impl Desk {
         let lease = place.lease(&cluster);
         let mut desk =
             Self { lease, place, cluster, slack, channel, ana, gateway: None, _dir: dir };
-        desk.restart();
+        desk.start_gateway(setting.slow_lists);
         desk
     }
 
     /// Starts another gateway.
     pub fn restart(&mut self) {
-        self.gateway =
-            Some(Gateway::start(self.cluster.client(), &self.place, &self.slack.api_url()));
+        self.start_gateway(Duration::ZERO);
+    }
+
+    fn start_gateway(&mut self, slow_lists: Duration) {
+        let (client, api_url) = (self.cluster.client(), self.slack.api_url());
+        self.gateway = Some(Gateway::start(client, &self.place, &api_url, slow_lists));
     }
 
     pub fn gateway(&self) -> &Gateway {

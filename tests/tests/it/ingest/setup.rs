@@ -1,5 +1,7 @@
 //! What is wrong with the app is told on the Repo, all of it at once.
 
+use std::time::Duration;
+
 use codebutler_crds::Repo;
 use codebutler_crds::wire::Decision;
 use kube::Api;
@@ -7,7 +9,18 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::desk::{Desk, PATIENCE, Setting};
-use super::{ask, post};
+use super::{ask, inbox, post};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_answers_late_is_waited_for() {
+    let setting = Setting { slow_lists: Duration::from_secs(1), ..Setting::default() };
+    let desk = Desk::with(setting).await;
+    desk.slack.wait_connected(1, PATIENCE).await.unwrap();
+    let root = desk.says(None, "please plan");
+    desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
+    assert_eq!(inbox(&desk.thread(&root).await.unwrap(), "pm").unwrap().as_str(), root);
+    desk.stop().await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_missing_scope_is_named_at_once() {
@@ -42,7 +55,7 @@ async fn without_its_own_name_a_role_signs_in_the_text() {
     assert!(messages[2].text.starts_with("*The pm*\nThe plan"), "{}", messages[2].text);
     // The mention is still one.
     let thread = desk.thread(&root).await.unwrap();
-    assert!(super::inbox(&thread, "coder").is_some());
+    assert!(inbox(&thread, "coder").is_some());
     desk.stop().await;
 }
 
