@@ -35,6 +35,15 @@ pub fn demo(arguments: &[&str]) -> Command {
     command
 }
 
+/// The same on the embedded API server, whatever else the tests run on: only that can be kept.
+fn kept(state: &Path) -> Command {
+    let mut command = demo(&["--state", state.to_str().unwrap()]);
+    for name in ["KUBECONFIG", "KUBEBUILDER_ASSETS"] {
+        command.env_remove(name);
+    }
+    command
+}
+
 impl Chat {
     pub async fn start(arguments: &[&str]) -> Self {
         Self::run(demo(arguments)).await
@@ -125,8 +134,7 @@ fn after(said: &str, label: &str) -> String {
 async fn a_demo_that_is_kept_goes_on_where_it_ended() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("kept");
-    let arguments = ["--state", state.to_str().unwrap()];
-    let first = Chat::start(&arguments).await;
+    let first = Chat::run(kept(&state)).await;
     assert!(first.said.contains("keeps everything in"), "{}", first.said);
     let (page, kubeconfig) = (first.line("chat page:"), first.line("KUBECONFIG="));
     let offered = first.state().await["suggestions"].clone();
@@ -141,7 +149,7 @@ async fn a_demo_that_is_kept_goes_on_where_it_ended() {
     first.hears(&root, "PM", "src/report.rs:29").await;
 
     // Meanwhile nobody else gets in.
-    let second = demo(&arguments).output().await.unwrap();
+    let second = kept(&state).output().await.unwrap();
     assert_eq!(second.status.code(), Some(2));
     let told = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(told.contains("is in use by another demo (process "), "{told}");
@@ -151,7 +159,7 @@ async fn a_demo_that_is_kept_goes_on_where_it_ended() {
     assert!(!rest.contains("script does not know"), "{rest}");
     assert!(rest.contains("start with the same --state to go on"), "{rest}");
 
-    let again = Chat::start(&arguments).await;
+    let again = Chat::run(kept(&state)).await;
     assert!(again.said.contains("went on from"), "{}", again.said);
     assert_eq!((again.line("chat page:"), again.line("KUBECONFIG=")), (page, kubeconfig));
     again.hears(&root, "PM", "src/report.rs:29").await;

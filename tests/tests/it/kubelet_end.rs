@@ -20,6 +20,10 @@ async fn a_restarted_kubelet_repeats_nothing() {
     world.pod("always", json!({"containers": [sh("c", "sleep 1000")]})).await;
     world.ready("once").await;
     world.ready("always").await;
+    // It is ready when it has begun, which is a moment before it says so.
+    world
+        .until("it has run", || async { (world.logs("once", "c").await == "ran\n").then_some(()) })
+        .await;
     let options = world.options();
     world.kubelet.take().unwrap().shutdown().await;
     world.start(options).await;
