@@ -77,8 +77,8 @@ async fn run(gateway: Shared, caller: Caller, summary: String) -> Result<ThreadC
             let key = caller.key();
             let written = gateway.threads.set_pull_request(&key, &now).await;
             written.map_err(|error| unwritten(&error))?;
-            // While the branch is there to be looked at.
-            overlap::tell_of_merge(&gateway, &caller.repo, &key, &commit).await;
+            let merged = (number, commit.as_str());
+            overlap::tell_of_merge(&gateway, &github, &caller.repo, &key, merged).await?;
             let short: String = commit.chars().take(10).collect();
             (Some(commit), format!("Merged #{number} as `{short}`."))
         }

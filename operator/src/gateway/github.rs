@@ -237,6 +237,25 @@ impl GitHub {
         self.client.expect::<Pull>(&answer, StatusCode::OK).map(drop)
     }
 
+    /// Paths that a pull request changes, of a renamed file both; its branch may be gone.
+    ///
+    /// # Errors
+    /// When GitHub refuses.
+    pub async fn changed_by(&self, number: u64) -> Result<Vec<String>, GitHubError> {
+        #[derive(Deserialize)]
+        struct File {
+            filename: String,
+            previous_filename: Option<String>,
+        }
+        let files: Vec<File> =
+            self.client.list(&self.client.repo(&format!("pulls/{number}/files"))).await?;
+        Ok(files
+            .into_iter()
+            .flat_map(|f| [Some(f.filename), f.previous_filename])
+            .flatten()
+            .collect())
+    }
+
     /// Keeps a commit under a ref that is no branch; one that is there already is fine.
     ///
     /// # Errors

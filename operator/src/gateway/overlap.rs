@@ -12,6 +12,7 @@ use kube::ResourceExt as _;
 use super::api::Shared;
 use super::context::{ApiError, Caller, ThreadKey};
 use super::git;
+use super::github::{GitHub, GitHubError};
 
 /// Files and folders that a plan may name, and the longest of them, in bytes.
 const MAX_FILES: usize = 24;
@@ -61,10 +62,20 @@ pub async fn of_plan(gateway: &Shared, caller: &Caller, files: &[String]) -> Vec
 }
 
 /// Tells the threads that are at the same places as a merged one: their branches lack what the base
-/// branch has now. The branch has to be on the remote still. Told once, by key.
-pub async fn tell_of_merge(gateway: &Shared, repo: &Arc<Repo>, key: &ThreadKey, commit: &str) {
+/// branch has now. Told once, by key.
+///
+/// # Errors
+/// When GitHub does not say what was merged: the branch may be gone, as many repositories have it.
+pub async fn tell_of_merge(
+    gateway: &Shared,
+    github: &GitHub,
+    repo: &Arc<Repo>,
+    key: &ThreadKey,
+    (pull, commit): (u64, &str),
+) -> Result<(), GitHubError> {
     let short: String = commit.chars().take(10).collect();
-    for other in look(gateway, repo, key, &[]).await {
+    let changed = github.changed_by(pull).await?;
+    for other in look(gateway, repo, key, &changed).await {
         let Some(Overlap { files, folders, .. }) = other.overlap else { continue };
         if files.is_empty() {
             continue;
@@ -82,6 +93,7 @@ pub async fn tell_of_merge(gateway: &Shared, repo: &Arc<Repo>, key: &ThreadKey, 
             tracing::warn!(thread = thread.name, %error, "a thread was not told of a merge");
         }
     }
+    Ok(())
 }
 
 /// For people: a line of Markdown for each thread that is met.

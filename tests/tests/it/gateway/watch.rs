@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use codebutler_crds::thread::{PullState, ThreadState};
+use codebutler_crds::{Thread, names};
 use codebutler_operator::gateway::watch;
 use codebutler_testbed::github::Standing;
+use kube::ResourceExt as _;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::close::{decided, posts};
 use super::remote::with_a_pull;
-use super::{World, eventually};
+use super::{World, eventually, thread};
 
 /// A watcher without memory, as after a start.
 fn watching(world: &World) -> AbortOnDropHandle<()> {
@@ -53,6 +55,39 @@ async fn a_merge_by_a_person_ends_the_thread() {
     assert_eq!(world.remote.head(&world.branch).await, None, "the branch is gone");
     assert_eq!(told(&world, "ana merged pull request"), 1, "{:?}", posts(&world));
     assert_eq!(told(&world, "0.25"), 1, "what it cost is told");
+}
+
+#[tokio::test]
+async fn a_merge_by_a_person_is_told_to_who_is_at_the_same_files_though_the_branch_is_gone() {
+    let (world, number) = with_a_pull(&["GHStatus"]).await;
+    let ben = world.slack.create_user("ben", "Ben");
+    world.slack.add_member(&world.channel, &ben).unwrap();
+    let root = world.slack.post_as(&ben, &world.channel, None, "a is wrong").unwrap();
+    let other = names::thread("shop", &root.parse().unwrap());
+    thread(&world.cluster, &other, &world.channel, &root).await;
+    let plan = json!({"status": {
+        "plan": {"ts": "2.000001", "hash": "h", "role": "pm"},
+        "planDetails": {"plan": "2.000001", "files": ["a.txt"]}}});
+    world.cluster.patch::<Thread>(world.cluster.team(), &other, &plan).await;
+    let known =
+        || world.gateway.context.threads.state().into_iter().find(|t| t.name_any() == other);
+    eventually("the other thread's plan is known", || async {
+        known().and_then(|thread| thread.status.clone()?.plan_details).is_some()
+    })
+    .await;
+    // As where GitHub deletes head branches by itself.
+    let commit = world.remote.merge(number, "ana").await.unwrap();
+    let branch = format!("refs/heads/{}", world.branch);
+    world.remote.git().run(&["update-ref", "-d", &branch]).await.unwrap();
+    let watch = watching(&world);
+    eventually("the thread is closed", || async {
+        world.thread().await.spec.state == ThreadState::Closed
+    })
+    .await;
+    drop(watch);
+    let messages = world.slack.messages(&world.channel, Some(&root));
+    let told = format!("was merged into `main` as `{}`. It changed `a.txt`", &commit[..10]);
+    assert!(messages.iter().any(|message| message.text.contains(&told)), "{messages:?}");
 }
 
 #[tokio::test]
