@@ -63,7 +63,7 @@ impl Scope {
     }
 
     /// Whether rights that are missing in one place are that place's alone.
-    pub fn is_limited(&self) -> bool {
+    fn is_limited(&self) -> bool {
         !self.0.is_empty()
     }
 

@@ -105,20 +105,20 @@ pub async fn serve(
     }
     let scope = Scope::of(&args.namespaces);
     let primed = tokio::select! {
-        () = primed(&client, &scope, &slots, &fence) => true,
-        () = receivers.drain() => false,
-        () = stop.cancelled() => false,
+        unread = primed(&client, &scope, &slots, &fence) => Some(unread),
+        () = receivers.drain() => None,
+        () = stop.cancelled() => None,
         () = lease.lost() => anyhow::bail!("another replica acts: this one ends"),
     };
-    if !primed {
+    let Some(unread) = primed else {
         lease.release().await;
         return Ok(());
-    }
+    };
     metrics.leads();
     let context = Arc::new(context::Context {
         args,
         clock: clock::Clock::system(),
-        apply: Apply::new(client, names::CONTROLLER),
+        apply: Apply::new(client.clone(), names::CONTROLLER),
         metrics,
         slots,
         fence,
@@ -137,6 +137,7 @@ pub async fn serve(
         prompts: caches.prompts,
         rewritten: rewritten::Rewritten::default(),
     });
+    let late = thread::prime_late(client, unread, context.clone());
     // Whatever was told while somebody else acted is looked at now.
     caches.repos.state().iter().for_each(|repo| context.queues.repo(&Key::of(&**repo)));
     caches.roles.state().iter().for_each(|role| context.queues.role(&Key::of(&**role)));
@@ -164,6 +165,7 @@ pub async fn serve(
         biased;
         () = lease.lost() => anyhow::bail!("another replica acts: this one ends"),
         ((), (), ()) = work => {}
+        () = async { late.await; std::future::pending().await } => {}
     }
     ready.set(false);
     // Only now: nothing of ours is under way any more.
@@ -172,9 +174,20 @@ pub async fn serve(
 }
 
 /// Learns which slots are given, however often that has to be tried.
-async fn primed(client: &Client, scope: &Scope, slots: &slots::Slots, fence: &thread::Fence) {
-    while let Err(error) = thread::prime(client, scope, slots, fence).await {
-        tracing::warn!(%error, "which roles run is not known yet, trying again");
-        tokio::time::sleep(Duration::from_millis(500)).await;
+/// Answers the namespaces where that can't be learned yet.
+async fn primed(
+    client: &Client,
+    scope: &Scope,
+    slots: &slots::Slots,
+    fence: &thread::Fence,
+) -> Vec<String> {
+    loop {
+        match thread::prime(client, scope, slots, fence).await {
+            Ok(unread) => return unread,
+            Err(error) => {
+                tracing::warn!(%error, "which roles run is not known yet, trying again");
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! A grant is written on the version of the Thread that it was decided on. Whoever takes over writes
 //! each Thread that may be granted something once ([`take_over`]): after that no older grant fits.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use codebutler_crds::{Thread, ThreadStatus};
@@ -17,7 +17,14 @@ use crate::controller::index::Key;
 
 /// What is known of Threads beyond what the cache shows.
 #[derive(Debug, Default)]
-pub struct Fence(Mutex<HashMap<Key, Edge>>);
+pub struct Fence(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    edges: HashMap<Key, Edge>,
+    /// Namespaces of which nothing was taken over yet.
+    unread: BTreeSet<String>,
+}
 
 /// What the cache has to show before a Thread is decided on again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +42,7 @@ enum Edge {
 pub enum Sight {
     /// Nothing newer is known.
     Current,
-    /// The watch will bring something newer.
+    /// Something newer will come: by the watch, or when its namespace is taken over.
     Behind,
     /// A write on this version may or may not have been done.
     Unsure,
@@ -44,9 +51,12 @@ pub enum Sight {
 impl Fence {
     /// Compares what the cache shows with what is known.
     pub fn look(&self, thread: &Thread) -> Sight {
-        let (mut edges, key) = (self.lock(), Key::of(thread));
+        let (mut known, key) = (self.lock(), Key::of(thread));
+        if known.unread.contains(&key.namespace) {
+            return Sight::Behind;
+        }
         let version = thread.resource_version();
-        let sight = match edges.get(&key) {
+        let sight = match known.edges.get(&key) {
             Some(Edge::After(old)) if version.as_ref() == Some(old) => Sight::Behind,
             Some(Edge::Perhaps(old)) if version.as_ref() == Some(old) => Sight::Unsure,
             Some(Edge::Term(uid, term)) if *uid == thread.uid() && self::term(thread) < *term => {
@@ -55,7 +65,7 @@ impl Fence {
             _ => Sight::Current,
         };
         if sight == Sight::Current {
-            edges.remove(&key);
+            known.edges.remove(&key);
         }
         sight
     }
@@ -63,28 +73,38 @@ impl Fence {
     /// A write on the version that `seen` shows made `written` of it.
     pub fn wrote(&self, seen: &Thread, written: Option<&str>) {
         if let Some(old) = seen.resource_version().filter(|old| written.is_some_and(|w| w != old)) {
-            self.lock().insert(Key::of(seen), Edge::After(old));
+            self.lock().edges.insert(Key::of(seen), Edge::After(old));
         }
     }
 
     /// Whether a write on the version that `seen` shows was done is not known.
     pub fn unsure(&self, seen: &Thread) {
         if let Some(old) = seen.resource_version() {
-            self.lock().insert(Key::of(seen), Edge::Perhaps(old));
+            self.lock().edges.insert(Key::of(seen), Edge::Perhaps(old));
         }
     }
 
     /// A Thread as it is now, before anything is decided.
     fn begin(&self, thread: &Thread) {
-        self.lock().insert(Key::of(thread), Edge::Term(thread.uid(), term(thread)));
+        self.lock().edges.insert(Key::of(thread), Edge::Term(thread.uid(), term(thread)));
     }
 
     /// A Thread that is gone.
     pub fn forget(&self, thread: &Key) {
-        self.lock().remove(thread);
+        self.lock().edges.remove(thread);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Edge>> {
+    /// A namespace whose Threads can't be read: nothing in it is decided on until they can.
+    pub fn unread(&self, namespace: &str) {
+        self.lock().unread.insert(namespace.to_owned());
+    }
+
+    /// Its Threads are taken over.
+    pub fn read(&self, namespace: &str) {
+        self.lock().unread.remove(namespace);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -181,6 +201,19 @@ mod tests {
         let mut other = seen("12", 0);
         other.metadata.uid = Some("another".to_owned());
         assert_eq!(fence.look(&other), Sight::Current, "made again under its name");
+    }
+
+    #[test]
+    fn nothing_is_decided_on_in_a_namespace_that_was_not_taken_over() {
+        let fence = Fence::default();
+        let thread = seen("7", 0);
+        let namespace = thread.namespace().unwrap();
+        fence.unread(&namespace);
+        assert_eq!(fence.look(&thread), Sight::Behind);
+        fence.begin(&seen("9", 1));
+        fence.read(&namespace);
+        assert_eq!(fence.look(&thread), Sight::Behind, "the cache does not show the take-over yet");
+        assert_eq!(fence.look(&seen("9", 1)), Sight::Current);
     }
 
     #[test]

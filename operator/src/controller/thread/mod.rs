@@ -20,7 +20,7 @@ mod volumes;
 mod tests;
 
 pub use fence::Fence;
-pub use queue::prime;
+pub use queue::{prime, prime_late};
 
 use std::sync::Arc;
 use std::time::Duration;

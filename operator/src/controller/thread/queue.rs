@@ -1,5 +1,6 @@
 //! A Thread at its Repo's desk: what of it runs, what it may start, and what is told of waiting.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::{Repo, Thread, condition};
@@ -22,6 +23,8 @@ use crate::scope::Scope;
 const PAGE: u32 = 500;
 /// Threads that are taken over at the same time.
 const AT_ONCE: usize = 16;
+/// Between two looks whether rights that were missing are there: a watch tries again as seldom.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Asks for slots for what runs and for what `plan` would start. Whatever it got before, it asks
 /// again each time.
@@ -53,6 +56,8 @@ pub fn settle(context: &Context, thread: &Thread, plan: &Plan) {
 
 /// Before anything is decided: every slot that is given, and nothing more that the replica before
 /// this one may still be giving. Caches may lag behind what it wrote last, so the API server is asked.
+/// Answers the namespaces that may not be read, of those that the installation is limited to: they
+/// must not hold up the others. Nothing is decided in them until [`prime_late`] is through.
 ///
 /// # Errors
 /// When it can't be asked, or not be written to.
@@ -61,35 +66,66 @@ pub async fn prime(
     scope: &Scope,
     slots: &Slots,
     fence: &Fence,
-) -> kube::Result<()> {
-    for threads in scope.places(client) {
-        prime_in(client, &threads, scope, slots, fence).await?;
+) -> kube::Result<Vec<String>> {
+    let mut unread = Vec::new();
+    for threads in scope.places::<Thread>(client) {
+        match (prime_in(client, &threads, slots, fence).await, threads.namespace()) {
+            (Err(error), Some(namespace)) if is_forbidden(&error) => {
+                tracing::warn!(
+                    namespace,
+                    %error,
+                    "this ServiceAccount may not work on Threads in one of its namespaces: install \
+                     the controller's Role there, or take it out of `namespaces`; going on with \
+                     the others"
+                );
+                fence.unread(namespace);
+                unread.push(namespace.to_owned());
+            }
+            (primed, _) => primed?,
+        }
     }
-    Ok(())
+    Ok(unread)
+}
+
+/// Takes over what was forbidden at first, as soon as it is not.
+pub async fn prime_late(client: Client, mut unread: Vec<String>, context: Arc<Context>) {
+    while !unread.is_empty() {
+        tokio::time::sleep(AGAIN).await;
+        let mut still = Vec::new();
+        for namespace in unread {
+            let threads = Api::<Thread>::namespaced(client.clone(), &namespace);
+            match prime_in(&client, &threads, &context.slots, &context.fence).await {
+                Ok(()) => {
+                    tracing::info!(namespace, "its Threads may be worked on by now");
+                    context.fence.read(&namespace);
+                    let threads = context.all_threads.state().into_iter().map(|t| Key::of(&*t));
+                    threads
+                        .filter(|thread| thread.namespace == namespace)
+                        .for_each(|thread| context.queues.thread(&thread));
+                }
+                Err(error) => {
+                    tracing::debug!(namespace, %error, "its Threads can't be taken over yet");
+                    still.push(namespace);
+                }
+            }
+        }
+        unread = still;
+    }
+}
+
+fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
 async fn prime_in(
     client: &Client,
     threads: &Api<Thread>,
-    scope: &Scope,
     slots: &Slots,
     fence: &Fence,
 ) -> kube::Result<()> {
     let mut page = ListParams::default().limit(PAGE);
     loop {
-        let found = match threads.list(&page).await {
-            // A namespace that was deleted with its rights must not hold up the others.
-            Err(kube::Error::Api(status)) if status.code == 403 && scope.is_limited() => {
-                tracing::warn!(
-                    %status,
-                    "this ServiceAccount may not list Threads in one of its namespaces: install \
-                     the controller's Role there, or take it out of `namespaces`; going on with \
-                     the others"
-                );
-                return Ok(());
-            }
-            found => found?,
-        };
+        let found = threads.list(&page).await?;
         let here = futures::stream::iter(found.items).map(|thread| {
             let namespace = thread.namespace().unwrap_or_default();
             let api = Api::<Thread>::namespaced(client.clone(), &namespace);

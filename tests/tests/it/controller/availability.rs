@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use codebutler_crds::{Repo, Thread};
+use codebutler_crds::{AgentRole, Repo, Thread};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
-use super::world::{MAIL, World, create, eventually};
+use super::world::{MAIL, Replica, World, create, eventually};
 
 impl World {
     async fn holder(&self) -> Option<String> {
@@ -61,43 +62,116 @@ async fn who_loses_the_lease_ends() {
     assert!(why.contains("another replica"), "{why}");
 }
 
+impl World {
+    /// A replica that has given the Repo's only slot to [`THREAD`], while the Thread `waits` waits.
+    async fn one_runs_and_one_waits(&self, first: Replica) -> Replica {
+        self.held_by("a").await;
+        self.create_repo().await;
+        let one = Patch::Merge(json!({"spec": {"limits": {"concurrentThreads": 1}}}));
+        let params = PatchParams::default();
+        self.api::<Repo>().patch("shop", &params, &one).await.unwrap();
+        self.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+        self.create_thread().await;
+        self.mark("pm", json!({"inbox": MAIL[0]})).await;
+        self.registered_pod("pm", None).await;
+        let waits = json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": "waits"},
+            "spec": {"repo": "shop", "slack": {"channel": "C0TEAM", "ts": MAIL[1]}}});
+        create::<Thread>(&self.admin, &self.place.team, waits).await;
+        let threads = self.api::<Thread>();
+        let mail = Patch::Merge(json!({"status": {"roles": {"pm": {"inbox": MAIL[1]}}}}));
+        threads.patch_status("waits", &params, &mail).await.unwrap();
+        self.condition::<Thread>("waits", "Queued", "True", "NoFreeSlot").await;
+        self.condition::<Thread>("waits", "Reconciling", "True", "Queued").await;
+        first
+    }
+
+    /// The controller's rights by a binding in one namespace, or none there.
+    async fn may_work_in(&self, namespace: &str, may: bool) {
+        if may {
+            let binding = json!({
+                "metadata": {"name": "there"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+                            "name": self.place.named("codebutler-controller")},
+                "subjects": [{"kind": "ServiceAccount", "name": "codebutler-controller",
+                              "namespace": self.place.system}]});
+            create::<RoleBinding>(&self.admin, namespace, binding).await;
+        } else {
+            let bindings = Api::<RoleBinding>::namespaced(self.admin.clone(), namespace);
+            bindings.delete("there", &DeleteParams::default()).await.unwrap();
+        }
+        // A real API server reads bindings from a cache.
+        let threads = Api::<Thread>::namespaced(self.own_client(), namespace);
+        eventually("the binding is in force", || async {
+            (threads.list(&ListParams::default()).await.is_ok() == may).then_some(())
+        })
+        .await;
+    }
+
+    async fn term_of_waiting(&self) -> u32 {
+        self.api::<Thread>().get("waits").await.unwrap().status.unwrap().term
+    }
+}
+
 #[tokio::test]
 async fn a_grant_of_a_replica_that_is_gone_comes_too_late() {
     let world = World::idle().await;
-    let first = world.replica("a");
-    world.held_by("a").await;
-    world.create_repo().await;
-    let one = Patch::Merge(json!({"spec": {"limits": {"concurrentThreads": 1}}}));
-    let params = PatchParams::default();
-    world.api::<Repo>().patch("shop", &params, &one).await.unwrap();
-    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
-    world.create_thread().await;
-    world.mark("pm", json!({"inbox": MAIL[0]})).await;
-    world.registered_pod("pm", None).await;
-    let waits = json!({
-        "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": "waits"},
-        "spec": {"repo": "shop", "slack": {"channel": "C0TEAM", "ts": MAIL[1]}}});
-    create::<Thread>(&world.admin, &world.place.team, waits).await;
-    let threads = world.api::<Thread>();
-    let mail = Patch::Merge(json!({"status": {"roles": {"pm": {"inbox": MAIL[1]}}}}));
-    threads.patch_status("waits", &params, &mail).await.unwrap();
-    world.condition::<Thread>("waits", "Queued", "True", "NoFreeSlot").await;
-    world.condition::<Thread>("waits", "Reconciling", "True", "Queued").await;
-
+    let first = world.one_runs_and_one_waits(world.replica("a")).await;
     // It is as the first one saw it last; what that one still has under way is for this version.
+    let threads = world.api::<Thread>();
     let seen = threads.get("waits").await.unwrap();
     first.1.abort();
     let _second = world.replica("b");
     world.held_by("b").await;
     let term = seen.status.as_ref().unwrap().term;
     eventually("it is taken over", || async {
-        let now = threads.get("waits").await.unwrap().status?;
-        (now.term > term).then_some(())
+        (world.term_of_waiting().await > term).then_some(())
     })
     .await;
     let grant = Patch::Merge(json!({
         "metadata": {"resourceVersion": seen.resource_version()},
         "status": {"roles": {"pm": {"admitted": true}}}}));
+    let params = PatchParams::default();
     let late = threads.patch_status("waits", &params, &grant).await.unwrap_err();
     assert!(matches!(late, kube::Error::Api(status) if status.is_conflict()));
+}
+
+#[tokio::test]
+async fn a_namespace_whose_rights_come_late_is_taken_over_before_anything_starts_there() {
+    let world = World::idle().await;
+    let everywhere = Api::<ClusterRoleBinding>::all(world.admin.clone());
+    let name = world.place.named("codebutler-controller");
+    everywhere.delete(&name, &DeleteParams::default()).await.unwrap();
+    world.may_work_in(&world.place.system, true).await;
+    world.may_work_in(&world.place.team, true).await;
+    let first = world.one_runs_and_one_waits(world.limited_replica("a")).await;
+
+    first.1.abort();
+    world.may_work_in(&world.place.team, false).await;
+    let term = world.term_of_waiting().await;
+    let _second = world.limited_replica("b");
+    world.held_by("b").await;
+    // What is elsewhere goes on.
+    let roles = Api::<AgentRole>::namespaced(world.admin.clone(), &world.place.system);
+    let params = PatchParams::default();
+    let renamed = Patch::Merge(json!({"spec": {"display": {"name": "Planner"}}}));
+    let generation = roles.patch("pm", &params, &renamed).await.unwrap().metadata.generation;
+    eventually("the role is looked at", || async {
+        let status = roles.get("pm").await.unwrap().status?;
+        (status.observed_generation == generation).then_some(())
+    })
+    .await;
+    assert_eq!(world.term_of_waiting().await, term);
+
+    world.may_work_in(&world.place.team, true).await;
+    eventually("it is taken over", || async {
+        (world.term_of_waiting().await > term).then_some(())
+    })
+    .await;
+    world.close_thread().await;
+    eventually("the slot is handed on", || async {
+        let status = world.api::<Thread>().get("waits").await.unwrap().status?;
+        status.roles.get("pm")?.admitted.then_some(())
+    })
+    .await;
 }

@@ -132,6 +132,11 @@ impl World {
         }
     }
 
+    /// A client with the controller's rights.
+    pub fn own_client(&self) -> Client {
+        Client::try_from(self.own.clone()).unwrap()
+    }
+
     /// Starts the replica that a killed one is restarted as.
     pub fn start_controller(&mut self) {
         self.running = Some(self.replica("controller-0"));
@@ -144,8 +149,22 @@ impl World {
 
     /// Starts a replica that tells of itself at this address.
     pub fn replica_at(&self, identity: &str, metrics_address: SocketAddr) -> Replica {
+        self.replica_in(self.place.watched(&self.cluster), identity, metrics_address)
+    }
+
+    /// Starts a replica that is limited to the team's namespace.
+    pub fn limited_replica(&self, identity: &str) -> Replica {
+        self.replica_in(vec![self.place.team.clone()], identity, ([127, 0, 0, 1], 0).into())
+    }
+
+    fn replica_in(
+        &self,
+        namespaces: Vec<String>,
+        identity: &str,
+        metrics_address: SocketAddr,
+    ) -> Replica {
         let args = ControllerArgs {
-            namespaces: self.place.watched(&self.cluster),
+            namespaces,
             namespace: self.place.system.clone(),
             gateway_service: "codebutler-gateway".to_owned(),
             gateway_port: 8443,
@@ -154,7 +173,7 @@ impl World {
             lease: LeaseArgs { identity: Some(identity.to_owned()), lease_seconds: 4 },
             metrics_address,
         };
-        let client = Client::try_from(self.own.clone()).unwrap();
+        let client = self.own_client();
         let stop = CancellationToken::new();
         let task = tokio::spawn(controller::serve(args, client, stop.clone()));
         (stop, task)
