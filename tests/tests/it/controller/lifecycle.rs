@@ -4,8 +4,11 @@ use std::path::Path;
 
 use codebutler_crds::{AgentRole, Repo, Thread};
 use codebutler_testbed::controllers::{ControllerManager, ControllerOptions};
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    Namespace, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount,
+};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
@@ -100,6 +103,102 @@ async fn a_namespace_goes_with_everything_in_it() {
     })
     .await;
     manager.shutdown().await;
+}
+
+impl World {
+    /// The Repo's worktrees get this class and size.
+    async fn worktrees_are(&self, class: &str, size: &str) {
+        let worktree = json!({"storageClassName": class, "size": size});
+        let patch = Patch::Merge(json!({"spec": {"worktree": worktree}}));
+        self.api::<Repo>().patch("shop", &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// What the Thread's claim asks for.
+    async fn claimed(&self) -> Option<String> {
+        let claim = self.api::<PersistentVolumeClaim>().get_opt(THREAD).await.unwrap()?;
+        Some(claim.spec?.resources?.requests?.get("storage")?.0.clone())
+    }
+
+    async fn is_claimed(&self, size: &str) {
+        let asked = || async { self.claimed().await.filter(|now| now == size) };
+        eventually(&format!("the claim asks for {size}"), asked).await;
+    }
+
+    async fn is_bound(&self) {
+        eventually("the claim has its volume", || async {
+            let claim = self.api::<PersistentVolumeClaim>().get_opt(THREAD).await.unwrap()?;
+            claim.status?.phase.filter(|phase| phase == "Bound")
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_worktree_grows_with_its_repo_and_what_somebody_gave_it_more_it_keeps() {
+    let world = World::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let manager = world.manager(dir.path()).await;
+    let class = manager.storage_class().to_owned();
+    world.create_repo().await;
+    world.worktrees_are(&class, "1Gi").await;
+    world.create_thread().await;
+    world.mark("pm", json!({"inbox": MAIL[0]})).await;
+    world.is_claimed("1Gi").await;
+    world.is_bound().await;
+
+    world.worktrees_are(&class, "2Gi").await;
+    world.is_claimed("2Gi").await;
+    world.event(THREAD, "VolumeExpanded").await;
+
+    let more = json!({"spec": {"resources": {"requests": {"storage": "3Gi"}}}});
+    let claims = world.api::<PersistentVolumeClaim>();
+    claims.patch(THREAD, &PatchParams::default(), &Patch::Merge(more)).await.unwrap();
+    world.mark("coder", json!({"inbox": MAIL[1]})).await;
+    world.registered_pod("coder", None).await;
+    assert_eq!(world.claimed().await.as_deref(), Some("3Gi"));
+    world.worktrees_are(&class, "4Gi").await;
+    world.is_claimed("4Gi").await;
+    manager.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_volume_that_can_t_grow_is_told_of_and_the_thread_works_on() {
+    let world = World::start().await;
+    let class = world.place.named("fixed");
+    let fixed: StorageClass = serde_json::from_value(json!({
+        "metadata": {"name": class}, "provisioner": "kubernetes.io/no-provisioner"}))
+    .unwrap();
+    let classes: Api<StorageClass> = Api::all(world.admin.clone());
+    classes.create(&PostParams::default(), &fixed).await.unwrap();
+    let volume: PersistentVolume = serde_json::from_value(json!({
+        "metadata": {"name": class},
+        "spec": {"storageClassName": class, "capacity": {"storage": "1Gi"},
+                 "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/var/tmp"},
+                 "claimRef": {"namespace": world.place.team, "name": THREAD}}}))
+    .unwrap();
+    let volumes: Api<PersistentVolume> = Api::all(world.admin.clone());
+    volumes.create(&PostParams::default(), &volume).await.unwrap();
+    world.create_repo().await;
+    world.worktrees_are(&class, "1Gi").await;
+    world.create_thread().await;
+    world.mark("pm", json!({"inbox": MAIL[0]})).await;
+    world.is_claimed("1Gi").await;
+    // As the volume controller, which a cluster may have itself.
+    let (claims, params) = (world.api::<PersistentVolumeClaim>(), PatchParams::default());
+    let named = json!({"spec": {"volumeName": class}});
+    claims.patch(THREAD, &params, &Patch::Merge(named)).await.unwrap();
+    let bound = json!({"status": {"phase": "Bound"}});
+    claims.patch_status(THREAD, &params, &Patch::Merge(bound)).await.unwrap();
+    world.is_bound().await;
+
+    world.worktrees_are(&class, "2Gi").await;
+    world.event(THREAD, "NotExpanded").await;
+    world.condition::<Thread>(THREAD, "WorktreeReady", "True", "NotExpanded").await;
+    world.mark("coder", json!({"inbox": MAIL[1]})).await;
+    world.registered_pod("coder", None).await;
+    assert_eq!(world.claimed().await.as_deref(), Some("1Gi"));
+    let _ = volumes.delete(&class, &DeleteParams::default()).await;
+    let _ = classes.delete(&class, &DeleteParams::default()).await;
 }
 
 #[tokio::test]
