@@ -48,7 +48,7 @@ fn workspace() -> PathBuf {
 fn gather(into: &Path) -> bool {
     std::fs::copy(workspace().join("Cargo.lock"), into.join("Cargo.lock")).unwrap();
     std::fs::write(into.join("ca-certificates.crt"), "none\n").unwrap();
-    let built = std::env::current_exe().unwrap();
+    let built = Path::new(env!("CARGO_BIN_EXE_demo"));
     let target = built.ancestors().find(|dir| dir.join("CACHEDIR.TAG").exists()).unwrap();
     let mut real = true;
     for name in ["codebutler-operator", "codebutler-agent"] {

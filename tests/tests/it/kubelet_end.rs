@@ -30,7 +30,10 @@ async fn a_restarted_kubelet_repeats_nothing() {
     let pod = world.phase("once", "Failed").await;
     assert_eq!(pod["status"]["reason"], "KubeletRestarted");
     world.delete_pod("once", None).await;
-    assert_eq!(world.logs("once", "c").await, "ran\n");
+    // The kubelet hears a moment later that it is gone.
+    world
+        .until("its log", || async { (world.logs("once", "c").await == "ran\n").then_some(()) })
+        .await;
     let argv = ["true"];
     world
         .until("a new start", || async {
@@ -62,6 +65,7 @@ async fn shutdown_leaves_nothing() {
 }
 
 const CHILD: &str = "CODEBUTLER_TEST_KUBELET";
+const NODE: &str = "CODEBUTLER_TEST_NODE";
 
 /// Not a test of its own: the process that the next one kills.
 #[tokio::test]
@@ -71,8 +75,9 @@ async fn kubelet_process() {
     let config = kube::config::Kubeconfig::read_from(Path::new(&dir).join("kubeconfig")).unwrap();
     let config =
         kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
+    let node = std::env::var(NODE).unwrap();
     let mut options =
-        KubeletOptions::new("killed", Path::new(&dir).join("k"), env!("CARGO_BIN_EXE_demo"));
+        KubeletOptions::new(&node, Path::new(&dir).join("k"), env!("CARGO_BIN_EXE_demo"));
     options.images.insert("shell".into(), Image::default());
     let _kubelet = Kubelet::start(Client::try_from(config).unwrap(), options).await.unwrap();
     std::future::pending::<()>().await;
@@ -84,12 +89,13 @@ async fn a_killed_kubelet_takes_everything_with_it() {
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kubelet_end::kubelet_process", "--ignored"])
         .env(CHILD, world.dir.path())
+        .env(NODE, &world.node)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let spec = json!({
-        "nodeName": "killed",
+        "nodeName": world.node,
         "initContainers": [with(sh("side", "setsid sleep 1000 & sleep 1000"), json!({"restartPolicy": "Always"}))],
         "containers": [sh("c", "sleep 1000 & trap '' TERM HUP INT; while :; do sleep 1; done")],
     });

@@ -11,7 +11,7 @@ use codebutler_testbed::cluster::Cluster;
 use codebutler_testbed::controllers::{ControllerManager, ControllerOptions};
 use codebutler_testbed::kubelet::{Image, Kubelet, KubeletOptions};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
@@ -187,17 +187,21 @@ impl World {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    pub async fn end(self) {
-        if let Some(kubelet) = self.kubelet {
+    pub async fn end(mut self) {
+        if let Some(kubelet) = self.kubelet.take() {
             kubelet.shutdown().await;
         }
         if self.cluster.is_shared() {
+            // Nobody else would say of pods on a node without a kubelet that they are over.
+            let pods = Api::<Pod>::namespaced(self.client.clone(), &self.namespace);
+            let now = DeleteParams::default().grace_period(0);
+            let _ = pods.delete_collection(&now, &ListParams::default()).await;
             let namespaces: Api<Namespace> = Api::all(self.client.clone());
             let _ = namespaces.delete(&self.namespace, &DeleteParams::default()).await;
-            let gone = async || namespaces.get_opt(&self.namespace).await.unwrap().is_none();
-            while !gone().await {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+            self.until("end of the namespace", || async {
+                namespaces.get_opt(&self.namespace).await.unwrap().is_none().then_some(())
+            })
+            .await;
             let nodes: Api<Node> = Api::all(self.client.clone());
             let _ = nodes.delete(&self.node, &DeleteParams::default()).await;
         }
