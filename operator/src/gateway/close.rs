@@ -78,7 +78,7 @@ async fn run(gateway: Shared, caller: Caller, summary: String) -> Result<ThreadC
             let written = gateway.threads.set_pull_request(&key, &now).await;
             written.map_err(|error| unwritten(&error))?;
             let merged = (number, commit.as_str());
-            overlap::tell_of_merge(&gateway, &github, &caller.repo, &key, merged).await?;
+            overlap::tell_of_merge(&gateway, &github, &caller.repo, &key, merged).await;
             let short: String = commit.chars().take(10).collect();
             (Some(commit), format!("Merged #{number} as `{short}`."))
         }

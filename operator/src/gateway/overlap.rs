@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use super::api::Shared;
 use super::context::{ApiError, Caller, ThreadKey};
 use super::git;
-use super::github::{GitHub, GitHubError};
+use super::github::GitHub;
 
 /// Files and folders that a plan may name, and the longest of them, in bytes.
 const MAX_FILES: usize = 24;
@@ -62,19 +62,23 @@ pub async fn of_plan(gateway: &Shared, caller: &Caller, files: &[String]) -> Vec
 }
 
 /// Tells the threads that are at the same places as a merged one: their branches lack what the base
-/// branch has now. Told once, by key.
-///
-/// # Errors
-/// When GitHub does not say what was merged: the branch may be gone, as many repositories have it.
+/// branch has now. Told once, by key. The branch may be gone, as many repositories have it, so GitHub is
+/// asked too; for some large changes it never answers, which is no reason to keep a thread open.
 pub async fn tell_of_merge(
     gateway: &Shared,
     github: &GitHub,
     repo: &Arc<Repo>,
     key: &ThreadKey,
     (pull, commit): (u64, &str),
-) -> Result<(), GitHubError> {
+) {
+    if open_threads(gateway, repo, key).is_empty() {
+        return;
+    }
     let short: String = commit.chars().take(10).collect();
-    let changed = github.changed_by(pull).await?;
+    let changed = github.changed_by(pull).await.unwrap_or_else(|error| {
+        tracing::warn!(thread = key.name, %error, "what a pull request changed is not known");
+        Vec::new()
+    });
     for other in look(gateway, repo, key, &changed).await {
         let Some(Overlap { files, folders, .. }) = other.overlap else { continue };
         if files.is_empty() {
@@ -93,7 +97,6 @@ pub async fn tell_of_merge(
             tracing::warn!(thread = thread.name, %error, "a thread was not told of a merge");
         }
     }
-    Ok(())
 }
 
 /// For people: a line of Markdown for each thread that is met.

@@ -211,7 +211,7 @@ async fn merged(
     let key = ThreadKey::from(thread);
     gateway.ledger.flush(&key).await;
     if let Some(repo) = gateway.context.repo(&key.namespace, &thread.spec.repo) {
-        overlap::tell_of_merge(gateway, github, &repo, &key, (pull.number, commit)).await?;
+        overlap::tell_of_merge(gateway, github, &repo, &key, (pull.number, commit)).await;
     }
     github.delete_branch(&names::branch(&key.name)).await?;
     let record = PullRequest {
