@@ -70,7 +70,14 @@ impl GitHubServer {
 
     /// Ends all tokens of the App.
     pub fn revoke_app_tokens(&self) {
-        self.shared.app.lock().unwrap_or_else(PoisonError::into_inner).issued.clear();
+        self.shared.revoke_app_tokens();
+    }
+}
+
+impl Shared {
+    /// See [`GitHubServer::revoke_app_tokens`].
+    pub(super) fn revoke_app_tokens(&self) {
+        self.app.lock().unwrap_or_else(PoisonError::into_inner).issued.clear();
     }
 }
 

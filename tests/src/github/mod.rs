@@ -79,6 +79,8 @@ pub enum Away {
     HangsUp,
     /// Pushes are taken, but the connection is closed instead of an answer.
     LosesAnswersToPushes,
+    /// All tokens of the App end when the next push arrives; then it works.
+    RevokesBeforeAPush,
 }
 
 /// One request that arrived, for assertions.
@@ -205,6 +207,13 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
         Away::LosesAnswersToPushes => {
             let response = next.run(request).await;
             if path.ends_with("git-receive-pack") { lost(response).await } else { response }
+        }
+        Away::RevokesBeforeAPush => {
+            if path.ends_with("git-receive-pack") {
+                shared.faults.lock().unwrap_or_else(PoisonError::into_inner).away = Away::No;
+                shared.revoke_app_tokens();
+            }
+            next.run(request).await
         }
     };
     let hung_up = response.extensions().get::<HangUp>().is_some();

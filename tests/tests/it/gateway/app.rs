@@ -1,6 +1,7 @@
 //! A GitHub App in place of a token.
 
 use codebutler_crds::Repo;
+use codebutler_testbed::github::Away;
 use codebutler_testbed::github::app::{ID, KEY, LOGIN};
 use serde_json::{Value, json};
 
@@ -72,6 +73,14 @@ async fn it_works_by_one_token_of_one_repository_and_gets_the_next_one_by_itself
     world.github.revoke_app_tokens();
     world.ok("coder", &folder, &["push", "-q", "origin", &world.branch]).await;
     renewed("for a push");
+    // In the middle of a push, when the branches are read and the pack is on its way.
+    world.ok("coder", &folder, &["commit", "-q", "--allow-empty", "-m", "Add c"]).await;
+    world.github.set_away(Away::RevokesBeforeAPush);
+    world.ok("coder", &folder, &["push", "-q", "origin", &world.branch]).await;
+    renewed("in the middle of a push");
+    let head = world.git("coder", &folder, &["rev-parse", "HEAD"]).await.stdout;
+    let head = String::from_utf8(head).unwrap();
+    assert_eq!(world.remote.head(&world.branch).await.as_deref(), Some(head.trim()));
 }
 
 #[tokio::test]
