@@ -11,12 +11,13 @@ use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 
 use super::redact::Redactors;
+use crate::apply::shortened;
 
 /// Attempts against other writers of the same status.
 const ATTEMPTS: u32 = 8;
 /// Where things run is what conditions are for.
 const SHOWN: &str = "internal-address";
-/// Characters of an event's note; the API takes 1,024 bytes.
+/// Bytes of an event's note; the API takes 1,024.
 const NOTE: usize = 1000;
 
 /// Writes conditions of Repos, only when they change. Cheap to clone.
@@ -130,16 +131,20 @@ impl Conditions {
     }
 
     async fn warn(&self, repo: &Repo, reason: &str, message: &str) {
-        let event = Event {
-            type_: EventType::Warning,
-            reason: reason.to_owned(),
-            note: Some(message.chars().take(NOTE).collect()),
-            action: "Connect".to_owned(),
-            secondary: None,
-        };
+        let event = warning(reason, message);
         if let Err(error) = self.recorder.publish(&event, &repo.object_ref(&())).await {
             tracing::warn!(repo = repo.name_any(), %error, "event not written");
         }
+    }
+}
+
+fn warning(reason: &str, message: &str) -> Event {
+    Event {
+        type_: EventType::Warning,
+        reason: reason.to_owned(),
+        note: Some(shortened(message, NOTE)),
+        action: "Connect".to_owned(),
+        secondary: None,
     }
 }
 
@@ -152,4 +157,16 @@ fn says_so(repo: &Repo, finding: &Finding<'_>) -> bool {
             && c.message == finding.message
             && c.observed_generation == repo.metadata.generation
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_no_longer_than_the_api_takes() {
+        let long = "Überprüfen Sie das Geheimnis. ".repeat(100);
+        let note = warning("GitNotReachable", &long).note.unwrap();
+        assert!((900..=1024).contains(&note.len()), "{}: {note}", note.len());
+    }
 }

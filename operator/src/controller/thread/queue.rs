@@ -23,7 +23,7 @@ use crate::scope::Scope;
 const PAGE: u32 = 500;
 /// Threads that are taken over at the same time.
 const AT_ONCE: usize = 16;
-/// Between two looks whether rights that were missing are there: a watch tries again as seldom.
+/// Between two looks whether rights that were missing are there.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Asks for slots for what runs and for what `plan` would start. Whatever it got before, it asks
