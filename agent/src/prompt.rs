@@ -169,6 +169,8 @@ mod tests {
             role: "pm".into(),
             model: "m".into(),
             context_tokens: None,
+            max_tokens: None,
+            facts: std::collections::BTreeMap::default(),
             tools: vec![],
             max_turns: 50,
             timeout_seconds: 60,

@@ -188,10 +188,22 @@ pub struct RoleModel {
     /// Models by how complex the plan says the work is; the default where one is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<ModelTiers>,
-    /// Tokens that the models can be shown, the answer included. A longer conversation is summed up.
-    #[serde(default = "context_tokens")]
+    /// Most tokens that a model is shown, the answer included. A longer conversation is summed up. What
+    /// the model in use takes if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 8000, max = 10_000_000))]
-    pub context_tokens: u32,
+    pub context_tokens: Option<u32>,
+    /// Longest answer, in tokens, reasoning included. What a call may cost is granted with it. The
+    /// model's own limit, and 16,000 at most, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 256, max = 1_000_000))]
+    pub max_tokens: Option<u32>,
+    /// How much the models think before they answer; each model's own default if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Reasoning>,
+    /// Which of OpenRouter's providers may answer; sent to no other API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<ModelRouting>,
     /// The model that makes images; the role makes none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
@@ -209,11 +221,6 @@ impl RoleModel {
         let others = self.pool.iter().chain(tiers).chain(&self.image).chain(&self.audio);
         std::iter::once(&self.default).chain(others).map(String::as_str)
     }
-}
-
-/// What all but the smallest models of today take.
-const fn context_tokens() -> u32 {
-    128_000
 }
 
 impl RoleModel {
@@ -235,6 +242,72 @@ impl RoleModel {
         let complex = self.tiers.as_ref().and_then(|tiers| tiers.complex.as_ref());
         complex.or(self.pool.first()).map(String::as_str).filter(|model| *model != self.default)
     }
+}
+
+/// How much models think before they answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Reasoning {
+    /// How hard. Left out for models that don't say that they can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<ReasoningEffort>,
+    /// Most tokens of thinking, for models that take a number. It has to be less than `maxTokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1024, max = 128_000))]
+    pub max_tokens: Option<u32>,
+}
+
+/// How hard a model thinks, as OpenRouter and OpenAI name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)] // the provider's own words
+pub enum ReasoningEffort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
+}
+
+/// Which of OpenRouter's providers may answer a role's calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelRouting {
+    /// Only providers that know every parameter of the request, tools among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub require_parameters: Option<bool>,
+    /// `deny`: only providers that keep nothing and train on nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_collection: Option<DataCollection>,
+    /// Only endpoints with zero data retention.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zdr: Option<bool>,
+    /// Providers to try first, in this order. Calls no longer stay with one provider by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 64)))]
+    pub order: Vec<String>,
+    /// The only providers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 64)))]
+    pub only: Vec<String>,
+    /// Providers never to use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 64)))]
+    pub ignore: Vec<String>,
+    /// Whether other providers stand in where those of `order` fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_fallbacks: Option<bool>,
+}
+
+/// What providers may do with what they are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)] // the provider's own words
+pub enum DataCollection {
+    Allow,
+    Deny,
 }
 
 /// Models by the work's complexity.

@@ -401,6 +401,16 @@ pub struct Usage {
     /// Tokens received.
     #[serde(default)]
     pub completion_tokens: u64,
+    /// Tokens sent that the provider had kept, and sells for less: a part of `promptTokens`.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub cached_tokens: u64,
+    /// Tokens sent that the provider keeps from now on, for which some take more: a part of
+    /// `promptTokens`.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub written_tokens: u64,
+    /// Tokens of thinking: a part of `completionTokens`.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub reasoning_tokens: u64,
     /// Answered model calls.
     #[serde(default)]
     pub calls: u64,
@@ -427,5 +437,10 @@ pub struct Pending {
 
 #[allow(clippy::trivially_copy_pass_by_ref)]
 const fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_none_yet(n: &u64) -> bool {
     *n == 0
 }

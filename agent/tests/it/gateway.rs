@@ -122,7 +122,12 @@ impl axum::serve::Listener for Tls {
 }
 
 fn refuse(status: StatusCode, code: ErrorCode, message: &str) -> Response {
-    let error = ErrorDetail { code, message: message.into(), type_: "codebutler_error".into() };
+    let error = ErrorDetail {
+        code,
+        message: message.into(),
+        type_: "codebutler_error".into(),
+        retry_after: None,
+    };
     (status, Json(ErrorBody { error })).into_response()
 }
 

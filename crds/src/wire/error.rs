@@ -19,6 +19,9 @@ pub struct ErrorDetail {
     /// OpenAI's field: always `codebutler_error`.
     #[serde(rename = "type", default)]
     pub type_: String,
+    /// Seconds after which a repetition may be worth it, where somebody said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u32>,
 }
 
 /// Stable codes that the agent acts on.
@@ -43,6 +46,13 @@ pub enum ErrorCode {
     InvalidRequest,
     /// 502: Slack, the model API or the Git host refused or failed; the message says what.
     Upstream,
+    /// 400: the conversation is longer than the model takes. Shorten it, then ask again.
+    ContextOverflow,
+    /// 502: a model's answer was lost, garbled, or an error in its place. The same question may be
+    /// asked again; what was lost counts as spent.
+    Unanswered,
+    /// 403: the provider does not let this content pass. The same question is refused again.
+    ContentRefused,
     /// 503: try again.
     Unavailable,
 }

@@ -22,9 +22,16 @@ pub struct Session {
     pub role: String,
     /// The model to ask for.
     pub model: String,
-    /// Tokens that the model can be shown.
+    /// The role's own bound on what any model is shown, in tokens.
     #[serde(default)]
     pub context_tokens: Option<u32>,
+    /// The role's own bound on an answer, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// What is known of the models that the role may use, by id. One that is not here is assumed to be
+    /// [`ModelFacts::default`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, ModelFacts>,
     /// Tools the role has.
     pub tools: Vec<String>,
     /// Model calls per run.
@@ -81,6 +88,47 @@ pub struct Session {
 
 const fn one() -> u32 {
     1
+}
+
+/// What is known of a model: of the provider, or of the Repo, whose word counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModelFacts {
+    /// Tokens that it takes, the answer included.
+    pub context_tokens: u32,
+    /// Longest answer, in tokens, reasoning included.
+    pub max_tokens: Option<u32>,
+    /// Whether it can be shown pictures. Unknown: it is tried.
+    pub sees: Option<bool>,
+    /// Whether it can call tools. Unknown: it is tried.
+    pub tools: Option<bool>,
+    /// How the provider keeps what it was sent.
+    pub cache: CacheForm,
+}
+
+impl Default for ModelFacts {
+    /// What all but the smallest models of today are.
+    fn default() -> Self {
+        Self {
+            context_tokens: 128_000,
+            max_tokens: None,
+            sees: None,
+            tools: None,
+            cache: CacheForm::default(),
+        }
+    }
+}
+
+/// How a provider keeps the beginning of a conversation, to sell it for less the next time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CacheForm {
+    /// By itself, or not at all: nothing is to be sent.
+    #[default]
+    Automatic,
+    /// Up to where `cache_control: {"type": "ephemeral"}` stands on a content part (Anthropic, and Qwen
+    /// on Alibaba): at most four.
+    Marked,
 }
 
 /// What one role knows of another.

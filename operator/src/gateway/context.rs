@@ -255,6 +255,7 @@ impl ApiError {
                 code: self.code,
                 message: self.message.clone(),
                 type_: "codebutler_error".to_owned(),
+                retry_after: None,
             },
         }
     }

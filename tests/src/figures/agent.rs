@@ -55,7 +55,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         edit_role: Some(Arc::new(|role| {
             role.limits.turns = 1_000;
             role.limits.timeout_seconds = 3_600;
-            role.model.context_tokens = 10_000_000;
+            role.model.context_tokens = Some(10_000_000);
         })),
         inject_env: None,
     };

@@ -80,6 +80,8 @@ impl Inner {
                 role: "pm".into(),
                 model: "scripted/pm".into(),
                 context_tokens: None,
+                max_tokens: None,
+                facts: BTreeMap::default(),
                 tools: tools.split_whitespace().map(Into::into).collect(),
                 max_turns: 30,
                 timeout_seconds: 60,

@@ -226,13 +226,14 @@ impl IntoResponse for ApiError {
 const fn status(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
-        ErrorCode::NotRegistered | ErrorCode::Forbidden | ErrorCode::NeedsApproval => {
-            StatusCode::FORBIDDEN
-        }
+        ErrorCode::NotRegistered
+        | ErrorCode::Forbidden
+        | ErrorCode::NeedsApproval
+        | ErrorCode::ContentRefused => StatusCode::FORBIDDEN,
         ErrorCode::BudgetExceeded => StatusCode::PAYMENT_REQUIRED,
         ErrorCode::ThreadClosed => StatusCode::CONFLICT,
-        ErrorCode::InvalidRequest => StatusCode::BAD_REQUEST,
-        ErrorCode::Upstream => StatusCode::BAD_GATEWAY,
+        ErrorCode::InvalidRequest | ErrorCode::ContextOverflow => StatusCode::BAD_REQUEST,
+        ErrorCode::Upstream | ErrorCode::Unanswered => StatusCode::BAD_GATEWAY,
         ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     }
 }

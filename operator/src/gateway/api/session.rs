@@ -1,5 +1,6 @@
 //! `GET /v1/session`: what a role has to know, after making sure that its branch exists.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -74,7 +75,9 @@ fn describe(
         repo: caller.repo.name_any(),
         role: role.role.clone(),
         model,
-        context_tokens: Some(role.model.context_tokens),
+        context_tokens: role.model.context_tokens,
+        max_tokens: role.model.max_tokens,
+        facts: BTreeMap::new(),
         tools: role.tools.offered().map(str::to_owned).collect(),
         max_turns: role.limits.turns,
         timeout_seconds: role.limits.timeout_seconds,

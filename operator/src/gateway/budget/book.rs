@@ -284,6 +284,9 @@ fn merge(now: Usage, base: Usage, new: Usage) -> Usage {
         cost: new.cost.less(base.cost),
         prompt_tokens: new.prompt_tokens.saturating_sub(base.prompt_tokens),
         completion_tokens: new.completion_tokens.saturating_sub(base.completion_tokens),
+        cached_tokens: new.cached_tokens.saturating_sub(base.cached_tokens),
+        written_tokens: new.written_tokens.saturating_sub(base.written_tokens),
+        reasoning_tokens: new.reasoning_tokens.saturating_sub(base.reasoning_tokens),
         calls: new.calls.saturating_sub(base.calls),
     };
     sum(now, delta)
@@ -298,6 +301,9 @@ fn sum(usage: Usage, delta: Usage) -> Usage {
         cost: usage.cost + delta.cost,
         prompt_tokens: usage.prompt_tokens.saturating_add(delta.prompt_tokens),
         completion_tokens: usage.completion_tokens.saturating_add(delta.completion_tokens),
+        cached_tokens: usage.cached_tokens.saturating_add(delta.cached_tokens),
+        written_tokens: usage.written_tokens.saturating_add(delta.written_tokens),
+        reasoning_tokens: usage.reasoning_tokens.saturating_add(delta.reasoning_tokens),
         calls: usage.calls.saturating_add(delta.calls),
     }
 }
@@ -307,7 +313,7 @@ mod tests {
     use super::*;
 
     fn usage(cost: u64, calls: u64) -> Usage {
-        Usage { cost: NanoUsd(cost), prompt_tokens: calls, completion_tokens: 0, calls }
+        Usage { cost: NanoUsd(cost), prompt_tokens: calls, calls, ..Usage::default() }
     }
 
     #[test]

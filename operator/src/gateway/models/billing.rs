@@ -77,6 +77,7 @@ pub fn read(body: &[u8]) -> Option<Bill> {
         prompt_tokens: reported.and_then(|usage| usage.prompt_tokens).unwrap_or(0),
         completion_tokens: reported.and_then(|usage| usage.completion_tokens).unwrap_or(0),
         calls: 1,
+        ..Usage::default()
     };
     let images =
         answer.choices.map_or(0, |choices| choices.get().matches("\"image_url\":{").count());
@@ -133,7 +134,13 @@ mod tests {
             let bill =
                 bill(&format!(r#"{{"prompt_tokens":7,"completion_tokens":3,"cost":{text}}}"#));
             let cost = NanoUsd(nanos);
-            let usage = Usage { cost, prompt_tokens: 7, completion_tokens: 3, calls: 1 };
+            let usage = Usage {
+                cost,
+                prompt_tokens: 7,
+                completion_tokens: 3,
+                calls: 1,
+                ..Usage::default()
+            };
             let expected = Bill {
                 usage,
                 priced: true,

@@ -126,6 +126,7 @@ fn read(body: &[u8], id: &str) -> Option<(Usage, Option<String>)> {
         prompt_tokens: count(data.native_tokens_prompt, data.tokens_prompt),
         completion_tokens: count(data.native_tokens_completion, data.tokens_completion),
         calls: 1,
+        ..Usage::default()
     };
     Some((usage, data.model))
 }
@@ -142,8 +143,13 @@ mod tests {
     fn the_cost_is_exact_and_the_tokens_are_the_models_own() {
         let whole = r#""id":"gen-1","total_cost":1.5e-3,"tokens_prompt":10,"tokens_completion":25,
             "native_tokens_prompt":12,"native_tokens_completion":null,"cancelled":true"#;
-        let usage =
-            Usage { cost: NanoUsd(1_500_000), prompt_tokens: 12, completion_tokens: 25, calls: 1 };
+        let usage = Usage {
+            cost: NanoUsd(1_500_000),
+            prompt_tokens: 12,
+            completion_tokens: 25,
+            calls: 1,
+            ..Usage::default()
+        };
         assert_eq!(told(whole), Some(usage));
         let least = Usage { cost: NanoUsd(100_000_001), calls: 1, ..Usage::default() };
         assert_eq!(told(r#""total_cost":0.100000001"#), Some(least));

@@ -61,8 +61,13 @@ mod tests {
         let mut status = ThreadStatus::default();
         for (role, cost) in [("pm", 1_250_000), ("coder", 2_000_000_001), ("lead", 0)] {
             let calls = u64::from(cost > 0) * 4;
-            let usage =
-                Usage { cost: NanoUsd(cost), prompt_tokens: 12_000, completion_tokens: 40, calls };
+            let usage = Usage {
+                cost: NanoUsd(cost),
+                prompt_tokens: 12_000,
+                completion_tokens: 40,
+                calls,
+                ..Usage::default()
+            };
             status.roles.entry(role.to_owned()).or_default().usage = usage;
         }
         insta::assert_snapshot!(table(&status), @r"
