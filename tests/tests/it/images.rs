@@ -138,3 +138,65 @@ fn the_images_hold_one_binary_and_run_as_nobody() {
         builder.run(&["build", "--file", file, "--target", "sbom", "--tag", &list, context]);
     }
 }
+
+/// Bytes of the workspace image, unpacked.
+const MOST_OF_WORKSPACE: u64 = 1_000_000_000;
+
+/// What a first thread needs of it, said by the programs themselves.
+const TRIED: &str = r#"set -eu
+id -un | grep -qx codebutler
+cd "$(mktemp -d)"
+git init -q . && git --version
+printf '#include <zlib.h>\nint main(void) { return zlibVersion() == 0; }\n' > a.c
+cc a.c -lz -o a && ./a && c++ --version | head -n 1
+python3 -m venv v && v/bin/python -c 'import ssl, sqlite3' && v/bin/pip --version
+node -e 'console.log("node " + process.version)' && npm --version
+echo '{"a": [1]}' | jq -e '.a[0] == 1' && rg -q '"a"|zlib' . && make --version | head -n 1"#;
+
+/// Built from the packages that this machine's own sources name, in the place of the image that it has by
+/// default: the same names, perhaps of another release.
+#[test]
+fn the_workspace_builds_what_most_repositories_need() {
+    let Some(builder) = Builder::new() else { return };
+    let base = builder.0.path().join("base.tar");
+    let sources = ["/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list"];
+    let sources = sources.iter().find(|file| Path::new(file).exists());
+    let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let release = system.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    let made = sources.zip(release).map(|(sources, release)| {
+        let mut command = Command::new("mmdebstrap");
+        let command =
+            command.args(["--quiet", "--variant=apt", "--include=ca-certificates", release]);
+        command.arg(&base).arg(sources).output()
+    });
+    let Some(Ok(made)) = made else {
+        let hint = "Debian: apt-get install --no-install-recommends mmdebstrap";
+        let _ = writeln!(std::io::stderr(), "skipped: no base for the workspace image ({hint})");
+        return;
+    };
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let container = builder.run(&["from", "scratch"]);
+    let container = container.trim();
+    builder.run(&["add", "--quiet", container, base.to_str().unwrap(), "/"]);
+    builder.run(&["commit", "--quiet", container, "localhost/base"]);
+
+    let empty = builder.0.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let file = workspace().join("agent/workspace.Dockerfile");
+    let tag = "codebutler-workspace:test";
+    let build =
+        ["build", "--isolation", "chroot", "--build-arg", "BASE=localhost/base", "--tag", tag];
+    builder
+        .run(&[&build[..], &["--file", file.to_str().unwrap(), empty.to_str().unwrap()]].concat());
+
+    let container = builder.run(&["from", tag]);
+    let container = container.trim();
+    let said = builder.run(&["run", "--isolation", "chroot", container, "--", "sh", "-c", TRIED]);
+    let mounted = builder.run(&["mount", container]);
+    let size = Command::new("du").args(["-sxb", mounted.trim()]).output().unwrap();
+    let size = String::from_utf8(size.stdout).unwrap();
+    let size: u64 = size.split_whitespace().next().unwrap().parse().unwrap();
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let _ = writeln!(std::io::stderr(), "codebutler-workspace: {} MB: {said}", size / 1_000_000);
+    assert!(size < MOST_OF_WORKSPACE, "{size} bytes");
+}
