@@ -124,11 +124,11 @@ async fn begin(
     failed: impl Fn() -> bool,
 ) -> Result<Begun, ModelError> {
     let price = caller.repo.spec.model.prices.get(model).copied();
-    let accounted = !caller.repo.spec.model.base_url.contains("//api.openai.com");
-    let (content_type, body) = job.body(model, accounted).map_err(|_| ModelError::Garbled)?;
+    let upstream = Upstream::of(&gateway.models.keys, &gateway.context, &caller.repo).await?;
+    let (content_type, body) =
+        job.body(model, upstream.dialect).map_err(|_| ModelError::Garbled)?;
     let first = job.estimate(&body, &price.unwrap_or(estimate::UNKNOWN));
     let estimate = gateway.models.calibration.apply(caller, model, first);
-    let upstream = Upstream::of(&gateway.models.keys, &gateway.context, &caller.repo).await?;
     let mut call = match gateway.ledger.open(caller, estimate).await {
         Ok(call) => call,
         Err(OpenError::Exceeded(exceeded)) => {

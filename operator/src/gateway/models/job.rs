@@ -6,6 +6,7 @@ use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::Price;
 use http::HeaderValue;
 
+use super::dialect::Dialect;
 use super::form::Recording;
 use super::request::{Request, RequestError};
 use crate::gateway::budget::estimate;
@@ -71,12 +72,16 @@ impl Job {
     ///
     /// # Errors
     /// Never, as far as is known.
-    pub fn body(&self, model: &str, accounted: bool) -> Result<(HeaderValue, Bytes), RequestError> {
+    pub fn body(
+        &self,
+        model: &str,
+        dialect: Dialect,
+    ) -> Result<(HeaderValue, Bytes), RequestError> {
         let json = HeaderValue::from_static("application/json");
         match self {
-            Self::Chat(request) => Ok((json, request.body(model, accounted)?.into())),
-            // Only chats know how to be asked for their cost.
-            Self::Images(request) => Ok((json, request.body(model, false)?.into())),
+            Self::Chat(request) | Self::Images(request) => {
+                Ok((json, request.body(model, dialect)?.into()))
+            }
             Self::Speech(recording) => Ok(recording.body()),
         }
     }

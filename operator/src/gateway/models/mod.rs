@@ -2,13 +2,14 @@
 //! granted before they are made and metered where the money is spent. What is asked and answered is
 //! never logged.
 //!
-//! Pure: [`billing`], [`breaker`], [`form`], [`job`], [`request`], [`retry`], [`sse`]. [`call`] makes
+//! Pure: [`billing`], [`breaker`], [`dialect`], [`form`], [`job`], [`request`], [`retry`], [`sse`]. [`call`] makes
 //! a call, [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers
 //! have cost.
 
 pub mod billing;
 pub mod breaker;
 mod call;
+pub mod dialect;
 pub mod form;
 mod job;
 pub mod request;

@@ -8,6 +8,7 @@ use codebutler_crds::role::RoleModel;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::dialect::Dialect;
 use crate::gateway::redact::Redactor;
 
 /// Fields by which a request could reach another model, or run up another bill, than the one that
@@ -90,7 +91,10 @@ impl Request {
             Some("true") => true,
             Some(_) => return Err(RequestError::Stream),
         };
-        fields.remove("stream_options");
+        // Ours to say. `usage` was OpenRouter's, is dead there, and strict APIs refuse it.
+        for name in ["stream_options", "usage"] {
+            fields.remove(name);
+        }
         for name in REFUSED {
             if fields.get(name).is_some_and(|value| value.get() != "null") {
                 return Err(RequestError::Field(name));
@@ -121,20 +125,18 @@ impl Request {
         }
     }
 
-    /// The body to forward, for `model`. `accounted`: whether the provider knows how to be asked
-    /// what a call cost.
+    /// The body to forward, for `model`.
     ///
     /// # Errors
     /// Never, as far as is known.
-    pub fn body(&self, model: &str, accounted: bool) -> Result<Vec<u8>, RequestError> {
+    pub fn body(&self, model: &str, dialect: Dialect) -> Result<Vec<u8>, RequestError> {
         let raw = |value: &Value| to_raw_value(value).map_err(|_| RequestError::NotJson);
         let mut own = vec![("model", raw(&model.into())?)];
-        if accounted {
-            own.push(("usage", raw(&serde_json::json!({"include": true}))?));
-        }
         if self.stream {
             own.push(("stream", raw(&true.into())?));
-            own.push(("stream_options", raw(&serde_json::json!({"include_usage": true}))?));
+            if dialect.streams_usage_when_asked() {
+                own.push(("stream_options", raw(&serde_json::json!({"include_usage": true}))?));
+            }
         }
         let others = self.fields.iter().map(|(name, value)| (name.as_str(), value));
         let mut fields: BTreeMap<&str, &RawValue> =
@@ -179,7 +181,7 @@ mod tests {
         });
         let mut request = read(&body.to_string()).unwrap();
         request.mask(&Redactor::default());
-        let sent = String::from_utf8(request.body("m/x", false).unwrap()).unwrap();
+        let sent = String::from_utf8(request.body("m/x", Dialect::Plain).unwrap()).unwrap();
         assert!(!sent.contains(&key), "{sent}");
         assert_eq!(sent.matches("[redacted:github-token]").count(), 3, "{sent}");
         assert!(sent.contains("data:image/png;base64,AAAA") && sent.contains("\"c1\""), "{sent}");
@@ -196,7 +198,7 @@ mod tests {
 
     fn prepared(body: &str) -> Result<String, RequestError> {
         let request = read(body)?;
-        let bytes = request.body(&request.model, true)?;
+        let bytes = request.body(&request.model, Dialect::Plain)?;
         Ok(String::from_utf8(bytes).unwrap())
     }
 
@@ -206,9 +208,9 @@ mod tests {
             "messages":[{"role":"user","content":"h\u00e9"}],"usage":{"include":false}}"#;
         assert_eq!(
             prepared(body).unwrap(),
-            r#"{"messages":[{"role":"user","content":"h\u00e9"}],"model":"m/x","seed":12345678901234567890123,"temperature":0.10,"usage":{"include":true}}"#
+            r#"{"messages":[{"role":"user","content":"h\u00e9"}],"model":"m/x","seed":12345678901234567890123,"temperature":0.10}"#
         );
-        let plain = read(r#"{"model":"m/x"}"#).unwrap().body("m/z", false).unwrap();
+        let plain = read(r#"{"model":"m/x"}"#).unwrap().body("m/z", Dialect::Plain).unwrap();
         assert_eq!(plain, br#"{"model":"m/z"}"#);
     }
 
@@ -219,10 +221,7 @@ mod tests {
         assert_eq!(prepared(r#"{"model":["m/x"]}"#), model());
         assert_eq!(prepared("{}"), model());
         assert_eq!(prepared(r#"{"model":"m/x","model":"m/y"}"#), model());
-        assert_eq!(
-            prepared(r#"{"model":"m/y","model":"m/x"}"#).unwrap(),
-            r#"{"model":"m/x","usage":{"include":true}}"#
-        );
+        assert_eq!(prepared(r#"{"model":"m/y","model":"m/x"}"#).unwrap(), r#"{"model":"m/x"}"#);
         assert!(prepared(r#"{"model":"m/z"}"#).is_ok(), "one of the pool");
         let refused = prepared(r#"{"model":"m/x","models":["m/y"]}"#);
         assert_eq!(refused, Err(RequestError::Field("models")));
@@ -233,8 +232,10 @@ mod tests {
         let body = r#"{"model":"m/x","stream":true,"stream_options":{"include_usage":false}}"#;
         assert_eq!(
             prepared(body).unwrap(),
-            r#"{"model":"m/x","stream":true,"stream_options":{"include_usage":true},"usage":{"include":true}}"#
+            r#"{"model":"m/x","stream":true,"stream_options":{"include_usage":true}}"#
         );
+        let routed = read(body).unwrap().body("m/x", Dialect::OpenRouter).unwrap();
+        assert_eq!(routed, br#"{"model":"m/x","stream":true}"#, "it always tells");
         assert_eq!(prepared(r#"{"model":"m/x","stream":1}"#), Err(RequestError::Stream));
     }
 

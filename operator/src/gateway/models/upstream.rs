@@ -14,6 +14,7 @@ use kube::ResourceExt as _;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
+use super::dialect::Dialect;
 use super::retry::{self, Verdict};
 use crate::gateway::budget::Call;
 use crate::gateway::context::{Context, SecretError};
@@ -158,6 +159,8 @@ pub struct Upstream<'a> {
     id: KeyId,
     url: Url,
     authorization: HeaderValue,
+    /// What it understands.
+    pub dialect: Dialect,
 }
 
 /// What is asked.
@@ -184,7 +187,8 @@ impl<'a> Upstream<'a> {
         let url = Url::parse(&spec.base_url).map_err(|_| ModelError::BaseUrl)?;
         let host = authority(&url).ok_or(ModelError::BaseUrl)?;
         let (id, authorization) = keys.of(context, repo, &host).await?;
-        Ok(Self { keys, id, url, authorization })
+        let dialect = Dialect::of(&url);
+        Ok(Self { keys, id, url, authorization, dialect })
     }
 
     /// Asks until an answer begins, or none is to be expected. `failed` hears of each failure and

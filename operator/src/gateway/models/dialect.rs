@@ -1,0 +1,63 @@
+//! What an API understands beyond the words that all OpenAI-compatible ones share. Strict ones refuse
+//! fields that they don't know, so each word goes only where it is known to mean something. Pure.
+
+use url::Url;
+
+/// The kind of API behind a base URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// openrouter.ai: tells each answer's usage and cost unasked.
+    OpenRouter,
+    /// api.openai.com.
+    OpenAi,
+    /// OpenAI's API under the roof of Azure.
+    Azure,
+    /// Any other: only what all of them know.
+    Plain,
+}
+
+impl Dialect {
+    /// Told by the host.
+    pub fn of(base_url: &Url) -> Self {
+        let host = base_url.host_str().unwrap_or_default().to_ascii_lowercase();
+        let below = |domain: &str| {
+            host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        if below("openrouter.ai") {
+            Self::OpenRouter
+        } else if below("api.openai.com") {
+            Self::OpenAi
+        } else if below("openai.azure.com") || below("services.ai.azure.com") {
+            Self::Azure
+        } else {
+            Self::Plain
+        }
+    }
+
+    /// Whether a stream has to be asked for its usage.
+    pub const fn streams_usage_when_asked(self) -> bool {
+        !matches!(self, Self::OpenRouter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_api_is_known_by_its_host_alone() {
+        for (url, dialect) in [
+            ("https://openrouter.ai/api/v1", Dialect::OpenRouter),
+            ("https://OpenRouter.ai/api/v1", Dialect::OpenRouter),
+            ("https://eu.openrouter.ai/api/v1", Dialect::OpenRouter),
+            ("https://api.openai.com/v1", Dialect::OpenAi),
+            ("https://team.openai.azure.com/openai/v1", Dialect::Azure),
+            ("https://team.services.ai.azure.com/openai/v1", Dialect::Azure),
+            ("https://notopenrouter.ai/api/v1", Dialect::Plain),
+            ("https://proxy.example/openrouter.ai/v1", Dialect::Plain),
+            ("http://localhost:11434/v1", Dialect::Plain),
+        ] {
+            assert_eq!(Dialect::of(&Url::parse(url).unwrap()), dialect, "{url}");
+        }
+    }
+}
