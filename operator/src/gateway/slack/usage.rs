@@ -6,29 +6,33 @@ use codebutler_crds::thread::Usage;
 use codebutler_crds::{NanoUsd, ThreadStatus};
 
 /// A table in a code block: the same in Slack and in a pull request. Roles that did nothing are
-/// left out; the last line is the total, and below it what is not known.
+/// left out; the last line is the total, and below it what is not known. Where providers told of them,
+/// sent tokens are apart by whether they were fresh, kept from before (cached) or kept from then on
+/// (written), and so are those that models thought with, a part of those received.
 #[must_use]
 pub fn table(status: &ThreadStatus) -> String {
-    let mut rows = vec![["role", "calls", "tokens in", "tokens out", "USD"].map(str::to_owned)];
-    let mut sum = Usage::default();
-    for (role, entry) in status.roles.iter().filter(|(_, entry)| entry.usage.calls > 0) {
-        let usage = entry.usage;
-        rows.push(row(role, usage));
-        sum.cost += usage.cost;
-        sum.calls = sum.calls.saturating_add(usage.calls);
-        sum.prompt_tokens = sum.prompt_tokens.saturating_add(usage.prompt_tokens);
-        sum.completion_tokens = sum.completion_tokens.saturating_add(usage.completion_tokens);
-    }
-    rows.push(row("total", sum));
+    let worked = status.roles.iter().filter(|(_, entry)| entry.usage.calls > 0);
+    let mut lines: Vec<(&str, Usage)> =
+        worked.map(|(role, entry)| (role.as_str(), entry.usage)).collect();
+    let sum = lines.iter().fold(Usage::default(), |sum, (_, usage)| add(sum, usage));
+    lines.push(("total", sum));
+    let columns: Vec<Column> = COLUMNS.into_iter().filter(|column| (column.shown)(&sum)).collect();
 
-    let width = |column: usize| rows.iter().map(|r| r[column].len()).max().unwrap_or(0);
-    let widths = [0, 1, 2, 3, 4].map(width);
+    let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|c| c.title.to_owned()).collect()];
+    rows[0].insert(0, "role".to_owned());
+    for (name, usage) in &lines {
+        let figures = columns.iter().map(|column| (column.figure)(usage));
+        rows.push(std::iter::once((*name).to_owned()).chain(figures).collect());
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..=columns.len()).map(width).collect();
     let mut text = String::from("```\n");
     for row in &rows {
-        let [role, numbers @ ..] = row;
-        let _ = write!(text, "{role:<0$}", widths[0]);
-        for (number, width) in numbers.iter().zip(&widths[1..]) {
-            let _ = write!(text, "  {number:>width$}");
+        for (n, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match n {
+                0 => write!(text, "{cell:<width$}"),
+                _ => write!(text, "  {cell:>width$}"),
+            };
         }
         text.push('\n');
     }
@@ -41,14 +45,81 @@ pub fn table(status: &ThreadStatus) -> String {
     text
 }
 
-fn row(name: &str, usage: Usage) -> [String; 5] {
-    [
-        name.to_owned(),
-        usage.calls.to_string(),
-        usage.prompt_tokens.to_string(),
-        usage.completion_tokens.to_string(),
-        usage.cost.to_string(),
-    ]
+/// A column, by what it is of a role and when there is one: by the sum of all roles.
+#[derive(Clone, Copy)]
+struct Column {
+    title: &'static str,
+    figure: fn(&Usage) -> String,
+    shown: fn(&Usage) -> bool,
+}
+
+const COLUMNS: [Column; 8] = [
+    Column { title: "calls", figure: |usage| usage.calls.to_string(), shown: |_| true },
+    Column {
+        title: "tokens in",
+        figure: |usage| usage.prompt_tokens.to_string(),
+        shown: |sum| !has_parts(sum),
+    },
+    Column {
+        title: "tokens out",
+        figure: |usage| usage.completion_tokens.to_string(),
+        shown: |sum| !has_parts(sum),
+    },
+    Column {
+        title: "fresh",
+        figure: |usage| {
+            let kept = usage.cached_tokens.saturating_add(usage.written_tokens);
+            short(usage.prompt_tokens.saturating_sub(kept))
+        },
+        shown: has_parts,
+    },
+    Column {
+        title: "cached",
+        figure: |usage| short(usage.cached_tokens),
+        shown: |sum| sum.cached_tokens > 0,
+    },
+    Column {
+        title: "written",
+        figure: |usage| short(usage.written_tokens),
+        shown: |sum| sum.written_tokens > 0,
+    },
+    Column {
+        title: "out (thought)",
+        figure: |usage| match usage.reasoning_tokens {
+            0 => short(usage.completion_tokens),
+            thought => format!("{} ({})", short(usage.completion_tokens), short(thought)),
+        },
+        shown: has_parts,
+    },
+    Column { title: "USD", figure: |usage| usage.cost.to_string(), shown: |_| true },
+];
+
+const fn has_parts(usage: &Usage) -> bool {
+    usage.cached_tokens > 0 || usage.written_tokens > 0 || usage.reasoning_tokens > 0
+}
+
+/// More columns leave less room: thousands and millions, rounded.
+fn short(tokens: u64) -> String {
+    match tokens {
+        0..10_000 => tokens.to_string(),
+        10_000..999_500 => format!("{}k", (tokens + 500) / 1_000),
+        _ => {
+            let tenths = tokens.saturating_add(50_000) / 100_000;
+            format!("{}.{}M", tenths / 10, tenths % 10)
+        }
+    }
+}
+
+fn add(sum: Usage, usage: &Usage) -> Usage {
+    Usage {
+        cost: sum.cost + usage.cost,
+        prompt_tokens: sum.prompt_tokens.saturating_add(usage.prompt_tokens),
+        completion_tokens: sum.completion_tokens.saturating_add(usage.completion_tokens),
+        cached_tokens: sum.cached_tokens.saturating_add(usage.cached_tokens),
+        written_tokens: sum.written_tokens.saturating_add(usage.written_tokens),
+        reasoning_tokens: sum.reasoning_tokens.saturating_add(usage.reasoning_tokens),
+        calls: sum.calls.saturating_add(usage.calls),
+    }
 }
 
 #[cfg(test)]
@@ -82,5 +153,47 @@ mod tests {
         status.budget = Some(ThreadBudget { flagged, ..ThreadBudget::default() });
         let told = "\nUp to $0.30 more for calls whose cost the provider has not told.";
         assert!(table(&status).ends_with(told));
+    }
+
+    #[test]
+    fn kept_and_thought_tokens_have_columns_where_there_are_any() {
+        let mut status = ThreadStatus::default();
+        let coder = Usage {
+            cost: NanoUsd(1_620_000_000),
+            prompt_tokens: 1_519_000,
+            completion_tokens: 31_400,
+            cached_tokens: 1_390_000,
+            written_tokens: 120_500,
+            reasoning_tokens: 18_200,
+            calls: 35,
+        };
+        let lead = Usage { prompt_tokens: 9_000, calls: 2, ..Usage::default() };
+        for (role, usage) in [("coder", coder), ("lead", lead)] {
+            status.roles.entry(role.to_owned()).or_default().usage = usage;
+        }
+        insta::assert_snapshot!(table(&status), @r"
+        ```
+        role   calls  fresh  cached  written  out (thought)   USD
+        coder     35   8500    1.4M     121k      31k (18k)  1.62
+        lead       2   9000       0        0              0  0.00
+        total     37    18k    1.4M     121k      31k (18k)  1.62
+        ```
+        ");
+    }
+
+    #[test]
+    fn large_figures_are_rounded() {
+        for (tokens, shown) in [
+            (0, "0"),
+            (9_999, "9999"),
+            (10_499, "10k"),
+            (10_500, "11k"),
+            (999_499, "999k"),
+            (999_500, "1.0M"),
+            (1_950_000, "2.0M"),
+            (u64::MAX, "18446744073709.5M"),
+        ] {
+            assert_eq!(short(tokens), shown);
+        }
     }
 }
