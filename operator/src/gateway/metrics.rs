@@ -100,15 +100,29 @@ impl Metrics {
         if let Some(seconds) = bill.seconds {
             self.audio.add(labels, seconds);
         }
-        self.tokens.add([&repo, role, model, "prompt"], usage.prompt_tokens);
-        self.tokens.add([&repo, role, model, "completion"], usage.completion_tokens);
+        self.tokens([&repo, role, model], usage);
+    }
+
+    /// Parts of others only where there are any.
+    fn tokens(&self, [repo, role, model]: [&str; 3], usage: &Usage) {
+        let count = |kind, tokens| self.tokens.add([repo, role, model, kind], tokens);
+        count("prompt", usage.prompt_tokens);
+        count("completion", usage.completion_tokens);
+        for (kind, tokens) in [
+            ("cached", usage.cached_tokens),
+            ("written", usage.written_tokens),
+            ("reasoning", usage.reasoning_tokens),
+        ] {
+            if tokens > 0 {
+                count(kind, tokens);
+            }
+        }
     }
 
     /// Counts what a lost answer has cost after all.
     pub fn settled_late(&self, repo: &str, role: &str, model: &str, usage: &Usage) {
         self.cost.add([repo, role, model], usage.cost.as_f64());
-        self.tokens.add([repo, role, model, "prompt"], usage.prompt_tokens);
-        self.tokens.add([repo, role, model, "completion"], usage.completion_tokens);
+        self.tokens([repo, role, model], usage);
     }
 
     /// Counts a lost answer whose cost the provider does not tell.

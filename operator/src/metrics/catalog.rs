@@ -100,7 +100,7 @@ pub mod gateway {
         COST: 3 = Spec::new("cost", Counter, ["repo", "role", "model"],
             "What the providers billed").unit("usd");
         TOKENS: 4 = Spec::new("tokens", Counter, ["repo", "role", "model", "kind"],
-            "Tokens that the providers counted: prompt or completion");
+            "Tokens that the providers counted: prompt (of which cached and written are parts) or completion (of which reasoning is one)");
         MODEL_CALLS: 4 = Spec::new("model_calls", Counter, ["repo", "role", "model", "outcome"],
             "Model calls by how they ended; ok if they were answered");
         MODEL_CALL_DURATION: 3 = Spec::new("model_call_duration", Histogram(LONG), ["repo", "role", "model"],
