@@ -24,6 +24,10 @@ pub const COLLECTING: &str = "Collecting";
 pub const SLACK_REACHABLE: &str = "SlackReachable";
 /// A Repo's Git remote could be reached with its credentials.
 pub const GIT_REACHABLE: &str = "GitReachable";
+/// The models of a Repo's roles are ones that its provider has. Unknown where it does not tell.
+pub const MODELS_KNOWN: &str = "ModelsKnown";
+/// A Repo's model API serves its key. Present only after it did not.
+pub const MODEL_REACHABLE: &str = "ModelReachable";
 /// A Repo's agent pods reach the gateway and nothing else.
 pub const EGRESS_ENFORCED: &str = "EgressEnforced";
 
@@ -42,9 +46,23 @@ pub fn set(
     generation: Option<i64>,
     now: &Time,
 ) -> bool {
+    let status = if status { "True" } else { "False" };
+    set_to(conditions, type_, status, reason, message, generation, now)
+}
+
+/// The same where it may be `Unknown`, too.
+pub fn set_to(
+    conditions: &mut Vec<Condition>,
+    type_: &str,
+    status: &str,
+    reason: &str,
+    message: impl Into<String>,
+    generation: Option<i64>,
+    now: &Time,
+) -> bool {
     let wanted = Condition {
         type_: type_.to_owned(),
-        status: if status { "True" } else { "False" }.to_owned(),
+        status: status.to_owned(),
         reason: reason.to_owned(),
         message: message.into(),
         observed_generation: generation,

@@ -80,6 +80,12 @@ pub struct Price {
     /// A million tokens received.
     #[serde(default)]
     pub completion: NanoUsd,
+    /// A million tokens sent that the provider had kept; `prompt` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<NanoUsd>,
+    /// A million tokens sent that the provider keeps from now on; `prompt` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<NanoUsd>,
     /// An image made.
     #[serde(default)]
     pub image: NanoUsd,

@@ -11,6 +11,7 @@ use crate::SlackTs;
 use crate::limits::{LimitsSpec, Price};
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::spend::RepoSpend;
+use crate::wire::CacheForm;
 
 /// A Git repository, its Slack channel, and the models and roles that work on it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -127,9 +128,55 @@ pub struct ModelSpec {
     pub base_url: String,
     /// Secret with the key `apiKey`.
     pub credentials: SecretRef,
-    /// Prices by model, for providers that report no cost with their answers.
+    /// What the API understands beyond what all OpenAI-compatible ones share; told by the host if
+    /// absent. To be set where one of these is behind a proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<ModelApi>,
+    /// Prices by model, for providers that report no cost with their answers. What the provider's list
+    /// says if absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, Price>,
+    /// What models can do, by id. It counts more than what the provider's list says.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<String, ModelNote>,
+}
+
+/// The kind of a model API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ModelApi {
+    /// As openrouter.ai.
+    OpenRouter,
+    /// As api.openai.com.
+    #[serde(rename = "openAI")]
+    OpenAi,
+    /// OpenAI's models at Azure.
+    Azure,
+    /// Any other.
+    Plain,
+}
+
+/// What somebody knows of a model better than its provider's list. What is absent is as the list says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelNote {
+    /// Tokens that it takes, the answer included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1000, max = 10_000_000))]
+    pub context_tokens: Option<u32>,
+    /// Longest answer, in tokens, reasoning included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 256, max = 1_000_000))]
+    pub max_tokens: Option<u32>,
+    /// Whether it can call tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<bool>,
+    /// Whether it can be shown pictures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sees: Option<bool>,
+    /// How the provider keeps what it was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheForm>,
 }
 
 /// A Secret in the Repo's namespace. Its annotation `codebutler.dev/hosts` names the hosts that it
@@ -209,8 +256,8 @@ pub struct RepoStatus {
     /// The generation that the conditions speak of. Written by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`, `Reconciling`, `Stalled` by the controller; `SlackReachable`, `GitReachable` by the
-    /// gateway.
+    /// `Ready`, `Reconciling`, `Stalled` by the controller; `SlackReachable`, `GitReachable`,
+    /// `ModelsKnown`, `ModelReachable` by the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -217,9 +217,23 @@ pub struct RoleModel {
 impl RoleModel {
     /// Every model the role may ask for, the default first.
     pub fn allowed(&self) -> impl Iterator<Item = &str> {
-        let tiers = self.tiers.iter().flat_map(|t| [&t.simple, &t.medium, &t.complex]).flatten();
-        let others = self.pool.iter().chain(tiers).chain(&self.image).chain(&self.audio);
-        std::iter::once(&self.default).chain(others).map(String::as_str)
+        let others = self.image.iter().chain(&self.audio).map(String::as_str);
+        self.talking().map(|(_, model)| model).chain(others)
+    }
+
+    /// The models that the role can talk with, the default first, each with the field that names it.
+    /// One that is named twice comes twice.
+    pub fn talking(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let tiers = self.tiers.iter().flat_map(|tiers| {
+            [
+                ("tiers.simple", &tiers.simple),
+                ("tiers.medium", &tiers.medium),
+                ("tiers.complex", &tiers.complex),
+            ]
+        });
+        let tiers = tiers.filter_map(|(field, tier)| Some((field, tier.as_deref()?)));
+        let pool = self.pool.iter().map(|model| ("pool", model.as_str()));
+        std::iter::once(("default", self.default.as_str())).chain(pool).chain(tiers)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::RiskTier;
@@ -120,7 +121,7 @@ impl Default for ModelFacts {
 }
 
 /// How a provider keeps the beginning of a conversation, to sell it for less the next time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CacheForm {
     /// By itself, or not at all: nothing is to be sent.

@@ -1,7 +1,9 @@
 //! The gateway's word on a Repo: whether its Git remote, its channel and the world behind the
 //! NetworkPolicy are as they should be.
 
-use codebutler_crds::condition::{self, EGRESS_ENFORCED, GIT_REACHABLE};
+use codebutler_crds::condition::{
+    self, EGRESS_ENFORCED, GIT_REACHABLE, MODEL_REACHABLE, MODELS_KNOWN,
+};
 use codebutler_crds::{Repo, names};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -29,18 +31,29 @@ pub struct Conditions {
 }
 
 /// What was found about one condition.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Finding<'a> {
     /// The condition's type.
     pub type_: &'static str,
-    /// Whether it holds.
-    pub holds: bool,
+    /// Whether it holds; nothing if nobody can know.
+    pub holds: Option<bool>,
     /// One word, in `CamelCase`.
     pub reason: &'a str,
     /// A sentence, which says what to do if it does not hold.
     pub message: &'a str,
     /// The reason of the event that tells that it does not hold.
     pub event: &'a str,
+}
+
+/// What was found about the models of a Repo's roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The provider has them all.
+    Known,
+    /// A sentence about those that it has not, or that can't do the work.
+    Wrong(String),
+    /// Why the provider's list can't be had, or says nothing.
+    Unknown(String),
 }
 
 impl Conditions {
@@ -75,19 +88,62 @@ impl Conditions {
         self.tell(repo, EGRESS_ENFORCED, enforced, reason, message).await;
     }
 
+    /// What the provider's list says of the roles' models. Answers whether the Repo says it now.
+    pub async fn models(&self, repo: &Repo, standing: &Standing) -> bool {
+        let message;
+        let (holds, reason, message) = match standing {
+            Standing::Known => (Some(true), "Known", "the provider has the models of all roles"),
+            Standing::Wrong(faults) => (Some(false), "NotKnown", faults.as_str()),
+            Standing::Unknown(why) => {
+                message = format!(
+                    "the provider's list of models can't be used: {why}. Models are taken as they \
+                     are written down; spec.model.models can say what they are"
+                );
+                (None, "NoList", message.as_str())
+            }
+        };
+        let event = "ModelsNotKnown";
+        self.put(repo, &Finding { type_: MODELS_KNOWN, holds, reason, message, event }).await
+    }
+
+    /// The model API does not serve the Repo's key, and why.
+    pub async fn model_fails(&self, repo: &Repo, why: &str) {
+        let (type_, event) = (MODEL_REACHABLE, "ModelNotReachable");
+        let finding = Finding { type_, holds: Some(false), reason: "Refused", message: why, event };
+        self.put(repo, &finding).await;
+    }
+
+    /// A model answered. Said only where it was said that none does.
+    pub async fn model_works(&self, repo: &Repo) {
+        let conditions = repo.status.iter().flat_map(|status| &status.conditions);
+        if !conditions.into_iter().any(|c| c.type_ == MODEL_REACHABLE && c.status != "True") {
+            return;
+        }
+        let (type_, event) = (MODEL_REACHABLE, "ModelReachable");
+        let message = "the model API serves the key";
+        let finding = Finding { type_, holds: Some(true), reason: "Served", message, event };
+        self.put(repo, &finding).await;
+    }
+
     /// Records what is not known to be on the Repo. The caller's work does not depend on it: failing
     /// to is logged, and the next call tries again.
     async fn tell(&self, repo: &Repo, type_: &'static str, holds: bool, reason: &str, why: &str) {
         let what = if type_ == GIT_REACHABLE { "Git" } else { "Egress" };
         let event = &format!("{what}{reason}");
-        let finding = Finding { type_, holds, reason, message: why, event };
-        let message = &*self.redactors.of(repo).mask_but(why, SHOWN).into_owned();
-        if says_so(repo, &Finding { message, ..finding }) {
-            return;
+        self.put(repo, &Finding { type_, holds: Some(holds), reason, message: why, event }).await;
+    }
+
+    /// Answers whether it is on the Repo.
+    async fn put(&self, repo: &Repo, finding: &Finding<'_>) -> bool {
+        let message = &*self.redactors.of(repo).mask_but(finding.message, SHOWN).into_owned();
+        if says_so(repo, &Finding { message, ..*finding }) {
+            return true;
         }
-        if let Err(error) = self.record(repo, &finding).await {
+        let recorded = self.record(repo, finding).await;
+        if let Err(error) = &recorded {
             tracing::warn!(repo = repo.name_any(), %error, "condition not written");
         }
+        recorded.is_ok()
     }
 
     /// Records a finding if the Repo, as it is now, does not say so, and tells as an event what does
@@ -105,8 +161,8 @@ impl Conditions {
             let Some(now) = api.get_opt(&repo.name_any()).await? else { return Ok(()) };
             let mut conditions = now.status.clone().unwrap_or_default().conditions;
             let (time, generation) = (Time(Timestamp::now()), now.metadata.generation);
-            let set = condition::set;
-            if !set(&mut conditions, type_, holds, reason, message, generation, &time) {
+            let (set, status) = (condition::set_to, status_of(holds));
+            if !set(&mut conditions, type_, status, reason, message, generation, &time) {
                 return Ok(());
             }
             // The list is one value to a merge patch, and the controller writes into it too.
@@ -123,8 +179,9 @@ impl Conditions {
                 Err(error) => return Err(error),
             }
         }
-        tracing::info!(repo = repo.name_any(), condition = type_, holds, reason, message, "found");
-        if !holds {
+        let status = status_of(holds);
+        tracing::info!(repo = repo.name_any(), condition = type_, status, reason, message, "found");
+        if holds == Some(false) {
             self.warn(repo, finding.event, message).await;
         }
         Ok(())
@@ -148,8 +205,16 @@ fn warning(reason: &str, message: &str) -> Event {
     }
 }
 
+const fn status_of(holds: Option<bool>) -> &'static str {
+    match holds {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    }
+}
+
 fn says_so(repo: &Repo, finding: &Finding<'_>) -> bool {
-    let wanted = if finding.holds { "True" } else { "False" };
+    let wanted = status_of(finding.holds);
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|c| {
         c.type_ == finding.type_

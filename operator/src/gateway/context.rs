@@ -240,12 +240,14 @@ pub struct ApiError {
     pub code: ErrorCode,
     /// A sentence that says what to do.
     pub message: String,
+    /// Seconds after which asking again may help.
+    pub retry_after: Option<u32>,
 }
 
 impl ApiError {
     /// A refusal with a sentence.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), retry_after: None }
     }
 
     /// The body in the shape of OpenAI's errors.
@@ -255,7 +257,7 @@ impl ApiError {
                 code: self.code,
                 message: self.message.clone(),
                 type_: "codebutler_error".to_owned(),
-                retry_after: None,
+                retry_after: self.retry_after,
             },
         }
     }

@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 
 use super::api::Shared;
 use super::budget::pause;
+use super::models::facts::catalog;
 use super::models::settle;
 use super::{git, serve, told, watch};
 use crate::args::GatewayArgs;
@@ -91,7 +92,9 @@ async fn serve_agents(
     let showing = Box::pin(gateway.slack.show_runs(gateway.shutdown.clone()));
     let tidying = git::tidy(gateway);
     let settling = settle::run(gateway, settle::PATIENCE);
-    tokio::join!(serving, pause::wake(gateway), telling, watching, showing, tidying, settling);
+    let knowing = Box::pin(catalog::run(gateway));
+    let people = async { tokio::join!(telling, watching, showing) };
+    tokio::join!(serving, pause::wake(gateway), people, tidying, settling, knowing);
     gateway.calls.close();
     if tokio::time::timeout(GRACE, gateway.calls.wait()).await.is_err() {
         tracing::warn!(open = gateway.calls.len(), "work was cut off");

@@ -100,7 +100,9 @@ pub fn team(
         model: ModelSpec {
             base_url: outside.model_url.clone(),
             credentials: SecretRef { name: "model".to_owned() },
+            api: None,
             prices: BTreeMap::new(),
+            models: BTreeMap::new(),
         },
         roles,
         worktree: WorktreeSpec::default(),

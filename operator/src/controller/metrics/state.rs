@@ -208,10 +208,12 @@ fn conditions(repo: &Repo) -> Vec<([String; 2], f64)> {
         condition::SLACK_REACHABLE,
         condition::GIT_REACHABLE,
         condition::EGRESS_ENFORCED,
+        condition::MODELS_KNOWN,
+        condition::MODEL_REACHABLE,
     ];
     let listed = conditions.unwrap_or_default().iter();
     listed
-        .filter(|c| known.contains(&c.type_.as_str()))
+        .filter(|c| known.contains(&c.type_.as_str()) && c.status != "Unknown")
         .map(|c| ([label.clone(), c.type_.clone()], f64::from(u8::from(c.status == "True"))))
         .collect()
 }

@@ -17,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
 use codebutler_crds::wire::{ErrorCode, path};
+use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -219,7 +220,11 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        (status(self.code), axum::Json(self.body())).into_response()
+        let mut response = (status(self.code), axum::Json(self.body())).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
     }
 }
 

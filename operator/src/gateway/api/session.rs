@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use codebutler_crds::role::RoleModel;
 use codebutler_crds::wire::{ErrorCode, RoleCard, Session};
 use codebutler_crds::{Repo, SlackTs, names};
 use kube::ResourceExt as _;
@@ -33,7 +34,10 @@ pub async fn session(
         description: role.spec.description.clone(),
     });
     let root = conversation(&caller.thread)?.ts.clone();
-    Ok(Json(describe(&caller, cards.collect(), base_commit, root)))
+    let catalog = &gateway.models.catalog;
+    catalog.ready(&gateway, &caller.repo).await;
+    let facts = catalog.told(&caller.repo, &caller.role.spec.model).collect();
+    Ok(Json(Session { facts, ..describe(&caller, cards.collect(), base_commit, root) }))
 }
 
 /// Runs begin when the controller lets them: it counts, and knows whose turn it is.
@@ -91,7 +95,7 @@ fn describe(
         done,
         root,
         usage: status.roles.into_iter().map(|(role, own)| (role, own.usage)).collect(),
-        models: role.model.allowed().map(str::to_owned).collect(),
+        models: talking(&role.model),
         stronger: role.model.stronger().map(str::to_owned),
         tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
         test,
@@ -100,6 +104,17 @@ fn describe(
         setup: caller.repo.spec.worktree.setup.clone(),
         parallelism: role.at_once(),
     }
+}
+
+/// What users may switch to: each once, and none that only draws or hears.
+fn talking(model: &RoleModel) -> Vec<String> {
+    let mut models: Vec<String> = Vec::new();
+    for (_, model) in model.talking() {
+        if !models.iter().any(|known| known == model) {
+            models.push(model.to_owned());
+        }
+    }
+    models
 }
 
 /// Once per Thread: afterwards its status says so.

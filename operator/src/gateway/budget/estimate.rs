@@ -3,6 +3,7 @@
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::Price;
+use codebutler_crds::thread::Usage;
 use memchr::memmem;
 
 /// A million: prices are for so many tokens.
@@ -12,7 +13,7 @@ const BYTES_PER_TOKEN: u64 = 3;
 /// Tokens that providers count for a picture.
 const PICTURE: u64 = 2_000;
 /// Tokens of an answer whose length nobody limits.
-const ANSWER: u64 = 4_096;
+const ANSWER: u64 = 16_000;
 /// Bytes of a minute of speech, at the rate of the leanest recordings.
 const BYTES_PER_MINUTE: u64 = 60 * 1_000;
 
@@ -22,17 +23,26 @@ pub const UNKNOWN: Price = Price {
     completion: NanoUsd(15_000_000_000),
     image: NanoUsd(100_000_000),
     audio_minute: NanoUsd(10_000_000),
+    cache_read: None,
+    cache_write: None,
 };
 
 /// A chat completion of `body`, whose answer may have `max_tokens`.
 pub fn chat(body: &[u8], max_tokens: Option<u64>, answers: u64, price: &Price) -> NanoUsd {
-    price.prompt.times(prompt_tokens(body), MILLION)
+    // What is to be kept may cost more than what is not.
+    let marked = memmem::find(body, b"\"cache_control\"").and(price.cache_write);
+    price.prompt.max(marked.unwrap_or_default()).times(prompt_tokens(body), MILLION)
         + price.completion.times(max_tokens.unwrap_or(ANSWER).saturating_mul(answers), MILLION)
 }
 
-/// What the tokens of an answer cost.
-pub fn tokens(prompt: u64, completion: u64, price: &Price) -> NanoUsd {
-    price.prompt.times(prompt, MILLION) + price.completion.times(completion, MILLION)
+/// What the tokens of an answer cost: fresh, kept and newly kept ones each at their price.
+pub fn tokens(usage: &Usage, price: &Price) -> NanoUsd {
+    let Usage { prompt_tokens, completion_tokens, cached_tokens, written_tokens, .. } = *usage;
+    let fresh = prompt_tokens.saturating_sub(cached_tokens).saturating_sub(written_tokens);
+    price.prompt.times(fresh, MILLION)
+        + price.cache_read.unwrap_or(price.prompt).times(cached_tokens, MILLION)
+        + price.cache_write.unwrap_or(price.prompt).times(written_tokens, MILLION)
+        + price.completion.times(completion_tokens, MILLION)
 }
 
 /// `count` images.
@@ -55,8 +65,8 @@ pub fn sound(seconds: u64, price: &Price) -> NanoUsd {
     price.audio_minute.times(seconds, 60)
 }
 
-/// Pictures in a request are long, and cheap for their length.
-fn prompt_tokens(body: &[u8]) -> u64 {
+/// Tokens of a request. Pictures in it are long, and cheap for their length.
+pub fn prompt_tokens(body: &[u8]) -> u64 {
     let (mut text, mut pictures, mut rest) = (0, 0, body);
     while let Some(at) = memmem::find(rest, b"\"data:image/") {
         text += at;
@@ -91,8 +101,25 @@ mod tests {
         };
         let cost = chat(&[b'x'; 3000], Some(100), 1, &price);
         assert_eq!(cost, NanoUsd(1000 * 3_000 + 100 * 15_000));
-        assert_eq!(chat(&[], None, 2, &price), NanoUsd(2 * 4096 * 15_000));
-        assert_eq!(tokens(10, 1, &price), NanoUsd(45_000));
+        assert_eq!(chat(&[], None, 2, &price), NanoUsd(2 * 16_000 * 15_000));
+        let usage = |prompt_tokens, cached_tokens, written_tokens| Usage {
+            prompt_tokens,
+            completion_tokens: 1,
+            cached_tokens,
+            written_tokens,
+            ..Usage::default()
+        };
+        assert_eq!(tokens(&usage(10, 0, 0), &price), NanoUsd(45_000));
+        assert_eq!(tokens(&usage(10, 6, 3), &price), NanoUsd(45_000), "no price of their own");
+        let kept = Price {
+            cache_read: Some(NanoUsd(300_000_000)),
+            cache_write: Some(NanoUsd(3_750_000_000)),
+            ..price
+        };
+        assert_eq!(tokens(&usage(10, 6, 3), &kept), NanoUsd(3_000 + 1_800 + 11_250 + 15_000));
+        let marked = br#"{"cache_control":1}"#;
+        assert_eq!(chat(marked, Some(0), 1, &kept), NanoUsd(7 * 3_750));
+        assert_eq!(chat(marked, Some(0), 1, &price), NanoUsd(7 * 3_000));
         let price = Price { audio_minute: NanoUsd(6_000_000), ..Price::default() };
         assert_eq!(sound(90, &price), NanoUsd(9_000_000));
     }

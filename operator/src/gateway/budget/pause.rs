@@ -123,6 +123,17 @@ pub fn tell_fallback(
     tell(gateway, caller, id, text);
 }
 
+/// Tells the thread, once a day, that answers are cut short by what the account has left.
+pub fn tell_short(gateway: &Shared, caller: &Caller, model: &str, tokens: u32) {
+    let day = calendar::moment(Timestamp::now(), &caller.repo.spec.limits.time_zone).day;
+    let secret = &caller.repo.spec.model.credentials.name;
+    let text = format!(
+        "The credit of Secret `{secret}` is nearly used up: `{model}` may answer with {tokens} \
+         tokens at most. Add some before the work stops."
+    );
+    tell(gateway, caller, format!("credit-{day}"), text);
+}
+
 fn tell(gateway: &Shared, caller: &Caller, id: String, text: String) {
     let (gateway, key) = (gateway.clone(), caller.key());
     gateway.calls.clone().spawn(async move {

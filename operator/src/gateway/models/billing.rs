@@ -3,9 +3,12 @@
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::Price;
 use codebutler_crds::thread::Usage;
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
+use super::complaint::{self, Complaint};
 use crate::gateway::budget::estimate;
 
 /// A provider's answer, as far as it is looked at.
@@ -13,7 +16,7 @@ use crate::gateway::budget::estimate;
 pub struct Bill {
     /// One call's tokens and money.
     pub usage: Usage,
-    /// Whether the provider named a price, or the Repo's table has one. If not, the cost is zero
+    /// Whether the provider named a price, or one is known. If not, the cost is zero
     /// because it is unknown.
     pub priced: bool,
     /// Whether the answer says anything of its usage.
@@ -47,12 +50,99 @@ struct Answer<'a> {
 struct Reported<'a> {
     #[serde(borrow, default)]
     cost: Option<&'a RawValue>,
-    #[serde(default, alias = "input_tokens")]
+    #[serde(default)]
     prompt_tokens: Option<u64>,
-    #[serde(default, alias = "output_tokens")]
+    #[serde(default)]
     completion_tokens: Option<u64>,
     #[serde(default)]
+    input_tokens: Option<u64>,
+    #[serde(default)]
+    output_tokens: Option<u64>,
+    /// OpenAI's and OpenRouter's.
+    #[serde(borrow, default)]
+    prompt_tokens_details: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    completion_tokens_details: Option<&'a RawValue>,
+    /// Anthropic's.
+    #[serde(default)]
+    cache_read_input_tokens: Option<u64>,
+    #[serde(default)]
+    cache_creation_input_tokens: Option<u64>,
+    /// DeepSeek's.
+    #[serde(default)]
+    prompt_cache_hit_tokens: Option<u64>,
+    /// Whether the provider behind OpenRouter bills by itself: `cost` is a fee then.
+    #[serde(default)]
+    is_byok: Option<bool>,
+    #[serde(borrow, default)]
+    cost_details: Option<&'a RawValue>,
+    #[serde(default)]
     seconds: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    cached_tokens: Option<u64>,
+    cache_write_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct CostDetails<'a> {
+    #[serde(borrow, default)]
+    upstream_inference_cost: Option<&'a RawValue>,
+}
+
+/// A figure, or a figure in quotes.
+fn amount(text: &RawValue) -> Option<NanoUsd> {
+    let text = text.get();
+    let text = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
+    NanoUsd::parse(text).ok()
+}
+
+impl Reported<'_> {
+    /// What was billed, by whomever.
+    fn cost(&self) -> Option<NanoUsd> {
+        let cost = amount(self.cost?)?;
+        let details = || serde_json::from_str::<CostDetails<'_>>(self.cost_details?.get()).ok();
+        let upstream = || amount(details()?.upstream_inference_cost?);
+        let others = self.is_byok.unwrap_or(false).then(upstream).flatten();
+        Some(cost + others.unwrap_or_default())
+    }
+
+    fn usage(&self) -> Usage {
+        let details = |details: Option<&RawValue>| {
+            // Details of an odd form are no reason to know nothing of the bill.
+            // To serde, an array would be a struct too.
+            let details = details.map(RawValue::get).filter(|text| text.starts_with('{'));
+            details.and_then(|text| serde_json::from_str::<Details>(text).ok()).unwrap_or_default()
+        };
+        let (sent, received) =
+            (details(self.prompt_tokens_details), details(self.completion_tokens_details));
+        let told = [sent.cached_tokens, self.cache_read_input_tokens, self.prompt_cache_hit_tokens];
+        let cached = told.into_iter().flatten().max().unwrap_or(0);
+        let told = [sent.cache_write_tokens, self.cache_creation_input_tokens];
+        let written = told.into_iter().flatten().max().unwrap_or(0);
+        // Anthropic's own count is of the fresh ones alone.
+        let prompt = self.prompt_tokens.unwrap_or_else(|| {
+            let fresh = self.input_tokens.unwrap_or(0);
+            let kept = self.cache_read_input_tokens.unwrap_or(0)
+                + self.cache_creation_input_tokens.unwrap_or(0);
+            fresh.saturating_add(kept)
+        });
+        let completion = self.completion_tokens.or(self.output_tokens).unwrap_or(0);
+        let cached = cached.min(prompt);
+        Usage {
+            cost: self.cost().unwrap_or_default(),
+            prompt_tokens: prompt,
+            completion_tokens: completion,
+            cached_tokens: cached,
+            written_tokens: written.min(prompt - cached),
+            reasoning_tokens: received.reasoning_tokens.unwrap_or(0).min(completion),
+            calls: 1,
+        }
+    }
 }
 
 /// Reads an answer; nothing if it is no JSON object of a completion's form.
@@ -66,30 +156,34 @@ pub fn read(body: &[u8]) -> Option<Bill> {
     let text = answer.text.is_some_and(|text| text.get().starts_with('"'));
     let completed = choices || text || answer.data.is_some();
     let reported = answer.usage.as_ref();
-    let cost = reported.and_then(|usage| usage.cost).and_then(|cost| {
-        // A figure, or a figure in quotes.
-        let text = cost.get();
-        let text = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
-        NanoUsd::parse(text).ok()
-    });
-    let usage = Usage {
-        cost: cost.unwrap_or(NanoUsd::ZERO),
-        prompt_tokens: reported.and_then(|usage| usage.prompt_tokens).unwrap_or(0),
-        completion_tokens: reported.and_then(|usage| usage.completion_tokens).unwrap_or(0),
-        calls: 1,
-        ..Usage::default()
-    };
+    let nothing = Usage { calls: 1, ..Usage::default() };
+    let usage = reported.map_or(nothing, Reported::usage);
     let images =
         answer.choices.map_or(0, |choices| choices.get().matches("\"image_url\":{").count());
     let images = images + answer.data.map_or(0, |data| data.len());
     Some(Bill {
         usage,
-        priced: cost.is_some(),
+        priced: reported.is_some_and(|usage| usage.cost().is_some()),
         reported: answer.usage.is_some(),
         completed,
         images: u64::try_from(images).unwrap_or(u64::MAX),
         seconds: reported.and_then(|usage| usage.seconds).or(answer.duration).and_then(whole),
     })
+}
+
+/// What an answer says that failed, although it came with status 200: an error in its place, or in its
+/// choice, where no words came before it.
+pub fn failure(body: &[u8]) -> Option<Complaint> {
+    memmem::find(body, b"\"error\"")?;
+    let answer: Value = serde_json::from_slice(body).ok()?;
+    if !answer["error"].is_null() {
+        return Some(complaint::of(&json!({"error": answer["error"]})));
+    }
+    let choice = &answer["choices"][0];
+    let broke_off = !choice["error"].is_null() || choice["finish_reason"] == "error";
+    let message = &choice["message"];
+    let says = message["content"].as_str().is_some_and(|text| !text.trim().is_empty());
+    (broke_off && !says).then(|| complaint::of(&json!({"error": choice["error"]})))
 }
 
 /// Seconds, rounded up.
@@ -99,12 +193,11 @@ fn whole(seconds: f64) -> Option<u64> {
 }
 
 impl Bill {
-    /// With the Repo's price where the provider named none.
+    /// With a known price where the provider named none.
     #[must_use]
     pub fn at(mut self, price: Option<&Price>) -> Self {
         let Some(price) = price.filter(|_| !self.priced) else { return self };
-        let Usage { prompt_tokens, completion_tokens, .. } = self.usage;
-        self.usage.cost = estimate::tokens(prompt_tokens, completion_tokens, price)
+        self.usage.cost = estimate::tokens(&self.usage, price)
             + estimate::images(self.images, price)
             + estimate::sound(self.seconds.unwrap_or(0), price);
         self.priced = true;
@@ -154,6 +247,60 @@ mod tests {
     }
 
     #[test]
+    fn kept_written_and_thought_tokens_are_read_in_each_providers_words() {
+        for (usage, expected) in [
+            (
+                r#"{"prompt_tokens":1000,"completion_tokens":90,"prompt_tokens_details":{"cached_tokens":700,"cache_write_tokens":200,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":60}}"#,
+                (1000, 700, 200, 90, 60),
+            ),
+            (
+                r#"{"input_tokens":100,"output_tokens":90,"cache_read_input_tokens":700,"cache_creation_input_tokens":200}"#,
+                (1000, 700, 200, 90, 0),
+            ),
+            (
+                r#"{"prompt_tokens":1000,"completion_tokens":90,"cache_read_input_tokens":700,"cache_creation_input_tokens":200,"prompt_tokens_details":{"cached_tokens":700}}"#,
+                (1000, 700, 200, 90, 0),
+            ),
+            (
+                r#"{"prompt_tokens":1000,"completion_tokens":90,"prompt_cache_hit_tokens":640,"prompt_cache_miss_tokens":360}"#,
+                (1000, 640, 0, 90, 0),
+            ),
+            (
+                r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":99},"completion_tokens_details":{"reasoning_tokens":99}}"#,
+                (10, 10, 0, 5, 5),
+            ),
+            (
+                r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":[1],"completion_tokens_details":null}"#,
+                (10, 0, 0, 5, 0),
+            ),
+        ] {
+            let told = bill(usage).usage;
+            let told = (
+                told.prompt_tokens,
+                told.cached_tokens,
+                told.written_tokens,
+                told.completion_tokens,
+                told.reasoning_tokens,
+            );
+            assert_eq!(told, expected, "{usage}");
+        }
+    }
+
+    #[test]
+    fn with_ones_own_key_both_bills_count() {
+        let of = |byok: &str, upstream: &str| {
+            bill(&format!(
+                r#"{{"cost":0.95,"is_byok":{byok},"cost_details":{{"upstream_inference_cost":{upstream}}}}}"#
+            ))
+            .usage
+            .cost
+        };
+        assert_eq!(of("true", "19"), NanoUsd(19_950_000_000));
+        assert_eq!(of("false", "19"), NanoUsd(950_000_000));
+        assert_eq!(of("true", "null"), NanoUsd(950_000_000));
+    }
+
+    #[test]
     fn an_unpriced_answer_says_so() {
         for usage in [r#"{"prompt_tokens":7}"#, r#"{"cost":null}"#, r#"{"cost":-1}"#, "null"] {
             let bill = bill(usage);
@@ -169,10 +316,15 @@ mod tests {
             completion: NanoUsd(2_000_000_000),
             image: NanoUsd(40_000_000),
             audio_minute: NanoUsd(6_000_000),
+            cache_read: Some(NanoUsd(100_000_000)),
+            cache_write: Some(NanoUsd(1_250_000_000)),
         };
         let cost = |body: &str| read(body.as_bytes()).unwrap().at(Some(&price)).usage.cost.0;
         let tokens = r#"{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2}}"#;
         assert_eq!(cost(tokens), 10_000 + 4_000);
+        let kept = r#"{"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":0,
+            "prompt_tokens_details":{"cached_tokens":800,"cache_write_tokens":100}}}"#;
+        assert_eq!(cost(kept), 100 * 1_000 + 800 * 100 + 100 * 1_250);
         let own = r#"{"choices":[],"usage":{"prompt_tokens":10,"cost":0.5}}"#;
         assert_eq!(cost(own), 500_000_000);
         assert_eq!(cost(r#"{"data":[{"b64_json":"x"},{"b64_json":"y"}]}"#), 80_000_000);
@@ -189,5 +341,25 @@ mod tests {
         assert!(!read(br#"{"choices":null}"#).unwrap().completed);
         assert_eq!(read(b"<html>"), None);
         assert_eq!(read(b"[]"), None);
+    }
+
+    #[test]
+    fn an_error_in_an_answer_is_found_where_no_words_came() {
+        let of = |body: &str| failure(body.as_bytes()).map(|told| (told.status, told.text));
+        let told = of(r#"{"error":{"code":"502","message":"no provider"}}"#);
+        assert_eq!(told, Some((Some(502), "no provider".to_owned())));
+        let inside = r#"{"choices":[{"finish_reason":"error","error":{"code":503,"message":"gone"},
+            "message":{"role":"assistant","content":"TEXT"}}]}"#;
+        let told = of(&inside.replace("TEXT", ""));
+        assert_eq!(told, Some((Some(503), "gone".to_owned())));
+        assert_eq!(of(&inside.replace("TEXT", "half of it")), None, "the agent reads it");
+        let silent = r#"{"choices":[{"finish_reason":"error","message":{"content":null}}]}"#;
+        assert_eq!(of(silent), Some((None, String::new())));
+        for fine in [
+            r#"{"choices":[{"finish_reason":"stop","message":{"content":"\"error\""}}],"error":null}"#,
+            r#"{"choices":[{"finish_reason":"stop","message":{"content":""},"error":null}]}"#,
+        ] {
+            assert_eq!(of(fine), None, "{fine}");
+        }
     }
 }

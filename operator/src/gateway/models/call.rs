@@ -6,21 +6,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use codebutler_crds::NanoUsd;
-use codebutler_crds::limits::Price;
+use jiff::Timestamp;
 use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::billing::{self, Bill};
 use super::breaker::Chosen;
+use super::complaint::Complaint;
+use super::facts::price::Prices;
 use super::job::Job;
+use super::prepare::Shape;
 use super::stream::{self, BUFFER, Ended};
-use super::upstream::{self, ModelError, Question, Upstream};
+use super::upstream::{self, ModelError, Question, Subject, Upstream};
+use super::verdict::classify_inner;
 use crate::gateway::api::Shared;
 use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::budget::{Call, OpenError, estimate, pause};
-use crate::gateway::context::Caller;
+use crate::gateway::context::{Caller, ThreadKey};
 use crate::step;
+
+/// Shortest answer, in tokens, that is worth asking for where the credit is low.
+const WORTH: u32 = 1_000;
 
 /// What the agent gets.
 pub enum Reply {
@@ -45,6 +53,7 @@ pub async fn make(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
     let mut made = Made { model: job.model().to_owned(), bill: None };
     let outcome = Box::pin(tried(&gateway, &caller, &job, wanted, &mut made)).await;
     let label = outcome.as_ref().err().map_or("ok", |error| error.outcome());
+    note(&gateway, &caller, outcome.as_ref().err().map(|error| &**error)).await;
     gateway.metrics.model_call(&caller, &made.model, label, begun.elapsed());
     if let Some(bill) = &made.bill {
         gateway.metrics.spent(&caller, &made.model, bill);
@@ -56,6 +65,17 @@ pub async fn make(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
             %error,
             "a model call failed"
         );
+    }
+}
+
+/// Lets the Repo say whether its account is served.
+async fn note(gateway: &Shared, caller: &Caller, error: Option<&ModelError>) {
+    match error {
+        None => gateway.conditions.model_works(&caller.repo).await,
+        Some(ModelError::Refused(refused)) if refused.is_about_account() => {
+            gateway.conditions.model_fails(&caller.repo, &refused.sentence).await;
+        }
+        Some(_) => {}
     }
 }
 
@@ -91,11 +111,15 @@ async fn tried(
             gateway.models.breakers.failed(&repo, &chosen.model, Instant::now());
             choose().model == chosen.model
         };
-        match Box::pin(begin(gateway, caller, job, &chosen.model, failed)).await {
+        match Box::pin(begin(gateway, caller, job, &chosen.model, &failed)).await {
             Ok(begun) => {
-                gateway.models.breakers.worked(&repo, &chosen.model);
                 // Not beside what the beginning has taken: a call is large, and there are many.
-                return Box::pin(finish(gateway, caller, begun, job, wanted, made)).await;
+                let ended = Box::pin(finish(gateway, caller, begun, job, wanted, made)).await;
+                match ended.as_ref().err().map(|error| &**error) {
+                    Some(ModelError::Unavailable { .. }) => drop(failed()),
+                    _ => gateway.models.breakers.worked(&repo, &chosen.model),
+                }
+                return ended;
             }
             // Nothing was billed, and another model stands in now.
             Err(ModelError::Unavailable { .. }) if choose().model != chosen.model => {}
@@ -109,72 +133,113 @@ async fn tried(
 }
 
 /// An answer that has begun.
-struct Begun {
+struct Begun<'a> {
     call: Call,
     response: reqwest::Response,
-    price: Option<Price>,
+    prices: Option<Prices>,
     estimate: NanoUsd,
+    upstream: Upstream<'a>,
 }
 
-async fn begin(
-    gateway: &Shared,
+async fn begin<'a>(
+    gateway: &'a Shared,
     caller: &Caller,
     job: &Job,
     model: &str,
     failed: impl Fn() -> bool,
-) -> Result<Begun, ModelError> {
-    let price = caller.repo.spec.model.prices.get(model).copied();
+) -> Result<Begun<'a>, ModelError> {
     let upstream = Upstream::of(&gateway.models.keys, &gateway.context, &caller.repo).await?;
-    let (content_type, body) =
-        job.body(model, upstream.dialect).map_err(|_| ModelError::Garbled)?;
-    let first = job.estimate(&body, &price.unwrap_or(estimate::UNKNOWN));
+    let facts = gateway.models.catalog.facts(&caller.repo, model);
+    let session = session(caller);
+    let mut shape = Shape {
+        dialect: upstream.dialect,
+        facts: &facts,
+        role: &caller.role.spec.model,
+        session: &session,
+        affordable: None,
+    };
+    let (content_type, body) = job.body(model, &shape).map_err(|_| ModelError::Garbled)?;
+    let price = facts
+        .prices
+        .as_ref()
+        .map(|prices| prices.at(estimate::prompt_tokens(&body), Timestamp::now()));
+    let first = job.estimate(&body, &shape, &price.unwrap_or(estimate::UNKNOWN));
     let estimate = gateway.models.calibration.apply(caller, model, first);
-    let mut call = match gateway.ledger.open(caller, estimate).await {
-        Ok(call) => call,
+    let mut call = open(gateway, caller, estimate).await?;
+    let nearest = || gateway.models.catalog.nearest(&caller.repo, model);
+    let role = caller.role.name_any();
+    let subject = Subject { model, role: &role, nearest: &nearest };
+    let (path, stream) = (job.path(), job.streams());
+    let mut question = Question { path, subject, content_type, body, stream };
+    loop {
+        match upstream.ask(&gateway.http, &question, &mut call, &failed).await {
+            Ok(response) => {
+                if let Some(id) = upstream::id_of(&response) {
+                    call.known_as(id);
+                }
+                let prices = facts.prices;
+                return Ok(Begun { call, response, prices, estimate, upstream });
+            }
+            Err(error) if error.may_be_billed() => {
+                call.flag();
+                return Err(error);
+            }
+            // Dropped, the call is taken back, unless a shorter answer is within reach.
+            Err(error) => {
+                let least = shape.affordable.is_none().then(|| error.affordable()).flatten();
+                let Some(tokens) = least.filter(|tokens| *tokens >= WORTH) else {
+                    return Err(error);
+                };
+                shape.affordable = Some(tokens);
+                pause::tell_short(gateway, caller, model, tokens);
+                tracing::warn!(model, tokens, %error, "asking for a shorter answer");
+                question.body = job.body(model, &shape).map_err(|_| ModelError::Garbled)?.1;
+            }
+        }
+    }
+}
+
+/// Lets the call through, or says why not.
+async fn open(gateway: &Shared, caller: &Caller, estimate: NanoUsd) -> Result<Call, ModelError> {
+    match gateway.ledger.open(caller, estimate).await {
+        Ok(call) => Ok(call),
         Err(OpenError::Exceeded(exceeded)) => {
             gateway.metrics.exceeded(caller, exceeded.limit);
             // The thread has to know before the role waits for its answer.
-            return match pause::ask(gateway, caller, &exceeded).await {
+            match pause::ask(gateway, caller, &exceeded).await {
                 Ok(sentence) => Err(ModelError::Exceeded(sentence)),
                 Err(error) => {
                     tracing::warn!(%error, "the thread could not be asked for more money");
                     Err(ModelError::Unrecorded)
                 }
-            };
+            }
         }
         Err(error) => {
             let error = anyhow::Error::new(error);
             tracing::warn!(error = format!("{error:#}"), "a call was not let through");
-            return Err(ModelError::Unrecorded);
+            Err(ModelError::Unrecorded)
         }
-    };
-    let stream = job.streams();
-    let question = Question { path: job.path(), model, content_type, body, stream };
-    match upstream.ask(&gateway.http, &question, &mut call, failed).await {
-        Ok(response) => {
-            if let Some(id) = upstream::id_of(&response) {
-                call.known_as(id);
-            }
-            Ok(Begun { call, response, price, estimate })
-        }
-        Err(ModelError::Lost) => {
-            call.flag();
-            Err(ModelError::Lost)
-        }
-        // Dropped, the call is taken back.
-        Err(error) => Err(error),
     }
+}
+
+/// The same for all calls of a role in a Thread, and says nothing of either.
+fn session(caller: &Caller) -> String {
+    let ThreadKey { namespace, name } = caller.key();
+    let uid = caller.thread.uid().unwrap_or_default();
+    let text = format!("{uid}/{namespace}/{name}/{}", caller.role_name());
+    hex::encode(Sha256::digest(text))
 }
 
 async fn finish(
     gateway: &Shared,
     caller: &Caller,
-    begun: Begun,
+    begun: Begun<'_>,
     job: &Job,
     wanted: Wanted,
     made: &mut Made,
 ) -> Result<(), Arc<ModelError>> {
-    let Begun { mut call, response, price, estimate } = begun;
+    let Begun { mut call, response, prices, estimate, upstream } = begun;
+    let known = Known { prices: prices.as_ref(), estimate };
     if job.streams() {
         let (pieces, reader) = mpsc::channel(BUFFER);
         let reader = wanted.send(Ok(Reply::Stream(reader))).is_ok().then_some(pieces);
@@ -182,8 +247,7 @@ async fn finish(
         step::point("after answer");
         match tap.bill.map(|bill| Bill { images: bill.images.max(tap.images), ..bill }) {
             Some(bill) => {
-                made.bill =
-                    Some(settle(gateway, caller, call, bill, price, (estimate, &made.model)));
+                made.bill = Some(settle(gateway, caller, call, bill, &known, &made.model));
             }
             None => call.flag(),
         }
@@ -192,17 +256,29 @@ async fn finish(
     let outcome = whole(response, job, &mut call).await;
     step::point("after answer");
     let told = match outcome {
-        Ok((answer, bill)) => {
-            let bill = settle(gateway, caller, call, bill, price, (estimate, &made.model));
-            made.bill = Some(bill);
-            if bill.completed { Ok(answer) } else { Err(ModelError::Garbled) }
+        Ok(Came { answer, bill, failure }) => {
+            match of_bill(bill.as_ref(), failure.is_some()) {
+                End::Settle(bill) => {
+                    made.bill = Some(settle(gateway, caller, call, bill, &known, &made.model));
+                }
+                // It says that nothing was answered, and nothing of a bill.
+                End::TakeBack => drop(call_refused(call)),
+                End::Flag => call.flag(),
+            }
+            let completed = bill.is_some_and(|bill| bill.completed);
+            match failure {
+                Some(complaint) => {
+                    let nearest = || gateway.models.catalog.nearest(&caller.repo, &made.model);
+                    let role = caller.role.name_any();
+                    let subject = Subject { model: &made.model, role: &role, nearest: &nearest };
+                    let status = complaint.status.unwrap_or(200);
+                    Err(upstream.tell(&subject, status, classify_inner(complaint)))
+                }
+                None if completed => Ok(answer),
+                None => Err(ModelError::Garbled),
+            }
         }
-        // It says that nothing was answered, and nothing of a bill.
-        Err(Unbilled::Failure) => {
-            drop(call_refused(call));
-            Err(ModelError::Garbled)
-        }
-        Err(Unbilled::Unknown(error)) => {
+        Err(error) => {
             call.flag();
             Err(error)
         }
@@ -218,31 +294,56 @@ fn call_refused(mut call: Call) -> Call {
     call
 }
 
-enum Unbilled {
-    Failure,
-    Unknown(ModelError),
+/// A whole answer, whatever it is.
+struct Came {
+    answer: Bytes,
+    /// Nothing if it can't be read.
+    bill: Option<Bill>,
+    /// What it says that failed.
+    failure: Option<Complaint>,
+}
+
+/// What becomes of a call's grant.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    Settle(Bill),
+    TakeBack,
+    Flag,
+}
+
+fn of_bill(bill: Option<&Bill>, failed: bool) -> End {
+    match bill {
+        Some(bill) if bill.priced => End::Settle(*bill),
+        Some(bill) if bill.completed && (bill.reported || !failed) => End::Settle(*bill),
+        Some(bill) if !bill.completed => End::TakeBack,
+        // It can't be read, or broke off, and says nothing of a bill.
+        _ => End::Flag,
+    }
 }
 
 async fn whole(
     response: reqwest::Response,
     job: &Job,
     call: &mut Call,
-) -> Result<(Bytes, Bill), Unbilled> {
+) -> Result<Came, ModelError> {
     let collected = std::pin::pin!(upstream::collect(response));
-    let answer = stream::lasting(collected, || call.lasts()).await.map_err(Unbilled::Unknown)?;
-    let bill = billing::read(&answer).ok_or(Unbilled::Unknown(ModelError::Garbled))?;
-    if !bill.completed && !bill.priced {
-        return Err(Unbilled::Failure);
-    }
-    let bill = match job {
+    let answer = stream::lasting(collected, || call.lasts()).await?;
+    let (bill, failure) = (billing::read(&answer), billing::failure(&answer));
+    let bill = bill.map(|bill| match job {
         // Who says nothing of the length is billed by the bytes.
-        Job::Speech(recording) if bill.seconds.is_none() => {
+        Job::Speech(recording) if bill.completed && bill.seconds.is_none() => {
             let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
             Bill { seconds: Some(estimate::seconds(bytes)), ..bill }
         }
         _ => bill,
-    };
-    Ok((answer, bill))
+    });
+    Ok(Came { answer, bill, failure })
+}
+
+/// What was known of a call before it was made.
+struct Known<'a> {
+    prices: Option<&'a Prices>,
+    estimate: NanoUsd,
 }
 
 fn settle(
@@ -250,9 +351,10 @@ fn settle(
     caller: &Caller,
     call: Call,
     bill: Bill,
-    price: Option<Price>,
-    (estimate, model): (NanoUsd, &str),
+    known: &Known<'_>,
+    model: &str,
 ) -> Bill {
+    let price = known.prices.map(|prices| prices.at(bill.usage.prompt_tokens, Timestamp::now()));
     let bill = bill.at(price.as_ref());
     if !bill.priced {
         tracing::warn!(
@@ -261,7 +363,7 @@ fn settle(
             "the provider names no cost and spec.model.prices has none: its calls count as 0 USD"
         );
     }
-    gateway.models.calibration.learn(caller, model, estimate, bill.usage.cost);
+    gateway.models.calibration.learn(caller, model, known.estimate, bill.usage.cost);
     for near in call.settle(caller, bill.usage) {
         pause::tell_near(gateway, caller, near);
     }
@@ -305,6 +407,31 @@ fn grown(factor: u64, estimate: NanoUsd, billed: NanoUsd) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_grant_ends_with_what_is_known_of_the_bill() {
+        let bill = |completed, priced, reported| {
+            let usage = codebutler_crds::thread::Usage::default();
+            Bill { usage, priced, reported, completed, images: 0, seconds: None }
+        };
+        for (told, failed, end) in [
+            (bill(true, true, true), false, "settle"),
+            (bill(true, false, false), false, "settle"),
+            (bill(true, false, true), true, "settle"),
+            (bill(true, false, false), true, "flag"),
+            (bill(false, true, true), true, "settle"),
+            (bill(false, false, false), true, "take back"),
+            (bill(false, false, false), false, "take back"),
+        ] {
+            let found = match of_bill(Some(&told), failed) {
+                End::Settle(_) => "settle",
+                End::TakeBack => "take back",
+                End::Flag => "flag",
+            };
+            assert_eq!(found, end, "{told:?} {failed}");
+        }
+        assert_eq!(of_bill(None, false), End::Flag);
+    }
 
     #[test]
     fn an_estimate_that_was_too_low_grows() {

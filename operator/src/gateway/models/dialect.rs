@@ -1,6 +1,8 @@
 //! What an API understands beyond the words that all OpenAI-compatible ones share. Strict ones refuse
 //! fields that they don't know, so each word goes only where it is known to mean something. Pure.
 
+use codebutler_crds::Repo;
+use codebutler_crds::repo::ModelApi;
 use url::Url;
 
 /// The kind of API behind a base URL.
@@ -17,8 +19,19 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Told by the host.
-    pub fn of(base_url: &Url) -> Self {
+    /// What the Repo says, or else told by the host.
+    pub fn of(repo: &Repo) -> Self {
+        let spec = &repo.spec.model;
+        match spec.api {
+            Some(ModelApi::OpenRouter) => Self::OpenRouter,
+            Some(ModelApi::OpenAi) => Self::OpenAi,
+            Some(ModelApi::Azure) => Self::Azure,
+            Some(ModelApi::Plain) => Self::Plain,
+            None => Url::parse(&spec.base_url).map_or(Self::Plain, |url| Self::at(&url)),
+        }
+    }
+
+    fn at(base_url: &Url) -> Self {
         let host = base_url.host_str().unwrap_or_default().to_ascii_lowercase();
         let below = |domain: &str| {
             host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -31,6 +44,14 @@ impl Dialect {
             Self::Azure
         } else {
             Self::Plain
+        }
+    }
+
+    /// The field that bounds an answer. OpenAI's newer models refuse the old one.
+    pub const fn cap_field(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::Azure => "max_completion_tokens",
+            Self::OpenRouter | Self::Plain => "max_tokens",
         }
     }
 
@@ -57,7 +78,7 @@ mod tests {
             ("https://proxy.example/openrouter.ai/v1", Dialect::Plain),
             ("http://localhost:11434/v1", Dialect::Plain),
         ] {
-            assert_eq!(Dialect::of(&Url::parse(url).unwrap()), dialect, "{url}");
+            assert_eq!(Dialect::at(&Url::parse(url).unwrap()), dialect, "{url}");
         }
     }
 }

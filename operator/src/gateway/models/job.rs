@@ -6,8 +6,8 @@ use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::Price;
 use http::HeaderValue;
 
-use super::dialect::Dialect;
 use super::form::Recording;
+use super::prepare::Shape;
 use super::request::{Request, RequestError};
 use crate::gateway::budget::estimate;
 
@@ -51,11 +51,11 @@ impl Job {
     }
 
     /// What it may cost. `body` is what is sent.
-    pub fn estimate(&self, body: &[u8], price: &Price) -> NanoUsd {
+    pub fn estimate(&self, body: &[u8], shape: &Shape<'_>, price: &Price) -> NanoUsd {
         match self {
             Self::Chat(request) => {
                 let images = if request.draws { request.answers } else { 0 };
-                estimate::chat(body, request.max_tokens, request.answers, price)
+                estimate::chat(body, request.cap(shape), request.answers, price)
                     + estimate::images(images, price)
             }
             Self::Images(request) => {
@@ -75,13 +75,12 @@ impl Job {
     pub fn body(
         &self,
         model: &str,
-        dialect: Dialect,
+        shape: &Shape<'_>,
     ) -> Result<(HeaderValue, Bytes), RequestError> {
         let json = HeaderValue::from_static("application/json");
         match self {
-            Self::Chat(request) | Self::Images(request) => {
-                Ok((json, request.body(model, dialect)?.into()))
-            }
+            Self::Chat(request) => Ok((json, request.body(model, shape)?.into())),
+            Self::Images(request) => Ok((json, request.bare_body(model)?.into())),
             Self::Speech(recording) => Ok(recording.body()),
         }
     }

@@ -2,22 +2,28 @@
 //! granted before they are made and metered where the money is spent. What is asked and answered is
 //! never logged.
 //!
-//! Pure: [`billing`], [`breaker`], [`dialect`], [`form`], [`job`], [`request`], [`retry`], [`sse`]. [`call`] makes
+//! Pure: [`billing`], [`breaker`], [`complaint`], [`dialect`], [`form`], [`job`], [`prepare`],
+//! [`refusal`], [`request`], [`retry`], [`sse`], [`verdict`]. [`facts`] knows the models, [`call`] makes
 //! a call, [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers
 //! have cost.
 
 pub mod billing;
 pub mod breaker;
 mod call;
+pub mod complaint;
 pub mod dialect;
+pub mod facts;
 pub mod form;
 mod job;
+pub mod prepare;
+pub mod refusal;
 pub mod request;
 pub mod retry;
 pub mod settle;
 pub mod sse;
 pub mod stream;
 pub mod upstream;
+pub mod verdict;
 
 use std::sync::Arc;
 
@@ -27,11 +33,12 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use codebutler_crds::wire::ErrorCode;
 use http::HeaderMap;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio_stream::wrappers::ReceiverStream;
 
 use self::breaker::Breakers;
 use self::call::Reply;
+use self::facts::catalog::Catalog;
 use self::form::Recording;
 use self::job::Job;
 use self::request::Request;
@@ -46,6 +53,8 @@ pub struct Models {
     keys: Keys,
     breakers: Breakers,
     calibration: call::Calibration,
+    /// What is known of models.
+    pub catalog: Catalog,
 }
 
 /// `POST /v1/chat/completions`
@@ -148,9 +157,7 @@ fn refusal(error: &ModelError) -> Response {
         ModelError::Unavailable { after, .. } => *after,
         _ => None,
     };
-    let mut response = ApiError::new(error.code(), error.to_string()).into_response();
-    if let Some(after) = after {
-        response.headers_mut().insert(RETRY_AFTER, after.as_secs().into());
-    }
-    response
+    let seconds = after.map(|after| u32::try_from(after.as_secs()).unwrap_or(u32::MAX));
+    ApiError { retry_after: seconds, ..ApiError::new(error.code(), error.to_string()) }
+        .into_response()
 }

@@ -8,12 +8,25 @@ use codebutler_crds::role::RoleModel;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::dialect::Dialect;
+use super::prepare::THOUGHTS;
 use crate::gateway::redact::Redactor;
 
-/// Fields by which a request could reach another model, or run up another bill, than the one that
-/// the role is given. (OpenRouter's names.)
-const REFUSED: [&str; 4] = ["models", "preset", "plugins", "web_search_options"];
+/// Fields by which a request could reach another model or provider, or run up another bill, than the
+/// one that the role is given.
+const REFUSED: [&str; 12] = [
+    "models",
+    "preset",
+    "plugins",
+    "web_search_options",
+    "provider",
+    "route",
+    "reasoning",
+    "reasoning_effort",
+    "session_id",
+    "prompt_cache_key",
+    "service_tier",
+    "transforms",
+];
 /// Fields that hold what a model reads.
 const TEXTS: [&str; 4] = ["messages", "prompt", "input", "tools"];
 /// Fields of those that are no text: pictures, sounds, and what ties calls to answers.
@@ -44,7 +57,7 @@ pub enum RequestError {
 /// A request that may be forwarded.
 #[derive(Debug)]
 pub struct Request {
-    fields: BTreeMap<String, Box<RawValue>>,
+    pub(super) fields: BTreeMap<String, Box<RawValue>>,
     /// The model it asks for.
     pub model: String,
     /// Whether the answer is to come as it is made.
@@ -124,26 +137,6 @@ impl Request {
             }
         }
     }
-
-    /// The body to forward, for `model`.
-    ///
-    /// # Errors
-    /// Never, as far as is known.
-    pub fn body(&self, model: &str, dialect: Dialect) -> Result<Vec<u8>, RequestError> {
-        let raw = |value: &Value| to_raw_value(value).map_err(|_| RequestError::NotJson);
-        let mut own = vec![("model", raw(&model.into())?)];
-        if self.stream {
-            own.push(("stream", raw(&true.into())?));
-            if dialect.streams_usage_when_asked() {
-                own.push(("stream_options", raw(&serde_json::json!({"include_usage": true}))?));
-            }
-        }
-        let others = self.fields.iter().map(|(name, value)| (name.as_str(), value));
-        let mut fields: BTreeMap<&str, &RawValue> =
-            others.map(|(name, value)| (name, &**value)).collect();
-        fields.extend(own.iter().map(|(name, value)| (*name, &**value)));
-        serde_json::to_vec(&fields).map_err(|_| RequestError::NotJson)
-    }
 }
 
 fn mask(value: &mut Value, redactor: &Redactor) {
@@ -155,7 +148,11 @@ fn mask(value: &mut Value, redactor: &Redactor) {
         }
         Value::Array(values) => values.iter_mut().for_each(|value| mask(value, redactor)),
         Value::Object(fields) => {
-            let texts = fields.iter_mut().filter(|(name, _)| !OPAQUE.contains(&name.as_str()));
+            // A model knows its own thoughts by what they are signed with: changed, it refuses them.
+            let speaks = fields.get("role").is_some_and(|role| role == "assistant");
+            let texts = fields.iter_mut().filter(|(name, _)| {
+                !OPAQUE.contains(&name.as_str()) && !(speaks && THOUGHTS.contains(&name.as_str()))
+            });
             texts.for_each(|(_, value)| mask(value, redactor));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -164,6 +161,9 @@ fn mask(value: &mut Value, redactor: &Redactor) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::dialect::Dialect;
+    use super::super::facts::Facts;
+    use super::super::prepare::Shape;
     use super::*;
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         });
         let mut request = read(&body.to_string()).unwrap();
         request.mask(&Redactor::default());
-        let sent = String::from_utf8(request.body("m/x", Dialect::Plain).unwrap()).unwrap();
+        let sent = String::from_utf8(request.bare_body("m/x").unwrap()).unwrap();
         assert!(!sent.contains(&key), "{sent}");
         assert_eq!(sent.matches("[redacted:github-token]").count(), 3, "{sent}");
         assert!(sent.contains("data:image/png;base64,AAAA") && sent.contains("\"c1\""), "{sent}");
@@ -198,7 +198,7 @@ mod tests {
 
     fn prepared(body: &str) -> Result<String, RequestError> {
         let request = read(body)?;
-        let bytes = request.body(&request.model, Dialect::Plain)?;
+        let bytes = request.bare_body(&request.model)?;
         Ok(String::from_utf8(bytes).unwrap())
     }
 
@@ -210,7 +210,7 @@ mod tests {
             prepared(body).unwrap(),
             r#"{"messages":[{"role":"user","content":"h\u00e9"}],"model":"m/x","seed":12345678901234567890123,"temperature":0.10}"#
         );
-        let plain = read(r#"{"model":"m/x"}"#).unwrap().body("m/z", Dialect::Plain).unwrap();
+        let plain = read(r#"{"model":"m/x"}"#).unwrap().bare_body("m/z").unwrap();
         assert_eq!(plain, br#"{"model":"m/z"}"#);
     }
 
@@ -229,14 +229,52 @@ mod tests {
 
     #[test]
     fn a_stream_always_ends_with_its_usage() {
-        let body = r#"{"model":"m/x","stream":true,"stream_options":{"include_usage":false}}"#;
+        let facts = Facts::default();
+        let role = models();
+        let sent = |dialect| {
+            let body = r#"{"model":"m/x","stream":true,"stream_options":{"include_usage":false},"max_tokens":9}"#;
+            let shape =
+                Shape { dialect, facts: &facts, role: &role, session: "s", affordable: None };
+            String::from_utf8(read(body).unwrap().body("m/x", &shape).unwrap()).unwrap()
+        };
         assert_eq!(
-            prepared(body).unwrap(),
-            r#"{"model":"m/x","stream":true,"stream_options":{"include_usage":true}}"#
+            sent(Dialect::Plain),
+            r#"{"max_tokens":9,"model":"m/x","stream":true,"stream_options":{"include_usage":true}}"#
         );
-        let routed = read(body).unwrap().body("m/x", Dialect::OpenRouter).unwrap();
-        assert_eq!(routed, br#"{"model":"m/x","stream":true}"#, "it always tells");
+        assert_eq!(
+            sent(Dialect::OpenRouter),
+            r#"{"max_tokens":9,"model":"m/x","session_id":"s","stream":true}"#,
+            "it always tells"
+        );
         assert_eq!(prepared(r#"{"model":"m/x","stream":1}"#), Err(RequestError::Stream));
+    }
+
+    #[test]
+    fn what_is_the_roles_to_say_is_not_the_agents() {
+        for name in REFUSED {
+            let refused = prepared(&format!(r#"{{"model":"m/x","{name}":{{}}}}"#));
+            assert_eq!(refused, Err(RequestError::Field(name)));
+            assert!(prepared(&format!(r#"{{"model":"m/x","{name}":null}}"#)).is_ok());
+        }
+    }
+
+    #[test]
+    fn thoughts_are_not_masked_for_they_are_signed() {
+        let key = ["ghp", &"a1B2".repeat(9)].join("_");
+        let details =
+            serde_json::json!([{"type": "reasoning.text", "text": key, "signature": "s"}]);
+        let body = serde_json::json!({"model": "m/x", "messages": [
+            {"role": "assistant", "content": key, "reasoning": key, "reasoning_details": details},
+            {"role": "user", "content": "x", "reasoning": key},
+        ]});
+        let mut request = read(&body.to_string()).unwrap();
+        request.mask(&Redactor::default());
+        let sent: Value = serde_json::from_slice(&request.bare_body("m/x").unwrap()).unwrap();
+        let messages = &sent["messages"];
+        assert_eq!(messages[0]["reasoning_details"], details);
+        assert_eq!(messages[0]["reasoning"], *key);
+        assert_ne!(messages[0]["content"], *key);
+        assert_ne!(messages[1]["reasoning"], *key, "only a model has thoughts");
     }
 
     #[test]

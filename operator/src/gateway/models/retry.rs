@@ -1,9 +1,9 @@
-//! What a provider's status means, and how long to wait before asking again.
+//! How long to wait before a provider is asked again.
 
 use std::time::Duration;
 
+use http::HeaderMap;
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 
 /// Most requests for one call, the first included.
@@ -13,38 +13,6 @@ pub const ATTEMPTS: u32 = 4;
 pub const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// Longest wait that is passed on to the caller.
 const LONGEST_ASKED: Duration = Duration::from_hours(1);
-
-/// What an answer is, by its status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// An answer.
-    Good,
-    /// The request was not served; asking again may help.
-    Again,
-    /// The provider refuses the key.
-    Key,
-    /// The account has no money left.
-    Payment,
-    /// The provider does not know the model or the address.
-    NotFound,
-    /// The provider finds fault with the request.
-    Request,
-    /// Anything else.
-    Strange,
-}
-
-/// Reads a status.
-pub fn verdict(status: StatusCode) -> Verdict {
-    match status.as_u16() {
-        200 => Verdict::Good,
-        408 | 425 | 429 | 500..=599 => Verdict::Again,
-        401 | 403 => Verdict::Key,
-        402 => Verdict::Payment,
-        404 => Verdict::NotFound,
-        400 | 413 | 422 => Verdict::Request,
-        _ => Verdict::Strange,
-    }
-}
 
 /// `Retry-After`, in seconds or as a date.
 pub fn asked_wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
@@ -96,17 +64,5 @@ mod tests {
         assert_eq!(with("Wed, 21 Oct 2026 07:00:00 GMT"), Some(Duration::ZERO));
         assert_eq!(with("soon"), None);
         assert_eq!(with("-1"), None);
-    }
-
-    #[test]
-    fn statuses_are_told_apart() {
-        let of = |status| verdict(StatusCode::from_u16(status).unwrap());
-        assert_eq!(of(200), Verdict::Good);
-        assert_eq!(of(429), Verdict::Again);
-        assert_eq!(of(529), Verdict::Again);
-        assert_eq!(of(401), Verdict::Key);
-        assert_eq!(of(402), Verdict::Payment);
-        assert_eq!(of(422), Verdict::Request);
-        assert_eq!(of(301), Verdict::Strange);
     }
 }

@@ -108,6 +108,15 @@ struct Data<'a> {
     native_tokens_prompt: Option<&'a RawValue>,
     #[serde(borrow, default)]
     native_tokens_completion: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    native_tokens_cached: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    native_tokens_reasoning: Option<&'a RawValue>,
+    /// Whether the provider behind it bills by itself: the cost is a fee then.
+    #[serde(default)]
+    is_byok: Option<bool>,
+    #[serde(borrow, default)]
+    upstream_inference_cost: Option<&'a RawValue>,
 }
 
 /// Reads the answer about the call `id`. The tokens are the model's own, as in the usage that ends an
@@ -121,10 +130,16 @@ fn read(body: &[u8], id: &str) -> Option<(Usage, Option<String>)> {
         let read = |text: &RawValue| text.get().parse().ok();
         own.and_then(read).or_else(|| other.and_then(read)).unwrap_or(0)
     };
+    let upstream = data.upstream_inference_cost.filter(|_| data.is_byok.unwrap_or(false));
+    let upstream = upstream.and_then(|cost| NanoUsd::parse(cost.get()).ok());
+    let prompt_tokens = count(data.native_tokens_prompt, data.tokens_prompt);
+    let completion_tokens = count(data.native_tokens_completion, data.tokens_completion);
     let usage = Usage {
-        cost: NanoUsd::parse(data.total_cost.get()).ok()?,
-        prompt_tokens: count(data.native_tokens_prompt, data.tokens_prompt),
-        completion_tokens: count(data.native_tokens_completion, data.tokens_completion),
+        cost: NanoUsd::parse(data.total_cost.get()).ok()? + upstream.unwrap_or_default(),
+        prompt_tokens,
+        completion_tokens,
+        cached_tokens: count(data.native_tokens_cached, None).min(prompt_tokens),
+        reasoning_tokens: count(data.native_tokens_reasoning, None).min(completion_tokens),
         calls: 1,
         ..Usage::default()
     };
@@ -142,15 +157,20 @@ mod tests {
     #[test]
     fn the_cost_is_exact_and_the_tokens_are_the_models_own() {
         let whole = r#""id":"gen-1","total_cost":1.5e-3,"tokens_prompt":10,"tokens_completion":25,
-            "native_tokens_prompt":12,"native_tokens_completion":null,"cancelled":true"#;
+            "native_tokens_prompt":12,"native_tokens_completion":null,"native_tokens_cached":8,
+            "native_tokens_reasoning":20,"is_byok":false,"upstream_inference_cost":9,"cancelled":true"#;
         let usage = Usage {
             cost: NanoUsd(1_500_000),
             prompt_tokens: 12,
             completion_tokens: 25,
+            cached_tokens: 8,
+            reasoning_tokens: 20,
             calls: 1,
             ..Usage::default()
         };
         assert_eq!(told(whole), Some(usage));
+        let own = Usage { cost: NanoUsd(9_001_500_000), ..usage };
+        assert_eq!(told(&whole.replace("\"is_byok\":false", "\"is_byok\":true")), Some(own));
         let least = Usage { cost: NanoUsd(100_000_001), calls: 1, ..Usage::default() };
         assert_eq!(told(r#""total_cost":0.100000001"#), Some(least));
     }

@@ -1,23 +1,29 @@
 //! One model call to the provider, with retries where a repetition can't be billed twice.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use codebutler_crds::Repo;
 use codebutler_crds::names::secret_key;
 use codebutler_crds::wire::ErrorCode;
-use http::HeaderValue;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
+use super::complaint;
 use super::dialect::Dialect;
-use super::retry::{self, Verdict};
+use super::facts::list::{self, Page};
+use super::refusal::{self, About, Refused};
+use super::retry;
+use super::verdict::{self, Refusal, Verdict};
 use crate::gateway::budget::Call;
 use crate::gateway::context::{Context, SecretError};
+use crate::gateway::redact::Redactor;
 use crate::gateway::remote::authority;
 use crate::step;
 
@@ -29,6 +35,8 @@ const STREAMED: Duration = Duration::from_mins(3);
 pub const IDLE: Duration = Duration::from_mins(2);
 /// How long a key is not read again.
 const FRESH: Duration = Duration::from_secs(10);
+/// How long a list of models may take, and again as long to arrive.
+const LISTED: Duration = Duration::from_secs(15);
 /// Longest answer.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
 
@@ -44,26 +52,16 @@ pub enum ModelError {
     /// The key has characters that no header can carry.
     #[error("the API key in Secret `{0}` has characters that an API key can't have")]
     KeyForm(String),
-    /// 401 or 403.
-    #[error("the provider refused the key of Secret `{0}`: put a valid one into it")]
-    Key(String),
-    /// 402.
-    #[error("the provider says that the account of Secret `{0}` has no credit left")]
-    Payment(String),
-    /// 404.
-    #[error("the provider does not know the model `{0}`, or spec.model.baseURL is wrong")]
-    NotFound(String),
-    /// 400, 413, 422.
-    #[error("the provider finds fault with the request (status {0})")]
-    Request(u16),
-    /// Any other status.
-    #[error("the provider answered with the unexpected status {0}")]
-    Strange(u16),
+    /// Asking again does not help.
+    #[error("{}", .0.sentence)]
+    Refused(Box<Refused>),
     /// 429, 5xx, or no connection, to the end.
-    #[error("the provider is not available right now ({what}): try again")]
+    #[error("{}", refusal::with(format!("the provider is not available right now ({what}): try again"), said))]
     Unavailable {
         /// Status or the like.
         what: String,
+        /// The provider's words, masked.
+        said: String,
         /// When it wants to be asked again.
         after: Option<Duration>,
     },
@@ -86,21 +84,41 @@ pub enum ModelError {
 
 impl ModelError {
     /// The code that the agent acts on.
-    pub const fn code(&self) -> ErrorCode {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Request(_) => ErrorCode::InvalidRequest,
+            Self::Refused(refused) => refused.code(),
+            Self::Lost | Self::Garbled | Self::TooLong => ErrorCode::Unanswered,
             Self::Unavailable { .. } | Self::Unrecorded => ErrorCode::Unavailable,
             Self::Exceeded(_) => ErrorCode::BudgetExceeded,
-            _ => ErrorCode::Upstream,
+            Self::BaseUrl | Self::Secret(_) | Self::KeyForm(_) => ErrorCode::Upstream,
+        }
+    }
+
+    /// Whether it was sent, and nobody knows whether it was billed.
+    pub fn may_be_billed(&self) -> bool {
+        match self {
+            Self::Lost => true,
+            Self::Refused(refused) => refused.verdict == Verdict::Unanswered,
+            _ => false,
+        }
+    }
+
+    /// The longest answer that there is credit for, if that is what is in the way.
+    pub fn affordable(&self) -> Option<u32> {
+        match self {
+            Self::Refused(refused) => match refused.verdict {
+                Verdict::Affordable(tokens) => Some(tokens),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
     /// The metric's label.
-    pub const fn outcome(&self) -> &'static str {
+    pub fn outcome(&self) -> &'static str {
         match self {
             Self::BaseUrl | Self::Secret(_) | Self::KeyForm(_) => "misconfigured",
-            Self::Key(_) | Self::Payment(_) => "refused",
-            Self::NotFound(_) | Self::Request(_) | Self::Strange(_) => "rejected",
+            Self::Refused(refused) => refused.outcome(),
             Self::Unavailable { .. } => "unavailable",
             Self::Unrecorded => "unrecorded",
             Self::Exceeded(_) => "budget_exceeded",
@@ -159,6 +177,8 @@ pub struct Upstream<'a> {
     id: KeyId,
     url: Url,
     authorization: HeaderValue,
+    /// Masks its words.
+    redactor: Arc<Redactor>,
     /// What it understands.
     pub dialect: Dialect,
 }
@@ -167,14 +187,25 @@ pub struct Upstream<'a> {
 pub struct Question<'a> {
     /// Below the base URL.
     pub path: &'a [&'a str],
-    /// For the provider's ears.
-    pub model: &'a str,
+    /// What a refusal speaks of.
+    pub subject: Subject<'a>,
     /// The body's.
     pub content_type: HeaderValue,
     /// Kept for repetitions.
     pub body: Bytes,
     /// Whether the answer comes as it is made.
     pub stream: bool,
+}
+
+/// Who asks for what, for sentences.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// The model's name, as the provider is told it.
+    pub model: &'a str,
+    /// The caller's `AgentRole`.
+    pub role: &'a str,
+    /// Models of the provider with similar names.
+    pub nearest: &'a (dyn Fn() -> Vec<String> + Send + Sync),
 }
 
 impl<'a> Upstream<'a> {
@@ -187,8 +218,9 @@ impl<'a> Upstream<'a> {
         let url = Url::parse(&spec.base_url).map_err(|_| ModelError::BaseUrl)?;
         let host = authority(&url).ok_or(ModelError::BaseUrl)?;
         let (id, authorization) = keys.of(context, repo, &host).await?;
-        let dialect = Dialect::of(&url);
-        Ok(Self { keys, id, url, authorization, dialect })
+        let dialect = Dialect::of(repo);
+        let redactor = context.redactors.of(repo);
+        Ok(Self { keys, id, url, authorization, redactor, dialect })
     }
 
     /// Asks until an answer begins, or none is to be expected. `failed` hears of each failure and
@@ -209,27 +241,89 @@ impl<'a> Upstream<'a> {
             call.sent();
             let sent = self.send(http, question).await;
             step::point("after send");
-            let (what, asked) = match sent {
+            let (what, said, asked) = match sent {
                 Ok(Attempt::Answer(answer)) => return Ok(answer),
-                Ok(Attempt::Again(what, asked)) => (what, asked),
-                Err(ModelError::Lost) => {
-                    failed();
-                    return Err(ModelError::Lost);
-                }
+                Ok(Attempt::Again { what, said, asked }) => (what, said, asked),
                 Err(error) => {
-                    call.refused();
+                    if error.may_be_billed() {
+                        failed();
+                    } else {
+                        call.refused();
+                    }
                     return Err(error);
                 }
             };
             call.refused();
             let wait = retry::wait(attempt, asked, rand::random()).filter(|_| failed());
             let Some(wait) = wait else {
-                return Err(ModelError::Unavailable { what, after: asked });
+                return Err(ModelError::Unavailable { what, said, after: asked });
             };
-            tracing::info!(what, attempt, ?wait, "asking the provider again");
+            tracing::info!(what, said, attempt, ?wait, "asking the provider again");
             tokio::time::sleep(wait).await;
             attempt += 1;
         }
+    }
+
+    /// What to tell of a refusal: who asks again is told when to.
+    pub fn tell(&self, subject: &Subject<'_>, status: u16, refusal: Refusal) -> ModelError {
+        let Refusal { verdict, after, said } = refusal;
+        let said = self.shown(&said);
+        if verdict == Verdict::Again {
+            return ModelError::Unavailable { what: format!("status {status}"), said, after };
+        }
+        if verdict == Verdict::Key {
+            // A new one may be in the Secret already.
+            self.keys.forget(&self.id);
+        }
+        let unknown = verdict == Verdict::UnknownModel;
+        let nearest = if unknown { (subject.nearest)() } else { Vec::new() };
+        let Subject { model, role, .. } = *subject;
+        let about = About { secret: &self.id.1, model, role, nearest: &nearest, status };
+        ModelError::Refused(Box::new(Refused::new(verdict, &about, &said)))
+    }
+
+    /// The provider's words as they may be shown.
+    fn shown(&self, said: &str) -> String {
+        let key = self.authorization.to_str().unwrap_or_default();
+        refusal::shown(said, key.trim_start_matches("Bearer "), &self.redactor)
+    }
+
+    /// A page of the provider's list of models.
+    ///
+    /// # Errors
+    /// A sentence on why there is none.
+    pub async fn models(
+        &self,
+        http: &reqwest::Client,
+        page: Option<(usize, usize)>,
+    ) -> Result<Page, String> {
+        let mut url = self.url.clone();
+        let mut path = url.path_segments_mut().map_err(|()| ModelError::BaseUrl.to_string())?;
+        path.pop_if_empty().push("models");
+        drop(path);
+        if let Some((offset, limit)) = page {
+            let (offset, limit) = (offset.to_string(), limit.to_string());
+            url.query_pairs_mut().append_pair("offset", &offset).append_pair("limit", &limit);
+        }
+        let request = http.get(url).header(AUTHORIZATION, self.authorization.clone()).send();
+        let answered =
+            timeout(LISTED, request).await.map_err(|_| "no answer in time".to_owned())?;
+        let response = answered.map_err(|error| {
+            tracing::debug!(error = %error.without_url(), "a list of models was not sent");
+            "no connection".to_owned()
+        })?;
+        let status = response.status();
+        if status != StatusCode::OK {
+            if matches!(status.as_u16(), 401 | 403) {
+                self.keys.forget(&self.id);
+            }
+            let said = self.shown(&complaint::read(&beginning(response).await).text);
+            return Err(refusal::with(format!("status {}", status.as_u16()), &said));
+        }
+        let body = timeout(LISTED, collect(response)).await;
+        let body = body.map_err(|_| "no whole answer in time".to_owned())?;
+        list::read(&body.map_err(|error| error.to_string())?)
+            .ok_or_else(|| "what came is no list".to_owned())
     }
 
     /// What the provider says of a call by its id, if it does (OpenRouter does, after a moment).
@@ -240,9 +334,9 @@ impl<'a> Upstream<'a> {
         let request = http.get(url).header(AUTHORIZATION, self.authorization.clone());
         let response = timeout(Duration::from_secs(10), request.send()).await.ok()?.ok()?;
         match response.status() {
-            http::StatusCode::OK => collect(response).await.ok(),
+            StatusCode::OK => collect(response).await.ok(),
             status => {
-                if matches!(retry::verdict(status), Verdict::Key) {
+                if matches!(status.as_u16(), 401 | 403) {
                     self.keys.forget(&self.id);
                 }
                 None
@@ -271,7 +365,8 @@ impl<'a> Upstream<'a> {
             Ok(Ok(response)) => response,
             // Nothing was sent, so nothing can have been billed.
             Ok(Err(error)) if error.is_connect() => {
-                return Ok(Attempt::Again("no connection".to_owned(), None));
+                let what = "no connection".to_owned();
+                return Ok(Attempt::Again { what, said: String::new(), asked: None });
             }
             Ok(Err(error)) => {
                 tracing::warn!(error = %error.without_url(), "a model call got no answer");
@@ -283,24 +378,35 @@ impl<'a> Upstream<'a> {
             }
         };
         let status = response.status();
-        let secret = || self.id.1.clone();
-        match retry::verdict(status) {
-            Verdict::Good => Ok(Attempt::Answer(response)),
-            Verdict::Again => {
-                let asked = retry::asked_wait(response.headers(), jiff::Timestamp::now());
-                Ok(Attempt::Again(format!("status {}", status.as_u16()), asked))
+        if status == StatusCode::OK {
+            return Ok(Attempt::Answer(response));
+        }
+        let headers = response.headers().clone();
+        let body = beginning(response).await;
+        let refusal = verdict::classify(status.as_u16(), &headers, &body, Timestamp::now());
+        match self.tell(&question.subject, status.as_u16(), refusal) {
+            ModelError::Unavailable { what, said, after } => {
+                Ok(Attempt::Again { what, said, asked: after })
             }
-            Verdict::Key => {
-                // A new one may be in the Secret already.
-                self.keys.forget(&self.id);
-                Err(ModelError::Key(secret()))
-            }
-            Verdict::Payment => Err(ModelError::Payment(secret())),
-            Verdict::NotFound => Err(ModelError::NotFound(question.model.to_owned())),
-            Verdict::Request => Err(ModelError::Request(status.as_u16())),
-            Verdict::Strange => Err(ModelError::Strange(status.as_u16())),
+            error => Err(error),
         }
     }
+}
+
+/// As much of a refusal as is looked at.
+async fn beginning(mut response: reqwest::Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    let reading = async {
+        while body.len() < complaint::READ
+            && let Ok(Some(chunk)) = response.chunk().await
+        {
+            body.extend_from_slice(&chunk);
+        }
+    };
+    // What came until then says something, too.
+    let _ = timeout(Duration::from_secs(5), reading).await;
+    body.truncate(complaint::READ);
+    body
 }
 
 /// The provider's id of an answer that has begun, where it is told so early.
@@ -310,8 +416,12 @@ pub fn id_of(response: &reqwest::Response) -> Option<&str> {
 
 enum Attempt {
     Answer(reqwest::Response),
-    /// Why, and how long the provider wants to be left alone.
-    Again(String, Option<Duration>),
+    /// Why, in whose words, and how long the provider wants to be left alone.
+    Again {
+        what: String,
+        said: String,
+        asked: Option<Duration>,
+    },
 }
 
 /// The next piece of an answer; nothing at its end.

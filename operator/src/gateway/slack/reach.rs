@@ -61,7 +61,7 @@ impl Reach {
         };
         let finding = Finding {
             type_: SLACK_REACHABLE,
-            holds: news.1.is_ok(),
+            holds: Some(news.1.is_ok()),
             reason,
             message: &message,
             event: reason,

@@ -1,0 +1,221 @@
+//! What a provider says instead of an answer: the words and codes of OpenRouter, OpenAI, Anthropic,
+//! Google, vLLM, Ollama and those who speak like them. Pure; what comes out is not masked yet.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// How much of a refusal is read.
+pub const READ: usize = 8 * 1024;
+/// Longest wait that is believed.
+const LONGEST: u64 = 60 * 60;
+/// How deep errors lie inside errors.
+const DEPTH: usize = 10;
+
+/// See the module. Empty if nothing could be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Complaint {
+    /// A status inside the body: what counts where the outer one says 200.
+    pub status: Option<u16>,
+    /// Codes and kinds, in lower case.
+    pub kinds: Vec<String>,
+    /// The sentence.
+    pub text: String,
+    /// When to ask again.
+    pub after: Option<Duration>,
+}
+
+/// Reads a body, whole or cut off.
+pub fn read(body: &[u8]) -> Complaint {
+    let text = String::from_utf8_lossy(body);
+    let Ok(value) = serde_json::from_str::<Value>(&text) else {
+        return Complaint { text: plain(&text), ..Complaint::default() };
+    };
+    let mut complaint = Complaint::default();
+    complaint.take(&value, DEPTH);
+    complaint
+}
+
+/// Reads an error that stands inside an answer.
+pub fn of(error: &Value) -> Complaint {
+    let mut complaint = Complaint::default();
+    complaint.take(error, DEPTH);
+    complaint
+}
+
+impl Complaint {
+    /// Whether one of the kinds is `kind`.
+    pub fn is(&self, kind: &str) -> bool {
+        self.kinds.iter().any(|known| known == kind)
+    }
+
+    fn take(&mut self, value: &Value, depth: usize) {
+        let Some(depth) = depth.checked_sub(1) else { return };
+        match value {
+            Value::String(text) => self.say(text, depth),
+            // Google's, and validators' lists.
+            Value::Array(values) => values.iter().take(3).for_each(|value| self.take(value, depth)),
+            Value::Object(fields) => {
+                for name in ["code", "type", "status", "error_type", "reason", "limit_source"] {
+                    self.kind(&value[name]);
+                }
+                self.wait(&value["retry_after"]);
+                for name in ["message", "msg", "error", "detail", "errors"] {
+                    if let Some(inner) = fields.get(name) {
+                        self.take(inner, depth);
+                    }
+                }
+                for name in ["availability", "details", "innererror"] {
+                    if value[name].is_object() || value[name].is_array() {
+                        self.quietly(&value[name], depth);
+                    }
+                }
+                self.metadata(&value["metadata"], depth);
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// OpenRouter's: what the provider behind it said.
+    fn metadata(&mut self, metadata: &Value, depth: usize) {
+        for name in ["error_type", "provider_code", "limit_source"] {
+            self.kind(&metadata[name]);
+        }
+        self.wait(&metadata["retry_after"]);
+        let flagged = metadata["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty());
+        if flagged || metadata["flagged_input"].is_string() {
+            self.kinds.push("flagged".to_owned());
+        }
+        if !metadata["raw"].is_null() {
+            // The status of the provider behind is not OpenRouter's.
+            let status = self.status;
+            self.take(&metadata["raw"], depth);
+            self.status = status.or(self.status);
+        }
+    }
+
+    /// Codes without words.
+    fn quietly(&mut self, value: &Value, depth: usize) {
+        let mut inner = Self::default();
+        inner.take(value, depth);
+        self.kinds.append(&mut inner.kinds);
+        self.after = self.after.or(inner.after);
+    }
+
+    fn kind(&mut self, value: &Value) {
+        match value {
+            Value::Number(code) => self.code(code.as_u64()),
+            Value::String(text) => match text.parse() {
+                Ok(code) => self.code(Some(code)),
+                Err(_) if text.len() <= 64 => self.kinds.push(text.to_ascii_lowercase()),
+                Err(_) => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn code(&mut self, code: Option<u64>) {
+        let code = code.and_then(|code| u16::try_from(code).ok());
+        self.status = self.status.or(code.filter(|code| (200..600).contains(code)));
+    }
+
+    fn wait(&mut self, value: &Value) {
+        let text = value.as_str().and_then(|text| text.trim_end_matches('s').parse().ok());
+        let seconds = value.as_f64().or(text).filter(|seconds| (0.0..1e9).contains(seconds));
+        if let Some(seconds) = seconds {
+            self.after =
+                Some(Duration::from_secs_f64(seconds.ceil()).min(Duration::from_secs(LONGEST)));
+        }
+    }
+
+    /// A sentence, or JSON in a string.
+    fn say(&mut self, text: &str, depth: usize) {
+        if text.trim_start().starts_with(['{', '['])
+            && let Ok(inner) = serde_json::from_str::<Value>(text)
+        {
+            return self.take(&inner, depth);
+        }
+        let said = plain(text);
+        if said.is_empty() || self.text.contains(&said) {
+            return;
+        }
+        if !self.text.is_empty() {
+            self.text.push_str(": ");
+        }
+        self.text.push_str(&said);
+    }
+}
+
+/// Words alone: of a page of HTML its title, and no control characters.
+fn plain(text: &str) -> String {
+    let trimmed = text.trim_start();
+    let is_page = trimmed.get(..1) == Some("<");
+    let text = if is_page {
+        let lower = trimmed.to_ascii_lowercase();
+        let title = lower.find("<title>").zip(lower.find("</title>"));
+        title.and_then(|(from, to)| trimmed.get(from + 7..to)).unwrap_or_default()
+    } else {
+        trimmed
+    };
+    let spaced = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(body: &str) -> Complaint {
+        read(body.as_bytes())
+    }
+
+    #[test]
+    fn every_providers_form_gives_its_sentence() {
+        for (body, text) in [
+            (r#"{"error":{"message":"a b","type":"t","param":null,"code":"c"}}"#, "a b"),
+            (r#"{"type":"error","error":{"type":"t","message":"a b"},"request_id":"r"}"#, "a b"),
+            (r#"[{"error":{"code":400,"message":"a b","status":"INVALID_ARGUMENT"}}]"#, "a b"),
+            (r#"{"object":"error","message":"a b","type":"BadRequestError","code":400}"#, "a b"),
+            (r#"{"error":"a b"}"#, "a b"),
+            (r#"{"detail":"a b"}"#, "a b"),
+            (
+                r#"{"detail":[{"loc":["body","usage"],"msg":"a b","type":"extra_forbidden"}]}"#,
+                "a b",
+            ),
+            (r#"{"object":"error","message":{"detail":[{"msg":"a b"}]}}"#, "a b"),
+            (
+                r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"a b\",\"code\":503}}","provider_name":"X"}}}"#,
+                "Provider returned error: a b",
+            ),
+            ("a\n\tb\u{7}", "a b"),
+            ("<html><head><title>520: a b</title></head>…", "520: a b"),
+            ("<html>", ""),
+            ("", ""),
+            (r#"{"error":{"message":"cut o"#, r#"{"error":{"message":"cut o"#),
+        ] {
+            assert_eq!(of(body).text, text, "{body}");
+        }
+    }
+
+    #[test]
+    fn codes_are_numbers_or_words_and_waits_are_seconds() {
+        let complaint = of(
+            r#"{"error":{"code":"429","message":"m","metadata":{"error_type":"rate_limit_exceeded","raw":"{\"error\":{\"code\":503}}"},
+                "availability":{"code":"overloaded","retry_after":1.5}}}"#,
+        );
+        assert_eq!(complaint.status, Some(429), "the outer one");
+        assert!(complaint.is("rate_limit_exceeded") && complaint.is("overloaded"));
+        assert_eq!(complaint.after, Some(Duration::from_secs(2)));
+        let google = of(
+            r#"{"error":{"code":400,"message":"m","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}"#,
+        );
+        assert!(google.is("api_key_invalid") && google.is("invalid_argument"), "{google:?}");
+        let moderated =
+            of(r#"{"error":{"code":403,"message":"m","metadata":{"reasons":["violence"]}}}"#);
+        assert!(moderated.is("flagged"));
+        assert_eq!(
+            of(r#"{"error":{"retry_after":"99999999s"}}"#).after,
+            Some(Duration::from_hours(1))
+        );
+    }
+}

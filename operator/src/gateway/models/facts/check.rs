@@ -1,0 +1,205 @@
+//! Whether the roles' models are ones that the provider has, and that can do the roles' work. Pure.
+
+use std::collections::BTreeMap;
+
+use codebutler_crds::AgentRole;
+use jiff::civil::Date;
+use kube::ResourceExt as _;
+
+use super::Facts;
+
+/// Names that are proposed for one that does not exist.
+const PROPOSED: usize = 3;
+/// How alike two names have to be at least.
+const ALIKE: f64 = 0.55;
+/// Faults that a sentence tells; the others are counted.
+const TOLD: usize = 5;
+/// What may follow an id at `OpenRouter`, whatever the model.
+const VARIANTS: [&str; 5] = ["nitro", "floor", "online", "exacto", "thinking"];
+
+/// The provider's models by id.
+pub type Models = BTreeMap<String, Facts>;
+
+/// A role that works for the Repo.
+pub struct Worker<'a> {
+    /// Its `AgentRole`.
+    pub role: &'a AgentRole,
+    /// What is known of its models, the Repo's own word included.
+    pub facts: &'a dyn Fn(&str) -> Facts,
+}
+
+/// One sentence about all that is wrong; nothing if all is well.
+pub fn faults(workers: &[Worker<'_>], listed: &Models, today: Date) -> Option<String> {
+    let mut faults: Vec<String> = Vec::new();
+    for Worker { role, facts } in workers {
+        let has_tools = role.spec.tools.offered().next().is_some();
+        for (field, model) in role.spec.model.talking() {
+            let Some(fault) = fault(model, listed, &facts(model), has_tools, today) else {
+                continue;
+            };
+            faults.push(format!(
+                "`{model}` in spec.model.{field} of AgentRole `{}` {fault}",
+                role.name_any()
+            ));
+        }
+    }
+    faults.dedup();
+    let more = faults.len().saturating_sub(TOLD);
+    faults.truncate(TOLD);
+    let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+    (!faults.is_empty()).then(|| faults.join("; ") + &rest)
+}
+
+fn fault(
+    model: &str,
+    listed: &Models,
+    facts: &Facts,
+    has_tools: bool,
+    today: Date,
+) -> Option<String> {
+    if find(model, listed).is_none() {
+        let near = nearest(model, listed.keys());
+        return Some(if near.is_empty() {
+            "is no model of the provider: choose one of its list".to_owned()
+        } else {
+            format!("is no model of the provider: nearest are {}", near.join(", "))
+        });
+    }
+    if has_tools && facts.tools == Some(false) {
+        return Some("can't call tools, which the role has: choose one that can".to_owned());
+    }
+    let ended = |day: &&String| day.parse::<Date>().is_ok_and(|day| day < today);
+    let day = facts.expires.as_ref().filter(ended)?;
+    Some(format!("has ended on {day}: choose another"))
+}
+
+/// A model by the name that somebody wrote down.
+pub fn find<'a>(model: &str, listed: &'a Models) -> Option<&'a Facts> {
+    let plain = |model: &str| listed.get(model);
+    plain(model)
+        .or_else(|| {
+            let (bare, variant) = model.rsplit_once(':')?;
+            VARIANTS.contains(&variant).then(|| plain(bare))?
+        })
+        // Ollama's name for what has no tag; Google's list, in its own words.
+        .or_else(|| plain(&format!("{model}:latest")))
+        .or_else(|| plain(&format!("models/{model}")))
+}
+
+/// The names most like one that does not exist, in code marks.
+pub fn nearest<'a>(model: &str, known: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let wanted = spelling(model);
+    let mut scored: Vec<(f64, &String)> = known
+        .map(|id| (likeness(&wanted, &spelling(id)), id))
+        .filter(|(score, _)| *score >= ALIKE)
+        .collect();
+    scored.sort_by(|(a, x), (b, y)| b.total_cmp(a).then_with(|| x.cmp(y)));
+    scored.into_iter().take(PROPOSED).map(|(_, id)| format!("`{id}`")).collect()
+}
+
+/// Providers spell versions with dots or dashes, and some append a date.
+fn spelling(id: &str) -> String {
+    let lower = id.to_ascii_lowercase().replace(['.', '_'], "-");
+    match lower.rsplit_once('-') {
+        Some((name, date)) if date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit()) => {
+            name.to_owned()
+        }
+        _ => lower,
+    }
+}
+
+/// With or without the maker's name.
+fn likeness(wanted: &str, id: &str) -> f64 {
+    let name =
+        |id: &str| id.rsplit_once('/').map_or_else(|| id.to_owned(), |(_, name)| name.into());
+    let whole = strsim::normalized_damerau_levenshtein(wanted, id);
+    let bare = strsim::normalized_damerau_levenshtein(&name(wanted), &name(id));
+    whole.max(bare * 0.95)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn role(name: &str, tools: &[&str], model: Value) -> AgentRole {
+        serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole",
+            "metadata": {"name": name, "namespace": "team"},
+            "spec": {"role": name, "display": {"name": "X", "icon": ":x:"}, "model": model,
+                     "tools": {"allow": tools}},
+        }))
+        .unwrap()
+    }
+
+    fn listed() -> Models {
+        let with = |tools, expires: Option<&str>| Facts {
+            tools,
+            expires: expires.map(str::to_owned),
+            ..Facts::default()
+        };
+        [
+            ("anthropic/claude-opus-4.6", with(Some(true), None)),
+            ("anthropic/claude-opus-5", with(Some(true), None)),
+            ("anthropic/claude-sonnet-4.5", with(Some(true), None)),
+            ("moonshotai/kimi-k3", with(Some(true), Some("2026-11-21"))),
+            ("deepseek/deepseek-r1", with(Some(false), Some("2026-11-22"))),
+            ("qwen3:latest", with(None, None)),
+        ]
+        .into_iter()
+        .map(|(id, facts)| (id.to_owned(), facts))
+        .collect()
+    }
+
+    fn found(roles: &[AgentRole]) -> Option<String> {
+        let listed = listed();
+        let facts = |model: &str| find(model, &listed).cloned().unwrap_or_default();
+        let workers: Vec<_> = roles.iter().map(|role| Worker { role, facts: &facts }).collect();
+        faults(&workers, &listed, "2026-11-22".parse().unwrap())
+    }
+
+    #[test]
+    fn a_name_that_does_not_exist_is_named_with_its_field_and_the_nearest() {
+        let coder = role(
+            "coder",
+            &["Bash"],
+            json!({"default": "anthropic/claude-opus-4-6", "pool": ["claude-sonnet-4-5-20250929"],
+                   "tiers": {"complex": "zzz"}, "image": "unlisted/brush", "audio": "unlisted/ear"}),
+        );
+        insta::assert_snapshot!(found(&[coder]).unwrap().replace("; ", "\n"), @r"
+        `anthropic/claude-opus-4-6` in spec.model.default of AgentRole `coder` is no model of the provider: nearest are `anthropic/claude-opus-4.6`, `anthropic/claude-opus-5`, `anthropic/claude-sonnet-4.5`
+        `claude-sonnet-4-5-20250929` in spec.model.pool of AgentRole `coder` is no model of the provider: nearest are `anthropic/claude-sonnet-4.5`, `anthropic/claude-opus-4.6`, `anthropic/claude-opus-5`
+        `zzz` in spec.model.tiers.complex of AgentRole `coder` is no model of the provider: choose one of its list
+        ");
+    }
+
+    #[test]
+    fn a_model_without_tools_is_none_for_a_role_with_tools() {
+        let talker = role("talker", &[], json!({"default": "deepseek/deepseek-r1"}));
+        assert_eq!(found(&[talker]), None);
+        let coder = role("coder", &["Bash"], json!({"default": "deepseek/deepseek-r1"}));
+        assert!(found(&[coder]).unwrap().contains("AgentRole `coder` can't call tools"));
+    }
+
+    #[test]
+    fn a_model_that_has_ended_is_told_and_its_last_day_is_not() {
+        let pm = role("pm", &[], json!({"default": "moonshotai/kimi-k3"}));
+        assert!(found(&[pm]).unwrap().ends_with("has ended on 2026-11-21: choose another"));
+    }
+
+    #[test]
+    fn known_ways_of_writing_a_name_are_right() {
+        for id in ["anthropic/claude-opus-5:nitro", "qwen3", "anthropic/claude-opus-5"] {
+            assert_eq!(found(&[role("pm", &["Read"], json!({"default": id}))]), None, "{id}");
+        }
+        let free = role("pm", &[], json!({"default": "anthropic/claude-opus-5:free"}));
+        assert!(found(&[free]).is_some(), "a model of its own, which is not there");
+    }
+
+    #[test]
+    fn many_faults_are_counted() {
+        let pool: Vec<String> = (0..9).map(|n| format!("none/{n}")).collect();
+        let pm = role("pm", &[], json!({"default": "anthropic/claude-opus-5", "pool": pool}));
+        assert!(found(&[pm]).unwrap().ends_with("; and 4 more"));
+    }
+}

@@ -1,0 +1,172 @@
+//! What is known of a model: how much it takes, what it can, and what it costs. From the provider's
+//! list ([`list`]), or built in where that tells less ([`builtin`]); the Repo's own word counts more
+//! than both.
+//!
+//! Pure: [`builtin`], [`check`], [`list`], [`price`]. [`catalog`] asks the providers and keeps what
+//! they say.
+
+pub mod builtin;
+pub mod catalog;
+pub mod check;
+pub mod list;
+pub mod price;
+
+use codebutler_crds::Repo;
+use codebutler_crds::repo::ModelNote;
+use codebutler_crds::role::{ReasoningEffort, RoleModel};
+use codebutler_crds::wire::{CacheForm, ModelFacts};
+
+use self::price::Prices;
+
+/// Longest answer where neither role nor model say: what an agent leaves room for.
+pub const ANSWER: u32 = 16_000;
+/// Shortest answer that is worth asking for.
+const LEAST: u32 = 1_000;
+
+/// See the module. What is absent is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Tokens that it takes, the answer included.
+    pub window: Option<u32>,
+    /// Longest answer, in tokens.
+    pub max_tokens: Option<u32>,
+    /// Whether it can call tools.
+    pub tools: Option<bool>,
+    /// Whether it can be shown pictures.
+    pub sees: Option<bool>,
+    /// How its thinking is asked for, where it is known that it thinks.
+    pub thinking: Option<Thinking>,
+    /// How the provider keeps what it was sent.
+    pub cache: CacheForm,
+    /// What it costs.
+    pub prices: Option<Prices>,
+    /// The day on which it ends, as `YYYY-MM-DD`.
+    pub expires: Option<String>,
+}
+
+/// What a model says of its thinking.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thinking {
+    /// The efforts that it knows; empty if it does not say.
+    pub efforts: Vec<ReasoningEffort>,
+    /// Whether it takes a number of tokens, if it says.
+    pub takes_tokens: Option<bool>,
+    /// Whether it can't be switched off.
+    pub is_mandatory: bool,
+}
+
+impl Facts {
+    /// With what somebody else knows where this says nothing.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let cache = match self.cache {
+            CacheForm::Automatic => other.cache,
+            marked @ CacheForm::Marked => marked,
+        };
+        Self {
+            window: self.window.or(other.window),
+            max_tokens: self.max_tokens.or(other.max_tokens),
+            tools: self.tools.or(other.tools),
+            sees: self.sees.or(other.sees),
+            thinking: self.thinking.or(other.thinking),
+            cache,
+            prices: self.prices.or(other.prices),
+            expires: self.expires.or(other.expires),
+        }
+    }
+
+    /// With the Repo's own word on the model `id`.
+    #[must_use]
+    pub fn noted(mut self, repo: &Repo, id: &str) -> Self {
+        let spec = &repo.spec.model;
+        let ModelNote { context_tokens, max_tokens, tools, sees, cache } =
+            spec.models.get(id).copied().unwrap_or_default();
+        self.window = context_tokens.or(self.window);
+        self.max_tokens = max_tokens.or(self.max_tokens);
+        self.tools = tools.or(self.tools);
+        self.sees = sees.or(self.sees);
+        self.cache = cache.unwrap_or(self.cache);
+        if let Some(price) = spec.prices.get(id) {
+            self.prices = Some(Prices::from(*price));
+        }
+        self
+    }
+
+    /// As the agent is told.
+    pub fn wire(&self) -> ModelFacts {
+        let default = ModelFacts::default();
+        ModelFacts {
+            context_tokens: self.window.unwrap_or(default.context_tokens),
+            max_tokens: self.max_tokens,
+            sees: self.sees,
+            tools: self.tools,
+            cache: self.cache,
+        }
+    }
+
+    /// How long an answer may be: as long as the role says, or a share of a small window, and never
+    /// longer than the model can.
+    pub fn cap(&self, role: &RoleModel) -> u32 {
+        let share = self.window.map_or(ANSWER, |window| (window / 4).max(LEAST));
+        let wanted = role.max_tokens.unwrap_or_else(|| ANSWER.min(share));
+        self.max_tokens.map_or(wanted, |most| most.min(wanted)).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn role(max_tokens: Option<u32>) -> RoleModel {
+        serde_json::from_value(json!({"default": "m", "maxTokens": max_tokens})).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_as_long_as_role_and_model_allow() {
+        let facts = |window, max_tokens| Facts { window, max_tokens, ..Facts::default() };
+        for (facts, wanted, cap) in [
+            (facts(None, None), None, 16_000),
+            (facts(Some(200_000), Some(64_000)), None, 16_000),
+            (facts(Some(200_000), Some(8_192)), None, 8_192),
+            (facts(Some(200_000), Some(64_000)), Some(32_000), 32_000),
+            (facts(Some(200_000), Some(64_000)), Some(100_000), 64_000),
+            (facts(Some(32_768), None), None, 8_192),
+            (facts(Some(32_768), None), Some(12_000), 12_000),
+            (facts(Some(2_000), None), None, 1_000),
+        ] {
+            assert_eq!(facts.cap(&role(wanted)), cap, "{facts:?} {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn the_repos_own_word_counts_more_than_the_list() {
+        let repo: Repo = serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+            "metadata": {"name": "shop", "namespace": "team"},
+            "spec": {
+                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0TEAM", "credentials": {"name": "slack"}},
+                "model": {
+                    "credentials": {"name": "model"},
+                    "prices": {"m": {"prompt": "1"}},
+                    "models": {"m": {"contextTokens": 32000, "tools": true, "cache": "marked"}},
+                },
+                "roles": ["pm"],
+            },
+        }))
+        .unwrap();
+        let listed = Facts {
+            window: Some(128_000),
+            max_tokens: Some(4_096),
+            tools: Some(false),
+            ..Facts::default()
+        };
+        let facts = listed.clone().noted(&repo, "m");
+        assert_eq!((facts.window, facts.max_tokens), (Some(32_000), Some(4_096)));
+        assert_eq!((facts.tools, facts.cache), (Some(true), CacheForm::Marked));
+        assert!(facts.prices.is_some());
+        assert_eq!(listed.clone().noted(&repo, "other"), listed);
+        assert_eq!(Facts::default().wire(), ModelFacts::default());
+    }
+}

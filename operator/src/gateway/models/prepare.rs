@@ -1,0 +1,340 @@
+//! What of a request is CodeButler's to say: the bound on its answer, how much is thought, which
+//! providers may answer, and what only the model that a conversation was held with can read. Pure.
+
+use std::collections::BTreeMap;
+
+use codebutler_crds::role::{ModelRouting, Reasoning, ReasoningEffort, RoleModel};
+use codebutler_crds::wire::CacheForm;
+use memchr::memmem;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+
+use super::dialect::Dialect;
+use super::facts::{Facts, Thinking};
+use super::request::{Request, RequestError};
+
+/// What an assistant's message keeps of its model's thinking.
+pub const THOUGHTS: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
+/// Fewest tokens of thinking that providers take for a number.
+const LEAST_THINKING: u32 = 1024;
+
+/// For whom a request is made ready.
+pub struct Shape<'a> {
+    /// What its API understands.
+    pub dialect: Dialect,
+    /// What is known of the model that is asked.
+    pub facts: &'a Facts,
+    /// What the role wants.
+    pub role: &'a RoleModel,
+    /// The same for all calls of a conversation: what a provider has kept of it stays of use.
+    pub session: &'a str,
+    /// Longest answer that there is credit for.
+    pub affordable: Option<u32>,
+}
+
+impl Request {
+    /// How long each answer may be; nothing where pictures are asked for, which are not counted so.
+    pub fn cap(&self, shape: &Shape<'_>) -> Option<u64> {
+        if self.draws {
+            return self.max_tokens;
+        }
+        let bounds = [shape.role.max_tokens, shape.facts.max_tokens].into_iter().flatten();
+        let cap = match self.max_tokens {
+            Some(asked) => bounds.map(u64::from).fold(asked, u64::min),
+            None => shape.facts.cap(shape.role).into(),
+        };
+        Some(shape.affordable.map_or(cap, |most| cap.min(most.into())))
+    }
+
+    /// The body to forward, for `model`.
+    ///
+    /// # Errors
+    /// Never, as far as is known.
+    pub fn body(&self, model: &str, shape: &Shape<'_>) -> Result<Vec<u8>, RequestError> {
+        let mut own = vec![("model", Value::from(model))];
+        if self.stream {
+            own.push(("stream", true.into()));
+            if shape.dialect.streams_usage_when_asked() {
+                own.push(("stream_options", json!({"include_usage": true})));
+            }
+        }
+        let cap = self.cap(shape).filter(|_| !self.draws);
+        if let Some(cap) = cap {
+            own.push((shape.dialect.cap_field(), cap.into()));
+        }
+        match shape.dialect {
+            Dialect::OpenRouter => {
+                own.push(("session_id", shape.session.into()));
+                own.extend(
+                    shape.role.routing.as_ref().and_then(routing).map(|to| ("provider", to)),
+                );
+                let cap = cap.and_then(|cap| u32::try_from(cap).ok()).unwrap_or(u32::MAX);
+                own.extend(thinking(shape, cap).map(|wanted| ("reasoning", wanted)));
+            }
+            Dialect::OpenAi => {
+                own.extend(effort(shape).map(|word| ("reasoning_effort", word)));
+            }
+            Dialect::Azure | Dialect::Plain => {}
+        }
+        let raw = |value: &Value| to_raw_value(value).map_err(|_| RequestError::NotJson);
+        let own = own.iter().map(|(name, value)| Ok((*name, raw(value)?)));
+        let own = own.collect::<Result<Vec<_>, RequestError>>()?;
+        let messages = self.messages(model, shape);
+        let others = self.fields.iter().map(|(name, value)| (name.as_str(), &**value));
+        let mut fields: BTreeMap<&str, &RawValue> = others.collect();
+        if cap.is_some() {
+            fields.remove("max_tokens");
+            fields.remove("max_completion_tokens");
+        }
+        if let Some(messages) = &messages {
+            fields.insert("messages", messages);
+        }
+        fields.extend(own.iter().map(|(name, value)| (*name, &**value)));
+        serde_json::to_vec(&fields).map_err(|_| RequestError::NotJson)
+    }
+
+    /// The body to forward where nothing is ours to say but the model.
+    ///
+    /// # Errors
+    /// Never, as far as is known.
+    pub fn bare_body(&self, model: &str) -> Result<Vec<u8>, RequestError> {
+        let model = to_raw_value(model).map_err(|_| RequestError::NotJson)?;
+        let others = self.fields.iter().map(|(name, value)| (name.as_str(), &**value));
+        let mut fields: BTreeMap<&str, &RawValue> = others.collect();
+        fields.insert("model", &model);
+        serde_json::to_vec(&fields).map_err(|_| RequestError::NotJson)
+    }
+
+    /// The conversation without what only another model can read; nothing if it stays as it is.
+    fn messages(&self, model: &str, shape: &Shape<'_>) -> Option<Box<RawValue>> {
+        let field = self.fields.get("messages")?;
+        let has = |name: &str| memmem::find(field.get().as_bytes(), name.as_bytes()).is_some();
+        let foreign = model != self.model && has("\"reasoning");
+        let unmarked = shape.facts.cache != CacheForm::Marked && has("\"cache_control\"");
+        if !foreign && !unmarked {
+            return None;
+        }
+        let mut messages: Vec<Value> = serde_json::from_str(field.get()).ok()?;
+        for message in messages.iter_mut().filter_map(Value::as_object_mut) {
+            if foreign && message.get("role").is_some_and(|role| role == "assistant") {
+                THOUGHTS.iter().for_each(|name| drop(message.remove(*name)));
+            }
+            if unmarked {
+                unmark(message);
+            }
+        }
+        to_raw_value(&messages).ok()
+    }
+}
+
+/// Takes the marks from a message's parts.
+fn unmark(message: &mut Map<String, Value>) {
+    message.remove("cache_control");
+    let parts = message.get_mut("content").and_then(Value::as_array_mut);
+    for part in parts.into_iter().flatten().filter_map(Value::as_object_mut) {
+        part.remove("cache_control");
+    }
+}
+
+/// OpenRouter's `provider`.
+fn routing(wanted: &ModelRouting) -> Option<Value> {
+    let ModelRouting {
+        require_parameters,
+        data_collection,
+        zdr,
+        order,
+        only,
+        ignore,
+        allow_fallbacks,
+    } = wanted;
+    let list = |names: &[String]| (!names.is_empty()).then(|| json!(names));
+    let fields = [
+        ("require_parameters", require_parameters.map(Value::from)),
+        ("data_collection", data_collection.map(|policy| json!(policy))),
+        ("zdr", zdr.map(Value::from)),
+        ("order", list(order)),
+        ("only", list(only)),
+        ("ignore", list(ignore)),
+        ("allow_fallbacks", allow_fallbacks.map(Value::from)),
+    ];
+    let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let fields: Map<String, Value> = fields.collect();
+    (!fields.is_empty()).then_some(Value::Object(fields))
+}
+
+/// OpenRouter's `reasoning`. A model that does not say that it thinks is not asked to.
+fn thinking(shape: &Shape<'_>, cap: u32) -> Option<Value> {
+    let Reasoning { effort, max_tokens } = shape.role.reasoning?;
+    let known = shape.facts.thinking.as_ref()?;
+    // Something has to be left for the answer itself.
+    let tokens = max_tokens.map(|tokens| tokens.min(cap / 5 * 4));
+    let tokens = tokens.filter(|tokens| *tokens >= LEAST_THINKING);
+    match tokens.filter(|_| known.takes_tokens != Some(false)) {
+        Some(tokens) => Some(json!({"max_tokens": tokens})),
+        None => Some(json!({"effort": possible(effort?, known)?})),
+    }
+}
+
+/// OpenAI's `reasoning_effort`.
+fn effort(shape: &Shape<'_>) -> Option<Value> {
+    let effort = shape.role.reasoning?.effort?;
+    possible(effort, shape.facts.thinking.as_ref()?).map(|word| json!(word))
+}
+
+/// The effort of those that the model knows that is nearest to what is wanted, the lower of two.
+fn possible(wanted: ReasoningEffort, known: &Thinking) -> Option<ReasoningEffort> {
+    if wanted == ReasoningEffort::None && known.is_mandatory {
+        return None;
+    }
+    let away = |effort: &ReasoningEffort| (rank(*effort).abs_diff(rank(wanted)), rank(*effort));
+    known.efforts.iter().copied().min_by_key(away).or(Some(wanted))
+}
+
+const fn rank(effort: ReasoningEffort) -> u8 {
+    match effort {
+        ReasoningEffort::None => 0,
+        ReasoningEffort::Minimal => 1,
+        ReasoningEffort::Low => 2,
+        ReasoningEffort::Medium => 3,
+        ReasoningEffort::High => 4,
+        ReasoningEffort::Xhigh => 5,
+        ReasoningEffort::Max => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn role(extra: Value) -> RoleModel {
+        let mut model = json!({"default": "m/x", "pool": ["m/z"]});
+        model.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        serde_json::from_value(model).unwrap()
+    }
+
+    fn sent(dialect: Dialect, facts: &Facts, wants: Value, body: &Value, model: &str) -> Value {
+        let role = role(wants);
+        let request = Request::read(body.to_string().as_bytes(), &role).unwrap();
+        let shape = Shape { dialect, facts, role: &role, session: "s1", affordable: None };
+        serde_json::from_slice(&request.body(model, &shape).unwrap()).unwrap()
+    }
+
+    fn thinker() -> Facts {
+        Facts {
+            max_tokens: Some(8_000),
+            thinking: Some(Thinking {
+                efforts: vec![ReasoningEffort::Low, ReasoningEffort::High],
+                ..Thinking::default()
+            }),
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn each_answer_has_an_end_in_the_words_of_the_api() {
+        let ask = json!({"model": "m/x"});
+        let none = || json!({});
+        let facts = Facts::default();
+        assert_eq!(
+            sent(Dialect::Plain, &facts, none(), &ask, "m/x"),
+            json!({"model": "m/x", "max_tokens": 16_000})
+        );
+        for dialect in [Dialect::OpenAi, Dialect::Azure] {
+            let own = json!({"model": "m/x", "max_tokens": 77});
+            assert_eq!(
+                sent(dialect, &facts, none(), &own, "m/x"),
+                json!({"model": "m/x", "max_completion_tokens": 77})
+            );
+        }
+        let much = json!({"model": "m/x", "max_tokens": 99_999});
+        let capped = |wants: Value| sent(Dialect::Plain, &thinker(), wants, &much, "m/x");
+        assert_eq!(capped(none())["max_tokens"], 8_000);
+        assert_eq!(capped(json!({"maxTokens": 500}))["max_tokens"], 500);
+        let drawn = json!({"model": "m/x", "modalities": ["image"]});
+        assert_eq!(sent(Dialect::Plain, &facts, none(), &drawn, "m/x"), drawn);
+    }
+
+    #[test]
+    fn what_only_openrouter_knows_goes_there_alone() {
+        let wants = || {
+            json!({"reasoning": {"effort": "medium"}, "routing": {
+                "requireParameters": true, "dataCollection": "deny", "order": ["anthropic"]}})
+        };
+        let ask = json!({"model": "m/x", "stream": true});
+        assert_eq!(
+            sent(Dialect::OpenRouter, &thinker(), wants(), &ask, "m/x"),
+            json!({
+                "model": "m/x", "stream": true, "max_tokens": 8_000, "session_id": "s1",
+                "reasoning": {"effort": "low"},
+                "provider": {"require_parameters": true, "data_collection": "deny", "order": ["anthropic"]},
+            })
+        );
+        let plain = sent(Dialect::Plain, &thinker(), wants(), &ask, "m/x");
+        let names: Vec<&String> = plain.as_object().unwrap().keys().collect();
+        assert_eq!(names, ["max_tokens", "model", "stream", "stream_options"]);
+        let openai = sent(Dialect::OpenAi, &thinker(), wants(), &ask, "m/x");
+        assert_eq!(openai["reasoning_effort"], "low");
+        let mute = sent(Dialect::OpenRouter, &Facts::default(), wants(), &ask, "m/x");
+        assert!(mute.get("reasoning").is_none(), "it does not say that it thinks: {mute}");
+    }
+
+    #[test]
+    fn thinking_leaves_room_for_the_answer() {
+        let of = |wants: Value, thinking: Thinking| {
+            let facts = Facts { thinking: Some(thinking), ..thinker() };
+            let body = sent(Dialect::OpenRouter, &facts, wants, &json!({"model": "m/x"}), "m/x");
+            body.get("reasoning").cloned()
+        };
+        let any = Thinking::default;
+        let tokens = |n: u32| json!({"reasoning": {"maxTokens": n, "effort": "high"}});
+        assert_eq!(of(tokens(4_000), any()), Some(json!({"max_tokens": 4_000})));
+        assert_eq!(of(tokens(60_000), any()), Some(json!({"max_tokens": 6_400})));
+        let words = Thinking { takes_tokens: Some(false), ..any() };
+        assert_eq!(of(tokens(4_000), words), Some(json!({"effort": "high"})));
+        let none = || json!({"reasoning": {"effort": "none"}});
+        assert_eq!(of(none(), any()), Some(json!({"effort": "none"})));
+        assert_eq!(of(none(), Thinking { is_mandatory: true, ..any() }), None);
+        assert_eq!(of(json!({"reasoning": {}}), any()), None);
+    }
+
+    #[test]
+    fn a_model_that_stands_in_is_shown_no_thoughts_of_another() {
+        let marked = || json!([{"type": "text", "text": "a \"cache_control\"", "cache_control": {"type": "ephemeral"}}]);
+        let ask = json!({"model": "m/x", "messages": [
+            {"role": "user", "content": marked()},
+            {"role": "assistant", "content": "b", "reasoning": "t", "reasoning_content": "t",
+             "reasoning_details": [{"type": "reasoning.text", "text": "t", "signature": "s"}]},
+            {"role": "user", "content": "\"reasoning\":"},
+        ]});
+        let keeps = Facts { cache: CacheForm::Marked, ..Facts::default() };
+        let messages = |facts: &Facts, model: &str| {
+            sent(Dialect::Plain, facts, json!({}), &ask, model)["messages"].clone()
+        };
+        assert_eq!(messages(&keeps, "m/x"), ask["messages"], "the one that it came from");
+        let other = messages(&keeps, "m/z");
+        assert_eq!(other[1], json!({"role": "assistant", "content": "b"}));
+        assert_eq!((&other[0], &other[2]), (&ask["messages"][0], &ask["messages"][2]));
+        let unmarked = messages(&Facts::default(), "m/x");
+        assert_eq!(
+            unmarked[0]["content"],
+            json!([{"type": "text", "text": "a \"cache_control\""}])
+        );
+        assert_eq!(unmarked[1], ask["messages"][1]);
+    }
+
+    #[test]
+    fn credit_bounds_an_answer_that_was_too_long_for_it() {
+        let role = role(json!({}));
+        let request = Request::read(br#"{"model":"m/x"}"#, &role).unwrap();
+        let facts = Facts::default();
+        let shape = |affordable| Shape {
+            dialect: Dialect::OpenRouter,
+            facts: &facts,
+            role: &role,
+            session: "s",
+            affordable,
+        };
+        assert_eq!(request.cap(&shape(Some(3_000))), Some(3_000));
+        assert_eq!(request.cap(&shape(Some(30_000))), Some(16_000));
+    }
+}

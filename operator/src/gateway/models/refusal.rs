@@ -1,0 +1,207 @@
+//! What people and agents are told of a refusal: one sentence that names the field to change, and the
+//! provider's own words behind it. Pure.
+
+use codebutler_crds::wire::ErrorCode;
+
+use super::verdict::Verdict;
+use crate::gateway::redact::Redactor;
+
+/// Characters of a provider's words that are passed on.
+const SAID: usize = 300;
+
+/// A refusal that asking again does not help against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What it means.
+    pub verdict: Verdict,
+    /// What to tell.
+    pub sentence: String,
+}
+
+/// Whose call was refused.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// The Secret with the key.
+    pub secret: &'a str,
+    /// The model that was asked for.
+    pub model: &'a str,
+    /// The `AgentRole`.
+    pub role: &'a str,
+    /// Models of the provider with similar names, in code marks.
+    pub nearest: &'a [String],
+    /// The status.
+    pub status: u16,
+}
+
+impl Refused {
+    /// With its sentence. `said` is masked.
+    pub fn new(verdict: Verdict, about: &About<'_>, said: &str) -> Self {
+        Self { verdict, sentence: with(sentence(verdict, about), said) }
+    }
+
+    /// The code that the agent acts on.
+    pub const fn code(&self) -> ErrorCode {
+        match self.verdict {
+            Verdict::Again => ErrorCode::Unavailable,
+            Verdict::Unanswered => ErrorCode::Unanswered,
+            Verdict::Overflow => ErrorCode::ContextOverflow,
+            Verdict::Content => ErrorCode::ContentRefused,
+            Verdict::Request | Verdict::NoPictures => ErrorCode::InvalidRequest,
+            Verdict::Key
+            | Verdict::Credit
+            | Verdict::Affordable(_)
+            | Verdict::UnknownModel
+            | Verdict::NoTools
+            | Verdict::NoParameters
+            | Verdict::DataPolicy
+            | Verdict::NoProvider
+            | Verdict::AnswerTooLong
+            | Verdict::Strange => ErrorCode::Upstream,
+        }
+    }
+
+    /// Whether no call of the Repo will be answered until somebody mends it.
+    pub const fn is_about_account(&self) -> bool {
+        matches!(self.verdict, Verdict::Key | Verdict::Credit | Verdict::Affordable(_))
+    }
+
+    /// The metric's label.
+    pub const fn outcome(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Again => "unavailable",
+            Verdict::Unanswered => "lost",
+            Verdict::Key | Verdict::Credit | Verdict::Affordable(_) | Verdict::Content => "refused",
+            _ => "rejected",
+        }
+    }
+}
+
+/// A sentence with the provider's words behind it, if there are any.
+pub fn with(sentence: String, said: &str) -> String {
+    if said.is_empty() { sentence } else { format!("{sentence}. The provider says: {said}") }
+}
+
+/// A provider's words as they may be shown: without secrets, and not too many.
+pub fn shown(said: &str, key: &str, redactor: &Redactor) -> String {
+    let said =
+        if key.len() < 4 { said.to_owned() } else { said.replace(key, "[redacted:api-key]") };
+    let masked = redactor.mask(&said);
+    match masked.char_indices().nth(SAID) {
+        Some((end, _)) => format!("{}…", masked[..end].trim_end()),
+        None => masked.into_owned(),
+    }
+}
+
+fn sentence(verdict: Verdict, about: &About<'_>) -> String {
+    let About { secret, model, role, nearest, status } = *about;
+    let field = |field: &str| format!("{field} of AgentRole `{role}`");
+    match verdict {
+        Verdict::Again => "the provider is not available right now: try again".to_owned(),
+        Verdict::Unanswered => {
+            "the provider failed in the middle of its answer; it may have been billed".to_owned()
+        }
+        Verdict::Overflow => format!("the conversation is longer than the model `{model}` takes"),
+        Verdict::Content => format!(
+            "the provider of `{model}` does not let this content pass: say it differently, or \
+             choose another model in {}",
+            field("spec.model")
+        ),
+        Verdict::Key => {
+            format!("the provider refused the key of Secret `{secret}`: put a valid one into it")
+        }
+        Verdict::Credit => format!(
+            "the provider says that the account of Secret `{secret}` has no credit left: add \
+             some, or put another key into it"
+        ),
+        Verdict::Affordable(tokens) => format!(
+            "the credit of Secret `{secret}` is enough for an answer of {tokens} tokens and no \
+             more: add some"
+        ),
+        Verdict::UnknownModel if nearest.is_empty() => format!(
+            "the provider does not know the model `{model}`: correct {}, or spec.model.baseURL \
+             of the Repo",
+            field("spec.model")
+        ),
+        Verdict::UnknownModel => format!(
+            "the provider does not know the model `{model}`: correct {}. Nearest are {}",
+            field("spec.model"),
+            nearest.join(", ")
+        ),
+        Verdict::NoTools => format!(
+            "the model `{model}` can't call tools there: choose one that can in {}",
+            field("spec.model")
+        ),
+        Verdict::NoPictures => format!("the model `{model}` can't be shown pictures there"),
+        Verdict::NoParameters => format!(
+            "no provider of `{model}` knows all parameters of the request: choose another model, \
+             or unset {}",
+            field("spec.model.routing.requireParameters")
+        ),
+        Verdict::DataPolicy => format!(
+            "no provider of `{model}` keeps to the data policy that is asked for: change {} (or \
+             zdr), or the account's privacy settings, or choose another model",
+            field("spec.model.routing.dataCollection")
+        ),
+        Verdict::NoProvider => format!(
+            "no provider of `{model}` is left: change {} (only, ignore, order, allowFallbacks), \
+             or choose another model",
+            field("spec.model.routing")
+        ),
+        Verdict::AnswerTooLong => format!(
+            "the model `{model}` gives no answers that long: lower {}",
+            field("spec.model.maxTokens")
+        ),
+        Verdict::Request => format!("the provider finds fault with the request (status {status})"),
+        Verdict::Strange => {
+            format!("the provider answered with the unexpected status {status}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABOUT: About<'static> =
+        About { secret: "model", model: "x/y", role: "coder", nearest: &[], status: 400 };
+
+    #[test]
+    fn a_sentence_names_what_to_change_and_what_was_said() {
+        let near = ["`x/z`".to_owned()];
+        let of = |verdict| Refused::new(verdict, &ABOUT, "").sentence;
+        assert!(of(Verdict::UnknownModel).contains("spec.model.baseURL"));
+        let about = About { nearest: &near, ..ABOUT };
+        assert_eq!(
+            Refused::new(Verdict::UnknownModel, &about, "x/y is not a valid model ID").sentence,
+            "the provider does not know the model `x/y`: correct spec.model of AgentRole `coder`. \
+             Nearest are `x/z`. The provider says: x/y is not a valid model ID"
+        );
+        for (verdict, named) in [
+            (Verdict::Key, "Secret `model`"),
+            (Verdict::Credit, "Secret `model`"),
+            (Verdict::NoTools, "spec.model of AgentRole `coder`"),
+            (Verdict::DataPolicy, "spec.model.routing.dataCollection"),
+            (Verdict::NoParameters, "spec.model.routing.requireParameters"),
+            (Verdict::NoProvider, "spec.model.routing of"),
+            (Verdict::AnswerTooLong, "spec.model.maxTokens"),
+        ] {
+            assert!(of(verdict).contains(named), "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_has_no_secret_and_an_end() {
+        let redactor = Redactor::default();
+        let key = "k3y-of-no-known-form";
+        let github = ["ghp", &"a1B2".repeat(9)].join("_");
+        let masked = |said: &str| shown(said, key, &redactor);
+        assert_eq!(masked(&format!("bad key {key}!")), "bad key [redacted:api-key]!");
+        assert!(!masked(&format!("you sent {github}")).contains(&github));
+        let cut = masked(&format!("{}{github}", "ä".repeat(290)));
+        assert!(
+            cut.chars().count() <= 301 && !cut.contains("ghp_"),
+            "masked before it is cut: {cut}"
+        );
+        assert_eq!(shown("a b", "", &redactor), "a b");
+    }
+}

@@ -1,0 +1,297 @@
+//! What a provider's refusal means, by its status and its words. Pure.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use jiff::Timestamp;
+
+use super::complaint::{self, Complaint};
+use super::retry;
+
+/// What a refusal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was not served, so it is not billed; asking again may help.
+    Again,
+    /// It may have been served, and billed; the answer is lost.
+    Unanswered,
+    /// The conversation is longer than the model takes.
+    Overflow,
+    /// The content does not pass.
+    Content,
+    /// The key is refused.
+    Key,
+    /// The account has no money left.
+    Credit,
+    /// There is money for an answer of so many tokens.
+    Affordable(u32),
+    /// The model, or the address, is not known.
+    UnknownModel,
+    /// The model can't call tools.
+    NoTools,
+    /// The model can't be shown pictures.
+    NoPictures,
+    /// No provider of the model knows all parameters, which the role asks for.
+    NoParameters,
+    /// No provider of the model promises what the role, or the account, asks for.
+    DataPolicy,
+    /// The role leaves no provider of the model.
+    NoProvider,
+    /// The model gives no answers that long.
+    AnswerTooLong,
+    /// Fault is found with the request.
+    Request,
+    /// Anything else.
+    Strange,
+}
+
+/// A verdict, with what was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it means.
+    pub verdict: Verdict,
+    /// When the provider wants to be asked again.
+    pub after: Option<Duration>,
+    /// Its words, not masked.
+    pub said: String,
+}
+
+/// Judges an answer whose status is not 200.
+pub fn classify(status: u16, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Refusal {
+    let complaint = complaint::read(body);
+    let after = retry::asked_wait(headers, now).or(complaint.after);
+    Refusal { verdict: judge(status, &complaint, after), after, said: complaint.text }
+}
+
+/// Judges an error that came with status 200: by the status that it names itself.
+pub fn classify_inner(complaint: Complaint) -> Refusal {
+    let after = complaint.after;
+    let verdict = match judge(complaint.status.unwrap_or(0), &complaint, after) {
+        // It had begun. Nothing says that the next time is not better.
+        Verdict::Strange | Verdict::Request if complaint.status.is_none_or(|code| code >= 500) => {
+            Verdict::Unanswered
+        }
+        verdict => verdict,
+    };
+    Refusal { verdict, after, said: complaint.text }
+}
+
+fn judge(status: u16, complaint: &Complaint, after: Option<Duration>) -> Verdict {
+    let text = complaint.text.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let is = |kinds: &[&str]| kinds.iter().any(|kind| complaint.is(kind));
+    match status {
+        402 => return unpaid(complaint, &text, after),
+        401 => return Verdict::Key,
+        413 => return Verdict::Overflow,
+        429 if is(&["insufficient_quota"]) || says(CREDIT) => return Verdict::Credit,
+        429 if says(&["request too large", "must be reduced"]) => return Verdict::Overflow,
+        429 => return Verdict::Again,
+        520 | 524 => return Verdict::Unanswered,
+        _ => {}
+    }
+    if is(&["max_tokens_exceeded"]) || says(ANSWER) {
+        Verdict::AnswerTooLong
+    } else if is(OVERFLOW_KINDS) || says(OVERFLOW) || (says(&["input"]) && says(INPUT_TOO_LONG)) {
+        Verdict::Overflow
+    } else if is(CONTENT_KINDS) || says(CONTENT) {
+        Verdict::Content
+    } else if is(&["payment_required"]) || says(CREDIT) {
+        Verdict::Credit
+    } else if is(&["api_key_invalid", "invalid_api_key", "authentication_error"]) || says(KEY) {
+        Verdict::Key
+    } else {
+        routed(&text).unwrap_or_else(|| by_status(status, complaint, &text))
+    }
+}
+
+/// 402 has three causes, and each its own remedy.
+fn unpaid(complaint: &Complaint, text: &str, after: Option<Duration>) -> Verdict {
+    let afford = text.split_once("can only afford ").and_then(|(_, rest)| {
+        let digits: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect();
+        digits.replace(',', "").parse().ok()
+    });
+    let in_flight = complaint.is("openrouter_in_flight_budget") || text.contains("in-flight");
+    match afford {
+        _ if in_flight || after.is_some() => Verdict::Again,
+        Some(tokens) => Verdict::Affordable(tokens),
+        None => Verdict::Credit,
+    }
+}
+
+/// What leaves no provider to ask.
+fn routed(text: &str) -> Option<Verdict> {
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if says(TOOLS) {
+        Some(Verdict::NoTools)
+    } else if says(PICTURES) {
+        Some(Verdict::NoPictures)
+    } else if says(&["data policy", "zero data retention", "guardrail restrictions", "zdr"]) {
+        Some(Verdict::DataPolicy)
+    } else if says(&["requested parameters"]) {
+        Some(Verdict::NoParameters)
+    } else if says(&["no allowed providers", "no endpoints found", "no endpoints available"]) {
+        // With a model's name behind it: nobody offers that model (any more).
+        let named = text.contains("no endpoints found for");
+        Some(if named { Verdict::UnknownModel } else { Verdict::NoProvider })
+    } else {
+        None
+    }
+}
+
+fn by_status(status: u16, complaint: &Complaint, text: &str) -> Verdict {
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let is = |kinds: &[&str]| kinds.iter().any(|kind| complaint.is(kind));
+    let unknown = is(&["model_not_found", "not_found_error"]) || says(UNKNOWN);
+    match status {
+        // Not for the key's sake.
+        403 if says(&["country", "region", "territory"]) => Verdict::Strange,
+        403 => Verdict::Key,
+        404 => Verdict::UnknownModel,
+        400 | 422 if unknown => Verdict::UnknownModel,
+        _ if is(PASSING) => Verdict::Again,
+        408 | 425 | 500..=599 => Verdict::Again,
+        400 | 405..=407 | 409 | 415 | 422 => Verdict::Request,
+        _ => Verdict::Strange,
+    }
+}
+
+const OVERFLOW_KINDS: &[&str] = &[
+    "context_length_exceeded",
+    "context_window_exceeded",
+    "model_context_window_exceeded",
+    "exceed_context_size_error",
+    "request_too_large",
+    "string_above_max_length",
+];
+
+/// Each of another provider: that the prompt does not fit.
+const OVERFLOW: &[&str] = &[
+    "maximum context length",
+    "max context length",
+    "model's context length",
+    "context length is only",
+    "context_length_exceeded",
+    "context length exceeded",
+    "exceeds the context window",
+    "exceed context limit",
+    "exceeds the available context size",
+    "exceeds the model's context",
+    "exceeds context length",
+    "context window exceeds limit",
+    "greater than the context length",
+    "larger than the context",
+    "context window is full",
+    "prompt is too long",
+    "prompt too long",
+    "prompt exceeds max length",
+    "maximum prompt length",
+    "maximum model length",
+    "exceeded model token limit",
+    "max tokens allowed",
+    "maximum number of tokens allowed",
+    "reduce the length of the messages",
+    "reduce your prompt",
+    "too large for model with",
+    "range of input length should be",
+    "request entity too large",
+];
+
+/// Beside the word `input`.
+const INPUT_TOO_LONG: &[&str] =
+    &["too long", "tokens exceed", "length exceeds", "exceeds the maximum", "exceeds the limit of"];
+
+const ANSWER: &[&str] = &[
+    "max_tokens is too large",
+    "max_completion_tokens is too large",
+    "maximum allowed number of output tokens",
+    "max_tokens` must be less than or equal",
+    "max_tokens must be less than or equal",
+    "valid range of max_tokens",
+];
+
+const CONTENT_KINDS: &[&str] = &[
+    "flagged",
+    "content_filter",
+    "content_policy_violation",
+    "responsibleaipolicyviolation",
+    "refusal",
+    "invalid_prompt",
+    "data_inspection_failed",
+    "datainspectionfailed",
+    "prohibited_content",
+    "sensitive_words_detected",
+];
+
+const CONTENT: &[&str] = &[
+    "requires moderation",
+    "flagged as potentially violating",
+    "content management policy",
+    "content policy",
+    "content exists risk",
+    "prohibited_content",
+    "blocked by guardrail",
+    "violated a guardrail",
+    "violates our usage policies",
+    "inappropriate content",
+];
+
+const CREDIT: &[&str] = &[
+    "insufficient credit",
+    "insufficient balance",
+    "insufficient_quota",
+    "exceeded your current quota",
+    "credit balance is too low",
+    "key limit exceeded",
+    "more credits",
+];
+
+const KEY: &[&str] =
+    &["api key not valid", "invalid api key", "incorrect api key", "user not found"];
+
+const TOOLS: &[&str] = &[
+    "support tool use",
+    "does not support tools",
+    "does not support function calling",
+    "tools is not supported",
+    "enable-auto-tool-choice",
+    "tool calling is not supported",
+];
+
+const PICTURES: &[&str] = &[
+    "support image input",
+    "does not support image",
+    "not support image",
+    "not a multimodal model",
+    "image input is not supported",
+    "image_url is only supported",
+    "unknown variant `image_url`",
+];
+
+const UNKNOWN: &[&str] = &[
+    "not a valid model",
+    "invalid model",
+    "unknown model",
+    "model not exist",
+    "model_not_found",
+    "model does not exist",
+    "no such model",
+];
+
+/// Kinds that pass by themselves.
+const PASSING: &[&str] = &[
+    "rate_limit_exceeded",
+    "rate_limit_error",
+    "overloaded_error",
+    "provider_overloaded",
+    "provider_unavailable",
+    "server_error",
+    "server",
+    "api_error",
+    "timeout",
+    "unavailable",
+    "resource_exhausted",
+];
+
+#[cfg(test)]
+mod tests;
