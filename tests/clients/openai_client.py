@@ -6,7 +6,7 @@ The script it meets: a 429, then a Read call; a text; a broken stream, then a te
 import json
 import os
 
-from openai import AuthenticationError, BadRequestError, NotFoundError, OpenAI
+from openai import AuthenticationError, BadRequestError, OpenAI
 
 BASE = os.environ["OPENAI_BASE_URL"]
 MODEL = "scripted/coder"
@@ -60,7 +60,10 @@ def main():
     assert text == "There is nothing more to say."
     assert chunks[-1].usage.completion_tokens == 6
 
-    refused(NotFoundError, lambda: client.chat.completions.create(model="gpt", messages=messages))
+    error = refused(
+        BadRequestError, lambda: client.chat.completions.create(model="gpt", messages=messages)
+    )
+    assert "gpt is not a valid model ID" in str(error), error
     stranger = OpenAI(api_key="sk-wrong", base_url=BASE, max_retries=0)
     refused(AuthenticationError, lambda: stranger.models.list())
 

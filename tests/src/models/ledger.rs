@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use codebutler_crds::NanoUsd;
 use serde_json::Value;
 
+use super::follow::{Memory, Spoilt};
 use super::generation::Generation;
+use super::mischief::MischiefKind;
+use super::play::{Answer, Place};
 use super::script::Usage;
 
 /// A request as it arrived.
@@ -42,6 +45,25 @@ pub struct Served {
     pub completion_tokens: u64,
 }
 
+/// Something that went wrong on purpose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misplayed {
+    /// Who asked.
+    pub role: String,
+    /// Tells conversations of a role apart.
+    pub conversation: u64,
+    /// Index of the step that was asked for.
+    pub step: usize,
+    /// What went wrong.
+    pub kind: MischiefKind,
+    /// USD.
+    pub cost: NanoUsd,
+    /// Tokens in.
+    pub prompt_tokens: u64,
+    /// Tokens out.
+    pub completion_tokens: u64,
+}
+
 /// What a role was billed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoleBill {
@@ -57,6 +79,8 @@ pub struct RoleBill {
     pub repeats: u64,
     /// Tool calls in them.
     pub tool_calls: u64,
+    /// What went wrong on purpose: no answers, but billed where they cost something.
+    pub misplayed: u64,
 }
 
 /// What everything was billed.
@@ -78,6 +102,9 @@ impl Bill {
 pub(super) struct Ledger {
     pub requests: Vec<Request>,
     pub served: Vec<Served>,
+    pub misplayed: Vec<Misplayed>,
+    /// What is kept of conversations.
+    pub memory: Memory,
     /// Each only once, however often the request is repeated.
     pub failures: Vec<String>,
     /// What was billed, by the answer's id.
@@ -85,6 +112,8 @@ pub(super) struct Ledger {
     /// Whether that is kept back.
     pub secret: bool,
     faults: BTreeMap<(u64, usize), u32>,
+    /// How often a step was asked for, faults aside.
+    asked: BTreeMap<(u64, usize), u32>,
     answered: BTreeSet<(u64, usize)>,
 }
 
@@ -94,6 +123,42 @@ impl Ledger {
         let count = self.faults.entry((conversation, step)).or_default();
         *count += 1;
         *count <= times
+    }
+
+    /// How often the place has been asked for before; counts this time.
+    pub fn ask(&mut self, place: &Place<'_>) -> u32 {
+        let count = self.asked.entry((place.conversation, place.index)).or_default();
+        *count += 1;
+        *count - 1
+    }
+
+    /// Keeps what a place's step really says, since something else is said.
+    pub fn spoil(&mut self, place: &Place<'_>, answer: &Answer, mention: bool) {
+        let spoilt = Spoilt { real: answer.clone(), mention };
+        self.memory.spoilt.insert((place.conversation, place.index), spoilt);
+    }
+
+    /// Lets a step be played once more without being paid twice.
+    pub fn forgive(&mut self, place: &Place<'_>) {
+        self.answered.remove(&(place.conversation, place.index));
+    }
+
+    /// Keeps what a conversation can't be asked for again once it is shortened.
+    pub fn remember(&mut self, place: &Place<'_>, answer: &Answer) {
+        self.memory.lists.insert(place.conversation, place.list);
+        self.memory.values.insert(place.conversation, answer.values.clone());
+    }
+
+    pub fn misplay(&mut self, place: &Place<'_>, kind: MischiefKind, usage: &Usage) {
+        self.misplayed.push(Misplayed {
+            role: place.role.to_owned(),
+            conversation: place.conversation,
+            step: place.index,
+            kind,
+            cost: usage.cost.amount,
+            prompt_tokens: usage.prompt,
+            completion_tokens: usage.completion,
+        });
     }
 
     pub fn fail(&mut self, failure: String) {
@@ -132,6 +197,13 @@ impl Ledger {
             role.calls += 1;
             role.repeats += u64::from(served.repeat);
             role.tool_calls += served.tools.len() as u64;
+        }
+        for misplayed in &self.misplayed {
+            let role = bill.roles.entry(misplayed.role.clone()).or_default();
+            role.cost += misplayed.cost;
+            role.prompt_tokens += misplayed.prompt_tokens;
+            role.completion_tokens += misplayed.completion_tokens;
+            role.misplayed += 1;
         }
         bill
     }

@@ -68,7 +68,7 @@ fn role(model: &Value) -> String {
 
 fn bill(shared: &Shared, role: &str, amount: NanoUsd) {
     let cost = Cost { text: amount.to_string(), amount };
-    let usage = Usage { prompt: 0, completion: 0, cost };
+    let usage = Usage { cost, ..Usage::default() };
     let mut ledger = shared.ledger();
     let place = u64::try_from(ledger.served.len()).unwrap_or(u64::MAX);
     ledger.serve(role, (place, 0, 0), Vec::new(), &usage);

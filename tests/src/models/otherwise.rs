@@ -62,7 +62,7 @@ impl Otherwise {
                  goes on with {next}. `close` ends the thread."
             ),
         };
-        Answer { say: Some(text), tools: Vec::new() }
+        Answer::say(&text)
     }
 }
 
@@ -80,7 +80,7 @@ pub(super) fn aside(place: &Place<'_>, request: &Value) -> Option<Answer> {
     let turn = messages(request).len();
     let id = format!("call_{:016x}_aside_{turn}", place.conversation);
     let call = Call { id, name: "SendMessage".to_owned(), arguments };
-    Some(Answer { say: None, tools: vec![call] })
+    Some(Answer { tools: vec![call], ..Answer::default() })
 }
 
 /// Whether a message of the model is no step of its script.
@@ -130,9 +130,14 @@ fn said_by_a_person(mail: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::play::locate;
+    use super::super::follow::Memory;
+    use super::super::play::{self, Place};
     use super::super::script::Script;
     use super::*;
+
+    fn locate<'a>(script: &'a Script, request: &Value) -> Option<Place<'a>> {
+        play::locate(script, "coder", request, &Memory::default())
+    }
 
     fn mail(text: &str) -> Value {
         json!({"role": "user", "content": format!("[message 1.0 from user U1, to you]\n> {text}")})
@@ -175,7 +180,7 @@ mod tests {
         let after = request(&chat);
         let place = locate(&script, &after).unwrap();
         assert_eq!((aside(&place, &after), place.index), (None, 1));
-        let answer = place.answer(place.step().unwrap().unwrap(), &after).unwrap();
+        let answer = place.answer(place.step().unwrap().unwrap()).unwrap();
         assert_eq!(answer.say.as_deref(), Some("done"));
     }
 

@@ -1,16 +1,17 @@
-//! Which answer a request gets: a pure function of script and request, so that retries, resumed
-//! runs and several conversations at once all find their place again.
+//! Which answer a request gets: found from script and request, so that retries, resumed runs and several
+//! conversations at once all find their place again.
 //!
-//! The step is the number of assistant messages in the request. The same request twice therefore
-//! gets the same answer twice.
+//! The step is the number of assistant messages in the request that are steps ([`follow`]). The same
+//! request twice therefore gets the same answer twice.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Map, Value};
 
-use super::otherwise::is_aside;
+use super::follow::{Followed, Memory, call_id, conversation_by_id, follow};
 use super::script::{Script, Step};
+use super::summary;
 
 /// Where in the script a request is.
 #[derive(Debug)]
@@ -22,26 +23,35 @@ pub(super) struct Place<'a> {
     pub index: usize,
     /// Which of the role's lists is played.
     pub list: usize,
+    /// What the conversation began with.
+    pub opening: String,
+    /// What came in before each step.
+    parts: Vec<String>,
+    /// What was captured before.
+    known: BTreeMap<String, String>,
     /// The steps to play from; `None` if no list fits this conversation.
     steps: Option<&'a [Step]>,
 }
 
 /// An answer with every `{{name}}` filled in.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Answer {
     pub say: Option<String>,
     pub tools: Vec<Call>,
+    pub reasoning: Option<String>,
+    /// Everything captured so far.
+    pub values: BTreeMap<String, String>,
 }
 
 impl Answer {
     /// Text alone.
     pub fn say(text: &str) -> Self {
-        Self { say: Some(text.to_owned()), tools: Vec::new() }
+        Self { say: Some(text.to_owned()), ..Self::default() }
     }
 }
 
 /// One tool call of an answer.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Call {
     pub id: String,
     pub name: String,
@@ -52,34 +62,55 @@ pub(super) struct Call {
 /// The prefix of every model's name; the role's short name follows.
 pub(super) const MODEL_PREFIX: &str = "scripted/";
 
-/// Finds the place of a request, or `None` if its model is not in the script.
-pub(super) fn locate<'a>(script: &'a Script, request: &Value) -> Option<Place<'a>> {
-    let model = request["model"].as_str()?;
-    let (role, script) = script.0.get_key_value(model.strip_prefix(MODEL_PREFIX)?)?;
+/// Finds the place of a request, or `None` if its role has no script.
+pub(super) fn locate<'a>(
+    script: &'a Script,
+    role: &str,
+    request: &Value,
+    memory: &Memory,
+) -> Option<Place<'a>> {
+    let (role, script) = script.0.get_key_value(role)?;
     let messages = messages(request);
     let opening = messages.iter().find(|m| m["role"] == "user").map(text_of).unwrap_or_default();
-    let mut hasher = DefaultHasher::new();
-    (role, &opening).hash(&mut hasher);
+    let told = summary::told(&opening);
+    let conversation = told.map(|(conversation, _)| conversation).unwrap_or_else(|| {
+        let mut hasher = DefaultHasher::new();
+        (role, &opening).hash(&mut hasher);
+        let by_id = summary::is_own_word(&opening).then(|| conversation_by_id(messages)).flatten();
+        by_id.unwrap_or_else(|| hasher.finish())
+    });
     let fits = |thread: &Option<super::Text>| thread.as_ref().is_none_or(|t| t.is_in(&opening));
     let list = script.conversations.iter().position(|c| fits(&c.thread));
+    let list = memory.lists.get(&conversation).copied().or(list);
+    let steps = list.and_then(|list| script.conversations.get(list)).map(|c| c.steps.as_slice());
+    let base = told.map_or(0, |(_, steps)| steps);
+    let Followed { index, parts } =
+        follow(messages, conversation, base, steps.unwrap_or_default(), memory);
     Some(Place {
         role,
-        conversation: hasher.finish(),
-        index: messages.iter().filter(|m| is_step(m)).count(),
+        conversation,
+        index,
         list: list.unwrap_or_default(),
-        steps: list.map(|list| script.conversations[list].steps.as_slice()),
+        opening,
+        parts,
+        known: memory.values.get(&conversation).cloned().unwrap_or_default(),
+        steps,
     })
 }
 
 /// The place of a request whose role has no script at all.
 pub(super) fn nowhere(request: &Value) -> Option<Place<'_>> {
     let role = request["model"].as_str()?.strip_prefix(MODEL_PREFIX)?;
-    Some(Place { role, conversation: 0, index: 0, list: 0, steps: None })
-}
-
-/// Whether a message is a step of the script that was played.
-fn is_step(message: &Value) -> bool {
-    message["role"] == "assistant" && !is_aside(message)
+    Some(Place {
+        role,
+        conversation: 0,
+        index: 0,
+        list: 0,
+        opening: String::new(),
+        parts: Vec::new(),
+        known: BTreeMap::new(),
+        steps: None,
+    })
 }
 
 impl<'a> Place<'a> {
@@ -97,42 +128,50 @@ impl<'a> Place<'a> {
         Ok(steps.get(self.index))
     }
 
-    /// The step's answer to a request.
+    /// The step's answer to the request.
     ///
     /// # Errors
     /// When the request does not say what the step expects.
-    pub fn answer(&self, step: &Step, request: &Value) -> Result<Answer, String> {
-        let parts = by_turn(request);
-        let latest = parts.last().map(String::as_str).unwrap_or_default();
+    pub fn answer(&self, step: &Step) -> Result<Answer, String> {
+        let latest = self.parts.last().map(String::as_str).unwrap_or_default();
         for expected in &step.expect {
             if !expected.is_in(latest) {
                 let shown: String = latest.chars().take(600).collect();
                 return Err(format!("expected {expected} in what came in, which is: {shown}"));
             }
         }
-        let values = self.captured(&parts)?;
+        let values = self.captured()?;
         let say = step.say.as_deref().map(|text| fill(text, &values));
         let tools = step.tools.iter().enumerate().map(|(n, call)| {
             let arguments = match &call.raw {
                 Some(raw) => fill(raw, &values),
                 None => fill_all(&Value::Object(call.arguments.clone()), &values).to_string(),
             };
-            let id = format!("call_{:016x}_{}_{n}", self.conversation, self.index);
+            let id = call_id(self.conversation, self.index, n);
             Call { id, name: call.name.clone(), arguments }
         });
-        Ok(Answer { say, tools: tools.collect() })
+        let tools = tools.collect();
+        let reasoning = step.reasoning.as_deref().map(|text| fill(text, &values));
+        Ok(Answer { say, tools, reasoning, values })
     }
 
-    /// What the steps so far have captured, from the request alone.
-    fn captured(&self, parts: &[String]) -> Result<BTreeMap<&'a str, String>, String> {
-        let mut values = BTreeMap::new();
-        for (step, part) in self.steps.unwrap_or_default().iter().zip(parts) {
+    /// What the steps so far have captured: from the request, or, where it holds that no longer, from
+    /// what was captured then.
+    fn captured(&self) -> Result<BTreeMap<String, String>, String> {
+        let mut values = self.known.clone();
+        for (step, part) in self.steps.unwrap_or_default().iter().zip(&self.parts) {
             for (name, pattern) in &step.capture {
                 let found = pattern.0.captures(part);
                 let found = found.and_then(|c| c.get(1).or_else(|| c.get(0)));
-                let missing = || format!("nothing to capture as `{name}` with /{}/", pattern.0);
-                let found = found.ok_or_else(missing)?.as_str().to_owned();
-                values.insert(name.as_str(), found);
+                match found {
+                    Some(found) => {
+                        values.insert(name.clone(), found.as_str().to_owned());
+                    }
+                    None if values.contains_key(name) => {}
+                    None => {
+                        return Err(format!("nothing to capture as `{name}` with /{}/", pattern.0));
+                    }
+                }
             }
         }
         Ok(values)
@@ -154,31 +193,13 @@ pub(super) fn text_of(message: &Value) -> String {
     }
 }
 
-/// What came in before each answer: one text per step so far, and one for the step to play.
-fn by_turn(request: &Value) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    for message in messages(request) {
-        match message["role"].as_str() {
-            Some("assistant") if is_step(message) => parts.push(String::new()),
-            Some("user" | "tool") => {
-                if let Some(part) = parts.last_mut() {
-                    part.push_str(&text_of(message));
-                    part.push('\n');
-                }
-            }
-            _ => {}
-        }
-    }
-    parts
-}
-
-fn fill(text: &str, values: &BTreeMap<&str, String>) -> String {
+fn fill(text: &str, values: &BTreeMap<String, String>) -> String {
     values.iter().fold(text.to_owned(), |text, (name, value)| {
         text.replace(&format!("{{{{{name}}}}}"), value)
     })
 }
 
-fn fill_all(value: &Value, values: &BTreeMap<&str, String>) -> Value {
+fn fill_all(value: &Value, values: &BTreeMap<String, String>) -> Value {
     match value {
         Value::String(text) => fill(text, values).into(),
         Value::Array(items) => items.iter().map(|v| fill_all(v, values)).collect(),
@@ -214,9 +235,9 @@ mod tests {
             json!([{"role": "system", "content": "s"}, {"role": "user", "content": "please"}]);
         for index in 0..3 {
             let request = request(&messages);
-            let place = locate(&script, &request).unwrap();
+            let place = locate(&script, "coder", &request, &Memory::default()).unwrap();
             assert_eq!(place.index, index);
-            let answer = place.answer(place.step().unwrap().unwrap(), &request).unwrap();
+            let answer = place.answer(place.step().unwrap().unwrap()).unwrap();
             if index == 2 {
                 assert_eq!(answer.say.as_deref(), Some("pushed 0abc, not {{other}}"));
                 break;
@@ -232,8 +253,8 @@ mod tests {
     fn what_is_not_as_expected_is_said() {
         let script = script();
         let request = request(&json!([{"role": "user", "content": "do it"}]));
-        let place = locate(&script, &request).unwrap();
-        let error = place.answer(place.step().unwrap().unwrap(), &request).unwrap_err();
+        let place = locate(&script, "coder", &request, &Memory::default()).unwrap();
+        let error = place.answer(place.step().unwrap().unwrap()).unwrap_err();
         assert!(error.contains("`please`") && error.contains("do it"), "{error}");
     }
 }

@@ -11,20 +11,37 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::play::{Answer, Call};
+use super::reply::{Ending, Reply};
 use super::script::Usage;
 
-/// A refusal in OpenAI's shape.
-pub(super) fn error(
-    status: u16,
-    kind: &str,
-    code: Option<&str>,
-    param: Option<&str>,
-    message: &str,
-) -> Response {
-    let error = json!({"message": message, "type": kind, "param": param, "code": code});
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+/// A refusal, in `OpenRouter`'s shape.
+#[derive(Debug)]
+pub(super) struct Failure<'a> {
+    pub status: u16,
+    pub message: &'a str,
+    /// What else is known; null if nothing is.
+    pub metadata: Value,
+}
+
+impl Default for Failure<'_> {
+    fn default() -> Self {
+        Self { status: 500, message: "Internal Server Error", metadata: Value::Null }
+    }
+}
+
+/// The refusal as a response.
+pub(super) fn failure(failed: &Failure<'_>) -> Response {
+    let mut error = json!({"message": failed.message, "code": failed.status});
+    if !failed.metadata.is_null() {
+        error["metadata"] = failed.metadata.clone();
+    }
+    let status = StatusCode::from_u16(failed.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     (status, axum::Json(json!({"error": error}))).into_response()
+}
+
+/// A refusal with nothing but a sentence.
+pub(super) fn error(status: u16, message: &str) -> Response {
+    failure(&Failure { status, message, ..Failure::default() })
 }
 
 #[derive(Serialize)]
@@ -84,35 +101,34 @@ impl About<'_> {
     }
 
     /// The whole answer as one JSON text.
-    pub fn whole(&self, answer: &Answer) -> String {
-        let mut message = json!({"role": "assistant", "content": answer.say, "refusal": null});
-        if !answer.tools.is_empty() {
-            let calls = answer.tools.iter().map(call_json);
-            message["tool_calls"] = calls.collect::<Vec<_>>().into();
-        }
-        let choice = json!({
-            "index": 0, "message": message, "logprobs": null, "finish_reason": finish(answer),
-        });
-        self.body("chat.completion", vec![choice], true)
+    pub fn whole(&self, reply: &Reply) -> String {
+        self.body("chat.completion", vec![reply.choice()], true)
     }
 
     /// The answer as server-sent events, as many pieces as a model would send.
-    pub fn events(&self, answer: &Answer) -> Vec<String> {
+    pub fn events(&self, reply: &Reply) -> Vec<String> {
         let chunk = |delta: Value, finish: Option<&str>| {
-            let choice =
-                json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish});
+            let native = finish.map(|_| reply.native);
+            let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish,
+                "native_finish_reason": native});
             format!("data: {}\n\n", self.body("chat.completion.chunk", vec![choice], false))
         };
         let mut events = vec![
             ": OPENROUTER PROCESSING\n\n".to_owned(),
             chunk(json!({"role": "assistant", "content": ""}), None),
         ];
-        for piece in answer.say.iter().flat_map(|s| s.split_inclusive(' ')) {
+        if let Some(reasoning) = &reply.reasoning {
+            let delta = json!({"reasoning": reasoning, "reasoning_details": reply.details});
+            events.push(chunk(delta, None));
+        }
+        for piece in reply.content.iter().flat_map(|s| s.split_inclusive(' ')) {
             events.push(chunk(json!({"content": piece}), None));
         }
-        for (n, call) in answer.tools.iter().enumerate() {
-            let mut head = call_json(call);
-            head["index"] = n.into();
+        if let Some(refusal) = &reply.refusal {
+            events.push(chunk(json!({"refusal": refusal}), None));
+        }
+        for (n, call) in reply.calls.iter().enumerate() {
+            let mut head = call.json(n);
             head["function"]["arguments"] = "".into();
             events.push(chunk(json!({"tool_calls": [head]}), None));
             let text: Vec<char> = call.arguments.chars().collect();
@@ -122,23 +138,26 @@ impl About<'_> {
                 events.push(chunk(json!({"tool_calls": [part]}), None));
             }
         }
-        events.push(chunk(json!({}), Some(finish(answer))));
+        if let (Some(error), Ending::Error) = (&reply.error, reply.ending) {
+            events.push(self.error_event(error));
+            return events;
+        }
+        events.push(chunk(json!({}), Some(reply.finish)));
         let usage = self.body("chat.completion.chunk", Vec::new(), true);
         events.push(format!("data: {usage}\n\n"));
         events.push("data: [DONE]\n\n".to_owned());
         events
     }
-}
 
-fn finish(answer: &Answer) -> &'static str {
-    if answer.tools.is_empty() { "stop" } else { "tool_calls" }
-}
-
-fn call_json(call: &Call) -> Value {
-    json!({
-        "id": call.id, "type": "function",
-        "function": {"name": call.name, "arguments": call.arguments},
-    })
+    /// The event by which a stream that has begun says that it has failed.
+    fn error_event(&self, error: &Value) -> String {
+        let event = json!({
+            "id": self.id, "object": "chat.completion.chunk", "model": self.model,
+            "created": jiff::Timestamp::now().as_second(), "provider": "Testbed", "error": error,
+            "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}],
+        });
+        format!("data: {event}\n\n")
+    }
 }
 
 /// A JSON text as a response.
@@ -154,8 +173,12 @@ pub(super) fn event_stream(events: Vec<String>) -> Response {
 
 /// A response whose connection breaks in the middle.
 pub(super) fn cut(text: &str, events: bool) -> Response {
-    let half = text.chars().take(text.chars().count() / 2).collect::<String>();
-    let pieces = [Ok(Bytes::from(half)), Err(std::io::ErrorKind::ConnectionReset.into())];
+    broken_off(text.chars().take(text.chars().count() / 2).collect(), events)
+}
+
+/// A response whose connection breaks after this.
+pub(super) fn broken_off(sent: String, events: bool) -> Response {
+    let pieces = [Ok(Bytes::from(sent)), Err(std::io::ErrorKind::ConnectionReset.into())];
     let pieces = stream::iter(pieces).then(async |piece: std::io::Result<Bytes>| {
         if piece.is_err() {
             // What came before has to be on its way, or the client sees no answer at all.

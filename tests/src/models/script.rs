@@ -12,6 +12,7 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::mischief::{Mischief, Mischiefs};
 use super::text::{Pattern, Text};
 
 /// The scripts of all roles, by short name.
@@ -117,6 +118,10 @@ pub struct Step {
     /// What goes wrong before the answer is given.
     #[schemars(with = "Option<RawFault>")]
     pub fault: Option<Fault>,
+    /// What else goes wrong before it.
+    pub mischief: Mischiefs,
+    /// What it thinks, as it is shown and wanted back.
+    pub reasoning: Option<String>,
     /// How long the model thinks, in milliseconds.
     pub delay_ms: u64,
 }
@@ -145,6 +150,12 @@ struct RawStep {
     #[serde(default)]
     #[schemars(with = "Option<RawFault>")]
     fault: Option<Fault>,
+    /// What the model or its provider does wrong before the answer is given.
+    #[serde(default)]
+    mischief: Mischiefs,
+    /// What the model thinks: comes with a signature, and is wanted back unchanged.
+    #[serde(default)]
+    reasoning: Option<String>,
     /// How long the model thinks, in milliseconds.
     #[serde(default)]
     delay_ms: u64,
@@ -154,7 +165,8 @@ impl TryFrom<RawStep> for Step {
     type Error = String;
 
     fn try_from(raw: RawStep) -> Result<Self, String> {
-        let RawStep { expect, say, tools, capture, usage, fault, delay_ms } = raw;
+        let RawStep { expect, say, tools, capture, usage, fault, mischief, reasoning, delay_ms } =
+            raw;
         if say.is_none() && tools.is_empty() {
             return Err("a step needs `say`, `tools`, or both".to_owned());
         }
@@ -164,7 +176,7 @@ impl TryFrom<RawStep> for Step {
         if let Some(name) = capture.keys().find(|n| !valid(n)) {
             return Err(format!("capture `{name}`: use lower-case letters, `_` and `.`"));
         }
-        Ok(Self { expect, say, tools, capture, usage, fault, delay_ms })
+        Ok(Self { expect, say, tools, capture, usage, fault, mischief, reasoning, delay_ms })
     }
 }
 
@@ -203,7 +215,28 @@ impl Step {
     #[must_use]
     pub fn costing(mut self, prompt: u64, completion: u64, cost: &str) -> Self {
         let cost = Cost::try_from(cost.to_owned()).unwrap_or_default();
-        self.usage = Usage { prompt, completion, cost };
+        self.usage = Usage { prompt, completion, cost, ..Usage::default() };
+        self
+    }
+
+    /// The same, priced by its model's card.
+    #[must_use]
+    pub fn metered(mut self) -> Self {
+        self.usage = Usage { metered: true, ..Usage::default() };
+        self
+    }
+
+    /// The same with something that goes wrong before it, after what does already.
+    #[must_use]
+    pub fn after(mut self, mischief: impl Into<Mischief>) -> Self {
+        self.mischief.0.push(mischief.into());
+        self
+    }
+
+    /// The same with what it thinks.
+    #[must_use]
+    pub fn thinking(mut self, text: &str) -> Self {
+        self.reasoning = Some(text.to_owned());
         self
     }
 
@@ -230,19 +263,86 @@ pub struct ToolCall {
 }
 
 /// What a call is billed.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default)]
 pub struct Usage {
     /// Tokens in.
-    #[serde(default)]
     pub prompt: u64,
+    /// Of those, what the provider had kept.
+    pub cached: u64,
+    /// Of those, what it keeps from now on.
+    pub written: u64,
+    /// Tokens out.
+    pub completion: u64,
+    /// Of those, thinking.
+    pub reasoning: u64,
+    /// US dollars. Goes out as exactly this text.
+    pub cost: Cost,
+    /// None of it is said: it is counted, and priced by the model's card.
+    pub metered: bool,
+}
+
+/// What a call is billed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Usage")]
+struct RawUsage {
+    /// Tokens in.
+    #[serde(default)]
+    prompt: u64,
+    /// Of those, what the provider had kept.
+    #[serde(default)]
+    cached: u64,
+    /// Of those, what it keeps from now on.
+    #[serde(default)]
+    written: u64,
     /// Tokens out.
     #[serde(default)]
-    pub completion: u64,
+    completion: u64,
+    /// Of those, thinking.
+    #[serde(default)]
+    reasoning: u64,
     /// US dollars. Goes out as exactly this text.
     #[serde(default)]
     #[schemars(schema_with = "amount")]
-    pub cost: Cost,
+    cost: Cost,
+}
+
+impl<'de> Deserialize<'de> for Usage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Usage;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`metered`, or tokens and cost")
+            }
+            fn visit_str<E: Error>(self, word: &str) -> Result<Usage, E> {
+                match word {
+                    "metered" => Ok(Usage { metered: true, ..Usage::default() }),
+                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(word), &self)),
+                }
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Usage, A::Error> {
+                let raw = RawUsage::deserialize(MapAccessDeserializer::new(map))?;
+                let RawUsage { prompt, cached, written, completion, reasoning, cost } = raw;
+                let metered = false;
+                Ok(Usage { prompt, cached, written, completion, reasoning, cost, metered })
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Usage {
+    fn schema_name() -> Cow<'static, str> {
+        "UsageOrMetered".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let told = generator.subschema_for::<RawUsage>();
+        json_schema!({
+            "description": "What a call is billed: as it is told, or counted and priced by the model's card.",
+            "anyOf": [told, {"const": "metered"}],
+        })
+    }
 }
 
 /// US dollars, as a number or as text.

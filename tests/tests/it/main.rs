@@ -28,6 +28,7 @@ mod ingest;
 mod kubelet;
 mod kubelet_end;
 mod marks;
+mod mischief;
 mod model_trouble;
 mod models;
 mod money;

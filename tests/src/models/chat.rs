@@ -1,0 +1,258 @@
+//! `POST /v1/chat/completions`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use serde_json::Value;
+
+use super::generation::{self, Generation};
+use super::ledger::Request;
+use super::mischief::{Manner, Mischief, MischiefKind, Toss, error_body, refuse, spoil};
+use super::otherwise::{self, Lost, Otherwise, waits_for};
+use super::play::{self, Answer, MODEL_PREFIX, Place};
+use super::reply::{Ending, Reply};
+use super::respond::{self, About, error};
+use super::script::{FaultKind, Step, Usage};
+use super::{Shared, authorised, pass, summary, unauthorised, validate};
+use crate::serving::HangUp;
+
+pub(super) async fn chat(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+    pass(&shared.gate).await;
+    let place = place(&shared, &request);
+    let role = place.as_ref().map(|p| p.role.to_owned());
+    let response = if authorised(&shared, &headers) {
+        answer(&shared, place, &request).await
+    } else {
+        unauthorised()
+    };
+    let status = response.status().as_u16();
+    shared.ledger().requests.push(Request { role, body: request, status });
+    response
+}
+
+fn place<'a>(shared: &'a Shared, request: &'a Value) -> Option<Place<'a>> {
+    let model = request["model"].as_str()?;
+    let role = model.strip_prefix(MODEL_PREFIX);
+    let place =
+        role.and_then(|role| play::locate(&shared.script, role, request, &shared.ledger().memory));
+    place.or_else(|| shared.options.otherwise.as_ref().and_then(|_| play::nowhere(request)))
+}
+
+async fn answer(shared: &Arc<Shared>, place: Option<Place<'_>>, request: &Value) -> Response {
+    if let Err(invalid) = validate::request(request) {
+        let role = place.as_ref().map_or("?", |p| p.role);
+        shared.ledger().fail(format!("{role}: invalid request: {}", invalid.message));
+        return error(400, &invalid.message);
+    }
+    let model = request["model"].as_str().unwrap_or_default();
+    let Some(place) = place else {
+        return error(400, &format!("{model} is not a valid model ID"));
+    };
+    let call = Call { shared, place: &place, request, model };
+    if summary::is_wanted(request) {
+        let text = summary::write(place.conversation, place.index);
+        return call.give(&Reply::from(&Answer::say(&text)), &Usage::default());
+    }
+    let after_the_end = Step::say("The script ends here.");
+    let (step, answer) = match play_on(&place, shared.options.otherwise.as_ref(), request) {
+        Ok((step, answer)) => (step.unwrap_or(&after_the_end), answer),
+        Err(failure) => {
+            let failure = format!("{} step {}: {failure}", place.role, place.index + 1);
+            shared.ledger().fail(failure.clone());
+            return error(500, &failure);
+        }
+    };
+    tokio::time::sleep(Duration::from_millis(step.delay_ms)).await;
+    if let Some(fault) = step.fault
+        && shared.ledger().take_fault(place.conversation, place.index, fault.times)
+    {
+        return call.broken(fault.kind, &Reply::from(&answer), &step.usage).await;
+    }
+    match call.mischief(step, &answer) {
+        Some(mischief) => call.misplay(&mischief, step, &answer),
+        None => {
+            call.served(&answer, &step.usage);
+            call.give(&Reply::from(&answer), &step.usage)
+        }
+    }
+}
+
+/// The answer to a request, and the step that it is, if it is one.
+fn play_on<'a>(
+    place: &Place<'a>,
+    honest: Option<&Otherwise>,
+    request: &Value,
+) -> Result<(Option<&'a Step>, Answer), String> {
+    let Some(honest) = honest else {
+        let Some(step) = place.step()? else {
+            return Ok((None, Answer::say("The script ends here.")));
+        };
+        return Ok((Some(step), place.answer(step)?));
+    };
+    let lost = |why| Ok((None, honest.admit(why)));
+    if !place.is_known() {
+        return lost(Lost::Unknown);
+    }
+    let Some(step) = place.step()? else { return lost(Lost::Over) };
+    if let Some(aside) = otherwise::aside(place, request) {
+        return Ok((None, aside));
+    }
+    match place.answer(step) {
+        Ok(answer) => Ok((Some(step), answer)),
+        Err(_) => lost(Lost::Unexpected(waits_for(step))),
+    }
+}
+
+/// One call whose place is known.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    shared: &'a Arc<Shared>,
+    place: &'a Place<'a>,
+    request: &'a Value,
+    model: &'a str,
+}
+
+impl Call<'_> {
+    fn streamed(&self) -> bool {
+        self.request["stream"] == true
+    }
+
+    fn about<'u>(&'u self, usage: &'u Usage) -> About<'u> {
+        let id = format!("gen-{}", uuid::Uuid::new_v4().simple());
+        About { id, model: self.model, usage }
+    }
+
+    /// What goes wrong this time.
+    fn mischief(&self, step: &Step, answer: &Answer) -> Option<Mischief> {
+        let mut ledger = self.shared.ledger();
+        let time = ledger.ask(self.place);
+        if let Some(scripted) = step.mischief.at(time) {
+            return Some(scripted.clone());
+        }
+        let toss = Toss {
+            role: self.place.role,
+            opening: &self.place.opening,
+            step: self.place.index,
+            time,
+        };
+        self.shared.options.mischief.as_ref()?.toss(&toss, !answer.tools.is_empty())
+    }
+
+    fn misplay(&self, mischief: &Mischief, step: &Step, answer: &Answer) -> Response {
+        let (kind, nothing) = (mischief.kind, Usage::default());
+        let manner = kind.manner();
+        if manner == Manner::Error || kind == MischiefKind::ErrorIn200 {
+            self.shared.ledger().misplay(self.place, kind, &nothing);
+        }
+        if manner == Manner::Error {
+            let tokens = u64::try_from(self.request.to_string().len() / 4).unwrap_or(u64::MAX);
+            return refuse(mischief, self.model, tokens);
+        }
+        let reply = spoil(kind, answer);
+        if kind == MischiefKind::ErrorIn200 {
+            let mut body = error_body(&reply);
+            mischief.confide(&mut body["error"]["message"]);
+            return respond::json_text(format!("\n{body}"));
+        }
+        if reply == Reply::from(answer) {
+            // There was nothing to spoil.
+            self.served(answer, &step.usage);
+            return self.give(&reply, &step.usage);
+        }
+        if reply.ending == Ending::Cut {
+            self.shared.ledger().misplay(self.place, kind, &nothing);
+            return self.cut(&reply, &step.usage);
+        }
+        let mut ledger = self.shared.ledger();
+        ledger.spoil(self.place, answer, manner == Manner::Mention);
+        if manner == Manner::Answer {
+            ledger.misplay(self.place, kind, &mischief.usage);
+            drop(ledger);
+            return self.give(&reply, &mischief.usage);
+        }
+        ledger.misplay(self.place, kind, &nothing);
+        drop(ledger);
+        self.served(answer, &step.usage);
+        if manner == Manner::Mention {
+            // Who is not understood is asked again, and rightly so.
+            self.shared.ledger().forgive(self.place);
+        }
+        self.give(&reply, &step.usage)
+    }
+
+    /// Takes note of a step that was played.
+    fn served(&self, answer: &Answer, usage: &Usage) {
+        let tools = answer.tools.iter().map(|t| t.name.clone()).collect();
+        let Place { role, conversation, list, index, .. } = *self.place;
+        let mut ledger = self.shared.ledger();
+        ledger.remember(self.place, answer);
+        ledger.serve(role, (conversation, list, index), tools, usage);
+    }
+
+    /// Sends an answer that is billed.
+    fn give(&self, reply: &Reply, usage: &Usage) -> Response {
+        let about = self.about(usage);
+        let billed = Generation::new(self.model, usage, self.streamed());
+        self.shared.ledger().generations.insert(about.id.clone(), billed);
+        let mut response = if self.streamed() {
+            generation::stream_out(self.shared, &about.id, about.events(reply))
+        } else {
+            generation::whole(self.shared, &about.id, about.whole(reply))
+        };
+        if let Ok(id) = about.id.parse() {
+            response.headers_mut().insert("x-generation-id", id);
+        }
+        response
+    }
+
+    /// Sends the beginning of an answer, up to the middle of what it says or calls.
+    fn cut(&self, reply: &Reply, usage: &Usage) -> Response {
+        let about = self.about(usage);
+        if self.streamed() {
+            // Two pieces before the last are usage and end, the third is the finish.
+            let events = about.events(reply);
+            let upto = events.len().saturating_sub(4).max(2);
+            return respond::broken_off(events[..upto].concat(), true);
+        }
+        let text = about.whole(reply);
+        let middle = text.find("arguments").or_else(|| text.find("content")).unwrap_or(0) + 16;
+        respond::broken_off(text.chars().take(middle).collect(), false)
+    }
+
+    /// A fault instead of an answer. Nothing is billed for it.
+    async fn broken(&self, kind: FaultKind, reply: &Reply, usage: &Usage) -> Response {
+        let about = self.about(usage);
+        match kind {
+            FaultKind::Status { status, retry_after } => {
+                let message = match status {
+                    429 => "Rate limit exceeded.",
+                    _ => "The server had an error while processing your request.",
+                };
+                let mut response = error(status, message);
+                if let Some(seconds) = retry_after {
+                    response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+                }
+                response
+            }
+            FaultKind::Hang { seconds } => {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                HangUp::response()
+            }
+            FaultKind::Cut if self.streamed() => respond::cut(&about.events(reply).concat(), true),
+            FaultKind::Cut => respond::cut(&about.whole(reply), false),
+            FaultKind::BadJson if self.streamed() => {
+                respond::event_stream(vec!["data: {\"choices\": [\n\n".to_owned()])
+            }
+            FaultKind::BadJson => respond::json_text("{\"choices\": [{\"mess".to_owned()),
+        }
+    }
+}

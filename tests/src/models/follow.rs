@@ -1,0 +1,172 @@
+//! How far a conversation has got in its script, from the request and from what went wrong before.
+//!
+//! Where nothing went wrong, every assistant message is a step. Where something did, a message counts
+//! only if it says what the step says: the client may have kept the bad answer, changed it, put
+//! something in its place, or dropped it. Ids of calls name their steps.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::mischief::is_but_for_mentions;
+use super::otherwise::is_aside;
+use super::play::{Answer, text_of};
+use super::script::Step;
+
+/// What the server keeps of conversations. Without it, places are found as if nothing had gone wrong.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// Steps that were spoilt, by conversation and index.
+    pub spoilt: BTreeMap<(u64, usize), Spoilt>,
+    /// Which list a conversation plays.
+    pub lists: BTreeMap<u64, usize>,
+    /// What was captured in it.
+    pub values: BTreeMap<u64, BTreeMap<String, String>>,
+}
+
+/// A step in whose place something else was given at least once.
+#[derive(Debug)]
+pub(super) struct Spoilt {
+    /// What the step says.
+    pub real: Answer,
+    /// Whether it was given with another hand-over, which may have been understood.
+    pub mention: bool,
+}
+
+/// Where a conversation is.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Followed {
+    /// The step to play.
+    pub index: usize,
+    /// What came in before each step; the last is of the step to play.
+    pub parts: Vec<String>,
+}
+
+impl Followed {
+    fn at(index: usize) -> Self {
+        Self { index, parts: vec![String::new(); index + 1] }
+    }
+
+    fn go_to(&mut self, index: usize) {
+        self.index = index;
+        self.parts.resize(index + 1, String::new());
+    }
+
+    fn take(&mut self, text: &str) {
+        if let Some(part) = self.parts.last_mut() {
+            part.push_str(text);
+            part.push('\n');
+        }
+    }
+}
+
+/// Follows a conversation that begins at step `base`.
+pub(super) fn follow(
+    messages: &[Value],
+    conversation: u64,
+    base: usize,
+    steps: &[Step],
+    memory: &Memory,
+) -> Followed {
+    let mut followed = Followed::at(base);
+    for (n, message) in messages.iter().enumerate() {
+        match message["role"].as_str() {
+            Some("assistant") if is_aside(message) => {}
+            Some("assistant") => {
+                let index = followed.index;
+                if let Some(told) = step_by_id(message, conversation) {
+                    followed.go_to(told + 1);
+                } else if memory.spoilt.get(&(conversation, index)).is_none_or(|spoilt| {
+                    spoilt.is_step(message, &messages[n + 1..], steps.get(index + 1))
+                }) {
+                    followed.go_to(index + 1);
+                }
+            }
+            Some("user" | "tool") => followed.take(&text_of(message)),
+            _ => {}
+        }
+    }
+    followed
+}
+
+/// The id of a step's call.
+pub(super) fn call_id(conversation: u64, step: usize, call: usize) -> String {
+    format!("call_{conversation:016x}_{step}_{call}")
+}
+
+/// Conversation and step of a call's id.
+pub(super) fn parse_id(id: &str) -> Option<(u64, usize)> {
+    let mut parts = id.strip_prefix("call_")?.split('_');
+    let conversation = parts.next().filter(|part| part.len() == 16)?;
+    let step = parts.next()?.parse().ok()?;
+    Some((u64::from_str_radix(conversation, 16).ok()?, step))
+}
+
+fn calls(message: &Value) -> &[Value] {
+    message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn step_by_id(message: &Value, conversation: u64) -> Option<usize> {
+    let ids = calls(message).iter().filter_map(|call| parse_id(call["id"].as_str()?));
+    let mut own = ids.filter(|(of, _)| *of == conversation);
+    own.next().map(|(_, step)| step)
+}
+
+/// The conversation that the first known id speaks of.
+pub(super) fn conversation_by_id(messages: &[Value]) -> Option<u64> {
+    let calls = messages.iter().flat_map(calls);
+    calls.filter_map(|call| parse_id(call["id"].as_str()?)).map(|(of, _)| of).next()
+}
+
+impl Spoilt {
+    /// Whether a message that came back is the step after all. `after` follows it.
+    fn is_step(&self, message: &Value, after: &[Value], next: Option<&Step>) -> bool {
+        let said = text_of(message);
+        if !self.real.tools.is_empty() {
+            return self.calls_the_same(message);
+        }
+        let real = self.real.say.as_deref().unwrap_or_default();
+        if squeezed(&said).contains(&squeezed(real)) && !(self.mention && is_doubled(&said, real)) {
+            return true;
+        }
+        self.mention && is_but_for_mentions(&said, real) && is_answered(after, next)
+    }
+
+    fn calls_the_same(&self, message: &Value) -> bool {
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+        let made: Vec<(&str, Value)> = calls(message)
+            .iter()
+            .map(|call| &call["function"])
+            .map(|f| {
+                (
+                    f["name"].as_str().unwrap_or_default(),
+                    read(f["arguments"].as_str().unwrap_or_default()),
+                )
+            })
+            .collect();
+        let wanted = self.real.tools.iter();
+        wanted
+            .map(|call| (call.name.as_str(), read(&call.arguments)))
+            .all(|call| made.contains(&call))
+    }
+}
+
+fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a text says more hand-overs than the real one.
+fn is_doubled(said: &str, real: &str) -> bool {
+    let count = |text: &str| text.matches("@codebutler.").count();
+    count(said) > count(real)
+}
+
+/// Whether somebody went on after a message: anything but the client's own word to the model.
+fn is_answered(after: &[Value], next: Option<&Step>) -> bool {
+    let upto = after.iter().position(|m| m["role"] == "assistant").unwrap_or(after.len());
+    let texts: Vec<String> = after[..upto].iter().map(text_of).collect();
+    let mail = texts.iter().any(|text| text.lines().any(|line| line.starts_with("[message ")));
+    let all = texts.join("\n");
+    let awaited = next.filter(|step| !step.expect.is_empty());
+    mail || awaited.is_some_and(|step| step.expect.iter().all(|text| text.is_in(&all)))
+}

@@ -1,0 +1,212 @@
+//! What goes wrong with real models, played on purpose: before a step, as the script says, or
+//! anywhere, from a seed.
+
+mod kind;
+mod leak;
+mod mention;
+mod refuse;
+mod seed;
+mod spoil;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize as _};
+use serde_json::Value;
+
+pub(super) use self::kind::Manner;
+pub use self::kind::MischiefKind;
+pub(super) use self::mention::is_but_for_mentions;
+pub(super) use self::refuse::refuse;
+pub use self::seed::RandomMischief;
+pub(super) use self::seed::Toss;
+pub(super) use self::spoil::{error_body, spoil};
+use super::script::Usage;
+
+/// Something that goes wrong before a step is played.
+#[derive(Clone, Debug)]
+pub struct Mischief {
+    /// What.
+    pub kind: MischiefKind,
+    /// How many times.
+    pub times: u32,
+    /// Seconds for `Retry-After`.
+    pub retry_after: Option<u64>,
+    /// A text that an error's message contains, such as a key.
+    pub secret: Option<String>,
+    /// What a bad answer is billed.
+    pub usage: Usage,
+}
+
+/// What goes wrong before the step is played: one name, one with details, or a list of either.
+#[derive(Clone, Debug, Default)]
+pub struct Mischiefs(pub Vec<Mischief>);
+
+/// Something that goes wrong, with details.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Mischief")]
+struct RawMischief {
+    /// What.
+    kind: MischiefKind,
+    /// How many times, before the step is played after all; once if absent.
+    #[serde(default = "once")]
+    #[schemars(range(min = 1))]
+    times: u32,
+    /// Seconds for `Retry-After`, where the kind is a status.
+    #[serde(default)]
+    retry_after: Option<u64>,
+    /// A text that the error's message contains, such as a key.
+    #[serde(default)]
+    secret: Option<String>,
+    /// What a bad answer is billed; nothing if absent.
+    #[serde(default)]
+    usage: Usage,
+}
+
+const fn once() -> u32 {
+    1
+}
+
+impl From<MischiefKind> for Mischief {
+    fn from(kind: MischiefKind) -> Self {
+        Self { kind, times: 1, retry_after: None, secret: None, usage: Usage::default() }
+    }
+}
+
+impl Mischief {
+    /// The same so many times.
+    #[must_use]
+    pub fn times(self, times: u32) -> Self {
+        Self { times, ..self }
+    }
+
+    /// The same with `Retry-After`.
+    #[must_use]
+    pub fn retry_after(self, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    /// The same with such a text in the error's message.
+    #[must_use]
+    pub fn saying(self, secret: &str) -> Self {
+        Self { secret: Some(secret.to_owned()), ..self }
+    }
+}
+
+impl Mischief {
+    /// Adds the secret to an error's message.
+    pub(super) fn confide(&self, message: &mut Value) {
+        if let (Some(secret), Some(said)) = (&self.secret, message.as_str()) {
+            *message = format!("{said} (asked with {secret})").into();
+        }
+    }
+}
+
+impl Mischiefs {
+    /// What goes wrong at the n-th time, from 0, that the step is asked for.
+    pub(super) fn at(&self, time: u32) -> Option<&Mischief> {
+        let mut left = time;
+        self.0.iter().find(|mischief| {
+            let here = left < mischief.times;
+            left = left.saturating_sub(mischief.times);
+            here
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Mischief {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Mischief;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a kind of mischief, or `kind:` with details")
+            }
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Mischief, E> {
+                MischiefKind::deserialize(StrDeserializer::new(name)).map(Mischief::from)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Mischief, A::Error> {
+                let raw = RawMischief::deserialize(MapAccessDeserializer::new(map))?;
+                let RawMischief { kind, times, retry_after, secret, usage } = raw;
+                Ok(Mischief { kind, times, retry_after, secret, usage })
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl<'de> Deserialize<'de> for Mischiefs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Mischiefs;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a kind of mischief, `kind:` with details, or a list")
+            }
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Mischiefs, E> {
+                Mischief::deserialize(StrDeserializer::new(name)).map(|one| Mischiefs(vec![one]))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Mischiefs, A::Error> {
+                let one = Mischief::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Mischiefs(vec![one]))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Mischiefs, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Mischiefs)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Mischiefs {
+    fn schema_name() -> Cow<'static, str> {
+        "Mischiefs".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let kind = generator.subschema_for::<MischiefKind>();
+        let full = generator.subschema_for::<RawMischief>();
+        json_schema!({
+            "description": "What goes wrong before the step is played: a kind, one with details, or a list of either.",
+            "anyOf": [kind, full, {"type": "array", "items": {"anyOf": [kind, full]}}],
+        })
+    }
+}
+
+impl fmt::Display for MischiefKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_several_and_details_are_read() {
+        let read = |yaml: &str| serde_saphyr::from_str::<Mischiefs>(yaml).map(|m| m.0);
+        assert_eq!(read("empty").unwrap()[0].kind, MischiefKind::Empty);
+        let full = read("{kind: rate_limited, times: 2, retry_after: 3}").unwrap();
+        assert_eq!((full[0].times, full[0].retry_after), (2, Some(3)));
+        let list = Mischiefs(read("[{kind: error_in_200, times: 2}, refusal]").unwrap());
+        let at = |time| list.at(time).map(|m| m.kind);
+        use MischiefKind::{ErrorIn200, Refusal};
+        let expected = [Some(ErrorIn200), Some(ErrorIn200), Some(Refusal), None];
+        assert_eq!([0, 1, 2, 3].map(at), expected);
+        for wrong in ["rage", "{kind: empty, often: 2}", "[rage]"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_kind_is_documented() {
+        let guide = include_str!("../../../scenarios/README.md");
+        for kind in MischiefKind::ALL {
+            assert!(guide.contains(&format!("`{kind}`")), "{kind} is not in the README");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Errors in their providers' own words and in `OpenRouter`'s shape.
+
+use axum::http::header;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::super::respond::{Failure, failure};
+use super::{Mischief, MischiefKind};
+
+/// What a provider says.
+pub(crate) struct Words {
+    pub status: u16,
+    pub message: String,
+    pub metadata: Value,
+}
+
+fn words(status: u16, message: impl Into<String>, metadata: Value) -> Words {
+    Words { status, message: message.into(), metadata }
+}
+
+/// What is said of a request that is so many tokens long.
+pub(crate) fn refuse(mischief: &Mischief, model: &str, tokens: u64) -> Response {
+    let Words { status, mut message, metadata } = say(mischief.kind, model, tokens);
+    if let Some(secret) = &mischief.secret {
+        message = format!("{message} (asked with {secret})");
+    }
+    let failed = Failure { status, message: &message, metadata, ..Failure::default() };
+    let mut response = failure(&failed);
+    let wait = mischief.retry_after.or((mischief.kind == MischiefKind::InFlight).then_some(1));
+    if let Some(seconds) = wait {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+fn provider(name: &str, kind: &str, raw: &Value) -> Value {
+    json!({"provider_name": name, "error_type": kind, "raw": raw.to_string()})
+}
+
+fn say(kind: MischiefKind, model: &str, tokens: u64) -> Words {
+    use MischiefKind as K;
+    match kind {
+        K::OverflowOpenai
+        | K::OverflowAnthropic
+        | K::OverflowGoogle
+        | K::OverflowOpenrouter
+        | K::OverflowVllm => overflow(kind, tokens),
+        K::NoCredit | K::CreditForLess | K::InFlight => payment(kind),
+        K::Moderated | K::Guardrail | K::KeyForbidden => forbidden(kind, model),
+        K::NoToolEndpoints => words(
+            404,
+            "No endpoints found that support tool use. To learn more about provider routing, visit: \
+             https://openrouter.ai/docs/provider-routing",
+            Value::Null,
+        ),
+        K::NoImageEndpoints => {
+            words(404, "No endpoints found that support image input", Value::Null)
+        }
+        K::DataPolicy => words(
+            404,
+            "No endpoints found matching your data policy. Configure: \
+             https://openrouter.ai/settings/privacy",
+            Value::Null,
+        ),
+        K::UnknownModel => words(400, format!("{model} is not a valid model ID"), Value::Null),
+        K::WrongKey => words(401, "User not found.", Value::Null),
+        K::TooLarge => {
+            let raw = json!({"type": "error", "error": {"type": "request_too_large",
+                "message": "Request exceeds the maximum size"}});
+            words(413, "Provider returned error", provider("Anthropic", "request_too_large", &raw))
+        }
+        K::RateLimited => words(
+            429,
+            "Provider returned error",
+            provider(
+                "Chutes",
+                "rate_limit_exceeded",
+                &json!(format!(
+                    "{model} is temporarily rate-limited upstream. Please retry shortly."
+                )),
+            ),
+        ),
+        K::Overloaded => {
+            let raw = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+            words(
+                529,
+                "Provider returned error",
+                provider("Anthropic", "provider_overloaded", &raw),
+            )
+        }
+        K::ProviderDown => words(
+            502,
+            "Provider returned error",
+            provider("Together", "provider_unavailable", &json!("upstream connect error")),
+        ),
+        K::Unavailable => words(
+            503,
+            "No instances available for this model right now. Please try again.",
+            json!({"error_type": "provider_unavailable"}),
+        ),
+        _ => {
+            let raw = json!({"type": "error", "error": {"type": "invalid_request_error",
+                "message": "messages.1: the request has a fault that only the provider knows"}});
+            words(400, "Provider returned error", provider("Anthropic", "invalid_request", &raw))
+        }
+    }
+}
+
+fn overflow(kind: MischiefKind, tokens: u64) -> Words {
+    let limit = tokens.saturating_sub(tokens / 4).max(1);
+    match kind {
+        MischiefKind::OverflowOpenai => words(
+            400,
+            format!(
+                "This model's maximum context length is {limit} tokens. However, your messages resulted in \
+                 {tokens} tokens. Please reduce the length of the messages."
+            ),
+            json!({"provider_name": "OpenAI", "provider_code": "context_length_exceeded"}),
+        ),
+        MischiefKind::OverflowAnthropic => {
+            let raw = json!({"type": "error", "error": {"type": "invalid_request_error",
+                "message": format!("prompt is too long: {tokens} tokens > {limit} maximum")}});
+            words(
+                400,
+                "Provider returned error",
+                json!({"provider_name": "Anthropic", "raw": raw.to_string()}),
+            )
+        }
+        MischiefKind::OverflowGoogle => {
+            let raw = json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": format!(
+                "The input token count ({tokens}) exceeds the maximum number of tokens allowed ({limit})."
+            )}});
+            words(
+                400,
+                "Provider returned error",
+                json!({"provider_name": "Google", "raw": raw.to_string()}),
+            )
+        }
+        MischiefKind::OverflowOpenrouter => words(
+            400,
+            format!(
+                "Invalid request: Your request exceeded model token limit: {limit} (requested: {tokens})"
+            ),
+            json!({"provider_name": "Moonshot AI", "error_type": "context_length_exceeded"}),
+        ),
+        _ => words(
+            400,
+            format!(
+                "the request exceeds the available context size. try increasing the context size or enable \
+                 context shift: {tokens} tokens, maximum context length is {limit} tokens"
+            ),
+            Value::Null,
+        ),
+    }
+}
+
+fn payment(kind: MischiefKind) -> Words {
+    let visit = "visit https://openrouter.ai/settings/credits";
+    match kind {
+        MischiefKind::CreditForLess => can_afford(65_536, 30_104),
+        MischiefKind::InFlight => words(
+            402,
+            "Your requests in flight may cost more than what is left of your credits. Please retry shortly.",
+            json!({"error_type": "payment_required", "limit_source": "openrouter_in_flight_budget"}),
+        ),
+        _ => words(
+            402,
+            format!(
+                "Insufficient credits. Add more using https://openrouter.ai/settings/credits, or {visit}"
+            ),
+            json!({"error_type": "payment_required"}),
+        ),
+    }
+}
+
+/// 402: the account has less than such an answer may cost.
+pub(crate) fn can_afford(wanted: u64, affordable: u64) -> Words {
+    words(
+        402,
+        format!(
+            "This request requires more credits, or fewer max_tokens. You requested up to {wanted} tokens, but \
+             can only afford {affordable}. To increase, visit https://openrouter.ai/settings/credits and \
+             upgrade to a paid account"
+        ),
+        json!({"error_type": "payment_required"}),
+    )
+}
+
+fn forbidden(kind: MischiefKind, model: &str) -> Words {
+    match kind {
+        MischiefKind::Moderated => words(
+            403,
+            format!("{model} requires moderation. Your input was flagged for \"violence\"."),
+            json!({"error_type": "content_policy_violation", "reasons": ["violence"],
+                "flagged_input": "…", "provider_name": "OpenAI", "model_slug": model}),
+        ),
+        MischiefKind::Guardrail => words(
+            403,
+            "Request blocked by a guardrail of your organisation: the model is not on its list.",
+            json!({"error_type": "permission_denied", "guardrail": "models"}),
+        ),
+        _ => words(
+            403,
+            "This API key is disabled or does not have permission for this request.",
+            json!({"error_type": "permission_denied"}),
+        ),
+    }
+}

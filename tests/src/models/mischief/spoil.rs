@@ -1,0 +1,113 @@
+//! A good answer, made bad.
+
+use serde_json::{Value, json};
+
+use super::super::play::{Answer, Call};
+use super::super::reply::{Ending, Reply};
+use super::{MischiefKind, leak, mention};
+
+/// What is called where the script calls nothing.
+const CALL: (&str, &str) = ("Read", "{\"path\":\"README.md\"}");
+const THOUGHT: &str = "Let me think about what is asked here. First I need to see what there is";
+const APOLOGY: &str = "I'm sorry, but I can't help with that.";
+
+/// The answer with something wrong with it. Of kinds that are no answers, what precedes the error.
+pub(crate) fn spoil(kind: MischiefKind, answer: &Answer) -> Reply {
+    use MischiefKind as K;
+    let said = answer.say.as_deref().unwrap_or_default();
+    let good = Reply::from(answer);
+    let silent = Reply {
+        content: None,
+        calls: Vec::new(),
+        finish: "stop",
+        native: "stop",
+        ..Reply::from(answer)
+    };
+    let half = Reply { content: Some(half_of(said)), ..silent.clone() };
+    match kind {
+        K::Empty => Reply { content: Some(String::new()), ..silent },
+        K::ReasoningOnly => {
+            Reply { content: Some(String::new()), reasoning: Some(THOUGHT.to_owned()), ..silent }
+        }
+        K::Refusal => Reply { refusal: Some(APOLOGY.to_owned()), native: "refusal", ..silent },
+        K::ContentFilter => Reply { finish: "content_filter", native: "SAFETY", ..silent },
+        K::Length => length(answer),
+        K::FinishError => Reply { finish: "error", native: "error", ..half },
+        K::ChoiceError | K::ErrorIn200 => {
+            let error = json!({"code": 502, "message": "Upstream error from provider: the connection was reset",
+                "metadata": {"provider_name": "Chutes", "error_type": "provider_unavailable"}});
+            Reply { finish: "error", native: "error", error: Some(error), ..half }
+        }
+        K::StreamError => {
+            let error = json!({"code": "server_error", "message": "Provider disconnected unexpectedly",
+                "metadata": {"provider_name": "Chutes", "error_type": "provider_unavailable"}});
+            Reply {
+                finish: "error",
+                native: "error",
+                error: Some(error),
+                ending: Ending::Error,
+                ..half
+            }
+        }
+        K::SilentStop => Reply { native: "MALFORMED_FUNCTION_CALL", ..silent },
+        K::CutInCall => Reply { ending: Ending::Cut, ..good },
+        K::LeakedKimi | K::LeakedQwen | K::LeakedLlama | K::LeakedPython => {
+            let text = leak::as_text(kind, &calls_of(answer));
+            let before = if answer.tools.is_empty() { String::new() } else { said.to_owned() };
+            Reply { content: Some(format!("{before}{text}")), ..silent }
+        }
+        K::OddIds => renamed(good, |n, name| Some(format!("functions.{name}:{n}"))),
+        K::MissingIds => renamed(good, |_, _| None),
+        K::Narration => {
+            let next = answer.tools.first().map_or("look at the files", |call| call.name.as_str());
+            let text = format!("Understood. I will now use {next} and report back when I am done.");
+            Reply { content: Some(text), ..silent }
+        }
+        K::MentionBold
+        | K::MentionListed
+        | K::MentionMidline
+        | K::MentionDoubled
+        | K::MentionMissing => {
+            Reply { content: answer.say.as_deref().map(|say| mention::rewrite(kind, say)), ..good }
+        }
+        _ => good,
+    }
+}
+
+fn half_of(text: &str) -> String {
+    text.chars().take(text.chars().count() / 2).collect()
+}
+
+fn calls_of(answer: &Answer) -> Vec<Call> {
+    if !answer.tools.is_empty() {
+        return answer.tools.clone();
+    }
+    let (name, arguments) = CALL;
+    vec![Call { id: String::new(), name: name.to_owned(), arguments: arguments.to_owned() }]
+}
+
+fn length(answer: &Answer) -> Reply {
+    let mut reply = Reply { finish: "length", native: "max_tokens", ..Reply::from(answer) };
+    reply.calls.truncate(1);
+    match reply.calls.first_mut() {
+        Some(call) => {
+            call.arguments = half_of(&call.arguments);
+            // The script knows its own steps by their ids.
+            call.id = call.id.take().map(|id| id.replace("call_", "cut_"));
+        }
+        None => reply.content = reply.content.map(|text| half_of(&text)),
+    }
+    reply
+}
+
+fn renamed(mut reply: Reply, id: impl Fn(usize, &str) -> Option<String>) -> Reply {
+    for (n, call) in reply.calls.iter_mut().enumerate() {
+        call.id = id(n, &call.name);
+    }
+    reply
+}
+
+/// The error that stands where an answer was expected, with status 200.
+pub(crate) fn error_body(reply: &Reply) -> Value {
+    json!({"error": reply.error, "user_id": "user_testbed"})
+}

@@ -1,0 +1,102 @@
+//! What goes out: an answer as a provider would put it, good or bad.
+
+use serde_json::{Value, json};
+
+use super::play::Answer;
+
+/// An answer with everything that a provider says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Reply {
+    pub content: Option<String>,
+    pub refusal: Option<String>,
+    pub calls: Vec<CallOut>,
+    pub reasoning: Option<String>,
+    /// The same, in blocks that have to come back unchanged.
+    pub details: Vec<Value>,
+    pub finish: &'static str,
+    /// In the words of the model's maker.
+    pub native: &'static str,
+    /// Inside the choice.
+    pub error: Option<Value>,
+    pub ending: Ending,
+}
+
+/// A call as it goes out.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CallOut {
+    pub id: Option<String>,
+    pub name: String,
+    pub arguments: String,
+}
+
+/// How an answer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// As it should.
+    Whole,
+    /// In a stream, with an error event.
+    Error,
+    /// The connection breaks.
+    Cut,
+}
+
+impl From<&Answer> for Reply {
+    fn from(answer: &Answer) -> Self {
+        let calls = answer.tools.iter().map(|call| CallOut {
+            id: Some(call.id.clone()),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        });
+        let (finish, native) =
+            if answer.tools.is_empty() { ("stop", "stop") } else { ("tool_calls", "tool_use") };
+        Self {
+            content: answer.say.clone(),
+            refusal: None,
+            calls: calls.collect(),
+            reasoning: None,
+            details: Vec::new(),
+            finish,
+            native,
+            error: None,
+            ending: Ending::Whole,
+        }
+    }
+}
+
+impl Reply {
+    /// The choice of a whole answer.
+    pub fn choice(&self) -> Value {
+        let mut message =
+            json!({"role": "assistant", "content": self.content, "refusal": self.refusal});
+        if !self.calls.is_empty() {
+            let calls = self.calls.iter().enumerate().map(|(n, call)| call.json(n));
+            message["tool_calls"] = calls.collect::<Vec<_>>().into();
+        }
+        if let Some(reasoning) = &self.reasoning {
+            message["reasoning"] = json!(reasoning);
+            message["reasoning_details"] = json!(self.details);
+        }
+        let mut choice = json!({
+            "index": 0, "message": message, "logprobs": null, "finish_reason": self.finish,
+            "native_finish_reason": self.native,
+        });
+        if let Some(error) = &self.error {
+            choice["error"] = error.clone();
+        }
+        choice
+    }
+}
+
+impl CallOut {
+    /// As an entry of `tool_calls`.
+    pub fn json(&self, index: usize) -> Value {
+        let mut call = json!({
+            "index": index, "type": "function",
+            "function": {"name": self.name, "arguments": self.arguments},
+        });
+        if let Some(id) = &self.id {
+            call["id"] = json!(id);
+        }
+        call
+    }
+}

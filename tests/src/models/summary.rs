@@ -1,0 +1,58 @@
+//! Conversations that grew too long: what the model writes down when it is asked to, so that the place in
+//! the script is found again in what is left.
+
+use serde_json::Value;
+
+use super::play::text_of;
+
+const BEGIN: &str = "(scripted conversation ";
+/// Begins what the client itself says to the model.
+const OWN_WORD: &str = "[CodeButler]";
+
+/// Whether the client asks for a summary of the conversation, which is no step of any script.
+pub(super) fn is_wanted(request: &Value) -> bool {
+    let calls = request["tools"].is_array() && request["tool_choice"] != "none";
+    let last = request["messages"].as_array().and_then(|messages| messages.last());
+    let Some(last) = last.filter(|last| last["role"] == "user" && !calls) else { return false };
+    let text = text_of(last).to_lowercase();
+    text.starts_with(&OWN_WORD.to_lowercase())
+        && ["write down", "summar"].iter().any(|word| text.contains(word))
+}
+
+/// The summary of a conversation that has got so far.
+pub(super) fn write(conversation: u64, steps: usize) -> String {
+    format!("I go on as it is written. {BEGIN}{conversation:016x}, {steps} steps)")
+}
+
+/// Conversation and steps, if a text holds such a summary.
+pub(super) fn told(text: &str) -> Option<(u64, usize)> {
+    let (conversation, rest) = text.split_once(BEGIN)?.1.split_once(", ")?;
+    let steps = rest.split_once(" steps)")?.0;
+    Some((u64::from_str_radix(conversation, 16).ok()?, steps.parse().ok()?))
+}
+
+/// Whether a conversation begins with something that nobody said in it.
+pub(super) fn is_own_word(opening: &str) -> bool {
+    opening.starts_with(OWN_WORD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_summary_says_where_the_conversation_is() {
+        let text = format!("[CodeButler] What was said:\n\n{}", write(0xab, 12));
+        assert_eq!(told(&text), Some((0xab, 12)));
+        assert_eq!(told("nothing"), None);
+        let ask = |text: &str, choice: &str| {
+            is_wanted(&json!({"messages": [{"role": "user", "content": text}], "tools": [{}],
+                "tool_choice": choice}))
+        };
+        let text = "[CodeButler] Too long. Write down what you need to go on.";
+        assert!(
+            ask(text, "none") && !ask(text, "auto") && !ask("> Write down what you need", "none")
+        );
+    }
+}
