@@ -7,17 +7,21 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
+use codebutler_crds::NanoUsd;
 use serde_json::Value;
 
+use super::card::ModelCard;
+use super::catalogue::Catalogue;
 use super::generation::{self, Generation};
 use super::ledger::Request;
-use super::mischief::{Manner, Mischief, MischiefKind, Toss, error_body, refuse, spoil};
+use super::mischief::{Manner, Mischief, MischiefKind, Toss, error_body, refuse, spoil, too_dear};
 use super::otherwise::{self, Lost, Otherwise, waits_for};
-use super::play::{self, Answer, MODEL_PREFIX, Place};
+use super::play::{self, Answer, Place};
 use super::reply::{Ending, Reply};
-use super::respond::{self, About, error};
+use super::respond::{self, About, error, plain_error};
 use super::script::{FaultKind, Step, Usage};
-use super::{Shared, authorised, pass, summary, unauthorised, validate};
+use super::told::Telling;
+use super::{Shared, authorised, pass, sign, strict, summary, unauthorised, validate};
 use crate::serving::HangUp;
 
 pub(super) async fn chat(
@@ -40,27 +44,35 @@ pub(super) async fn chat(
 }
 
 fn place<'a>(shared: &'a Shared, request: &'a Value) -> Option<Place<'a>> {
-    let model = request["model"].as_str()?;
-    let role = model.strip_prefix(MODEL_PREFIX);
-    let place =
-        role.and_then(|role| play::locate(&shared.script, role, request, &shared.ledger().memory));
+    let card = request["model"].as_str().and_then(|model| shared.card(model));
+    let place = card.and_then(|card| {
+        play::locate(&shared.script, &card.role, request, &shared.ledger().memory)
+    });
     place.or_else(|| shared.options.otherwise.as_ref().and_then(|_| play::nowhere(request)))
 }
 
 async fn answer(shared: &Arc<Shared>, place: Option<Place<'_>>, request: &Value) -> Response {
-    if let Err(invalid) = validate::request(request) {
+    let valid = validate::request(request).and_then(|()| match shared.options.strict {
+        true => strict::request(request, &shared.options.api_key),
+        false => Ok(()),
+    });
+    if let Err(invalid) = valid {
         let role = place.as_ref().map_or("?", |p| p.role);
         shared.ledger().fail(format!("{role}: invalid request: {}", invalid.message));
         return error(400, &invalid.message);
     }
     let model = request["model"].as_str().unwrap_or_default();
     let Some(place) = place else {
-        return error(400, &format!("{model} is not a valid model ID"));
+        return unknown_model(shared.options.catalogue, model);
     };
-    let call = Call { shared, place: &place, request, model };
+    let card = shared.card(model).unwrap_or_else(|| ModelCard::new(model));
+    let call = Call { shared, place: &place, request, card: &card };
+    if let Some(refusal) = call.too_dear() {
+        return refusal;
+    }
     if summary::is_wanted(request) {
         let text = summary::write(place.conversation, place.index);
-        return call.give(&Reply::from(&Answer::say(&text)), &Usage::default());
+        return call.give(Reply::from(&Answer::say(&text)), &Usage::default());
     }
     let after_the_end = Step::say("The script ends here.");
     let (step, answer) = match play_on(&place, shared.options.otherwise.as_ref(), request) {
@@ -79,9 +91,24 @@ async fn answer(shared: &Arc<Shared>, place: Option<Place<'_>>, request: &Value)
     }
     match call.mischief(step, &answer) {
         Some(mischief) => call.misplay(&mischief, step, &answer),
-        None => {
-            call.served(&answer, &step.usage);
-            call.give(&Reply::from(&answer), &step.usage)
+        None => call.play(Reply::from(&answer), &answer, &step.usage),
+    }
+}
+
+fn unknown_model(catalogue: Catalogue, model: &str) -> Response {
+    let text = format!("The model `{model}` does not exist or you do not have access to it.");
+    match catalogue {
+        Catalogue::OpenRouter => error(400, &format!("{model} is not a valid model ID")),
+        Catalogue::OpenAi => {
+            plain_error(404, "invalid_request_error", "model_not_found".into(), &text)
+        }
+        Catalogue::Ollama => {
+            let text = format!("model \"{model}\" not found, try pulling it first");
+            plain_error(404, "api_error", Value::Null, &text)
+        }
+        Catalogue::Vllm => {
+            let text = format!("The model `{model}` does not exist.");
+            plain_error(404, "NotFoundError", 404.into(), &text)
         }
     }
 }
@@ -118,7 +145,7 @@ struct Call<'a> {
     shared: &'a Arc<Shared>,
     place: &'a Place<'a>,
     request: &'a Value,
-    model: &'a str,
+    card: &'a ModelCard,
 }
 
 impl Call<'_> {
@@ -126,9 +153,46 @@ impl Call<'_> {
         self.request["stream"] == true
     }
 
+    fn telling(&self) -> Telling {
+        match (self.shared.options.catalogue, self.card.byok) {
+            (Catalogue::OpenRouter, true) => Telling::OwnKey,
+            (Catalogue::OpenRouter, false) => Telling::Cost,
+            _ => Telling::Tokens,
+        }
+    }
+
     fn about<'u>(&'u self, usage: &'u Usage) -> About<'u> {
         let id = format!("gen-{}", uuid::Uuid::new_v4().simple());
-        About { id, model: self.model, usage }
+        About { id, model: &self.card.id, usage, telling: self.telling() }
+    }
+
+    /// A refusal, where the account could not pay for the longest answer.
+    fn too_dear(&self) -> Option<Response> {
+        let left = self.shared.options.credit?.less(self.shared.ledger().bill().total());
+        let asked = ["max_tokens", "max_completion_tokens"].map(|name| self.request[name].as_u64());
+        let longest = self.card.max_completion_tokens.unwrap_or(self.card.context_length);
+        let wanted = asked.into_iter().flatten().max().unwrap_or(longest);
+        let rate = self.card.pricing.of(0).completion;
+        (rate.times(wanted) > left).then(|| too_dear(wanted, rate.affords(left)))
+    }
+
+    /// What is billed: as the script has it, or by the card.
+    fn bill(&self, reply: &Reply, scripted: &Usage) -> Usage {
+        let unsaid = scripted.cost.amount == NanoUsd::ZERO && scripted.prompt == 0;
+        if !scripted.metered && !(unsaid && self.shared.options.metered) {
+            return scripted.clone();
+        }
+        let at = (self.shared.options.providers, self.shared.now());
+        self.shared.meter().bill(self.card, self.request, reply, at)
+    }
+
+    /// The reply with its thoughts signed.
+    fn signed(&self, mut reply: Reply) -> Reply {
+        let text = reply.reasoning.as_deref();
+        let key = &self.shared.options.api_key;
+        reply.details =
+            text.map(|text| sign::block(key, &self.card.id, text)).into_iter().collect();
+        reply
     }
 
     /// What goes wrong this time.
@@ -155,7 +219,7 @@ impl Call<'_> {
         }
         if manner == Manner::Error {
             let tokens = u64::try_from(self.request.to_string().len() / 4).unwrap_or(u64::MAX);
-            return refuse(mischief, self.model, tokens);
+            return refuse(mischief, &self.card.id, tokens);
         }
         let reply = spoil(kind, answer);
         if kind == MischiefKind::ErrorIn200 {
@@ -165,28 +229,32 @@ impl Call<'_> {
         }
         if reply == Reply::from(answer) {
             // There was nothing to spoil.
-            self.served(answer, &step.usage);
-            return self.give(&reply, &step.usage);
+            return self.play(reply, answer, &step.usage);
         }
         if reply.ending == Ending::Cut {
             self.shared.ledger().misplay(self.place, kind, &nothing);
             return self.cut(&reply, &step.usage);
         }
-        let mut ledger = self.shared.ledger();
-        ledger.spoil(self.place, answer, manner == Manner::Mention);
+        self.shared.ledger().spoil(self.place, answer, manner == Manner::Mention);
         if manner == Manner::Answer {
-            ledger.misplay(self.place, kind, &mischief.usage);
-            drop(ledger);
-            return self.give(&reply, &mischief.usage);
+            let usage = self.bill(&reply, &mischief.usage);
+            self.shared.ledger().misplay(self.place, kind, &usage);
+            return self.give(reply, &usage);
         }
-        ledger.misplay(self.place, kind, &nothing);
-        drop(ledger);
-        self.served(answer, &step.usage);
+        self.shared.ledger().misplay(self.place, kind, &nothing);
+        let response = self.play(reply, answer, &step.usage);
         if manner == Manner::Mention {
             // Who is not understood is asked again, and rightly so.
             self.shared.ledger().forgive(self.place);
         }
-        self.give(&reply, &step.usage)
+        response
+    }
+
+    /// Plays a step.
+    fn play(&self, reply: Reply, answer: &Answer, scripted: &Usage) -> Response {
+        let usage = self.bill(&reply, scripted);
+        self.served(answer, &usage);
+        self.give(reply, &usage)
     }
 
     /// Takes note of a step that was played.
@@ -199,16 +267,17 @@ impl Call<'_> {
     }
 
     /// Sends an answer that is billed.
-    fn give(&self, reply: &Reply, usage: &Usage) -> Response {
+    fn give(&self, reply: Reply, usage: &Usage) -> Response {
+        let reply = &self.signed(reply);
         let about = self.about(usage);
-        let billed = Generation::new(self.model, usage, self.streamed());
+        let billed = Generation::new(&self.card.id, usage, self.telling(), self.streamed());
         self.shared.ledger().generations.insert(about.id.clone(), billed);
         let mut response = if self.streamed() {
             generation::stream_out(self.shared, &about.id, about.events(reply))
         } else {
             generation::whole(self.shared, &about.id, about.whole(reply))
         };
-        if let Ok(id) = about.id.parse() {
+        if let (Catalogue::OpenRouter, Ok(id)) = (self.shared.options.catalogue, about.id.parse()) {
             response.headers_mut().insert("x-generation-id", id);
         }
         response

@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::catalogue::Catalogue;
 use super::script::Usage;
+use super::told::{Telling, split};
 use super::{Shared, authorised, respond, unauthorised, unknown_path};
 
 /// How long an answer that has ended is not known yet.
@@ -25,6 +27,7 @@ const SETTLING: Duration = Duration::from_millis(500);
 pub(super) struct Generation {
     pub model: String,
     pub usage: Usage,
+    pub telling: Telling,
     pub streamed: bool,
     pub created: jiff::Timestamp,
     /// When it was sent to its end, or the client hung up.
@@ -34,9 +37,10 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    pub fn new(model: &str, usage: &Usage, streamed: bool) -> Self {
+    pub fn new(model: &str, usage: &Usage, telling: Telling, streamed: bool) -> Self {
         let (model, created) = (model.to_owned(), jiff::Timestamp::now());
-        Self { model, usage: usage.clone(), streamed, created, ended: None, cancelled: false }
+        let usage = usage.clone();
+        Self { model, usage, telling, streamed, created, ended: None, cancelled: false }
     }
 }
 
@@ -59,6 +63,10 @@ struct Data<'a> {
     tokens_completion: u64,
     native_tokens_prompt: u64,
     native_tokens_completion: u64,
+    native_tokens_reasoning: u64,
+    native_tokens_cached: u64,
+    native_tokens_cache_write: u64,
+    upstream_inference_cost: Option<Box<RawValue>>,
     provider_name: &'static str,
     is_byok: bool,
 }
@@ -68,7 +76,7 @@ pub(super) async fn generation(
     headers: HeaderMap,
     Query(asked): Query<Asked>,
 ) -> Response {
-    if shared.ledger().secret {
+    if shared.ledger().secret || shared.options.catalogue != Catalogue::OpenRouter {
         return unknown_path();
     }
     if !authorised(&shared, &headers) {
@@ -82,25 +90,26 @@ pub(super) async fn generation(
         let status = StatusCode::NOT_FOUND;
         return (status, axum::Json(json!({"error": error}))).into_response();
     };
-    let Generation { model, usage, streamed, created, cancelled, .. } = generation;
-    let cost = || {
-        let raw = RawValue::from_string(usage.cost.text.clone());
-        raw.unwrap_or_else(|_| RawValue::NULL.to_owned())
-    };
+    let Generation { model, usage, telling, streamed, created, cancelled, .. } = generation;
+    let (cost, upstream_inference_cost) = split(&usage, telling);
     let data = Data {
         id: &id,
         model: &model,
         created_at: created.to_string(),
         streamed,
         cancelled,
-        total_cost: cost(),
-        usage: cost(),
+        total_cost: cost.clone(),
+        usage: cost,
         tokens_prompt: usage.prompt,
         tokens_completion: usage.completion,
         native_tokens_prompt: usage.prompt,
         native_tokens_completion: usage.completion,
+        native_tokens_reasoning: usage.reasoning,
+        native_tokens_cached: usage.cached,
+        native_tokens_cache_write: usage.written,
+        upstream_inference_cost,
         provider_name: "Testbed",
-        is_byok: false,
+        is_byok: telling == Telling::OwnKey,
     };
     let data = serde_json::to_string(&data).unwrap_or_default();
     respond::json_text(format!("{{\"data\":{data}}}"))

@@ -1,13 +1,17 @@
 //! An OpenAI-compatible server that plays a script.
 //!
-//! A role's model is called `scripted/<role>`. The server keeps no conversation: the place in the
-//! script is read from each request. It does keep an exact account of what it billed.
+//! A role's model is called `scripted/<role>`; others are offered by their cards. The server keeps no
+//! conversation: the place in the script is read from each request. It does keep an exact account of
+//! what it billed, and of what it did wrong on purpose.
 
+mod card;
+mod catalogue;
 mod chat;
 mod follow;
 mod generation;
 mod ledger;
 mod media;
+mod meter;
 mod mischief;
 mod options;
 mod otherwise;
@@ -15,22 +19,28 @@ mod play;
 mod reply;
 mod respond;
 mod script;
+mod sign;
+mod strict;
 mod summary;
 mod text;
+mod told;
 mod validate;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use axum::routing::{get, post};
-use serde_json::{Value, json};
 use tokio::sync::watch;
 
+pub use self::card::{CacheRule, ModelCard, PriceOverride, Pricing};
+pub use self::catalogue::Catalogue;
 use self::ledger::Ledger;
 pub use self::ledger::{Bill, Misplayed, Request, RoleBill, Served};
+use self::meter::Meter;
 pub use self::mischief::{Mischief, MischiefKind, Mischiefs, RandomMischief};
 pub use self::options::ModelOptions;
 pub use self::otherwise::Otherwise;
@@ -54,6 +64,9 @@ struct Shared {
     script: Script,
     options: ModelOptions,
     ledger: Mutex<Ledger>,
+    meter: Mutex<Meter>,
+    /// By how much the clock is ahead.
+    passed: Mutex<Duration>,
     gate: watch::Sender<Gate>,
     /// In the middle of answers.
     midway: watch::Sender<Gate>,
@@ -86,6 +99,14 @@ impl Shared {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn meter(&self) -> MutexGuard<'_, Meter> {
+        self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now() + *self.passed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 async fn pass(gate: &watch::Sender<Gate>) {
@@ -107,6 +128,8 @@ impl ModelServer {
             script,
             options,
             ledger: Mutex::default(),
+            meter: Mutex::default(),
+            passed: Mutex::default(),
             gate: watch::Sender::default(),
             midway: watch::Sender::default(),
         });
@@ -115,7 +138,8 @@ impl ModelServer {
             .route("/v1/images/generations", post(media::images))
             .route("/v1/audio/transcriptions", post(media::transcriptions))
             .route("/v1/generation", get(generation::generation))
-            .route("/v1/models", get(models))
+            .route("/v1/models", get(catalogue::models))
+            .route("/v1/model/{author}/{slug}", get(catalogue::model))
             .fallback(async || unknown_path())
             // Long conversations are large requests.
             .layer(DefaultBodyLimit::max(64 << 20))
@@ -179,6 +203,11 @@ impl ModelServer {
         let _ = self.shared.midway.subscribe().wait_for(|gate| gate.waiting > 0).await;
     }
 
+    /// Lets time pass for whatever is kept for a while only.
+    pub fn pass_time(&self, time: Duration) {
+        *self.shared.passed.lock().unwrap_or_else(PoisonError::into_inner) += time;
+    }
+
     /// From now on it does not tell afterwards what an answer has cost, as most providers.
     pub fn keep_costs_secret(&self) {
         self.shared.ledger().secret = true;
@@ -226,15 +255,4 @@ fn unauthorised() -> Response {
 
 fn unknown_path() -> Response {
     error(404, "Not Found")
-}
-
-async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    if !authorised(&shared, &headers) {
-        return unauthorised();
-    }
-    let models = shared.script.0.keys().map(|role| {
-        json!({"id": ModelServer::model(role), "object": "model", "created": 0, "owned_by": "testbed"})
-    });
-    let data: Vec<Value> = models.collect();
-    axum::Json(json!({"object": "list", "data": data})).into_response()
 }

@@ -53,7 +53,7 @@ impl From<&Answer> for Reply {
             content: answer.say.clone(),
             refusal: None,
             calls: calls.collect(),
-            reasoning: None,
+            reasoning: answer.reasoning.clone(),
             details: Vec::new(),
             finish,
             native,
@@ -74,7 +74,9 @@ impl Reply {
         }
         if let Some(reasoning) = &self.reasoning {
             message["reasoning"] = json!(reasoning);
-            message["reasoning_details"] = json!(self.details);
+            if !self.details.is_empty() {
+                message["reasoning_details"] = json!(self.details);
+            }
         }
         let mut choice = json!({
             "index": 0, "message": message, "logprobs": null, "finish_reason": self.finish,

@@ -8,11 +8,11 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::{StreamExt as _, stream};
 use serde::Serialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::reply::{Ending, Reply};
 use super::script::Usage;
+use super::told::{Telling, UsageOut};
 
 /// A refusal, in `OpenRouter`'s shape.
 #[derive(Debug)]
@@ -39,32 +39,16 @@ pub(super) fn failure(failed: &Failure<'_>) -> Response {
     (status, axum::Json(json!({"error": error}))).into_response()
 }
 
+/// A refusal in `OpenAI`'s shape.
+pub(super) fn plain_error(status: u16, kind: &str, code: Value, message: &str) -> Response {
+    let error = json!({"message": message, "type": kind, "param": null, "code": code});
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, axum::Json(json!({"error": error}))).into_response()
+}
+
 /// A refusal with nothing but a sentence.
 pub(super) fn error(status: u16, message: &str) -> Response {
     failure(&Failure { status, message, ..Failure::default() })
-}
-
-#[derive(Serialize)]
-struct UsageOut {
-    prompt_tokens: u64,
-    completion_tokens: u64,
-    total_tokens: u64,
-    /// A raw number: its text is the script's.
-    cost: Box<RawValue>,
-    is_byok: bool,
-}
-
-impl From<&Usage> for UsageOut {
-    fn from(usage: &Usage) -> Self {
-        let cost = RawValue::from_string(usage.cost.text.clone());
-        Self {
-            prompt_tokens: usage.prompt,
-            completion_tokens: usage.completion,
-            total_tokens: usage.prompt + usage.completion,
-            cost: cost.unwrap_or_else(|_| RawValue::NULL.to_owned()),
-            is_byok: false,
-        }
-    }
 }
 
 #[derive(Serialize)]
@@ -84,6 +68,7 @@ pub(super) struct About<'a> {
     pub id: String,
     pub model: &'a str,
     pub usage: &'a Usage,
+    pub telling: Telling,
 }
 
 impl About<'_> {
@@ -95,7 +80,7 @@ impl About<'_> {
             object,
             created: jiff::Timestamp::now().as_second(),
             choices,
-            usage: with_usage.then(|| self.usage.into()),
+            usage: with_usage.then(|| UsageOut::new(self.usage, self.telling)),
         };
         serde_json::to_string(&completion).unwrap_or_default()
     }

@@ -11,7 +11,10 @@ pub(super) struct Invalid {
     pub param: String,
 }
 
-fn invalid<T>(param: impl Into<String>, message: impl Into<String>) -> Result<T, Invalid> {
+pub(super) fn invalid<T>(
+    param: impl Into<String>,
+    message: impl Into<String>,
+) -> Result<T, Invalid> {
     Err(Invalid { message: message.into(), param: param.into() })
 }
 

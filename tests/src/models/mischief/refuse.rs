@@ -8,10 +8,10 @@ use super::super::respond::{Failure, failure};
 use super::{Mischief, MischiefKind};
 
 /// What a provider says.
-pub(crate) struct Words {
-    pub status: u16,
-    pub message: String,
-    pub metadata: Value,
+struct Words {
+    status: u16,
+    message: String,
+    metadata: Value,
 }
 
 fn words(status: u16, message: impl Into<String>, metadata: Value) -> Words {
@@ -24,7 +24,7 @@ pub(crate) fn refuse(mischief: &Mischief, model: &str, tokens: u64) -> Response 
     if let Some(secret) = &mischief.secret {
         message = format!("{message} (asked with {secret})");
     }
-    let failed = Failure { status, message: &message, metadata, ..Failure::default() };
+    let failed = Failure { status, message: &message, metadata };
     let mut response = failure(&failed);
     let wait = mischief.retry_after.or((mischief.kind == MischiefKind::InFlight).then_some(1));
     if let Some(seconds) = wait {
@@ -174,7 +174,12 @@ fn payment(kind: MischiefKind) -> Words {
 }
 
 /// 402: the account has less than such an answer may cost.
-pub(crate) fn can_afford(wanted: u64, affordable: u64) -> Words {
+pub(crate) fn too_dear(wanted: u64, affordable: u64) -> Response {
+    let Words { status, message, metadata } = can_afford(wanted, affordable);
+    failure(&Failure { status, message: &message, metadata })
+}
+
+fn can_afford(wanted: u64, affordable: u64) -> Words {
     words(
         402,
         format!(

@@ -1,0 +1,354 @@
+//! What is known of the models on offer, as `OpenRouter`'s list tells it.
+
+use std::time::Duration;
+
+use codebutler_crds::NanoUsd;
+use serde_json::{Value, json};
+
+use super::play::MODEL_PREFIX;
+
+/// Parameters that most models take.
+const PARAMETERS: [&str; 16] = [
+    "frequency_penalty",
+    "include_reasoning",
+    "max_tokens",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "reasoning",
+    "response_format",
+    "seed",
+    "stop",
+    "structured_outputs",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_k",
+    "top_p",
+    "verbosity",
+];
+
+/// A model on offer.
+#[derive(Clone, Debug)]
+pub struct ModelCard {
+    /// Its id, such as `anthropic/scripted-coder`.
+    pub id: String,
+    /// Whose script it plays.
+    pub role: String,
+    /// Tokens that it takes, the answer included.
+    pub context_length: u64,
+    /// Longest answer.
+    pub max_completion_tokens: Option<u64>,
+    /// `text`, `image` and so on.
+    pub input_modalities: Vec<String>,
+    /// The same of its answers.
+    pub output_modalities: Vec<String>,
+    /// Request fields that it knows.
+    pub supported_parameters: Vec<String>,
+    /// Whether what it is asked is moderated.
+    pub is_moderated: bool,
+    /// When it is taken off the list, as a date.
+    pub expiration_date: Option<String>,
+    /// What it costs.
+    pub pricing: Pricing,
+    /// How it keeps what it was sent.
+    pub cache: CacheRule,
+    /// Paid with the account's own key: `cost` is the fee alone.
+    pub byok: bool,
+}
+
+/// Prices in USD, as the decimal texts of the list: of one token, image or request.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // the provider's own words
+pub struct Pricing {
+    pub prompt: String,
+    pub completion: String,
+    pub input_cache_read: Option<String>,
+    pub input_cache_write: Option<String>,
+    pub image: String,
+    pub request: String,
+    /// Other prices for longer prompts.
+    pub overrides: Vec<PriceOverride>,
+}
+
+/// Prices from a length of the prompt on.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // the provider's own words
+pub struct PriceOverride {
+    pub min_prompt_tokens: u64,
+    pub prompt: String,
+    pub completion: String,
+    pub input_cache_read: Option<String>,
+    pub input_cache_write: Option<String>,
+}
+
+/// How a provider keeps the beginnings of conversations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheRule {
+    /// Not at all.
+    None,
+    /// By itself, from so many tokens on.
+    Automatic {
+        /// Least tokens.
+        minimum: u64,
+    },
+    /// Up to where a mark stands, from so many tokens on, for so long after the last use.
+    Marked {
+        /// Least tokens.
+        minimum: u64,
+        /// How long.
+        life: Duration,
+    },
+}
+
+/// What Anthropic does with most of its models.
+const ANTHROPIC: CacheRule = CacheRule::Marked { minimum: 1024, life: Duration::from_mins(5) };
+
+impl Pricing {
+    /// Prices of tokens in and out; read and written ones as Anthropic has them.
+    #[must_use]
+    pub fn anthropic(prompt: &str, completion: &str, read: &str, write: &str) -> Self {
+        let input_cache_write = Some(write.to_owned());
+        Self { input_cache_write, ..Self::automatic(prompt, completion, read) }
+    }
+
+    /// Prices of tokens in, out and kept.
+    #[must_use]
+    pub fn automatic(prompt: &str, completion: &str, read: &str) -> Self {
+        Self {
+            prompt: prompt.to_owned(),
+            completion: completion.to_owned(),
+            input_cache_read: Some(read.to_owned()),
+            input_cache_write: None,
+            image: "0".to_owned(),
+            request: "0".to_owned(),
+            overrides: Vec::new(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let mut json = json!({
+            "prompt": self.prompt, "completion": self.completion, "image": self.image,
+            "request": self.request,
+        });
+        let kept = [
+            ("input_cache_read", &self.input_cache_read),
+            ("input_cache_write", &self.input_cache_write),
+        ];
+        for (name, price) in kept {
+            if let Some(price) = price {
+                json[name] = price.as_str().into();
+            }
+        }
+        let overrides = self.overrides.iter().map(|o| {
+            json!({
+                "min_prompt_tokens": o.min_prompt_tokens, "prompt": o.prompt,
+                "completion": o.completion, "input_cache_read": o.input_cache_read,
+                "input_cache_write": o.input_cache_write,
+            })
+        });
+        let overrides: Vec<Value> = overrides.collect();
+        if !overrides.is_empty() {
+            json["overrides"] = overrides.into();
+        }
+        json
+    }
+
+    /// The prices of a prompt of such a length.
+    pub(super) fn of(&self, prompt_tokens: u64) -> Rates {
+        let fitting = self.overrides.iter().filter(|o| prompt_tokens >= o.min_prompt_tokens);
+        let (prompt, completion, read, write) = match fitting.max_by_key(|o| o.min_prompt_tokens) {
+            Some(o) => (&o.prompt, &o.completion, &o.input_cache_read, &o.input_cache_write),
+            None => {
+                (&self.prompt, &self.completion, &self.input_cache_read, &self.input_cache_write)
+            }
+        };
+        let plain = Rate::of(prompt);
+        let other = |price: &Option<String>| price.as_deref().map_or(plain, Rate::of);
+        Rates {
+            prompt: plain,
+            completion: Rate::of(completion),
+            read: other(read),
+            write: other(write),
+            request: Rate::of(&self.request),
+        }
+    }
+}
+
+/// Prices as amounts.
+pub(super) struct Rates {
+    pub prompt: Rate,
+    pub completion: Rate,
+    pub read: Rate,
+    pub write: Rate,
+    pub request: Rate,
+}
+
+/// The price of a million, so that what is finer than a nano-dollar each adds up.
+#[derive(Clone, Copy)]
+pub(super) struct Rate(NanoUsd);
+
+impl Rate {
+    const MANY: u64 = 1_000_000;
+
+    fn of(price: &str) -> Self {
+        Self(NanoUsd::parse(&format!("{price}e6")).unwrap_or_default())
+    }
+
+    pub fn times(self, count: u64) -> NanoUsd {
+        self.0.times(count, Self::MANY)
+    }
+
+    /// How many can be had for so much.
+    pub fn affords(self, amount: NanoUsd) -> u64 {
+        amount.0.saturating_mul(Self::MANY) / self.0.0.max(1)
+    }
+}
+
+impl ModelCard {
+    /// A model that plays the role that its name ends in: `scripted/coder`, `other/coder`,
+    /// `scripted/coder-2` and `anthropic/scripted-coder` play the coder's. Those of `anthropic` keep
+    /// what marks tell them to, and bill for it.
+    #[must_use]
+    pub fn new(id: &str) -> Self {
+        let marked = id.starts_with("anthropic/") || id.starts_with("~anthropic/");
+        let (prompt, completion) = ("0.000003", "0.000015");
+        let (pricing, cache) = if marked {
+            let pricing = Pricing::anthropic(prompt, completion, "0.0000003", "0.00000375");
+            (pricing, ANTHROPIC)
+        } else {
+            let pricing = Pricing::automatic(prompt, completion, "0.0000015");
+            (pricing, CacheRule::Automatic { minimum: 1024 })
+        };
+        Self {
+            id: id.to_owned(),
+            role: role_in(id).to_owned(),
+            context_length: 200_000,
+            max_completion_tokens: Some(16_000),
+            input_modalities: vec!["text".to_owned(), "image".to_owned()],
+            output_modalities: vec!["text".to_owned()],
+            supported_parameters: PARAMETERS.map(str::to_owned).to_vec(),
+            is_moderated: false,
+            expiration_date: None,
+            pricing,
+            cache,
+            byok: false,
+        }
+    }
+
+    /// The same with another role's script.
+    #[must_use]
+    pub fn playing(self, role: &str) -> Self {
+        Self { role: role.to_owned(), ..self }
+    }
+
+    /// The same with such a window and longest answer.
+    #[must_use]
+    pub fn taking(self, context_length: u64, max_completion_tokens: u64) -> Self {
+        let max_completion_tokens = Some(max_completion_tokens);
+        Self { context_length, max_completion_tokens, ..self }
+    }
+
+    /// The same at other prices.
+    #[must_use]
+    pub fn priced(self, pricing: Pricing) -> Self {
+        Self { pricing, ..self }
+    }
+
+    /// The same with another cache.
+    #[must_use]
+    pub fn caching(self, cache: CacheRule) -> Self {
+        Self { cache, ..self }
+    }
+
+    /// The same without a parameter, such as `tools`.
+    #[must_use]
+    pub fn without(mut self, parameter: &str) -> Self {
+        self.supported_parameters.retain(|known| known != parameter);
+        if parameter == "tools" {
+            self.supported_parameters.retain(|known| known != "tool_choice");
+        }
+        self
+    }
+
+    /// The same, shown no pictures.
+    #[must_use]
+    pub fn blind(mut self) -> Self {
+        self.input_modalities.retain(|kind| kind != "image");
+        self
+    }
+
+    /// The same, paid with the account's own key.
+    #[must_use]
+    pub fn own_key(self) -> Self {
+        Self { byok: true, ..self }
+    }
+
+    /// As the list has it.
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "id": self.id, "canonical_slug": self.id, "name": format!("Testbed: {}", self.id),
+            "created": 1_700_000_000, "description": "Plays a script.",
+            "context_length": self.context_length,
+            "architecture": {
+                "modality": "text->text", "tokenizer": "Other", "instruct_type": null,
+                "input_modalities": self.input_modalities,
+                "output_modalities": self.output_modalities,
+            },
+            "pricing": self.pricing.json(),
+            "top_provider": {
+                "context_length": self.context_length,
+                "max_completion_tokens": self.max_completion_tokens,
+                "is_moderated": self.is_moderated,
+            },
+            "per_request_limits": null, "supported_parameters": self.supported_parameters,
+            "default_parameters": {}, "expiration_date": self.expiration_date,
+        })
+    }
+}
+
+/// The role in a model's id: its last part without `scripted-`, and without a number at its end.
+fn role_in(id: &str) -> &str {
+    let name = id.rsplit('/').next().unwrap_or(id);
+    let name = name.split(':').next().unwrap_or(name);
+    let name = name.strip_prefix("scripted-").unwrap_or(name);
+    match name.rsplit_once('-') {
+        Some((role, number)) if number.bytes().all(|b| b.is_ascii_digit()) => role,
+        _ => name,
+    }
+}
+
+/// The name of the model that every role of the script has.
+pub(super) fn usual(role: &str) -> String {
+    format!("{MODEL_PREFIX}{role}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_whose_script_is_played() {
+        for id in
+            ["scripted/coder", "scripted/coder-2", "other/coder:free", "~anthropic/scripted-coder"]
+        {
+            assert_eq!(ModelCard::new(id).role, "coder", "{id}");
+        }
+        assert_eq!(ModelCard::new("z-ai/glm-5.2").playing("pm").role, "pm");
+    }
+
+    #[test]
+    fn longer_prompts_have_their_own_prices() {
+        let mut pricing = Pricing::automatic("0.0000000125", "0.00001", "0.000000001");
+        pricing.overrides.push(PriceOverride {
+            min_prompt_tokens: 200_000,
+            prompt: "0.00000002".to_owned(),
+            completion: "0.00002".to_owned(),
+            input_cache_read: None,
+            input_cache_write: None,
+        });
+        assert_eq!(pricing.of(10).prompt.times(10), NanoUsd(125));
+        assert_eq!(pricing.of(200_000).prompt.times(10), NanoUsd(200));
+        assert_eq!(pricing.of(200_000).read.times(10), NanoUsd(200));
+        assert_eq!(pricing.json()["overrides"][0]["min_prompt_tokens"], 200_000);
+    }
+}

@@ -1,0 +1,102 @@
+//! `GET /v1/models` and `GET /v1/model/{author}/{slug}`.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::card::{self, ModelCard};
+use super::respond::error;
+use super::{Shared, authorised, unauthorised, unknown_path};
+
+/// Most models of one page.
+const PAGE: usize = 1000;
+
+/// Whose list is played, and how much it tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Catalogue {
+    /// Everything; answers tell their cost.
+    #[default]
+    OpenRouter,
+    /// Ids alone. Answers tell tokens and no cost, and nobody knows them afterwards.
+    OpenAi,
+    /// The same of models on one's own machine.
+    Ollama,
+    /// The same, with the window.
+    Vllm,
+}
+
+impl Shared {
+    /// Every model on offer: one for each role of the script, and those of the options.
+    pub(super) fn cards(&self) -> Vec<ModelCard> {
+        let offers = &self.options.offers;
+        let own = self.script.0.keys().map(|role| ModelCard::new(&card::usual(role)).playing(role));
+        let own = own.filter(|card| !offers.iter().any(|offer| offer.id == card.id));
+        own.chain(offers.iter().cloned()).collect()
+    }
+
+    /// The model of that name.
+    pub(super) fn card(&self, id: &str) -> Option<ModelCard> {
+        self.cards().into_iter().find(|card| card.id == id)
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Page {
+    #[serde(default)]
+    offset: usize,
+    limit: Option<usize>,
+}
+
+pub(super) async fn models(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    Query(page): Query<Page>,
+) -> Response {
+    if !authorised(&shared, &headers) {
+        return unauthorised();
+    }
+    let limit = page.limit.unwrap_or(PAGE).min(PAGE);
+    let cards = shared.cards().into_iter().skip(page.offset).take(limit);
+    let catalogue = shared.options.catalogue;
+    let data: Vec<Value> = cards.map(|card| entry(catalogue, &card)).collect();
+    match catalogue {
+        Catalogue::OpenRouter => axum::Json(json!({"data": data})).into_response(),
+        _ => axum::Json(json!({"object": "list", "data": data})).into_response(),
+    }
+}
+
+fn entry(catalogue: Catalogue, card: &ModelCard) -> Value {
+    let bare = |owner: &str| json!({"id": card.id, "object": "model", "created": 1_700_000_000, "owned_by": owner});
+    match catalogue {
+        Catalogue::OpenRouter => card.json(),
+        Catalogue::OpenAi => bare("system"),
+        Catalogue::Ollama => bare("library"),
+        Catalogue::Vllm => {
+            let mut entry = bare("vllm");
+            entry["max_model_len"] = card.context_length.into();
+            entry["root"] = card.id.as_str().into();
+            entry
+        }
+    }
+}
+
+pub(super) async fn model(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    Path((author, slug)): Path<(String, String)>,
+) -> Response {
+    if shared.options.catalogue != Catalogue::OpenRouter {
+        return unknown_path();
+    }
+    if !authorised(&shared, &headers) {
+        return unauthorised();
+    }
+    match shared.card(&format!("{author}/{slug}")) {
+        Some(card) => axum::Json(json!({"data": card.json()})).into_response(),
+        None => error(404, "Model not found"),
+    }
+}

@@ -1,0 +1,334 @@
+//! What a call costs by its model's card: tokens counted, beginnings that the provider has kept sold for
+//! less, and what it keeps from now on for more.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::NanoUsd;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::card::{CacheRule, ModelCard};
+use super::reply::Reply;
+use super::script::{Cost, Usage};
+
+/// Bytes of a token.
+const TOKEN: u64 = 4;
+/// Blocks before a mark at which an earlier mark's end is looked for.
+const LOOK_BACK: usize = 20;
+/// How long what is kept by itself lasts.
+const AUTOMATIC_LIFE: Duration = Duration::from_mins(10);
+/// What is kept by itself is counted in such steps.
+const STEP: u64 = 128;
+
+/// What providers have kept.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    kept: HashMap<(String, u64, [u8; 32]), Instant>,
+    /// Requests that said nothing of where they belong.
+    strays: u64,
+}
+
+/// A beginning of a request.
+struct Boundary {
+    tokens: u64,
+    digest: [u8; 32],
+    marked: bool,
+}
+
+/// How much of a prompt is sold for what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counted {
+    prompt: u64,
+    cached: u64,
+    written: u64,
+}
+
+impl Meter {
+    /// What an answer to a request is billed at `now`, by one of so many providers.
+    pub fn bill(
+        &mut self,
+        card: &ModelCard,
+        request: &Value,
+        reply: &Reply,
+        (providers, now): (u64, Instant),
+    ) -> Usage {
+        let provider = self.provider(request, providers);
+        let boundaries = boundaries(request);
+        let Counted { prompt, cached, written } = match card.cache {
+            CacheRule::None => counted(&boundaries),
+            CacheRule::Automatic { minimum } => {
+                self.automatic((&card.id, provider), &boundaries, minimum, now)
+            }
+            CacheRule::Marked { minimum, life } => {
+                self.marked((&card.id, provider), &boundaries, minimum, (life, now))
+            }
+        };
+        let reasoning = reply.reasoning.as_deref().map_or(0, tokens_of);
+        let said = reply.content.as_deref().map_or(0, tokens_of);
+        let called: u64 =
+            reply.calls.iter().map(|call| tokens_of(&call.name) + tokens_of(&call.arguments)).sum();
+        let completion = reasoning + said + called;
+        let rates = card.pricing.of(prompt);
+        let amount = rates.prompt.times(prompt - cached - written)
+            + rates.read.times(cached)
+            + rates.write.times(written)
+            + rates.completion.times(completion)
+            + rates.request.times(1);
+        let cost = Cost { text: plain(amount), amount };
+        Usage { prompt, cached, written, completion, reasoning, cost, metered: false }
+    }
+
+    /// Which provider is asked: always the same for one session, or for who names one.
+    fn provider(&mut self, request: &Value, providers: u64) -> u64 {
+        let pins = [
+            &request["session_id"],
+            &request["prompt_cache_key"],
+            &request["provider"]["only"],
+            &request["provider"]["order"],
+        ];
+        let mut hasher = DefaultHasher::new();
+        if let Some(pin) = pins.iter().find(|pin| !pin.is_null()) {
+            pin.to_string().hash(&mut hasher);
+            return hasher.finish() % providers.max(1);
+        }
+        self.strays += 1;
+        self.strays % providers.max(1)
+    }
+
+    fn is_kept(&self, (model, provider): (&str, u64), boundary: &Boundary, now: Instant) -> bool {
+        let key = (model.to_owned(), provider, boundary.digest);
+        self.kept.get(&key).is_some_and(|until| *until > now)
+    }
+
+    fn keep(&mut self, (model, provider): (&str, u64), boundary: &Boundary, until: Instant) {
+        self.kept.insert((model.to_owned(), provider, boundary.digest), until);
+    }
+
+    fn marked(
+        &mut self,
+        at: (&str, u64),
+        boundaries: &[Boundary],
+        minimum: u64,
+        (life, now): (Duration, Instant),
+    ) -> Counted {
+        let marks: Vec<usize> = (0..boundaries.len()).filter(|n| boundaries[*n].marked).collect();
+        let near = |mark: &usize| (mark.saturating_sub(LOOK_BACK)..=*mark).rev();
+        let found = marks
+            .iter()
+            .rev()
+            .flat_map(near)
+            .filter(|n| self.is_kept(at, &boundaries[*n], now))
+            .max();
+        let cached = found.map_or(0, |n| boundaries[n].tokens);
+        if let Some(n) = found {
+            // Used, it lasts on.
+            self.keep(at, &boundaries[n], now + life);
+        }
+        let long = marks.into_iter().filter(|n| boundaries[*n].tokens >= minimum);
+        let mut end = 0;
+        for n in long {
+            end = boundaries[n].tokens;
+            self.keep(at, &boundaries[n], now + life);
+        }
+        Counted { cached, written: end.saturating_sub(cached), ..counted(boundaries) }
+    }
+
+    fn automatic(
+        &mut self,
+        at: (&str, u64),
+        boundaries: &[Boundary],
+        minimum: u64,
+        now: Instant,
+    ) -> Counted {
+        let found = boundaries.iter().filter(|b| self.is_kept(at, b, now)).map(|b| b.tokens).max();
+        let cached = found.unwrap_or(0) / STEP * STEP;
+        for boundary in boundaries.iter().filter(|b| b.tokens >= minimum) {
+            self.keep(at, boundary, now + AUTOMATIC_LIFE);
+        }
+        Counted { cached, ..counted(boundaries) }
+    }
+}
+
+fn counted(boundaries: &[Boundary]) -> Counted {
+    let prompt = boundaries.last().map_or(0, |b| b.tokens);
+    Counted { prompt, ..Counted::default() }
+}
+
+/// An amount as a plain number.
+fn plain(amount: NanoUsd) -> String {
+    amount.to_string()
+}
+
+/// Tokens of a text.
+pub(super) fn tokens_of(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(TOKEN)
+}
+
+/// Every beginning of what the model reads: tools, then the messages, part by part.
+fn boundaries(request: &Value) -> Vec<Boundary> {
+    let mut found = Vec::new();
+    let mut hasher = Sha256::new();
+    let mut bytes = 0;
+    let mut block = |text: &str, marked: bool| {
+        hasher.update(text.as_bytes());
+        hasher.update([0]);
+        bytes += u64::try_from(text.len()).unwrap_or(0);
+        let digest = hasher.clone().finalize().into();
+        found.push(Boundary { tokens: bytes.div_ceil(TOKEN), digest, marked });
+    };
+    if request["tools"].is_array() {
+        block(&request["tools"].to_string(), false);
+    }
+    let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for (n, message) in messages.iter().enumerate() {
+        let whole = !request["cache_control"].is_null() && n + 1 == messages.len();
+        let blocks = blocks(message);
+        let last = blocks.len();
+        for (at, (text, marked)) in blocks.into_iter().enumerate() {
+            block(&text, marked || (whole && at + 1 == last));
+        }
+    }
+    found
+}
+
+/// A message's blocks, and whether a mark stands on each. A text alone is as good as a list with one.
+fn blocks(message: &Value) -> Vec<(String, bool)> {
+    let role = message["role"].as_str().unwrap_or_default();
+    let id = message["tool_call_id"].as_str().unwrap_or_default();
+    let mut blocks = Vec::new();
+    for detail in message["reasoning_details"].as_array().into_iter().flatten() {
+        blocks.push((format!("{role}:{detail}"), false));
+    }
+    match &message["content"] {
+        Value::String(text) => {
+            let part = json!({"type": "text", "text": text});
+            blocks.push((format!("{role}:{id}:{part}"), false));
+        }
+        Value::Array(parts) => {
+            for part in parts {
+                let mut part = part.clone();
+                let mark = part.as_object_mut().and_then(|part| part.remove("cache_control"));
+                blocks.push((
+                    format!("{role}:{id}:{part}"),
+                    mark.is_some_and(|mark| !mark.is_null()),
+                ));
+            }
+        }
+        _ => {}
+    }
+    for call in message["tool_calls"].as_array().into_iter().flatten() {
+        blocks.push((format!("{role}:{call}"), false));
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A conversation of so many turns of 4,000 bytes, with or without marks at system and end.
+    fn request(turns: usize, marks: bool) -> Value {
+        let part = |text: &str, marked: bool| {
+            let mut part = json!({"type": "text", "text": text});
+            if marked {
+                part["cache_control"] = json!({"type": "ephemeral"});
+            }
+            part
+        };
+        let mut messages =
+            vec![json!({"role": "system", "content": [part(&"s".repeat(8000), marks)]})];
+        for turn in 0..turns {
+            let text = format!("{turn} {}", "x".repeat(4000));
+            messages.push(json!({"role": "user", "content": text}));
+        }
+        let text = messages.last().map(|m| super::super::play::text_of(m)).unwrap_or_default();
+        if let Some(last) = messages.last_mut() {
+            last["content"] = json!([part(&text, marks)]);
+        }
+        json!({"model": "anthropic/x", "messages": messages})
+    }
+
+    fn reply() -> Reply {
+        Reply::from(&super::super::play::Answer::say("done"))
+    }
+
+    fn bill(meter: &mut Meter, card: &ModelCard, request: &Value, at: Instant) -> (u64, u64, u64) {
+        let usage = meter.bill(card, request, &reply(), (1, at));
+        (usage.prompt, usage.cached, usage.written)
+    }
+
+    #[test]
+    fn marks_write_once_and_read_for_five_minutes_after_the_last_use() {
+        let (card, mut meter, start) =
+            (ModelCard::new("anthropic/x"), Meter::default(), Instant::now());
+        let mins = |n| start + Duration::from_mins(n);
+        let (first, cached, written) = bill(&mut meter, &card, &request(1, true), start);
+        assert_eq!((cached, written), (0, first));
+        let (second, cached, written) = bill(&mut meter, &card, &request(2, true), mins(4));
+        assert_eq!((cached, written), (first, second - first));
+        // The older beginning was used four minutes ago.
+        let (_, cached, _) = bill(&mut meter, &card, &request(1, true), mins(8));
+        assert_eq!(cached, first);
+        let (_, cached, written) = bill(&mut meter, &card, &request(2, true), mins(20));
+        assert_eq!((cached, written), (0, second));
+        let (_, cached, written) = bill(&mut meter, &card, &request(2, false), mins(20));
+        assert_eq!((cached, written), (0, 0));
+    }
+
+    #[test]
+    fn what_is_short_or_changed_is_not_kept() {
+        let (mut card, now) = (ModelCard::new("anthropic/x"), Instant::now());
+        card.cache = CacheRule::Marked { minimum: 4096, life: Duration::from_mins(5) };
+        let mut meter = Meter::default();
+        for _ in 0..2 {
+            let (_, cached, written) = bill(&mut meter, &card, &request(1, true), now);
+            assert_eq!((cached, written), (0, 0));
+        }
+        let card = ModelCard::new("anthropic/x");
+        bill(&mut meter, &card, &request(1, true), now);
+        let mut changed = request(1, true);
+        changed["messages"][0]["content"][0]["text"] = "t".repeat(8000).into();
+        assert_eq!(bill(&mut meter, &card, &changed, now).1, 0);
+        changed = request(1, true);
+        changed["tools"] = json!([{}]);
+        assert_eq!(bill(&mut meter, &card, &changed, now).1, 0);
+    }
+
+    #[test]
+    fn automatic_caches_need_no_marks_and_sessions_find_theirs() {
+        let (card, now) = (ModelCard::new("openai/x"), Instant::now());
+        let mut meter = Meter::default();
+        let (first, ..) = bill(&mut meter, &card, &request(1, false), now);
+        let (_, cached, written) = bill(&mut meter, &card, &request(2, false), now);
+        assert_eq!((cached, written), (first / STEP * STEP, 0));
+
+        let share = |session: bool| {
+            let mut meter = Meter::default();
+            let cached = (1..10).map(|turn| {
+                let mut request = request(turn, false);
+                if session {
+                    request["session_id"] = "s".into();
+                }
+                meter.bill(&card, &request, &reply(), (50, now)).cached
+            });
+            cached.sum::<u64>()
+        };
+        assert!(share(true) > 0);
+        assert_eq!(share(false), 0);
+    }
+
+    #[test]
+    fn the_bill_is_exact() {
+        let card = ModelCard::new("anthropic/x");
+        let mut meter = Meter::default();
+        meter.bill(&card, &request(1, true), &reply(), (1, Instant::now()));
+        let usage = meter.bill(&card, &request(2, true), &reply(), (1, Instant::now()));
+        let fresh = usage.prompt - usage.cached - usage.written;
+        let expected =
+            fresh * 3000 + usage.cached * 300 + usage.written * 3750 + usage.completion * 15_000;
+        assert_eq!(usage.cost.amount, NanoUsd(expected));
+        assert_eq!(usage.cost.text.parse(), Ok(usage.cost.amount));
+    }
+}

@@ -1,0 +1,238 @@
+//! What some real provider refuses, and lenient ones let pass.
+
+use serde_json::Value;
+
+use super::sign;
+use super::validate::{Invalid, invalid};
+
+/// Fields that `OpenRouter` documents and acts on. `usage` is none of them any more, and strict
+/// providers refuse it.
+const FIELDS: [&str; 34] = [
+    "model",
+    "messages",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "top_a",
+    "min_p",
+    "seed",
+    "stop",
+    "stream",
+    "stream_options",
+    "reasoning",
+    "reasoning_effort",
+    "provider",
+    "session_id",
+    "prompt_cache_key",
+    "user",
+    "metadata",
+    "response_format",
+    "structured_outputs",
+    "cache_control",
+    "modalities",
+    "n",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+];
+/// Fields of a message.
+const MESSAGE: [&str; 11] = [
+    "role",
+    "content",
+    "name",
+    "tool_calls",
+    "tool_call_id",
+    "refusal",
+    "reasoning",
+    "reasoning_content",
+    "reasoning_details",
+    "annotations",
+    "audio",
+];
+/// Longest id of a call.
+const LONGEST_ID: usize = 64;
+/// Most marks.
+const MARKS: usize = 4;
+
+/// Checks a request that is well-formed. `key` is what thoughts are signed with.
+pub(super) fn request(request: &Value, key: &str) -> Result<(), Invalid> {
+    let fields = request.as_object().into_iter().flatten();
+    if let Some((name, _)) = fields.into_iter().find(|(name, _)| !FIELDS.contains(&name.as_str())) {
+        return invalid(name, format!("Unrecognized request argument supplied: {name}"));
+    }
+    let model = request["model"].as_str().unwrap_or_default();
+    for (n, message) in list(&request["messages"]).iter().enumerate() {
+        message_fields(n, message)?;
+        ids(n, message)?;
+        thoughts(n, message, model, key)?;
+    }
+    marks(request)
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn message_fields(n: usize, message: &Value) -> Result<(), Invalid> {
+    let mut fields = message.as_object().into_iter().flatten();
+    match fields.find(|(name, value)| !MESSAGE.contains(&name.as_str()) && !value.is_null()) {
+        Some((name, _)) => {
+            let param = format!("messages.{n}.{name}");
+            invalid(&param, format!("{param}: Extra inputs are not permitted"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn ids(n: usize, message: &Value) -> Result<(), Invalid> {
+    let called = list(&message["tool_calls"]).iter().map(|call| &call["id"]);
+    for (at, id) in called.chain([&message["tool_call_id"]]).enumerate() {
+        let Some(id) = id.as_str() else { continue };
+        let param = format!("messages.{n}.content.{at}.tool_use.id");
+        if id.len() > LONGEST_ID {
+            let text = format!(
+                "Invalid 'messages[{n}].tool_calls[{at}].id': string too long. Expected a string with \
+                 maximum length {LONGEST_ID}, but got a string with length {} instead.",
+                id.len()
+            );
+            return invalid(param, text);
+        }
+        let valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        if !id.bytes().all(valid) {
+            let text = format!("{param}: String should match pattern '^[a-zA-Z0-9_-]+$'");
+            return invalid(param, text);
+        }
+    }
+    Ok(())
+}
+
+fn thoughts(n: usize, message: &Value, model: &str, key: &str) -> Result<(), Invalid> {
+    let mut blocks = list(&message["reasoning_details"]).iter().enumerate();
+    match blocks.find(|(_, block)| !sign::is_own(key, model, block)) {
+        Some((at, _)) => {
+            let param = format!("messages.{n}.content.{at}");
+            invalid(&param, format!("{param}: Invalid `signature` in `thinking` block"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Marks stand at the top or on a part of a message's content, and on nothing empty.
+fn marks(request: &Value) -> Result<(), Invalid> {
+    let mut count = 0;
+    let mut check = |mark: &Value, param: &str| {
+        if mark.is_null() {
+            return Ok(());
+        }
+        count += 1;
+        let life = mark["ttl"].as_str().is_none_or(|ttl| ttl == "5m" || ttl == "1h");
+        if mark["type"] == "ephemeral" && life {
+            return Ok(());
+        }
+        invalid(param, format!("{param}.cache_control: Input should be 'ephemeral'"))
+    };
+    check(&request["cache_control"], "")?;
+    for (n, message) in list(&request["messages"]).iter().enumerate() {
+        for (at, part) in list(&message["content"]).iter().enumerate() {
+            let param = format!("messages.{n}.content.{at}");
+            check(&part["cache_control"], &param)?;
+            let empty = part["text"].as_str().is_some_and(str::is_empty);
+            if empty && !part["cache_control"].is_null() {
+                let text = format!("{param}: cache_control cannot be set for empty text blocks");
+                return invalid(param, text);
+            }
+        }
+        for (at, call) in list(&message["tool_calls"]).iter().enumerate() {
+            misplaced(call, &format!("messages.{n}.tool_calls.{at}"))?;
+        }
+    }
+    for (n, tool) in list(&request["tools"]).iter().enumerate() {
+        misplaced(tool, &format!("tools.{n}"))?;
+    }
+    if count > MARKS {
+        let text = format!(
+            "A maximum of {MARKS} blocks with cache_control may be provided. Found {count}."
+        );
+        return invalid("messages", text);
+    }
+    Ok(())
+}
+
+fn misplaced(value: &Value, param: &str) -> Result<(), Invalid> {
+    let there = [&value["cache_control"], &value["function"]["cache_control"]];
+    if there.iter().all(|mark| mark.is_null()) {
+        return Ok(());
+    }
+    invalid(param, format!("{param}.cache_control: Extra inputs are not permitted"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn refusal(message: &Value) -> String {
+        let body = json!({"model": "a/one", "messages": [message]});
+        request(&body, "k").err().map(|e| e.message).unwrap_or_default()
+    }
+
+    #[test]
+    fn fields_that_nobody_knows_are_refused() {
+        for field in ["usage", "provider_options", "models"] {
+            let mut body = json!({"model": "a/one", "messages": []});
+            body[field] = json!({});
+            assert!(request(&body, "k").unwrap_err().message.contains(field));
+        }
+        let body = json!({"model": "m", "messages": [], "session_id": "x", "provider": {},
+            "max_tokens": 1, "reasoning": {"effort": "low"}});
+        assert_eq!(request(&body, "k"), Ok(()));
+        assert!(
+            refusal(
+                &json!({"role": "user", "content": "x", "cache_control": {"type": "ephemeral"}})
+            )
+            .contains("messages.0.cache_control: Extra inputs")
+        );
+    }
+
+    #[test]
+    fn ids_have_few_characters_and_few_of_them() {
+        let call =
+            |id: &str| json!({"role": "assistant", "content": null, "tool_calls": [{"id": id}]});
+        assert_eq!(refusal(&call("call_a-1")), "");
+        assert!(refusal(&call("functions.Grep:0")).contains("should match pattern"));
+        assert!(refusal(&call(&"x".repeat(65))).contains("with length 65"));
+        assert!(refusal(&json!({"role": "tool", "tool_call_id": "a b"})).contains("pattern"));
+    }
+
+    #[test]
+    fn thoughts_go_back_to_their_own_model_unchanged() {
+        let thought = |model: &str| {
+            json!({"role": "assistant", "content": "x",
+                "reasoning_details": [sign::block("k", model, "hm")]})
+        };
+        assert_eq!(refusal(&thought("a/one")), "");
+        let wrong = refusal(&thought("a/two"));
+        assert_eq!(wrong, "messages.0.content.0: Invalid `signature` in `thinking` block");
+    }
+
+    #[test]
+    fn at_most_four_marks_and_only_on_parts_that_say_something() {
+        let part = json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}});
+        let message = |count| json!({"role": "user", "content": vec![part.clone(); count]});
+        assert_eq!(refusal(&message(4)), "");
+        assert!(refusal(&message(5)).contains("Found 5"));
+        let empty = json!({"type": "text", "text": "", "cache_control": {"type": "ephemeral"}});
+        let wrong = refusal(&json!({"role": "user", "content": [empty]}));
+        assert!(wrong.contains("empty text blocks"), "{wrong}");
+        let body = json!({"model": "m", "messages": [], "tools": [{"cache_control": {}}]});
+        assert!(request(&body, "k").unwrap_err().message.contains("tools.0.cache_control"));
+    }
+}

@@ -1,0 +1,89 @@
+//! How a provider tells what a call has cost.
+
+use codebutler_crds::NanoUsd;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::script::Usage;
+
+/// Of what an account pays with its own key, the fee is one part of so many.
+const FEE: u64 = 20;
+
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// Tokens alone.
+    Tokens,
+    /// Tokens and cost.
+    Cost,
+    /// The same, paid with the account's own key.
+    OwnKey,
+}
+
+/// The `usage` of an answer.
+#[derive(Serialize)]
+pub(super) struct UsageOut {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    total_tokens: u64,
+    prompt_tokens_details: PromptDetails,
+    completion_tokens_details: CompletionDetails,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_byok: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_details: Option<CostDetails>,
+}
+
+#[derive(Serialize)]
+struct PromptDetails {
+    cached_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_tokens: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct CompletionDetails {
+    reasoning_tokens: u64,
+}
+
+#[derive(Serialize)]
+struct CostDetails {
+    upstream_inference_cost: Option<Box<RawValue>>,
+}
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// What is billed by the router, and what by the provider behind it if that is another account. Both are
+/// numbers whose text is exact.
+pub(super) fn split(usage: &Usage, telling: Telling) -> (Box<RawValue>, Option<Box<RawValue>>) {
+    if telling != Telling::OwnKey {
+        return (raw(&usage.cost.text), None);
+    }
+    let fee = NanoUsd(usage.cost.amount.0 / FEE);
+    let rest = usage.cost.amount.less(fee);
+    (raw(&fee.to_string()), Some(raw(&rest.to_string())))
+}
+
+impl UsageOut {
+    pub fn new(usage: &Usage, telling: Telling) -> Self {
+        let (cost, upstream) = split(usage, telling);
+        let priced = telling != Telling::Tokens;
+        Self {
+            prompt_tokens: usage.prompt,
+            completion_tokens: usage.completion,
+            total_tokens: usage.prompt + usage.completion,
+            prompt_tokens_details: PromptDetails {
+                cached_tokens: usage.cached,
+                cache_write_tokens: priced.then_some(usage.written),
+            },
+            completion_tokens_details: CompletionDetails { reasoning_tokens: usage.reasoning },
+            cost: priced.then_some(cost),
+            is_byok: priced.then_some(telling == Telling::OwnKey),
+            cost_details: priced.then_some(CostDetails { upstream_inference_cost: upstream }),
+        }
+    }
+}
