@@ -1,6 +1,7 @@
 """Drives the testbed's model server with the official openai client. Exits 0 if every check held.
 
-The script it meets: a 429, then a Read call; a text; a broken stream, then a text.
+The script it meets: a 429, then a Read call; a text; a broken stream, then a text; an error with status
+200, half an answer, a refusal, then a text with what it was thought out of.
 """
 
 import json
@@ -31,7 +32,9 @@ def refused(error, call):
 
 def main():
     client = OpenAI(max_retries=2)
-    assert [m.id for m in client.models.list()] == [MODEL]
+    [model] = client.models.list()
+    assert model.id == MODEL and model.context_length == 200000, model
+    assert float(model.pricing["prompt"]) > 0 and "tools" in model.supported_parameters, model
     messages = [{"role": "user", "content": "please fix it"}]
     ask = lambda **more: client.chat.completions.create(
         model=MODEL, messages=messages, tools=TOOLS, **more
@@ -59,6 +62,19 @@ def main():
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
     assert text == "There is nothing more to say."
     assert chunks[-1].usage.completion_tokens == 6
+
+    messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "and now?"}]
+    failed = ask()
+    assert failed.choices is None and failed.error["code"] == 502, failed
+    cut = ask().choices[0]
+    assert cut.finish_reason == "length" and "This is the last".startswith(cut.message.content), cut
+    declined = ask().choices[0].message
+    assert declined.content is None and declined.refusal, declined
+    last = ask()
+    assert last.choices[0].message.content == "This is the last word."
+    assert last.choices[0].message.reasoning_details[0]["signature"], last
+    assert last.usage.prompt_tokens_details.cached_tokens == 30, last.usage
+    assert last.usage.completion_tokens_details.reasoning_tokens == 4, last.usage
 
     error = refused(
         BadRequestError, lambda: client.chat.completions.create(model="gpt", messages=messages)

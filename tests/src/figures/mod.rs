@@ -10,6 +10,7 @@ mod chaos;
 mod ingest;
 mod memory;
 mod operator;
+mod price;
 mod product;
 mod proxy;
 mod reconcile;
@@ -116,6 +117,7 @@ pub const NAMES: &[&str] = &[
     "agent",
     "chaos",
     "ingest",
+    "price",
     "proxy",
     "reconcile",
     "redact",
@@ -133,6 +135,7 @@ pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
         "agent" => Box::pin(agent::measure()).await,
         "chaos" => Box::pin(chaos::measure()).await,
         "ingest" => ingest::measure().await,
+        "price" => Box::pin(price::measure()).await,
         "proxy" => proxy::measure().await,
         "reconcile" => reconcile::measure().await,
         "redact" => redact::measure(),

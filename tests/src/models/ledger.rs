@@ -23,7 +23,7 @@ pub struct Request {
 }
 
 /// An answer that was given and billed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Who asked.
     pub role: String,
@@ -41,6 +41,10 @@ pub struct Served {
     pub cost: NanoUsd,
     /// Tokens in.
     pub prompt_tokens: u64,
+    /// Of those, what the provider had kept.
+    pub cached_tokens: u64,
+    /// Of those, what it keeps from now on.
+    pub written_tokens: u64,
     /// Tokens out.
     pub completion_tokens: u64,
 }
@@ -183,6 +187,8 @@ impl Ledger {
             tools,
             cost: usage.cost.amount,
             prompt_tokens: usage.prompt,
+            cached_tokens: usage.cached,
+            written_tokens: usage.written,
             completion_tokens: usage.completion,
         });
     }

@@ -24,6 +24,8 @@ pub struct Surroundings {
     pub suggestions: Vec<Suggestion>,
     /// What an earlier life of the servers knew, if there was one.
     pub life: Option<Life>,
+    /// How the scripted models are set up.
+    pub provider: ModelOptions,
     /// What pods run, where it is not the binary that is every process of the product.
     pub agent: Option<PathBuf>,
 }
@@ -95,7 +97,7 @@ pub(super) async fn start(
     options: &StackOptions,
     surroundings: &Surroundings,
 ) -> Result<Outside, StackError> {
-    let Surroundings { models, content, suggestions, life, agent: _ } = surroundings;
+    let Surroundings { models, content, suggestions, life, provider, agent: _ } = surroundings;
     let life = life.as_ref();
     let ports = life.map(|life| life.ports).unwrap_or_default();
     let slack = SlackServer::start(slack::Options {
@@ -136,7 +138,7 @@ pub(super) async fn start(
         Models::Honest(otherwise) => Some(otherwise.clone()),
         Models::Scripted | Models::Real(_) => None,
     };
-    let models = ModelOptions { otherwise, port: ports.models, ..ModelOptions::default() };
+    let models = ModelOptions { otherwise, port: ports.models, ..provider.clone() };
     let models =
         ModelServer::start(options.script.clone(), models).await.map_err(part("model server"))?;
     Ok(Outside { slack, users, channel, github, remote, models, first_commit })

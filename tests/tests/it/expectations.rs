@@ -130,6 +130,7 @@ fn good() -> Evidence {
                 cost: NanoUsd(300_000_000),
                 prompt_tokens: 1,
                 completion_tokens: 1,
+                ..Served::default()
             }],
         },
         ran: vec![Ran { exit: Some(0), output: "ok".into() }],

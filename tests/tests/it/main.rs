@@ -37,6 +37,7 @@ mod overlaps;
 mod own_repository;
 mod page;
 mod product;
+mod provider;
 mod python;
 mod rbac;
 mod receipts;

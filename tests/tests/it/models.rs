@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use codebutler_crds::NanoUsd;
-use codebutler_testbed::models::{FaultKind, ModelOptions, ModelServer, Script, Step};
+use codebutler_testbed::models::{
+    FaultKind, MischiefKind, ModelOptions, ModelServer, Script, Step, Usage,
+};
 use serde_json::{Value, json};
 
 struct Client {
@@ -167,10 +169,16 @@ async fn a_stream_adds_up_to_the_same_answer() {
 #[tokio::test]
 async fn the_official_openai_client_is_content() {
     let limited = FaultKind::Status { status: 429, retry_after: Some(0) };
+    let usage = Usage { prompt: 40, cached: 30, completion: 8, reasoning: 4, ..Usage::default() };
     let client = Client::start(vec![
         Step::tool("Read", json!({"path": "a.rs"})).costing(10, 2, "0.25").failing(limited, 1),
         Step::say("It is empty.").expecting("fn main()").costing(20, 4, "0.5"),
         Step::say("There is nothing more to say.").costing(30, 6, "1").failing(FaultKind::Cut, 1),
+        Step { usage, ..Step::say("This is the last word.") }
+            .thinking("Is there anything else?")
+            .after(MischiefKind::ErrorIn200)
+            .after(MischiefKind::Length)
+            .after(MischiefKind::Refusal),
     ])
     .await;
     let env = [

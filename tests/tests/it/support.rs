@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::{AgentRoleSpec, RepoSpec, Thread};
 use codebutler_testbed::kubelet::InjectEnv;
-use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::models::{ModelOptions, Script, Step};
 use codebutler_testbed::place::{Lease, Place};
 use codebutler_testbed::slack::MessageView;
+use codebutler_testbed::stack::outside::Surroundings;
 use codebutler_testbed::stack::{RepoEdit, RoleEdit, Stack, StackOptions};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
@@ -41,6 +42,7 @@ pub struct Team {
 pub struct Setup {
     pub place: Place,
     pub script: Script,
+    pub models: ModelOptions,
     pub idle: u32,
     pub edit_repo: Option<Arc<RepoEdit>>,
     pub edit_role: Option<Arc<RoleEdit>>,
@@ -52,6 +54,7 @@ impl Setup {
         Self {
             place: Place::own(),
             script,
+            models: ModelOptions::default(),
             idle: 60,
             edit_repo: None,
             edit_role: None,
@@ -62,6 +65,12 @@ impl Setup {
     /// With the names that the README has, and the cluster alone.
     pub fn usual(mut self) -> Self {
         self.place = Place::usual();
+        self
+    }
+
+    /// With such a provider.
+    pub fn provider(mut self, models: ModelOptions) -> Self {
+        self.models = models;
         self
     }
 
@@ -113,7 +122,8 @@ impl Setup {
             inject_env: self.inject_env,
         };
         std::fs::create_dir_all(&options.dir).unwrap();
-        let stack = match Stack::start(options).await {
+        let surroundings = Surroundings { provider: self.models, ..Surroundings::default() };
+        let stack = match Stack::start_in(options, surroundings).await {
             Ok(stack) => stack,
             Err(error) => panic!("{:#}", anyhow::Error::from(error)),
         };
