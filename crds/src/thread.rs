@@ -5,6 +5,7 @@
 //! is never stored here: Slack is the message store.
 
 mod decisions;
+mod handover;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ pub use self::decisions::{
     Approval, ApprovalAnswer, Closing, ClosingChoice, Complexity, Offer, OfferAnswer, OfferKind,
     Plan, PlanDetails, Receipt,
 };
+pub use self::handover::{HandOver, HandOverReason, QueuedRole, Rounds, RoutedReply};
 use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
 
@@ -185,6 +187,21 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub pending: Vec<Pending>,
+    /// Who goes on without having been addressed, as long as the conversation was not told. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub handovers: Vec<HandOver>,
+    /// Roles whose turn comes when those are done that were addressed before them. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub queued: Vec<QueuedRole>,
+    /// Replies of people to whoever asked or stopped, oldest first. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub routed: Vec<RoutedReply>,
+    /// How often two roles handed work to each other. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<Rounds>,
     /// USD spent by all roles. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<NanoUsd>,
@@ -300,6 +317,16 @@ pub struct RoleStatus {
     /// What the role's pod reported. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<RoleState>,
+    /// Newest message that it said, or that said that it stopped. Only grows. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<SlackTs>,
+    /// The role that it addressed with that: what it waits for, if it waits, is no person. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub addressed: Option<String>,
+    /// A run has ended, and nobody has looked yet who goes on. (Gateway.)
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
     /// Model calls of the current or last run. (Gateway.)
     #[serde(default)]
     pub turns: u32,

@@ -122,6 +122,9 @@ pub struct PostMessage {
     /// 24, of 120 bytes each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// The run ends with it: a role that is addressed anywhere in it is handed over to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub last: bool,
     /// Slack user id of who is answered: mentioned before the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,

@@ -42,6 +42,8 @@ pub mod path {
     pub const THREADS: &str = "/v1/threads";
     /// `POST` [`super::RunReport`] → `{}`.
     pub const RUNS: &str = "/v1/runs";
+    /// `POST` [`super::LastWords`] → [`super::EndVerdict`].
+    pub const LAST_WORDS: &str = "/v1/last-words";
     /// `POST` [`super::Progress`] → `{}`. Worth one attempt, at least every fifteen seconds of a run.
     pub const PROGRESS: &str = "/v1/progress";
     /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.

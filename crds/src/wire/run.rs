@@ -55,6 +55,23 @@ pub enum Terminal {
     Error,
 }
 
+/// Words with which a run is about to end. Nothing is said or changed by asking about them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastWords {
+    /// Markdown.
+    pub text: String,
+}
+
+/// Whether a run may end with its last words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndVerdict {
+    /// For the model, once: why the work would rest though it is not done. Absent: the run may end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nudge: Option<String>,
+}
+
 /// Ends the conversation the way a user decided (recorded by the gateway, not claimed here).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,0 +1,101 @@
+//! Who goes on, where that is not in a message alone: what was decided without a model, and what people
+//! and roles said before it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::SlackTs;
+
+/// A decision about who goes on, made from the facts and not by a model. It is kept until the
+/// conversation was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HandOver {
+    /// Identity: it is told once.
+    #[schemars(length(min = 1, max = 64))]
+    pub id: String,
+    /// Who goes on; the people if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub role: Option<String>,
+    /// Whose work it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub from: Option<String>,
+    /// Why.
+    pub why: HandOverReason,
+    /// Messages that say more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2))]
+    pub views: Vec<SlackTs>,
+}
+
+/// Why somebody goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum HandOverReason {
+    /// A user approved the plan; the role has the decision already.
+    Approved,
+    /// The plan is approved, and nobody works on it.
+    PlanWaits,
+    /// The pull request was not reviewed.
+    NotReviewed,
+    /// The review found nothing that has to change.
+    ReviewPassed,
+    /// The review found something.
+    ReviewFound,
+    /// It had asked, and the answer is there.
+    Answered,
+    /// It was addressed together with another role, which is done.
+    AlsoAddressed,
+    /// Two roles go back and forth without an end.
+    Rounds,
+    /// The work is done and reviewed, and nobody asked whether it is to be merged.
+    NotClosed,
+    /// The role that carries out the plan has stopped without a pull request.
+    NoPullRequest,
+}
+
+/// A role that was addressed in second place: its turn comes when the others are done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueuedRole {
+    /// Short name.
+    #[schemars(length(max = 16))]
+    pub role: String,
+    /// Who addressed it.
+    #[schemars(length(max = 16))]
+    pub from: String,
+    /// The message that did.
+    pub ts: SlackTs,
+}
+
+/// A person's message that names nobody, and is for another role than the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RoutedReply {
+    /// The message.
+    pub ts: SlackTs,
+    /// Whom it is for.
+    #[schemars(length(max = 16))]
+    pub role: String,
+}
+
+/// Two roles that hand work to each other, and nobody else, since a person last spoke.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rounds {
+    /// Who did last.
+    #[schemars(length(max = 16))]
+    pub from: String,
+    /// To whom.
+    #[schemars(length(max = 16))]
+    pub to: String,
+    /// The message with which it did.
+    pub ts: SlackTs,
+    /// What the other one said before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<SlackTs>,
+    /// Hand-overs in a row; two are a round.
+    pub times: u32,
+}
