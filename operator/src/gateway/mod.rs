@@ -14,6 +14,7 @@ pub mod conditions;
 pub mod consent;
 pub mod context;
 mod credential;
+mod dispatch;
 pub mod egress;
 #[cfg(test)]
 mod fuzz;

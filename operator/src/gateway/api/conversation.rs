@@ -7,7 +7,9 @@ use axum::response::IntoResponse;
 use codebutler_crds::SlackTs;
 use codebutler_crds::names;
 use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{Decision, ErrorCode, Inbox, PostMessage, Posted, Progress, RunReport};
+use codebutler_crds::wire::{
+    Decision, EndVerdict, ErrorCode, Inbox, LastWords, PostMessage, Posted, Progress, RunReport,
+};
 use http::header::CONTENT_TYPE;
 use kube::ResourceExt as _;
 use serde::Deserialize;
@@ -154,8 +156,16 @@ pub async fn run(
         let reason = redactor.mask(reason);
         let text = format!("{} stopped: {reason}", caller.role.spec.display.name);
         // The run is over whether or not the thread can be told.
-        if let Err(error) = gateway.slack.notice(&key, &once, &text).await {
-            tracing::warn!(thread = key.name, %error, "the thread was not told of a failed run");
+        match gateway.slack.notice(&key, &once, &text).await {
+            // Whoever writes now writes to the role that stopped.
+            Ok(ts) => gateway
+                .slack
+                .said(&key, caller.role_name(), &ts)
+                .await
+                .map_err(|error| unwritten(&error))?,
+            Err(error) => {
+                tracing::warn!(thread = key.name, %error, "the thread was not told of a failed run");
+            }
         }
     }
     if report.state != RoleState::Running {
@@ -170,6 +180,15 @@ pub async fn run(
     gateway.metrics.run(&caller, report.state);
     gateway.slack.run_changed();
     Ok(axum::Json(serde_json::json!({})))
+}
+
+/// Whether the caller's run may end with what it is about to say.
+pub async fn last_words(
+    State(gateway): State<Shared>,
+    Open(caller): Open,
+    Json(words): Json<LastWords>,
+) -> Result<axum::Json<EndVerdict>, ApiError> {
+    Ok(axum::Json(EndVerdict { nudge: gateway.slack.nudge(&caller, &words.text) }))
 }
 
 /// Takes in what the caller's run does now.

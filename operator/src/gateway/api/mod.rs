@@ -129,6 +129,7 @@ fn endpoints() -> Vec<(String, &'static [Method], MethodRouter<Shared>)> {
         (path::THREADS.into(), GET, get(threads::list)),
         (path::APPROVALS.into(), POST, post(approval::ask)),
         (path::RUNS.into(), POST, post(conversation::run)),
+        (path::LAST_WORDS.into(), POST, post(conversation::last_words)),
         (path::PROGRESS.into(), POST, post(conversation::progress)),
         (path::PULL_REQUEST.into(), BOTH, get(pull_request::state).post(pull_request::open)),
         (path::COMMENTS.into(), POST, post(remote::comment)),

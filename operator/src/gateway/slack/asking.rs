@@ -4,7 +4,7 @@ use codebutler_crds::ThreadStatus;
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 
 use super::money::{self, Money};
-use super::post::{Asks, LIMIT, Outgoing, not_recorded, once};
+use super::post::{Asks, Handing, LIMIT, Outgoing, not_recorded, once};
 use super::split::split;
 use super::{Inner, markdown, people};
 use crate::gateway::context::{ApiError, ThreadKey, conversation};
@@ -32,6 +32,7 @@ pub async fn money(
         asks: Asks::Money(Money::of(question.limit)),
         parts: split(asked.trim_end(), LIMIT),
         note: None,
+        handing: Handing::default(),
     };
     let _turn = inner.posting.lock(key).await;
     let sent = match once(inner, &outgoing).await {
@@ -59,6 +60,7 @@ pub async fn warning(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Re
         asks: Asks::Keep,
         parts: vec![asked.trim_end().to_owned()],
         note: None,
+        handing: Handing::default(),
     };
     let _turn = inner.posting.lock(key).await;
     let sent = match once(inner, &outgoing).await {

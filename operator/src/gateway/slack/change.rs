@@ -37,7 +37,7 @@ impl Inner {
         {
             let now = Time(Timestamp::now());
             let raise = |status: &mut ThreadStatus| {
-                let mut roles = decision::recipients(status, said, channel.first());
+                let mut roles = decision::recipients(status, said, &channel.team);
                 // What it took, a role has read as it was.
                 roles.retain(|role| {
                     let entry = status.roles.get(role);

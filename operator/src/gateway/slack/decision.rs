@@ -1,7 +1,9 @@
 //! Decisions of people: which button means what, and what a message or a click changes in a Thread.
 //! Which words count is in [`words`](super::words). Pure: applied again, nothing changes.
 
-use codebutler_crds::thread::{Closing, ClosingChoice, Pending, Plan, RoleState, Settled};
+use codebutler_crds::thread::{
+    Closing, ClosingChoice, HandOver, HandOverReason, Pending, Plan, RoleState, Settled,
+};
 use codebutler_crds::wire::Decision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -9,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::approval::{self, Words};
 use super::keep;
 use super::words::Intent;
+use crate::gateway::dispatch::{Team, reply};
 use crate::gateway::threads::{self, Refusal};
 
 /// A button under a message that asks for a decision.
@@ -130,8 +133,9 @@ pub enum Taken {
     Unclear,
 }
 
-/// The roles that a person's message is for. `first` takes what nobody else is to take.
-pub fn recipients(status: &ThreadStatus, said: &Said, first: Option<&str>) -> Vec<String> {
+/// The roles that a stored message of a person is for. The same whenever it is asked, whatever the
+/// roles do by then.
+pub fn recipients(status: &ThreadStatus, said: &Said, team: &Team) -> Vec<String> {
     if !said.mentioned.is_empty() {
         return said.mentioned.clone();
     }
@@ -139,26 +143,52 @@ pub fn recipients(status: &ThreadStatus, said: &Said, first: Option<&str>) -> Ve
     if said.intent == Some(Intent::Stop) {
         return Vec::new();
     }
-    let asker = match (approval::words(status, said), question(status, said)) {
-        (Words::One(asked), _) => Some(asked.role.as_str()),
-        (_, Some((role, _))) => Some(role),
-        (_, None) => first,
+    let asker = match (reply::stored(status, &said.ts), approval::words(status, said)) {
+        (Some(role), _) => Some(role),
+        (None, Words::One(asked)) => Some(asked.role.as_str()),
+        (None, _) => question(status, said, team).map(|(role, _)| role).or(team.first()),
     };
     asker.map(str::to_owned).into_iter().collect()
 }
 
+/// The role that a message which names nobody is for as of now: whoever asked, stopped or works.
+fn replied_to(status: &ThreadStatus, said: &Said, team: &Team) -> Option<String> {
+    let answers = !matches!(approval::words(status, said), Words::Nothing)
+        || question(status, said, team).is_some_and(|(_, open)| open);
+    if !said.mentioned.is_empty() || said.intent == Some(Intent::Stop) || answers {
+        return None;
+    }
+    let default = recipients(status, said, team);
+    let default = default.first().map(String::as_str);
+    // Delivered again.
+    let known = default.and_then(|role| status.roles.get(role)?.inbox.as_ref());
+    if known.is_some_and(|known| *known >= said.ts) {
+        return None;
+    }
+    let role = reply::find(status, team, &said.ts)?;
+    (default != Some(role)).then(|| role.to_owned())
+}
+
 /// The question that a decision in words answers: who asked, and whether it is still open. Only
 /// what was asked before the message, so that words can't approve what came after them.
-fn question<'a>(status: &'a ThreadStatus, said: &Said) -> Option<(&'a str, bool)> {
+fn question<'a>(status: &'a ThreadStatus, said: &Said, team: &'a Team) -> Option<(&'a str, bool)> {
     let plan = status.plan.as_ref().filter(|plan| plan.ts < said.ts);
     let closing = status.closing.as_ref().filter(|closing| closing.ts < said.ts);
     match said.intent? {
-        Intent::Approve => plan.map(|plan| (plan.role.as_str(), is_open(plan))),
+        Intent::Approve => plan.map(|plan| match plan.declined_by {
+            None => (carries_out(team, &plan.role), is_open(plan)),
+            Some(_) => (plan.role.as_str(), false),
+        }),
         Intent::Merge | Intent::Close => {
             closing.map(|closing| (closing.role.as_str(), closing.choice.is_none()))
         }
         Intent::Deny | Intent::Stop => None,
     }
+}
+
+/// Who goes on once a plan is approved: nobody in between has to pass it on.
+fn carries_out<'a>(team: &'a Team, planner: &'a str) -> &'a str {
+    team.implements.as_deref().unwrap_or(planner)
 }
 
 /// Whether a plan still waits for an answer. A declined one does not: a later "yes" is about
@@ -174,16 +204,18 @@ const fn is_open(plan: &Plan) -> bool {
 pub fn take_message(
     status: &mut ThreadStatus,
     said: &Said,
-    first: Option<&str>,
+    team: &Team,
     now: &Time,
 ) -> Result<Taken, Refusal> {
-    let recipients = recipients(status, said, first);
-    let taken = if said.mentioned.is_empty() {
-        in_words(status, said, first, now)?
-    } else {
-        Taken::Message
-    };
+    if let Some(role) = replied_to(status, said, team) {
+        reply::store(status, &said.ts, &role);
+    }
+    let recipients = recipients(status, said, team);
+    let taken =
+        if said.mentioned.is_empty() { in_words(status, said, team, now)? } else { Taken::Message };
     threads::raise_inbox(status, &recipients, &said.ts, now);
+    // Two roles that hand work to each other have heard something new.
+    status.rounds = status.rounds.take().filter(|rounds| rounds.ts > said.ts);
     if status.warned.as_ref().is_some_and(|warned| *warned < said.ts) {
         keep::end(status, keep::KEEP, &said.user);
     }
@@ -193,7 +225,7 @@ pub fn take_message(
 fn in_words(
     status: &mut ThreadStatus,
     said: &Said,
-    first: Option<&str>,
+    team: &Team,
     now: &Time,
 ) -> Result<Taken, Refusal> {
     match approval::words(status, said) {
@@ -205,17 +237,17 @@ fn in_words(
             return Ok(Taken::Answered);
         }
     }
-    let decided = match (&said.intent, question(status, said)) {
+    let decided = match (&said.intent, question(status, said, team)) {
         (Some(Intent::Stop), _) => {
             stop(status, &said.ts, &said.user)?;
             None
         }
         (Some(intent), Some((role, true))) => {
             let role = role.to_owned();
-            decide_in_words(status, said, *intent, &role)?
+            decide_in_words(status, said, *intent, &role, team)?
         }
         (Some(Intent::Close), None) if status.closing.is_none() => {
-            if let Some(role) = first {
+            if let Some(role) = team.first() {
                 close_in_words(status, said, role)?;
             }
             None
@@ -230,6 +262,7 @@ fn decide_in_words(
     said: &Said,
     intent: Intent,
     role: &str,
+    team: &Team,
 ) -> Result<Option<Decided>, Refusal> {
     let (choice, asked) = match intent {
         Intent::Approve => (Choice::Approve, status.plan.as_ref().map(|plan| plan.ts.clone())),
@@ -239,7 +272,7 @@ fn decide_in_words(
     };
     let Some(asked) = asked else { return Ok(None) };
     let id = format!("text:{}", said.ts);
-    record(status, &asked, choice, &said.user, role, id)?;
+    record(status, &asked, choice, (&said.user, role), id, team)?;
     Ok(Some(Decided { asked, choice }))
 }
 
@@ -280,7 +313,8 @@ pub fn close_in_words(status: &mut ThreadStatus, said: &Said, role: &str) -> Res
     };
     let before = status.closing.replace(closing);
     let id = format!("text:{}", said.ts);
-    let recorded = record(status, &asked, Choice::Discard, &said.user, role, id);
+    let who = (said.user.as_str(), role);
+    let recorded = record(status, &asked, Choice::Discard, who, id, &Team::default());
     if recorded.is_err() {
         status.closing = before;
     }
@@ -311,7 +345,11 @@ pub enum ClickOutcome {
 ///
 /// # Errors
 /// When a decision can't be kept because too many wait.
-pub fn take_click(status: &mut ThreadStatus, clicked: &Clicked) -> Result<ClickOutcome, Refusal> {
+pub fn take_click(
+    status: &mut ThreadStatus,
+    clicked: &Clicked,
+    team: &Team,
+) -> Result<ClickOutcome, Refusal> {
     // One identity per message, user and choice: an impatient second click is the same decision.
     let id = format!("click:{}:{}:{}", clicked.message, clicked.choice.name(), clicked.user);
     if status.pending.iter().any(|pending| pending.id == id) {
@@ -320,7 +358,10 @@ pub fn take_click(status: &mut ThreadStatus, clicked: &Clicked) -> Result<ClickO
     let open = match clicked.choice.decision() {
         Decision::Plan => match &status.plan {
             Some(plan) if plan.ts == clicked.message => match &plan.approved_by {
-                None => is_open(plan).then(|| plan.role.clone()),
+                None => is_open(plan).then(|| match clicked.choice {
+                    Choice::Approve => carries_out(team, &plan.role).to_owned(),
+                    _ => plan.role.clone(),
+                }),
                 Some(by) if *by == clicked.user && clicked.choice == Choice::Approve => {
                     return Ok(ClickOutcome::Counts);
                 }
@@ -344,7 +385,7 @@ pub fn take_click(status: &mut ThreadStatus, clicked: &Clicked) -> Result<ClickO
         },
     };
     let Some(role) = open else { return Ok(ClickOutcome::Stale) };
-    record(status, &clicked.message, clicked.choice, &clicked.user, &role, id)?;
+    record(status, &clicked.message, clicked.choice, (&clicked.user, &role), id, team)?;
     Ok(ClickOutcome::Counts)
 }
 
@@ -356,14 +397,14 @@ const fn ending(choice: Choice) -> Option<ClosingChoice> {
     }
 }
 
-/// Writes down a decision for everybody (approval, ending) and for the role that asked (pending).
+/// Writes down a decision for everybody (approval, ending) and for the role that goes on (pending).
 fn record(
     status: &mut ThreadStatus,
     asked: &SlackTs,
     choice: Choice,
-    user: &str,
-    role: &str,
+    (user, role): (&str, &str),
     id: String,
+    team: &Team,
 ) -> Result<(), Refusal> {
     let pending = Pending {
         id,
@@ -377,6 +418,9 @@ fn record(
     match choice {
         Choice::Approve => {
             threads::approve_plan(status, asked, user);
+            if team.is_implementer(role) {
+                approved(status, asked, role);
+            }
         }
         Choice::Modify | Choice::Reject => threads::decline_plan(status, asked, user),
         Choice::Merge | Choice::Hold | Choice::Discard => {}
@@ -387,6 +431,21 @@ fn record(
     let (ts, choice) = (asked.clone(), Some(choice.action_id()));
     threads::settle(status, Settled { ts, choice, user: Some(user.to_owned()) });
     Ok(())
+}
+
+/// The plan goes to the role that carries it out, in the same write as the approval. Who proposed it has
+/// nothing to wait for any more.
+fn approved(status: &mut ThreadStatus, plan: &SlackTs, role: &str) {
+    let planner = status.plan.as_ref().map(|plan| plan.role.clone()).filter(|own| own != role);
+    threads::release_planner(status);
+    let told = HandOver {
+        id: format!("on:approved:{role}:{plan}"),
+        role: Some(role.to_owned()),
+        from: planner,
+        why: HandOverReason::Approved,
+        views: Vec::new(),
+    };
+    threads::add_handover(status, told);
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use kube::ResourceExt as _;
 
 use super::account::AccessError;
 use super::open::{self, Claimed, LaterError};
-use super::post::{self, Asks, Outgoing};
+use super::post::{self, Asks, Handing, Outgoing};
 use super::settle::Told;
 use super::split::split;
 use super::{Inner, catchup, markdown, progress, settle};
@@ -118,6 +118,7 @@ async fn tell(
         asks: Asks::Nothing,
         parts: split(&markdown::inline(&farewell(thread)), post::LIMIT),
         note: None,
+        handing: Handing::default(),
     };
     let _turn = inner.posting.lock(&key).await;
     let sent = post::once(inner, &outgoing).await?;

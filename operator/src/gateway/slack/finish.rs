@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::open::LaterError;
 use super::{Inner, access, history};
 use crate::gateway::context::ThreadKey;
+use crate::gateway::dispatch;
 
 /// On a message.
 const DONE: &str = "white_check_mark";
@@ -41,15 +42,17 @@ pub fn due(thread: &Thread, now: Timestamp) -> Option<SlackTs> {
 /// Whether nobody has anything to do, roles and people.
 fn rests(status: &ThreadStatus) -> bool {
     let idle = status.roles.iter().all(|(name, role)| {
-        matches!(role.state, None | Some(RoleState::Idle)) && !status.wants(name)
+        matches!(role.state, None | Some(RoleState::Idle)) && !role.ended && !status.wants(name)
     });
+    // What people approved is not done because everybody is silent.
+    let goes_on = !status.handovers.is_empty() || dispatch::is_unfinished(status);
     let plan = status.plan.as_ref();
     let plan = plan.is_some_and(|plan| plan.approved_by.is_none() && plan.declined_by.is_none());
     let asked = plan
         || status.closing.is_some()
         || status.approvals.iter().any(|question| question.answer.is_none())
         || status.budget.as_ref().is_some_and(|budget| budget.ask.is_some());
-    idle && !asked
+    idle && !goes_on && !asked
 }
 
 /// Marks what is finished.
@@ -117,6 +120,11 @@ mod tests {
             json!({"roles": pm("Failed", "5.000000")}),
             json!({"roles": rest, "plan": {"ts": "4.000000", "hash": "h", "role": "pm"}}),
             json!({"roles": rest, "closing": {"ts": "4.000000", "role": "pm"}}),
+            // Approved, and nobody has merged it.
+            json!({"roles": rest,
+                "plan": {"ts": "4.000000", "hash": "h", "role": "pm", "approvedBy": "U1"}}),
+            json!({"roles": rest, "handovers": [{"id": "a", "why": "approved"}]}),
+            json!({"roles": {"pm": {"inbox": "5.000000", "done": "5.000000", "state": "Idle", "ended": true}}}),
             json!({}),
         ] {
             assert_eq!(due("Active", status.clone()), None, "{status}");

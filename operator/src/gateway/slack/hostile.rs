@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use super::decision::{self, Said, Taken};
 use super::event::{Frame, Incoming, Payload};
 use super::route::{self, Action, Channel, Ignored};
+use crate::gateway::dispatch::Team;
 
 fn channel() -> Channel {
     Channel {
         namespace: "team".to_owned(),
         repo: "shop".to_owned(),
         id: "C01".to_owned(),
-        roles: vec!["pm".to_owned(), "coder".to_owned()],
+        team: Team { roles: vec!["pm".to_owned(), "coder".to_owned()], ..Team::default() },
         bot_user: Some("U0BOT".to_owned()),
         bots: Vec::new(),
     }
@@ -42,7 +43,7 @@ fn said(text: &str) -> Said {
 fn taken(text: &str) -> (Taken, Vec<String>, usize) {
     let mut status = ThreadStatus::default();
     let now = Time(jiff::Timestamp::UNIX_EPOCH);
-    let taken = decision::take_message(&mut status, &said(text), Some("pm"), &now).unwrap();
+    let taken = decision::take_message(&mut status, &said(text), &channel().team, &now).unwrap();
     let size = serde_json::to_string(&status).unwrap().len();
     (taken, status.roles.keys().cloned().collect(), size)
 }

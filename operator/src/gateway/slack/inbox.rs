@@ -169,7 +169,7 @@ impl Reader<'_> {
             if !said.is_bot && !access::permits(self.users, user) {
                 return None;
             }
-            let recipients = decision::recipients(self.status, &said, self.channel.first());
+            let recipients = decision::recipients(self.status, &said, &self.channel.team);
             (Author::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
         } else {
             (Author::System, false)
@@ -214,7 +214,9 @@ impl Reader<'_> {
             .filter(|role| !role.is_empty());
         match role {
             Some(role) => {
-                let recipients = address::by_role(mrkdwn, &self.channel.roles, role);
+                let recipients = payload.and_then(post::addressed).unwrap_or_else(|| {
+                    address::by_role(mrkdwn, &self.channel.team.roles, role, false)
+                });
                 let addressed = recipients.iter().any(|r| r == self.role);
                 (Author::Role { role: role.to_owned() }, addressed)
             }
@@ -226,6 +228,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::dispatch::Team;
     use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue};
 
     fn ts(text: &str) -> SlackTs {
@@ -272,7 +275,7 @@ mod tests {
                 namespace: "team".to_owned(),
                 repo: "shop".to_owned(),
                 id: "C01".to_owned(),
-                roles,
+                team: Team { roles, ..Team::default() },
                 bot_user: Some("UBOT".to_owned()),
                 bots: Vec::new(),
             },

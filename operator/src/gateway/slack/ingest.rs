@@ -235,7 +235,7 @@ impl Inner {
         let now = Time(jiff::Timestamp::now());
         let take = |status: &mut ThreadStatus| {
             status.speaker = Some(said.user.clone());
-            decision::take_message(status, said, channel.first(), &now)
+            decision::take_message(status, said, &channel.team, &now)
         };
         match self.threads.try_update(key, take).await {
             Ok((thread, taken)) => Ok(Stored { thread, taken, full: false }),
@@ -243,7 +243,7 @@ impl Inner {
                 // The decision has no place, but the message itself is not to be lost.
                 let plain = Said { intent: None, ..said.clone() };
                 let take = |status: &mut ThreadStatus| {
-                    decision::take_message(status, &plain, channel.first(), &now)
+                    decision::take_message(status, &plain, &channel.team, &now)
                 };
                 let (thread, _) = self.threads.try_update(key, take).await?;
                 Ok(Stored { thread, taken: Taken::Message, full: true })
@@ -294,7 +294,7 @@ impl Inner {
         if self.clicks.contains(&seen) {
             return Ok(Vec::new());
         }
-        let take = |status: &mut ThreadStatus| decision::take_click(status, clicked);
+        let take = |status: &mut ThreadStatus| decision::take_click(status, clicked, &channel.team);
         let taken = self.threads.try_update(&key, take).await;
         verdict::answer(key, &clicked.user, taken, |thread, outcome| match outcome {
             ClickOutcome::Counts => {

@@ -1,13 +1,14 @@
 //! What a role's message means for its Thread once it is in Slack: a decision asked, roles addressed.
 
-use codebutler_crds::thread::{Closing, Offer, Plan, PlanDetails};
+use codebutler_crds::thread::{Closing, Offer, Plan, PlanDetails, QueuedRole};
 use codebutler_crds::wire::{Decision, PostMessage};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
-use super::post::{Asks, Outgoing};
-use super::{Inner, address, offer};
+use super::post::{Asks, Outgoing, Part};
+use super::{address, offer};
+use crate::gateway::dispatch::{Team, rounds};
 use crate::gateway::threads;
 
 /// What a posted message means for its Thread. Applied again, nothing changes.
@@ -16,8 +17,9 @@ pub struct Meaning {
     details: Option<PlanDetails>,
     closing: Option<Closing>,
     offer: Option<Offer>,
-    /// Roles addressed, by the part that does.
-    addressed: Vec<(Vec<String>, SlackTs)>,
+    /// Who says it, and when last.
+    said: Option<(String, SlackTs)>,
+    passing: Passing,
     now: Time,
 }
 
@@ -35,31 +37,94 @@ impl Meaning {
         if let Some(offer) = &self.offer {
             offer::add(status, offer);
         }
-        for (roles, ts) in &self.addressed {
-            threads::raise_inbox(status, roles, ts, &self.now);
+        if let Some((role, ts)) = &self.said {
+            self.passing.apply(status, role, &self.now);
+            let to = self.passing.first.as_ref().map(|(to, _)| to.as_str());
+            threads::raise_said(status, role, ts, to);
         }
+        let decides = self.plan.as_ref().map(|plan| &plan.ts);
+        let decides = decides.or(self.closing.as_ref().map(|closing| &closing.ts));
+        if let Some(ts) = decides {
+            // They came to something.
+            status.rounds = status.rounds.take().filter(|rounds| rounds.ts > *ts);
+        }
+    }
+}
+
+/// Who goes on with it.
+#[derive(Default)]
+struct Passing {
+    /// The role that is woken, by which message.
+    first: Option<(String, SlackTs)>,
+    /// Addressed too: one at a time, as they share a worktree.
+    others: Vec<(String, SlackTs)>,
+    /// The one who is asked instead of another role.
+    asked: Option<(String, String, SlackTs)>,
+}
+
+/// Roles that wait for their turn.
+const QUEUED: usize = 8;
+
+impl Passing {
+    fn of(team: &Team, sent: &[Part], outgoing: &Outgoing<'_>) -> Self {
+        let sender = outgoing.role_name();
+        let mut found = Self::default();
+        for (part, text) in sent.iter().zip(&outgoing.parts) {
+            let posted = || address::by_role(text, &team.roles, sender, false);
+            for role in part.to.clone().unwrap_or_else(posted) {
+                let known = found.others.iter().any(|(other, _)| *other == role);
+                match &found.first {
+                    None => found.first = Some((role, part.ts.clone())),
+                    Some((first, _)) if *first == role || known => {}
+                    Some(_) => found.others.push((role, part.ts.clone())),
+                }
+            }
+        }
+        let last = sent.last();
+        if let (Some(part), Some(lead)) = (last, &team.leads)
+            && let Some(held) = &part.held
+        {
+            found.asked = Some((lead.clone(), held.clone(), part.ts.clone()));
+        }
+        found
+    }
+
+    fn apply(&self, status: &mut ThreadStatus, sender: &str, now: &Time) {
+        if let Some((role, ts)) = &self.first {
+            threads::raise_inbox(status, &[role.clone()], ts, now);
+            rounds::count(status, sender, role, ts);
+        }
+        for (role, ts) in &self.others {
+            queue(status, sender, role, ts);
+        }
+        if let Some((lead, held, ts)) = &self.asked {
+            rounds::count(status, sender, held, ts);
+            let question = rounds::question(status, lead, sender, held, ts);
+            threads::add_handover(status, question);
+        }
+    }
+}
+
+fn queue(status: &mut ThreadStatus, from: &str, role: &str, ts: &SlackTs) {
+    let heard = status.roles.get(role).and_then(|own| own.inbox.as_ref());
+    let known = status.queued.iter().any(|next| next.role == role);
+    if !known && heard.is_none_or(|heard| heard < ts) && status.queued.len() < QUEUED {
+        let (role, from) = (role.to_owned(), from.to_owned());
+        status.queued.push(QueuedRole { role, from, ts: ts.clone() });
     }
 }
 
 /// Reads it off a message whose parts are in Slack. `head` is the pull request's, for a merge.
 pub fn of(
-    inner: &Inner,
+    team: &Team,
     outgoing: &Outgoing<'_>,
-    sent: &[SlackTs],
+    sent: &[Part],
     message: &PostMessage,
     head: Option<String>,
 ) -> Meaning {
     let role = outgoing.role_name().to_owned();
-    let roles = inner.role_names(outgoing.repo);
-    let addressed = outgoing
-        .parts
-        .iter()
-        .zip(sent)
-        .map(|(text, ts)| (address::by_role(text, &roles, &role), ts.clone()))
-        .filter(|(roles, _)| !roles.is_empty())
-        .collect();
     // The message with the buttons.
-    let asked = sent.last().cloned();
+    let asked = sent.last().map(|part| part.ts.clone());
     let of = |decision| asked.clone().filter(|_| message.decision == Some(decision));
     let offer = match outgoing.asks {
         Asks::Offer(shown) => asked.clone().map(|ts| Offer {
@@ -93,7 +158,8 @@ pub fn of(
             decided_by: None,
             head,
         }),
-        addressed,
+        said: asked.map(|ts| (role, ts)),
+        passing: Passing::of(team, sent, outgoing),
         now: Time(jiff::Timestamp::now()),
     }
 }

@@ -26,6 +26,7 @@ mod explain;
 mod farewell;
 mod files;
 mod finish;
+mod handover;
 mod history;
 #[cfg(test)]
 mod hostile;
@@ -69,7 +70,7 @@ use codebutler_crds::thread::SlackThread;
 use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, ErrorCode, Inbox, PostMessage, Posted, Progress,
 };
-use codebutler_crds::{Repo, SlackTs, Thread};
+use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use kube::ResourceExt as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -87,8 +88,9 @@ use self::scopes::Scopes;
 use self::web::Web;
 use super::conditions::Conditions;
 use super::context::{ApiError, Caller, Context, ThreadKey};
-use super::threads::Threads;
+use super::dispatch::{self, Team};
 use super::threads::keyed::Keyed;
+use super::threads::{self, Threads, WriteError};
 
 /// How long it is told that somebody else uses the same app.
 const SHARED: Duration = Duration::from_hours(1);
@@ -216,10 +218,35 @@ impl Slack {
         let _ = self.inner.scribe.set(scribe);
     }
 
-    /// Shows in their threads what runs do, until told to stop. One replica does: the one that agents
-    /// speak to.
+    /// Shows in their threads what runs do, and who goes on after them, until told to stop. One replica
+    /// does: the one that agents speak to.
     pub async fn show_runs(&self, stop: CancellationToken) {
-        progress::run(Arc::clone(&self.inner), stop).await;
+        let shown = progress::run(Arc::clone(&self.inner), stop.clone());
+        tokio::join!(shown, handover::run(Arc::clone(&self.inner), stop));
+    }
+
+    /// Why a run of a role should not end with these words yet, for the model.
+    pub fn nudge(&self, caller: &Caller, words: &str) -> Option<String> {
+        let thread = self.inner.thread(&caller.key())?;
+        let (team, role) = (self.inner.team(&caller.repo), caller.role_name());
+        let parts = split::split(&markdown::inline(words), post::LIMIT);
+        let status = thread.status.clone().unwrap_or_default();
+        let handing = post::Handing::of(&parts, &team, &status, role, true);
+        dispatch::nudge(&team, &status, role, words, &handing.names())
+    }
+
+    /// A role said something of its end: what people answer may be for it.
+    ///
+    /// # Errors
+    /// When the Thread can't be written.
+    pub async fn said(
+        &self,
+        thread: &ThreadKey,
+        role: &str,
+        ts: &SlackTs,
+    ) -> Result<(), WriteError> {
+        let raise = |status: &mut ThreadStatus| threads::raise_said(status, role, ts, None);
+        self.inner.threads.update(thread, raise).await.map(drop)
     }
 
     /// Takes in what a role says that it does.
@@ -447,13 +474,18 @@ impl Inner {
         self.context.roles_of(repo).iter().map(|role| role.spec.role.clone()).collect()
     }
 
+    /// What a Repo's roles are for.
+    fn team(&self, repo: &Repo) -> Team {
+        Team::of(&self.context.roles_of(repo))
+    }
+
     /// A Repo as the router sees it.
     fn channel(&self, repo: &Repo, account: &Account) -> route::Channel {
         route::Channel {
             namespace: repo.namespace().unwrap_or_default(),
             repo: repo.name_any(),
             id: repo.channel().unwrap_or_default().to_owned(),
-            roles: self.role_names(repo),
+            team: self.team(repo),
             bot_user: account.user.clone(),
             bots: repo.spec.slack.allow_bots.clone(),
         }

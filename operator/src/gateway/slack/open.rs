@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::account::{AccessError, Account};
 use super::effects::Effect;
-use super::post::{self, Asks, Outgoing};
+use super::post::{self, Asks, Handing, Outgoing};
 use super::route::Channel;
 use super::split::split;
 use super::web::CallError;
@@ -127,7 +127,7 @@ pub fn claim(status: &mut ThreadStatus, by: &str, now: &Time) -> Claimed {
 
 /// The roles that a prompt is for.
 pub fn recipients(prompt: &str, channel: &Channel) -> Vec<String> {
-    let mentioned = address::by_person(prompt, &channel.roles, channel.bot_user.as_deref());
+    let mentioned = address::by_person(prompt, &channel.team.roles, channel.bot_user.as_deref());
     let first = || channel.first().map(str::to_owned).into_iter().collect();
     if mentioned.is_empty() { first() } else { mentioned }
 }
@@ -269,6 +269,7 @@ impl Opening<'_> {
             asks: Asks::Nothing,
             parts,
             note: None,
+            handing: Handing::default(),
         };
         {
             let _turn = inner.posting.lock(&key).await;

@@ -1,6 +1,7 @@
 //! Posting, once per key: what is in Slack already is found by the key in its metadata before
 //! anything is posted again, also by a process that did not post it.
 
+mod handing;
 mod outgoing;
 mod sent;
 
@@ -22,9 +23,10 @@ use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
 use crate::gateway::masks;
 use crate::gateway::threads::WriteError;
 
+pub use handing::{Handing, addressed};
 pub use outgoing::{Asks, Outgoing, metadata, speaks_of};
-use sent::{Part, file_id, find};
-pub use sent::{Sent, lookup};
+pub use sent::{Part, Sent, lookup};
+use sent::{file_id, find};
 
 /// Slack recommends at most 4,000 characters in a message.
 pub const LIMIT: usize = 3900;
@@ -68,6 +70,9 @@ pub async fn of_role(
         text = format!("{text}\n\n{}", usage::table(&status));
     }
     let offered = offer::Shown::of(message);
+    let parts = split(text.trim_end(), LIMIT);
+    let (team, status) = (inner.team(&caller.repo), thread.status.clone().unwrap_or_default());
+    let handing = Handing::of(&parts, &team, &status, caller.role_name(), message.last);
     let outgoing = Outgoing {
         repo: &caller.repo,
         thread: &thread,
@@ -80,14 +85,15 @@ pub async fn of_role(
             (None, Some(offer)) => Asks::Offer(offer),
             (None, None) => Asks::Nothing,
         },
-        parts: split(text.trim_end(), LIMIT),
+        parts,
         note: note.map(|note| markdown::inline(&note)),
+        handing,
     };
-    let sent = match once(inner, &outgoing).await {
+    let sent = match once_in_parts(inner, &outgoing).await {
         Ok(sent) => sent,
         Err(error) => return Err(inner.failed(error, &caller.repo).await),
     };
-    let meaning = meaning::of(inner, &outgoing, &sent, message, closing_head);
+    let meaning = meaning::of(&team, &outgoing, &sent, message, closing_head);
     inner
         .threads
         .update(&key, |status| meaning.apply(status))
@@ -95,7 +101,7 @@ pub async fn of_role(
         .map_err(|error| not_recorded(&error))?;
     let first = sent.into_iter().next();
     first
-        .map(|ts| Posted { ts, overlaps: Vec::new() })
+        .map(|part| Posted { ts: part.ts, overlaps: Vec::new() })
         .ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, asking::EMPTY))
 }
 
@@ -137,6 +143,7 @@ pub async fn told(
         asks: Asks::Nothing,
         parts: split(&markdown::inline(&text), LIMIT),
         note: None,
+        handing: Handing::default(),
     };
     let key = &ThreadKey::from(thread);
     let _turn = inner.posting.lock(key).await;
@@ -209,7 +216,7 @@ async fn attach(
             inner.sent.forget(&ThreadKey::from(thread));
             return Err(error.into());
         }
-        let part = Part { ts: slack.ts.clone(), of: 1 };
+        let part = Part::file(slack.ts.clone());
         inner.sent.add(&ThreadKey::from(thread), id, part);
     }
     Ok(())
@@ -223,6 +230,12 @@ pub fn not_recorded(error: &WriteError) -> ApiError {
 /// Posts the parts that are not in Slack yet; answers the `ts` of all. The caller holds the
 /// thread's turn to post.
 pub async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>, AccessError> {
+    let sent = once_in_parts(inner, outgoing).await?;
+    Ok(sent.into_iter().map(|part| part.ts).collect())
+}
+
+/// The same, with what was decided about each part when it was posted.
+async fn once_in_parts(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<Part>, AccessError> {
     let thread = ThreadKey::from(outgoing.thread);
     let account = inner.account(outgoing.repo).await?;
     let mut sent = Vec::new();
@@ -239,7 +252,7 @@ pub async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>
         if index == 0 {
             count = part.of;
         }
-        sent.push(part.ts);
+        sent.push(part);
         index += 1;
     }
     Ok(sent)
@@ -264,7 +277,8 @@ async fn send(
         let result = inner.web.post::<PostedAt>(&account.bot, "chat.postMessage", &body).await;
         match result {
             Ok(PostedAt { ts }) => {
-                let part = Part { ts, of: outgoing.parts.len() };
+                let (to, held) = outgoing.handing.part(index);
+                let part = Part { ts, of: outgoing.parts.len(), to, held };
                 inner.sent.add(thread, id.to_owned(), part.clone());
                 return Ok(part);
             }

@@ -11,6 +11,7 @@ use super::offer::{Pick, Picked};
 use super::reaction::{Reacted, Sign};
 use super::{EVENT_TYPE, address, words};
 use crate::gateway::context::ThreadKey;
+use crate::gateway::dispatch::Team;
 
 /// A Repo as the router sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +22,8 @@ pub struct Channel {
     pub repo: String,
     /// Slack channel id.
     pub id: String,
-    /// Short names of its roles, in the Repo's order.
-    pub roles: Vec<String>,
+    /// Its roles.
+    pub team: Team,
     /// The app's own user id in the workspace.
     pub bot_user: Option<String>,
     /// Bots that may write here, by bot id or user id.
@@ -37,7 +38,7 @@ impl Channel {
 
     /// Who takes what is for nobody.
     pub fn first(&self) -> Option<&str> {
-        self.roles.first().map(String::as_str)
+        self.team.first()
     }
 }
 
@@ -221,7 +222,7 @@ pub fn said(message: &Stored, user: &str, channel: &Channel) -> Said {
     Said {
         ts: message.ts.clone(),
         user: user.to_owned(),
-        mentioned: address::by_person(text, &channel.roles, channel.bot_user.as_deref()),
+        mentioned: address::by_person(text, &channel.team.roles, channel.bot_user.as_deref()),
         // Decisions are people's.
         intent: words::intent(text).filter(|_| !is_bot),
         is_bot,
@@ -310,7 +311,7 @@ mod tests {
             namespace: "team".to_owned(),
             repo: "shop".to_owned(),
             id: "C01".to_owned(),
-            roles: vec!["pm".to_owned(), "coder".to_owned()],
+            team: Team { roles: vec!["pm".to_owned(), "coder".to_owned()], ..Team::default() },
             bot_user: Some("U0BOT".to_owned()),
             bots: vec!["B7".to_owned()],
         }]

@@ -1,8 +1,8 @@
 //! How a Thread's status may change: pure, monotone, and the same when applied again.
 
 use codebutler_crds::thread::{
-    ApprovalAnswer, Closing, ClosingChoice, Pending, Plan, PlanDetails, PullRequest, RoleState,
-    Settled,
+    ApprovalAnswer, Closing, ClosingChoice, HandOver, HandOverReason, Pending, Plan, PlanDetails,
+    PullRequest, RoleState, Settled,
 };
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -10,6 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Pending items that a Thread can hold.
 const PENDING: usize = 32;
+
+/// Decisions about who goes on that are still to be told.
+const HANDOVERS: usize = 8;
 
 /// Settled questions whose messages are still to be edited.
 const SETTLED: usize = 16;
@@ -47,10 +50,27 @@ pub fn report(status: &mut ThreadStatus, role: &str, report: &RunReport, now: &T
         entry.sandbox = Some(sandbox.chars().take(300).collect());
     }
     raise(&mut entry.done, report.done.as_ref());
+    // Once for each run, in the same write as its end: nobody forgets to look who goes on.
+    entry.ended |= report.state != RoleState::Running && report.terminal.is_some();
     if report.state != RoleState::Running {
         status.pending.retain(|p| p.role != role || !report.handled.contains(&p.id));
     }
+    // The click may have been quicker than the end of the run that asked.
+    release_planner(status);
     status.last_activity = Some(now.clone());
+}
+
+/// Who has proposed a plan that is approved waits for nothing any more, unless it has asked something
+/// since or is to hear of it itself.
+pub fn release_planner(status: &mut ThreadStatus) {
+    let Some(plan) = status.plan.as_ref().filter(|plan| plan.approved_by.is_some()) else { return };
+    let (role, asked) = (plan.role.clone(), plan.ts.clone());
+    let wants = status.wants(&role);
+    let Some(own) = status.roles.get_mut(&role) else { return };
+    let since = own.said.as_ref().is_some_and(|said| *said != asked);
+    if own.state == Some(RoleState::Waiting) && !since && !wants {
+        own.state = Some(RoleState::Idle);
+    }
 }
 
 /// Records the pull request; a merge commit once known stays, and what the thread was told.
@@ -87,6 +107,28 @@ pub fn add_pending(status: &mut ThreadStatus, pending: &Pending) -> Result<(), R
     status.roles.entry(pending.role.clone()).or_default();
     status.pending.push(pending.clone());
     Ok(())
+}
+
+/// Has the conversation told who goes on.
+pub fn add_handover(status: &mut ThreadStatus, decided: HandOver) {
+    if status.handovers.iter().any(|known| known.id == decided.id) {
+        return;
+    }
+    if status.handovers.len() >= HANDOVERS {
+        // Whom these are about knows already.
+        let known = |one: &HandOver| one.why == HandOverReason::Approved;
+        let place = status.handovers.iter().position(known).unwrap_or_default();
+        status.handovers.remove(place);
+    }
+    status.handovers.push(decided);
+}
+
+/// A role said something, to another role or to the people. Only grows.
+pub fn raise_said(status: &mut ThreadStatus, role: &str, ts: &SlackTs, to: Option<&str>) {
+    let own = status.roles.entry(role.to_owned()).or_default();
+    if raise(&mut own.said, Some(ts)) {
+        own.addressed = to.map(str::to_owned);
+    }
 }
 
 /// Records a plan unless this or a newer one is known. What it replaces can't be answered any more.
@@ -277,6 +319,34 @@ mod tests {
         report(&mut status, "pm", &part, &now());
         assert!(status.wants("pm"));
         assert_eq!(status.roles["pm"].done, Some(ts("1000000002.000000")));
+    }
+
+    #[test]
+    fn who_proposed_a_plan_waits_no_longer_once_it_is_approved() {
+        let mut status = ThreadStatus::default();
+        let (role, hash) = ("pm".to_owned(), "aa".to_owned());
+        let plan = Plan { ts: ts("7.000000"), hash, role, approved_by: None, declined_by: None };
+        set_plan(&mut status, &plan);
+        raise_said(&mut status, "pm", &ts("7.000000"), None);
+        let waits = RunReport {
+            state: RoleState::Waiting,
+            done: None,
+            handled: vec![],
+            turns: 1,
+            reason: None,
+            terminal: None,
+            sandbox: None,
+        };
+        report(&mut status, "pm", &waits, &now());
+        assert_eq!(status.roles["pm"].state, Some(RoleState::Waiting));
+        // Approved before the run that asked has ended.
+        approve_plan(&mut status, &ts("7.000000"), "U1");
+        report(&mut status, "pm", &waits, &now());
+        assert_eq!(status.roles["pm"].state, Some(RoleState::Idle));
+        // It has asked something else since.
+        raise_said(&mut status, "pm", &ts("8.000000"), None);
+        report(&mut status, "pm", &waits, &now());
+        assert_eq!(status.roles["pm"].state, Some(RoleState::Waiting));
     }
 
     #[test]

@@ -45,18 +45,22 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
     object(json!({
         "slack": status.slack,
         "claim": status.claim,
-        "settled": if status.settled.is_empty() { Value::Null } else { json!(status.settled) },
+        "settled": list(&status.settled),
         "branch": status.branch,
         "pullRequest": status.pull_request,
         "plan": status.plan,
         "planDetails": status.plan_details,
         "receipt": status.receipt,
         "closing": status.closing,
-        "approvals": if status.approvals.is_empty() { Value::Null } else { json!(status.approvals) },
-        "offers": if status.offers.is_empty() { Value::Null } else { json!(status.offers) },
+        "approvals": list(&status.approvals),
+        "offers": list(&status.offers),
         "warned": status.warned,
         "finished": status.finished,
-        "pending": if status.pending.is_empty() { Value::Null } else { json!(status.pending) },
+        "pending": list(&status.pending),
+        "handovers": list(&status.handovers),
+        "queued": list(&status.queued),
+        "routed": list(&status.routed),
+        "rounds": status.rounds,
         "cost": status.cost,
         "budget": status.budget,
         "speaker": status.speaker,
@@ -69,11 +73,19 @@ fn role_fields(role: &RoleStatus) -> Map<String, Value> {
         "inbox": role.inbox,
         "done": role.done,
         "state": role.state,
+        "said": role.said,
+        "addressed": role.addressed,
+        "ended": role.ended,
         "turns": role.turns,
         "sandbox": role.sandbox,
         "shown": role.shown,
         "usage": role.usage,
     }))
+}
+
+/// An empty list is none.
+fn list<T: Serialize>(items: &[T]) -> Value {
+    if items.is_empty() { Value::Null } else { json!(items) }
 }
 
 /// The merge patch between two values that are objects, or null.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::super::Inner;
 use super::super::effects::Effect;
 use super::super::people;
-use super::super::post::{self, Asks, Outgoing};
+use super::super::post::{self, Asks, Handing, Outgoing};
 use super::{KIND, add, hand_out, has_room, is_late, shown};
 use crate::gateway::context::{ApiError, Caller, conversation};
 use crate::gateway::threads::{Refusal, WriteError};
@@ -101,6 +101,7 @@ async fn post(
         kind: KIND,
         asks: Asks::Blocks(&question.blocks),
         note: None,
+        handing: Handing::default(),
         parts: vec![question.text],
     };
     let _turn = inner.posting.lock(&key).await;

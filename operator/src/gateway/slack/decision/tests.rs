@@ -16,6 +16,17 @@ fn said(at: &str, text: &str) -> Said {
     Said { ts: ts(at), user, mentioned, intent, is_bot: false }
 }
 
+/// A Repo without a role that carries plans out.
+fn team(first: &str) -> Team {
+    Team { roles: vec![first.to_owned()], ..Team::default() }
+}
+
+/// One with such a role.
+fn makers() -> Team {
+    let roles = ["pm", "maker", "lead"].map(str::to_owned).to_vec();
+    Team { implements: Some("maker".into()), leads: Some("lead".into()), roles, ..Team::default() }
+}
+
 /// A plan of the pm at 10 and a merge question of the lead at 20.
 fn asked() -> ThreadStatus {
     ThreadStatus {
@@ -72,7 +83,7 @@ fn only_a_message_that_is_nothing_but_a_decision_is_one() {
 fn words_approve_the_open_plan_once_and_wake_who_asked() {
     let mut status = asked();
     let message = said("11.000000", "go ahead");
-    let decided = take_message(&mut status, &message, Some("triage"), &now()).unwrap();
+    let decided = take_message(&mut status, &message, &team("triage"), &now()).unwrap();
     assert_eq!(
         decided,
         Taken::Decided(Decided { asked: ts("10.000000"), choice: Choice::Approve })
@@ -83,14 +94,14 @@ fn words_approve_the_open_plan_once_and_wake_who_asked() {
     assert!(!status.roles.contains_key("triage"));
 
     let after = status.clone();
-    assert_eq!(take_message(&mut status, &message, Some("triage"), &now()), Ok(Taken::Message));
+    assert_eq!(take_message(&mut status, &message, &team("triage"), &now()), Ok(Taken::Message));
     assert_eq!(status, after);
 }
 
 #[test]
 fn words_said_before_the_plan_do_not_approve_it() {
     let mut status = asked();
-    let decided = take_message(&mut status, &said("9.000000", "ok"), Some("triage"), &now());
+    let decided = take_message(&mut status, &said("9.000000", "ok"), &team("triage"), &now());
     assert_eq!(decided, Ok(Taken::Message));
     assert_eq!(status.plan.as_ref().unwrap().approved_by, None);
     assert!(status.roles.contains_key("triage"));
@@ -101,7 +112,7 @@ fn a_message_that_mentions_a_role_is_for_that_role() {
     let mut status = asked();
     let mut message = said("30.000000", "merge");
     message.mentioned = vec!["coder".to_owned()];
-    assert_eq!(take_message(&mut status, &message, Some("pm"), &now()), Ok(Taken::Message));
+    assert_eq!(take_message(&mut status, &message, &team("pm"), &now()), Ok(Taken::Message));
     assert_eq!(status.closing.as_ref().unwrap().choice, None);
     assert_eq!(status.roles.keys().collect::<Vec<_>>(), ["coder"]);
 }
@@ -109,14 +120,14 @@ fn a_message_that_mentions_a_role_is_for_that_role() {
 #[test]
 fn merge_counts_only_while_it_is_asked() {
     let mut status = asked();
-    take_message(&mut status, &said("21.000000", "merge it"), Some("pm"), &now()).unwrap();
+    take_message(&mut status, &said("21.000000", "merge it"), &team("pm"), &now()).unwrap();
     let closing = status.closing.as_ref().unwrap();
     assert_eq!(closing.choice, Some(ClosingChoice::Merge));
     assert_eq!(closing.head.as_deref(), Some("abc"));
     assert!(status.wants("lead") && !status.wants("pm"));
 
     let mut status = ThreadStatus::default();
-    take_message(&mut status, &said("21.000000", "merge it"), Some("pm"), &now()).unwrap();
+    take_message(&mut status, &said("21.000000", "merge it"), &team("pm"), &now()).unwrap();
     assert_eq!(status.closing, None);
     assert!(status.wants("pm"));
 }
@@ -125,13 +136,13 @@ fn merge_counts_only_while_it_is_asked() {
 fn a_user_may_close_at_any_time() {
     let mut status = ThreadStatus::default();
     let message = said("21.000000", "close this thread");
-    take_message(&mut status, &message, Some("pm"), &now()).unwrap();
+    take_message(&mut status, &message, &team("pm"), &now()).unwrap();
     let closing = status.closing.clone().unwrap();
     assert_eq!(closing.choice, Some(ClosingChoice::Discard));
     assert_eq!(closing.decided_by.as_deref(), Some("U1"));
     assert_eq!(closing.role, "pm");
     let after = status.clone();
-    take_message(&mut status, &message, Some("pm"), &now()).unwrap();
+    take_message(&mut status, &message, &team("pm"), &now()).unwrap();
     assert_eq!(status, after);
 }
 
@@ -141,9 +152,9 @@ fn a_click_decides_once_and_its_redelivery_changes_nothing() {
     let click =
         |at: &str, choice, user: &str| Clicked { message: ts(at), choice, user: user.to_owned() };
     let approve = click("10.000000", Choice::Approve, "U1");
-    assert_eq!(take_click(&mut status, &approve), Ok(ClickOutcome::Counts));
+    assert_eq!(take_click(&mut status, &approve, &team("pm")), Ok(ClickOutcome::Counts));
     let after = status.clone();
-    assert_eq!(take_click(&mut status, &approve), Ok(ClickOutcome::Counts));
+    assert_eq!(take_click(&mut status, &approve, &team("pm")), Ok(ClickOutcome::Counts));
     assert_eq!(status, after);
 
     for stale in [
@@ -152,15 +163,19 @@ fn a_click_decides_once_and_its_redelivery_changes_nothing() {
         click("9.000000", Choice::Approve, "U1"),
         click("10.000000", Choice::Merge, "U1"),
     ] {
-        assert_eq!(take_click(&mut status, &stale), Ok(ClickOutcome::Stale), "{stale:?}");
+        assert_eq!(
+            take_click(&mut status, &stale, &team("pm")),
+            Ok(ClickOutcome::Stale),
+            "{stale:?}"
+        );
     }
     assert_eq!(status, after);
 
     let discard = click("20.000000", Choice::Discard, "U2");
-    assert_eq!(take_click(&mut status, &discard), Ok(ClickOutcome::Counts));
+    assert_eq!(take_click(&mut status, &discard, &team("pm")), Ok(ClickOutcome::Counts));
     assert_eq!(status.closing.as_ref().unwrap().choice, Some(ClosingChoice::Discard));
     let merge = click("20.000000", Choice::Merge, "U1");
-    assert_eq!(take_click(&mut status, &merge), Ok(ClickOutcome::Stale));
+    assert_eq!(take_click(&mut status, &merge, &team("pm")), Ok(ClickOutcome::Stale));
 }
 
 #[test]
@@ -168,8 +183,8 @@ fn hold_and_modify_are_told_and_approve_nothing() {
     let mut status = asked();
     for (at, choice) in [("10.000000", Choice::Modify), ("20.000000", Choice::Hold)] {
         let click = Clicked { message: ts(at), choice, user: "U1".to_owned() };
-        assert_eq!(take_click(&mut status, &click), Ok(ClickOutcome::Counts));
-        assert_eq!(take_click(&mut status, &click), Ok(ClickOutcome::Counts));
+        assert_eq!(take_click(&mut status, &click, &team("pm")), Ok(ClickOutcome::Counts));
+        assert_eq!(take_click(&mut status, &click, &team("pm")), Ok(ClickOutcome::Counts));
     }
     let told: Vec<_> = status.pending.iter().map(|p| (&*p.role, &*p.kind, &*p.choice)).collect();
     assert_eq!(told, [("pm", "plan", "modify"), ("lead", "merge", "hold")]);
@@ -182,16 +197,19 @@ fn a_declined_plan_is_not_approved_by_a_yes_to_something_else() {
     for choice in [Choice::Modify, Choice::Reject] {
         let mut status = asked();
         let click = |choice| Clicked { message: ts("10.000000"), choice, user: "U1".to_owned() };
-        assert_eq!(take_click(&mut status, &click(choice)), Ok(ClickOutcome::Counts));
+        assert_eq!(take_click(&mut status, &click(choice), &team("pm")), Ok(ClickOutcome::Counts));
         assert_eq!(status.plan.as_ref().unwrap().declined_by.as_deref(), Some("U1"));
 
         // "Shall I leave it as it is?" "Yes." The one who asked hears it, as words.
         let yes = said("11.000000", "Yes.");
-        assert_eq!(take_message(&mut status, &yes, Some("triage"), &now()), Ok(Taken::Message));
+        assert_eq!(take_message(&mut status, &yes, &team("triage"), &now()), Ok(Taken::Message));
         assert_eq!(status.roles["pm"].inbox, Some(ts("11.000000")));
         assert!(!status.roles.contains_key("triage"));
 
-        assert_eq!(take_click(&mut status, &click(Choice::Approve)), Ok(ClickOutcome::Stale));
+        assert_eq!(
+            take_click(&mut status, &click(Choice::Approve), &team("pm")),
+            Ok(ClickOutcome::Stale)
+        );
         assert_eq!(status.plan.as_ref().unwrap().approved_by, None);
         assert_eq!(status.pending.len(), 1);
     }
@@ -203,4 +221,83 @@ fn every_button_is_found_by_its_action_id() {
         assert_eq!(Choice::by_action_id(&choice.action_id()), Some(choice));
     }
     assert_eq!(Choice::by_action_id("plan:merge"), None);
+}
+
+#[test]
+fn approval_goes_to_the_role_that_carries_it_out_and_to_nobody_else() {
+    let waiting = || {
+        let mut status = ThreadStatus { closing: None, ..asked() };
+        status.roles.entry("pm".to_owned()).or_default().state = Some(RoleState::Waiting);
+        status
+    };
+    let message = said("11.000000", "go ahead");
+    let click = |choice| Clicked { message: ts("10.000000"), choice, user: "U1".to_owned() };
+
+    let (mut words, mut button) = (waiting(), waiting());
+    take_message(&mut words, &message, &makers(), &now()).unwrap();
+    take_click(&mut button, &click(Choice::Approve), &makers()).unwrap();
+    for status in [&words, &button] {
+        assert_eq!(status.plan.as_ref().unwrap().approved_by.as_deref(), Some("U1"));
+        assert!(status.wants("maker") && !status.wants("pm"), "{:?}", status.roles);
+        assert_eq!((status.pending.len(), &*status.pending[0].role), (1, "maker"));
+        // Nobody answers the pm any more, and the thread is told.
+        assert_eq!(status.roles["pm"].state, Some(RoleState::Idle));
+        assert_eq!(status.handovers.len(), 1);
+        assert_eq!(status.handovers[0].why, HandOverReason::Approved);
+    }
+    // Delivered again, before and after it was told and taken.
+    for told in [false, true] {
+        for status in [&mut words, &mut button] {
+            if told {
+                status.handovers.clear();
+                status.pending.clear();
+                status.roles.entry("maker".to_owned()).or_default().done = Some(ts("11.000000"));
+            }
+            let before = status.clone();
+            take_message(status, &message, &makers(), &now()).unwrap();
+            take_click(status, &click(Choice::Approve), &makers()).unwrap();
+            if status.roles["maker"].inbox == before.roles["maker"].inbox {
+                assert_eq!(*status, before);
+            }
+            assert_eq!(status.handovers, before.handovers);
+            assert_eq!(status.pending, before.pending);
+        }
+    }
+    // What is not wanted as it is goes back to whoever proposed it.
+    for choice in [Choice::Modify, Choice::Reject] {
+        let mut status = waiting();
+        take_click(&mut status, &click(choice), &makers()).unwrap();
+        assert!(status.wants("pm") && !status.wants("maker"));
+        assert_eq!(status.handovers, []);
+    }
+}
+
+#[test]
+fn a_reply_that_names_nobody_goes_to_whoever_asked_and_stays_there() {
+    let mut status = ThreadStatus::default();
+    let role = |state, said: &str| codebutler_crds::thread::RoleStatus {
+        state: Some(state),
+        said: Some(ts(said)),
+        ..Default::default()
+    };
+    status.roles.insert("pm".to_owned(), role(RoleState::Idle, "3.000000"));
+    status.roles.insert("maker".to_owned(), role(RoleState::Waiting, "4.000000"));
+    let reply = said("5.000000", "Use the other one");
+    take_message(&mut status, &reply, &makers(), &now()).unwrap();
+    assert!(status.wants("maker") && !status.wants("pm"));
+    // Whatever has happened since, the message is read as it was stored.
+    status.roles.insert("maker".to_owned(), role(RoleState::Idle, "6.000000"));
+    status.roles.insert("pm".to_owned(), role(RoleState::Waiting, "2.000000"));
+    assert_eq!(recipients(&status, &reply, &makers()), ["maker"]);
+    take_message(&mut status, &reply, &makers(), &now()).unwrap();
+    assert!(!status.wants("pm"));
+    // A bare yes to a question of another role than the one with the plan is an answer to that.
+    let mut status = ThreadStatus { closing: None, ..asked() };
+    threads::approve_plan(&mut status, &ts("10.000000"), "U1");
+    status.roles.insert("pm".to_owned(), role(RoleState::Waiting, "12.000000"));
+    take_message(&mut status, &said("13.000000", "yes"), &makers(), &now()).unwrap();
+    assert!(status.wants("pm") && !status.wants("maker"));
+    // Who stops what runs wakes nobody.
+    take_message(&mut status, &said("14.000000", "stop"), &makers(), &now()).unwrap();
+    assert_eq!(status.roles["pm"].inbox, Some(ts("13.000000")));
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::money::Money;
 use super::super::{EVENT_TYPE, blocks, mrkdwn, offer};
+use super::handing::Handing;
 
 /// A text on its way into a thread.
 pub struct Outgoing<'a> {
@@ -24,6 +25,8 @@ pub struct Outgoing<'a> {
     pub parts: Vec<String>,
     /// A line of CodeButler's own under the last part, which no text can pass for.
     pub note: Option<String>,
+    /// Whom it hands over to.
+    pub handing: Handing,
 }
 
 /// What a text asks of people.
@@ -70,13 +73,15 @@ impl Outgoing<'_> {
             Asks::Decision(decision) => decision.kind(),
             _ => self.kind,
         };
+        let mut metadata = metadata(self.thread, self.role_name(), &key, kind, self.parts.len());
+        self.handing.write(index, &mut metadata["event_payload"]);
         let mut body = json!({
             "channel": slack.channel,
             "thread_ts": slack.ts,
             "text": text,
             "unfurl_links": false,
             "unfurl_media": false,
-            "metadata": metadata(self.thread, self.role_name(), &key, kind, self.parts.len()),
+            "metadata": metadata,
         });
         if let Some(role) = self.role.filter(|_| customize) {
             body["username"] = json!(role.spec.display.name);

@@ -9,7 +9,7 @@ use codebutler_crds::{Repo, SlackTs, Thread};
 use super::super::account::{AccessError, Account};
 use super::super::web::CallError;
 use super::super::{Inner, history, own_metadata};
-use super::speaks_of;
+use super::{handing, speaks_of};
 use crate::gateway::context::ThreadKey;
 
 /// Threads whose keys are remembered.
@@ -26,10 +26,20 @@ struct Unread;
 
 /// A message that is in Slack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) ts: SlackTs,
+pub struct Part {
+    pub ts: SlackTs,
     /// How many messages the text was split into.
-    pub(super) of: usize,
+    pub of: usize,
+    /// Roles that it is for, where that was decided when it was posted.
+    pub to: Option<Vec<String>>,
+    /// The role that it addresses and that does not go on.
+    pub held: Option<String>,
+}
+
+impl Part {
+    pub(super) fn file(ts: SlackTs) -> Self {
+        Self { ts, of: 1, to: None, held: None }
+    }
 }
 
 impl Sent {
@@ -102,14 +112,15 @@ pub(super) async fn find(
     let mut keys = HashMap::new();
     for message in messages.iter().filter(|message| account.wrote(message)) {
         for file in &message.files {
-            keys.insert(file_id(&file.name), Part { ts: message.ts.clone(), of: 1 });
+            keys.insert(file_id(&file.name), Part::file(message.ts.clone()));
         }
         let Some(payload) = own_metadata(message.metadata.as_ref()) else { continue };
         let text = |name: &str| payload[name].as_str().unwrap_or_default();
         if speaks_of(payload, thread) {
             let id = format!("{}/{}", text("role"), text("key"));
             let of = text("of").parse().unwrap_or(1);
-            keys.entry(id).or_insert(Part { ts: message.ts.clone(), of });
+            let (to, held) = (handing::addressed(payload), handing::held(payload));
+            keys.entry(id).or_insert(Part { ts: message.ts.clone(), of, to, held });
         }
     }
     let found = keys.get(id).cloned();

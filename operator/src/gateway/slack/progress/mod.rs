@@ -29,7 +29,7 @@ use self::step::{Step, step};
 use super::Inner;
 use super::account::{AccessError, Account};
 use super::open::LaterError;
-use super::post::{self, Asks, Outgoing};
+use super::post::{self, Asks, Handing, Outgoing};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::masks;
 use crate::gateway::threads::Refusal;
@@ -283,6 +283,7 @@ impl Message<'_> {
             asks: Asks::Blocks(blocks),
             parts: vec![text.to_owned()],
             note: None,
+            handing: Handing::default(),
         };
         let _turn = inner.posting.lock(&key.0).await;
         let sent = post::once(inner, &outgoing).await?;

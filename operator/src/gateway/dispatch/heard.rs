@@ -1,0 +1,99 @@
+//! What a conversation says of the runs in it. Read from Slack when a run has ended, so that nothing of
+//! it has to be kept.
+
+use codebutler_crds::SlackTs;
+
+use super::Team;
+
+/// Who said something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    /// Somebody who may steer.
+    Person,
+    /// A role, and in which of its runs.
+    Role { role: String, run: String },
+    /// CodeButler itself, about this.
+    Own { id: String },
+}
+
+/// A message, as far as it counts here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub ts: SlackTs,
+    pub by: Speaker,
+    /// Roles that it is for.
+    pub to: Vec<String>,
+    pub text: String,
+}
+
+/// A conversation, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    lines: Vec<Line>,
+}
+
+impl Heard {
+    pub fn new(lines: Vec<Line>) -> Self {
+        Self { lines }
+    }
+
+    /// What a role said last.
+    pub fn last_words(&self, role: &str) -> Option<&Line> {
+        self.lines.iter().rev().find(|line| said_by(line, role).is_some())
+    }
+
+    /// The role that asked for the run of `role` that has ended, and with which message: the newest one
+    /// since its run before.
+    pub fn asker(&self, role: &str) -> Option<(&str, &SlackTs)> {
+        let own = self.lines.iter().rev().filter_map(|line| said_by(line, role));
+        let run = own.clone().next();
+        for line in self.lines.iter().rev() {
+            match &line.by {
+                Speaker::Role { role: by, run: its } if by == role => {
+                    if Some(its.as_str()) != run {
+                        return None;
+                    }
+                }
+                Speaker::Role { role: by, .. } if line.to.iter().any(|to| to == role) => {
+                    return Some((by, &line.ts));
+                }
+                // What it was told by a decision is nobody's question.
+                Speaker::Own { .. } if line.to.iter().any(|to| to == role) => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Whether the reviewer has said anything yet.
+    pub fn has_reviewed(&self, team: &Team) -> bool {
+        team.reviews.as_deref().is_some_and(|reviewer| self.last_words(reviewer).is_some())
+    }
+
+    /// Whether a decision was told since a person last spoke.
+    pub fn was_told(&self, id: &str) -> bool {
+        let person = self.lines.iter().rposition(|line| line.by == Speaker::Person);
+        self.lines[person.map_or(0, |at| at + 1)..].iter().any(|line| is_about(line, id))
+    }
+
+    /// The identity under which it is told now: a person's words are a new occasion.
+    pub fn anew(&self, id: &str) -> String {
+        match self.lines.iter().filter(|line| is_about(line, id)).count() {
+            0 => id.to_owned(),
+            times => format!("{id}~{times}"),
+        }
+    }
+}
+
+/// The run in which `role` said it.
+fn said_by<'a>(line: &'a Line, role: &str) -> Option<&'a str> {
+    match &line.by {
+        Speaker::Role { role: by, run } if by == role => Some(run),
+        _ => None,
+    }
+}
+
+fn is_about(line: &Line, id: &str) -> bool {
+    let Speaker::Own { id: known } = &line.by else { return false };
+    known.split('~').next() == Some(id)
+}

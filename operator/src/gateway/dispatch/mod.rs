@@ -1,0 +1,295 @@
+//! Who goes on when a run ends: models propose, this disposes. Pure: from the plan, the pull request,
+//! the marks and the last words to a decision. It never lets a conversation rest while something that
+//! people approved is unfinished and nobody was told.
+//!
+//! [`team`] says what the roles are for, [`words`] what last words say, [`heard`] what a conversation
+//! says of a run, [`rounds`] when two roles don't come to an end, [`reply`] whom a person answers.
+
+pub mod heard;
+pub mod reply;
+pub mod rounds;
+mod team;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use codebutler_crds::thread::{
+    HandOver, HandOverReason, OfferKind, PullState, QueuedRole, RoleState, ThreadStatus,
+};
+
+use self::heard::Heard;
+pub use self::team::Team;
+use self::words::Review;
+
+/// What happens when a run has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Somebody goes on already, people are asked, or there is nothing left to do.
+    Rest,
+    /// Somebody goes on, or people are told that nobody does.
+    Pass(HandOver),
+}
+
+/// What counts when a run of `role` has ended.
+pub struct Facts<'a> {
+    pub team: &'a Team,
+    pub status: &'a ThreadStatus,
+    pub role: &'a str,
+    /// What the conversation says.
+    pub heard: &'a Heard,
+}
+
+/// Whether a role other than `but` is at work or about to be, or somebody is about to be told to go on.
+pub fn goes_on(status: &ThreadStatus, but: Option<&str>) -> bool {
+    let works = |name: &str| status.is_running(name) || status.wants(name);
+    !status.handovers.is_empty()
+        || status.roles.keys().any(|name| Some(name.as_str()) != but && works(name))
+}
+
+/// Whether a question to people is open.
+pub fn asks_people(status: &ThreadStatus) -> bool {
+    let plan = status.plan.as_ref();
+    plan.is_some_and(|plan| plan.approved_by.is_none() && plan.declined_by.is_none())
+        || status.closing.is_some()
+        || status.approvals.iter().any(|question| question.answer.is_none())
+        || status.offers.iter().any(|offer| offer.kind == OfferKind::Choice && offer.is_open())
+        || status.budget.as_ref().is_some_and(|budget| budget.ask.is_some())
+}
+
+/// Whether people approved something that is neither merged nor given up.
+pub fn is_unfinished(status: &ThreadStatus) -> bool {
+    let approved = status.plan.as_ref().is_some_and(|plan| plan.approved_by.is_some());
+    let decided = status.closing.as_ref().is_some_and(|closing| closing.choice.is_some());
+    let ended = status.pull_request.as_ref().is_some_and(|pull| {
+        pull.merge_commit.is_some()
+            || matches!(pull.state, Some(PullState::Merged | PullState::Closed))
+    });
+    approved && !decided && !ended
+}
+
+/// Why a run of `role` should not end with these words yet, for the model; said once in a run. `to`:
+/// whom they address.
+pub fn nudge(
+    team: &Team,
+    status: &ThreadStatus,
+    role: &str,
+    words: &str,
+    to: &[String],
+) -> Option<String> {
+    if !to.is_empty() || goes_on(status, Some(role)) || asks_people(status) {
+        return None;
+    }
+    let pull = status.pull_request.as_ref();
+    let unfinished = is_unfinished(status);
+    let why = if unfinished && team.is_implementer(role) && pull.is_none() {
+        "the plan is approved, and there is no pull request. If the work is done, commit it, push it, open \
+         the pull request and hand over; if it is not, go on with it. If you can't go on, ask the people \
+         with SendMessage and waitForReply"
+            .to_owned()
+    } else if unfinished && team.is_reviewer(role) && words::review(words) == Review::Unclear {
+        let to = |role: &Option<String>, what| {
+            role.as_ref().map(|role| format!("@codebutler.{role} if {what}"))
+        };
+        let to =
+            [to(&team.implements, "something has to change"), to(&team.leads, "nothing has to")];
+        let to: Vec<_> = to.into_iter().flatten().collect();
+        format!(
+            "it does not say what the review came to. Begin a line with {}",
+            to.join(", or with ")
+        )
+    } else if unfinished && team.is_lead(role) && pull.is_some() {
+        "the pull request is open, and nobody was asked whether to merge it. If it is ready, ask with \
+         SendMessage and `decision: merge`; if not, begin a line with the address of the role that goes on"
+            .to_owned()
+    } else if !unfinished
+        && !team.is_implementer(role)
+        && is_new_plan(status)
+        && words::is_plan(words)
+    {
+        "it looks like a plan, and nobody can approve it like this. Post it with SendMessage and \
+         `decision: plan`, which shows the buttons"
+            .to_owned()
+    } else {
+        return None;
+    };
+    Some(format!(
+        "Your last words were not posted yet: {why}. If they stand as they are, say them again."
+    ))
+}
+
+/// Whether a plan would be one that nobody has seen.
+fn is_new_plan(status: &ThreadStatus) -> bool {
+    status.plan.as_ref().is_none_or(|plan| plan.declined_by.is_some())
+}
+
+/// Who goes on after a run.
+pub fn decide(facts: &Facts<'_>) -> Step {
+    let Facts { team, status, role, .. } = facts;
+    if goes_on(status, None) {
+        return Step::Rest;
+    }
+    let heard = |role: &str| status.roles.get(role).and_then(|own| own.inbox.as_ref());
+    let waits = |next: &&QueuedRole| {
+        team.has(&next.role) && heard(&next.role).is_none_or(|heard| *heard < next.ts)
+    };
+    if let Some(next) = status.queued.iter().find(waits) {
+        let (to, about) = (&next.role, next.ts.as_str());
+        let (id, from) = (id(HandOverReason::AlsoAddressed, to, about), Some(next.from.clone()));
+        let (role, why) = (Some(to.clone()), HandOverReason::AlsoAddressed);
+        return Step::Pass(HandOver { id, role, from, why, views: Vec::new() });
+    }
+    if asks_people(status) || facts.needs_people(role) {
+        return Step::Rest;
+    }
+    let unfinished = is_unfinished(status);
+    let own = if !unfinished {
+        None
+    } else if team.is_implementer(role) {
+        Some(facts.after_implementing())
+    } else if team.is_reviewer(role) && facts.pull().is_some() {
+        facts.after_review()
+    } else {
+        None
+    };
+    let back = || {
+        let (asker, ts) = facts.heard.asker(role)?;
+        team.has(asker).then(|| facts.pass(asker, HandOverReason::Answered, ts.as_str()))
+    };
+    own.or_else(back).or_else(|| unfinished.then(|| facts.keep_going())).unwrap_or(Step::Rest)
+}
+
+impl Facts<'_> {
+    /// Who waits has asked, and who failed has said so: both go on when somebody writes.
+    fn needs_people(&self, role: &str) -> bool {
+        self.status.roles.get(role).is_some_and(|own| match own.state {
+            Some(RoleState::Failed) => true,
+            Some(RoleState::Waiting) => own.addressed.is_none(),
+            _ => false,
+        })
+    }
+
+    fn pull(&self) -> Option<u64> {
+        self.status.pull_request.as_ref().map(|pull| pull.number)
+    }
+
+    /// What is said once about a plan, or a pull request.
+    fn subject(&self) -> String {
+        let plan = self.status.plan.as_ref().map(|plan| plan.ts.to_string()).unwrap_or_default();
+        match self.pull() {
+            Some(number) => format!("{plan}.{number}"),
+            None => plan,
+        }
+    }
+
+    /// Hands over, unless that was done about the same since a person spoke and came to nothing.
+    fn pass(&self, to: &str, why: HandOverReason, about: &str) -> Step {
+        let said = self.heard.last_words(self.role);
+        let lead = rounds::instead(self.team, self.status, self.role, to);
+        if let (Some(lead), Some(said)) = (lead, said) {
+            let asked = rounds::question(self.status, &lead, self.role, to, &said.ts);
+            return self.once(asked);
+        }
+        let (role, from) = (Some(to.to_owned()), Some(self.role.to_owned()));
+        let id = id(why, to, about);
+        self.once(HandOver { id, role, from, why, views: Vec::new() })
+    }
+
+    /// Tells the people that nobody goes on by itself, and who does if they write.
+    fn tell(&self, who: Option<&String>, why: HandOverReason) -> Step {
+        let from = who.map_or(self.role, String::as_str).to_owned();
+        let id = id(why, "", &self.subject());
+        self.once(HandOver { id, role: None, from: Some(from), why, views: Vec::new() })
+    }
+
+    fn once(&self, decided: HandOver) -> Step {
+        if self.heard.was_told(&decided.id) {
+            return Step::Rest;
+        }
+        Step::Pass(HandOver { id: self.heard.anew(&decided.id), ..decided })
+    }
+
+    fn after_implementing(&self) -> Step {
+        let subject = self.subject();
+        if self.pull().is_none() {
+            return self.tell(None, HandOverReason::NoPullRequest);
+        }
+        let asker = self.heard.asker(self.role).filter(|(asker, _)| self.team.has(asker));
+        match (asker, &self.team.reviews) {
+            // Who wanted a change of what was reviewed sees whether it is the right one.
+            (Some((asker, ts)), _)
+                if self.heard.has_reviewed(self.team) && Some(asker) != self.team.first() =>
+            {
+                self.pass(asker, HandOverReason::Answered, ts.as_str())
+            }
+            (_, Some(reviewer)) => {
+                // Each time that it has ended with something new.
+                let about = self.heard.last_words(self.role).map_or(subject, |w| w.ts.to_string());
+                self.pass(reviewer, HandOverReason::NotReviewed, &about)
+            }
+            (_, None) => self.close(),
+        }
+    }
+
+    fn after_review(&self) -> Option<Step> {
+        let words = self.heard.last_words(self.role)?;
+        let about = words.ts.as_str();
+        match words::review(&words.text) {
+            Review::Passed => Some(match &self.team.leads {
+                Some(lead) => self.pass(lead, HandOverReason::ReviewPassed, about),
+                None => self.close(),
+            }),
+            Review::Found => {
+                let to = self.team.implements.as_ref()?;
+                Some(self.pass(to, HandOverReason::ReviewFound, about))
+            }
+            Review::Unclear => None,
+        }
+    }
+
+    /// What people approved is unfinished, and the run that ended was about something else.
+    fn keep_going(&self) -> Step {
+        let subject = self.subject();
+        if self.pull().is_none() {
+            return match self.team.implements.as_deref().filter(|role| *role != self.role) {
+                Some(role) if self.needs_people(role) => Step::Rest,
+                Some(role) => self.pass(role, HandOverReason::PlanWaits, &subject),
+                None => self.tell(None, HandOverReason::NoPullRequest),
+            };
+        }
+        match self.team.reviews.as_deref().filter(|role| *role != self.role) {
+            Some(reviewer) if self.needs_people(reviewer) => Step::Rest,
+            Some(reviewer) if !self.heard.has_reviewed(self.team) => {
+                self.pass(reviewer, HandOverReason::NotReviewed, &subject)
+            }
+            _ => self.close(),
+        }
+    }
+
+    /// The lead is to ask whether to merge; where it did not, or there is none, people are told.
+    fn close(&self) -> Step {
+        let subject = self.subject();
+        let lead = self.team.leads.as_deref().filter(|lead| *lead != self.role);
+        let asked = lead.map(|lead| self.pass(lead, HandOverReason::NotClosed, &subject));
+        match asked {
+            Some(Step::Pass(asked)) => Step::Pass(asked),
+            _ => self.tell(self.team.leads.as_ref(), HandOverReason::NotClosed),
+        }
+    }
+}
+
+/// What a decision is known by.
+fn id(why: HandOverReason, to: &str, about: &str) -> String {
+    let why = match why {
+        HandOverReason::Approved => "approved",
+        HandOverReason::PlanWaits => "plan",
+        HandOverReason::NotReviewed => "review",
+        HandOverReason::ReviewPassed => "passed",
+        HandOverReason::ReviewFound => "found",
+        HandOverReason::Answered => "answer",
+        HandOverReason::AlsoAddressed => "also",
+        HandOverReason::Rounds => "rounds",
+        HandOverReason::NotClosed => "close",
+        HandOverReason::NoPullRequest => "none",
+    };
+    format!("on:{why}:{to}:{about}")
+}

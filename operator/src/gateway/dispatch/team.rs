@@ -1,0 +1,104 @@
+//! Which role does what in a Repo, read off the roles' own data: no name means anything here.
+
+use std::borrow::Borrow;
+
+use codebutler_crds::AgentRole;
+
+/// The roles of a Repo, in its order, and what some of them are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Team {
+    /// Short names.
+    pub roles: Vec<String>,
+    /// Carries out what people approve.
+    pub implements: Option<String>,
+    /// Reviews pull requests.
+    pub reviews: Option<String>,
+    /// Asks whether to merge, and decides between others.
+    pub leads: Option<String>,
+}
+
+impl Team {
+    /// Of a Repo's roles, in its order.
+    pub fn of<R: Borrow<AgentRole>>(roles: &[R]) -> Self {
+        let all: Vec<&AgentRole> = roles.iter().map(Borrow::borrow).collect();
+        let has =
+            |role: &AgentRole, tool: &str| role.spec.tools.allow.iter().any(|own| own == tool);
+        let name = |role: &AgentRole| role.spec.role.clone();
+        let find =
+            |fits: &dyn Fn(&AgentRole) -> bool| all.iter().find(|r| fits(r)).map(|r| name(r));
+        let planned = |role: &AgentRole| {
+            let push = role.spec.push.as_ref();
+            push.is_some_and(|push| push.needs_approved_plan && push.paths.is_empty())
+        };
+        let implements = find(&planned).or_else(|| find(&|role| has(role, "GitPush")));
+        let reviews =
+            find(&|role| has(role, "GHReview") && Some(&role.spec.role) != implements.as_ref());
+        // The first role often may close as well: a role that is there for it comes before.
+        let first = all.first().map(|role| name(role));
+        let closes = |role: &AgentRole| {
+            let other = [&implements, &reviews].iter().all(|o| o.as_ref() != Some(&role.spec.role));
+            has(role, "CloseThread") && other
+        };
+        let leads = find(&|role| closes(role) && Some(&role.spec.role) != first.as_ref())
+            .or_else(|| find(&closes));
+        Self { roles: all.iter().map(|role| name(role)).collect(), implements, reviews, leads }
+    }
+
+    /// Who takes what is for nobody.
+    pub fn first(&self) -> Option<&str> {
+        self.roles.first().map(String::as_str)
+    }
+
+    pub fn has(&self, role: &str) -> bool {
+        self.roles.iter().any(|known| known == role)
+    }
+
+    pub fn is_implementer(&self, role: &str) -> bool {
+        self.implements.as_deref() == Some(role)
+    }
+
+    pub fn is_reviewer(&self, role: &str) -> bool {
+        self.reviews.as_deref() == Some(role)
+    }
+
+    pub fn is_lead(&self, role: &str) -> bool {
+        self.leads.as_deref() == Some(role)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn role(name: &str, tools: &[&str], push: Option<bool>) -> AgentRole {
+        serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole", "metadata": {"name": name},
+            "spec": {"role": name, "display": {"name": name, "icon": ":x:"}, "model": {"default": "m"},
+                "tools": {"allow": tools},
+                "push": push.map(|needs| json!({"needsApprovedPlan": needs}))},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_a_role_is_for_is_read_off_its_tools() {
+        let zed = role("zed", &["CloseThread", "SendMessage"], None);
+        let ann = role("ann", &["GitPush", "GHCreatePR"], Some(true));
+        let bob = role("bob", &["GHReview"], None);
+        let cat = role("cat", &["CloseThread"], None);
+        let team = Team::of(&[&zed, &ann, &bob, &cat]);
+        let of = |team: &Team| [&team.implements, &team.reviews, &team.leads].map(Clone::clone);
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(of(&team), [some("ann"), some("bob"), some("cat")]);
+        assert_eq!(team.first(), Some("zed"));
+        // Nobody else closes: the first one does.
+        assert_eq!(Team::of(&[&zed, &ann]).leads, some("zed"));
+        // One that pushes without a plan implements where nobody needs one.
+        let free = role("free", &["GitPush"], Some(false));
+        assert_eq!(Team::of(&[&zed, &free]).implements, some("free"));
+        assert_eq!(of(&Team::of(&[&bob])), [None, some("bob"), None]);
+        assert_eq!(of(&Team::of::<AgentRole>(&[])), [None, None, None]);
+    }
+}

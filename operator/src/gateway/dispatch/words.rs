@@ -1,0 +1,150 @@
+//! What last words say of the work, as far as a decision about who goes on needs it. Words are only
+//! read where nobody was addressed: whoever addresses somebody is taken at that.
+
+/// What a review came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// Nothing has to change.
+    Passed,
+    /// Something does.
+    Found,
+    /// It does not say.
+    Unclear,
+}
+
+/// Words of a review that found nothing.
+const PASSED: [&str; 12] = [
+    "approved",
+    "approve",
+    "approving",
+    "lgtm",
+    "looks good",
+    "look good",
+    "ready to merge",
+    "good to merge",
+    "no findings",
+    "nothing to change",
+    "no further comments",
+    "no issues",
+];
+/// Words that turn the ones above around.
+const NOT: [&str; 8] =
+    ["not ", "n't ", "cannot ", "before ", "once ", "until ", "after ", "unless "];
+/// The same, behind them.
+const IF: [&str; 8] =
+    [" once ", " if ", " but ", " except", " when ", " after ", " unless ", " as soon as "];
+/// Words of one that did.
+const FOUND: [&str; 14] = [
+    "finding",
+    "must fix",
+    "must be fixed",
+    "has to be fixed",
+    "needs to be fixed",
+    "please fix",
+    "changes requested",
+    "request changes",
+    "requesting changes",
+    "change requested",
+    "blocking",
+    "blocker",
+    "[correctness]",
+    "[security]",
+];
+
+/// What a review says of itself.
+pub fn review(text: &str) -> Review {
+    let text = text.to_lowercase();
+    // "No findings" finds nothing.
+    let found = FOUND.iter().any(|word| {
+        text.match_indices(word).any(|(at, _)| {
+            let before = text[..at].trim_end();
+            let last = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            !matches!(
+                last,
+                "no" | "zero" | "0" | "non" | "without" | "not" | "the" | "all" | "your"
+            )
+        })
+    });
+    let passed = text.split(['.', '\n', ';', '!']).any(|sentence| {
+        let said = PASSED.iter().filter_map(|word| sentence.find(word)).min();
+        said.is_some_and(|at| {
+            let (before, after) = sentence.split_at(at);
+            !NOT.iter().any(|not| before.contains(not))
+                && !IF.iter().any(|then| after.contains(then))
+        })
+    });
+    match (passed, found) {
+        (true, false) => Review::Passed,
+        (false, true) => Review::Found,
+        _ => Review::Unclear,
+    }
+}
+
+/// Whether a text is a plan by its looks: a heading that says so, and at least two steps under it.
+pub fn is_plan(text: &str) -> bool {
+    let mut lines = text.lines().map(|line| line.trim().trim_start_matches(['#', '*', '_', ' ']));
+    let heads = |line: &str| {
+        let line = line.to_lowercase();
+        let line = line.trim_end_matches(['*', '_', ' ']);
+        let named = line.starts_with("plan") || line.ends_with("plan:") || line.ends_with("plan");
+        named && (line.ends_with(':') || line.len() <= 40) && !line.ends_with('.')
+    };
+    if !lines.by_ref().any(|line| heads(line)) {
+        return false;
+    }
+    lines.filter(|line| is_step(line)).count() >= 2
+}
+
+/// `1. …`, `2) …` or `- …`.
+fn is_step(line: &str) -> bool {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let numbered = rest.len() < line.len() && rest.starts_with(['.', ')']);
+    numbered || line.starts_with("- ") || line.starts_with("• ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_review_says_whether_it_passed() {
+        for (text, expected) in [
+            ("Approved. The finding is fixed and tested.", Review::Passed),
+            ("LGTM!", Review::Passed),
+            ("No findings, ready to merge", Review::Passed),
+            ("Everything looks good to me.", Review::Passed),
+            ("One finding: the loop ends too early", Review::Found),
+            ("1. [correctness] `a.rs:3`: overflow", Review::Found),
+            ("Please fix the two points above.", Review::Found),
+            ("I can't approve this. Changes requested.", Review::Found),
+            ("Not approved", Review::Unclear),
+            ("Looks good once the test is fixed", Review::Unclear),
+            ("Looks good, but one blocking finding", Review::Found),
+            ("I read the diff.", Review::Unclear),
+            ("", Review::Unclear),
+        ] {
+            assert_eq!(review(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plan_is_known_by_its_looks() {
+        for text in [
+            "The cause is x.\n\nPlan:\n1. Do a\n2. Do b",
+            "**Plan**\n- a\n- b",
+            "## Proposed plan\n\n1) a\n2) b",
+            "Here is the plan:\n1. a\n2. b",
+        ] {
+            assert!(is_plan(text), "{text}");
+        }
+        for text in [
+            "The plan is approved.\n1. a\n2. b",
+            "Plan: ask somebody",
+            "We planned a lot.",
+            "Two ways:\n1. a\n2. b",
+            "",
+        ] {
+            assert!(!is_plan(text), "{text}");
+        }
+    }
+}

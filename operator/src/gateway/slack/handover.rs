@@ -1,0 +1,442 @@
+//! Who goes on, acted upon: what [`dispatch`](crate::gateway::dispatch) decides about runs that have
+//! ended is kept in the Thread, told in the conversation in one line, and wakes whom it names. Found by
+//! looking at all Threads again and again: a restart in between forgets nothing and tells nothing twice.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use codebutler_crds::thread::{HandOver, HandOverReason, RoleState, SlackThread, ThreadState};
+use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Deserialize;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::account::Account;
+use super::event::Stored;
+use super::open::LaterError;
+use super::{Inner, access, address, history, own_metadata, people, post, route};
+use crate::gateway::context::{ApiError, ThreadKey};
+use crate::gateway::dispatch::heard::{Heard, Line, Speaker};
+use crate::gateway::dispatch::{self, Facts, Step, Team, rounds};
+use crate::gateway::threads;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_millis(300);
+/// After a failure, and at most.
+const AGAIN: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(30);
+/// What a role says to the conversation; its other messages show what it does.
+const SAID: [&str; 3] = ["message", "plan", "merge"];
+
+/// Threads that are looked after, and when again.
+type Busy = Arc<Mutex<HashMap<ThreadKey, Attempt>>>;
+
+#[derive(Clone, Copy)]
+struct Attempt {
+    running: bool,
+    failures: u32,
+    next: Instant,
+}
+
+/// Whether something is to be decided or told. Pure.
+fn is_due(thread: &Thread) -> bool {
+    let active = thread.spec.state == ThreadState::Active && !thread.is_going();
+    let open = |status: &ThreadStatus| {
+        !status.handovers.is_empty() || status.roles.values().any(|role| role.ended)
+    };
+    active && thread.conversation().is_some() && thread.status.as_ref().is_some_and(open)
+}
+
+/// Looks after all Threads until told to stop. One replica does: the one that agents speak to.
+pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
+    let busy = Busy::default();
+    let tasks = TaskTracker::new();
+    loop {
+        for cached in inner.context.threads.state() {
+            let key = ThreadKey::from(&*cached);
+            if !is_due(&cached) || !begin(&busy, &key) {
+                continue;
+            }
+            let (inner, busy, stop) = (Arc::clone(&inner), Arc::clone(&busy), stop.clone());
+            tasks.spawn(async move {
+                let work = Box::pin(look_after(&inner, &key));
+                let outcome = stop.run_until_cancelled(work).await;
+                end(&busy, &key, outcome.unwrap_or(Ok(())));
+            });
+        }
+        if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
+            break;
+        }
+    }
+    tasks.close();
+    let _ = tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await;
+}
+
+fn begin(busy: &Busy, key: &ThreadKey) -> bool {
+    let mut busy = busy.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = Instant::now();
+    let fresh = Attempt { running: false, failures: 0, next: now };
+    let attempt = busy.entry(key.clone()).or_insert(fresh);
+    if attempt.running || attempt.next > now {
+        return false;
+    }
+    attempt.running = true;
+    true
+}
+
+fn end(busy: &Busy, key: &ThreadKey, outcome: Result<(), LaterError>) {
+    let mut busy = busy.lock().unwrap_or_else(PoisonError::into_inner);
+    match outcome {
+        Ok(()) => {
+            busy.remove(key);
+        }
+        Err(error) => {
+            tracing::warn!(thread = key.name, %error, "who goes on is looked at again");
+            let Some(attempt) = busy.get_mut(key) else { return };
+            let wait = AGAIN.saturating_mul(1 << attempt.failures.min(5)).min(LONGEST);
+            attempt.running = false;
+            attempt.failures = attempt.failures.saturating_add(1);
+            attempt.next = Instant::now() + wait;
+        }
+    }
+}
+
+async fn look_after(inner: &Inner, key: &ThreadKey) -> Result<(), LaterError> {
+    let Some((thread, repo)) = inner.known(key) else { return Ok(()) };
+    if !is_due(&thread) {
+        return Ok(());
+    }
+    tell(inner, &repo, &thread).await?;
+    decide(inner, &repo, key).await?;
+    // What was decided just now.
+    let Some(thread) = inner.thread(key) else { return Ok(()) };
+    tell(inner, &repo, &thread).await
+}
+
+/// Decides about the runs that have ended.
+async fn decide(inner: &Inner, repo: &Repo, key: &ThreadKey) -> Result<(), LaterError> {
+    let Some(thread) = inner.thread(key) else { return Ok(()) };
+    let status = thread.status.clone().unwrap_or_default();
+    if !status.roles.values().any(|role| role.ended) {
+        return Ok(());
+    }
+    // Slack is asked only where the answer counts.
+    let rests = !dispatch::goes_on(&status, None);
+    let heard = if rests { Some(hear(inner, repo, &thread).await?) } else { None };
+    let team = inner.team(repo);
+    let take = |status: &mut ThreadStatus| take_stock(status, &team, heard.as_ref());
+    inner.threads.update(key, take).await?;
+    Ok(())
+}
+
+/// Takes the runs off the list that have ended, and keeps what was decided about them. Pure; on the state
+/// that it is written on. `heard`: the conversation, if it was read.
+fn take_stock(status: &mut ThreadStatus, team: &Team, heard: Option<&Heard>) {
+    let mut ended: Vec<_> = status.roles.iter().filter(|(_, role)| role.ended).collect();
+    ended.sort_by(|a, b| a.1.said.cmp(&b.1.said));
+    let ended: Vec<String> = ended.into_iter().map(|(name, _)| name.clone()).collect();
+    for role in ended {
+        let goes_on = dispatch::goes_on(status, None);
+        let step = match heard {
+            // Whoever goes on ends, and is looked at then.
+            _ if goes_on => Step::Rest,
+            Some(heard) => dispatch::decide(&Facts { team, status, role: &role, heard }),
+            // It came to rest meanwhile: next time.
+            None => return,
+        };
+        if let Step::Pass(decided) = step {
+            threads::add_handover(status, decided);
+        }
+        if let Some(own) = status.roles.get_mut(&role) {
+            own.ended = false;
+        }
+    }
+}
+
+/// What was said in the conversation.
+async fn hear(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<Heard, LaterError> {
+    let Some(SlackThread { channel, ts: root }) = thread.conversation() else {
+        return Ok(Heard::default());
+    };
+    let account = inner.account(repo).await?;
+    let said = match history::replies(&inner.web, &account.bot, channel, root, None).await {
+        Ok(said) => said,
+        // It was deleted.
+        Err(error) if error.code() == Some("thread_not_found") => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let reader = Listener {
+        team: inner.team(repo),
+        channel: inner.channel(repo, &account),
+        account: &account,
+        users: &repo.spec.access.users,
+        thread,
+    };
+    Ok(Heard::new(said.iter().filter_map(|stored| reader.line(stored)).collect()))
+}
+
+struct Listener<'a> {
+    team: Team,
+    channel: route::Channel,
+    account: &'a Account,
+    users: &'a [String],
+    thread: &'a Thread,
+}
+
+impl Listener<'_> {
+    fn line(&self, stored: &Stored) -> Option<Line> {
+        let text = stored.text.clone().unwrap_or_default();
+        let line = |by, to| Some(Line { ts: stored.ts.clone(), by, to, text: text.clone() });
+        if !self.account.wrote(stored) {
+            let user = route::speaker(stored, &self.channel)?;
+            let may = stored.person().is_none() || access::permits(self.users, user);
+            return may.then(|| line(Speaker::Person, Vec::new())).flatten();
+        }
+        let payload = own_metadata(stored.metadata.as_ref())?;
+        if !post::speaks_of(payload, self.thread) {
+            return None;
+        }
+        let value = |name: &str| payload[name].as_str().unwrap_or_default();
+        let (role, key) = (value("role"), value("key"));
+        if role.is_empty() {
+            let (to, id) = match key.strip_prefix("to:").and_then(|mail| mail.split_once(':')) {
+                Some((role, id)) => (vec![role.to_owned()], id),
+                None => (Vec::new(), key),
+            };
+            return line(Speaker::Own { id: id.to_owned() }, to);
+        }
+        if !SAID.contains(&value("kind")) {
+            return None;
+        }
+        let run = key.split('.').next().unwrap_or_default().to_owned();
+        let to = post::addressed(payload)
+            .unwrap_or_else(|| address::by_role(&text, &self.team.roles, role, false));
+        line(Speaker::Role { role: role.to_owned(), run }, to)
+    }
+}
+
+/// Tells what was decided, and wakes whom it names.
+async fn tell(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<(), LaterError> {
+    let key = ThreadKey::from(thread);
+    let decided = thread.status.as_ref().map(|status| status.handovers.clone()).unwrap_or_default();
+    for one in &decided {
+        let links = links(inner, repo, thread, &one.views).await;
+        let names = Names::of(inner, repo);
+        let mut text = sentence(one, &names, &links);
+        if one.role.is_none() {
+            text = format!("{text} {}", people::mentioned(thread)).trim_end().to_owned();
+        }
+        let ts = post::notice(inner, &key, &notice_key(one), &text).await.map_err(unposted)?;
+        let now = Time(jiff::Timestamp::now());
+        let done = |status: &mut ThreadStatus| told(status, one, &ts, &now);
+        inner.threads.update(&key, done).await?;
+        tracing::info!(thread = key.name, decided = one.id, "told who goes on");
+    }
+    Ok(())
+}
+
+/// As mail for the role, unless it knows already.
+fn notice_key(decided: &HandOver) -> String {
+    match &decided.role {
+        Some(role) if decided.why != HandOverReason::Approved => post::key_for(role, &decided.id),
+        _ => decided.id.clone(),
+    }
+}
+
+fn unposted(error: ApiError) -> LaterError {
+    tracing::warn!(%error, "who goes on is not told yet");
+    LaterError::Slow
+}
+
+/// What follows once it is told. Pure; applied again, nothing changes.
+fn told(status: &mut ThreadStatus, decided: &HandOver, ts: &SlackTs, now: &Time) {
+    if !status.handovers.iter().any(|known| known.id == decided.id) {
+        return;
+    }
+    status.handovers.retain(|known| known.id != decided.id);
+    match (&decided.role, &decided.from) {
+        (Some(_), _) if decided.why == HandOverReason::Approved => {}
+        (Some(role), from) => {
+            threads::raise_inbox(status, std::slice::from_ref(role), ts, now);
+            if decided.why == HandOverReason::AlsoAddressed {
+                status.queued.retain(|next| next.role != *role);
+            } else if let Some(from) = from {
+                rounds::count(status, from, role, ts);
+            }
+        }
+        // It is asked for now: what people answer is for it.
+        (None, Some(from)) => {
+            let own = status.roles.entry(from.clone()).or_default();
+            if matches!(own.state, None | Some(RoleState::Idle)) {
+                own.state = Some(RoleState::Waiting);
+            }
+            threads::raise_said(status, from, ts, None);
+        }
+        (None, None) => {}
+    }
+}
+
+/// How roles are called.
+struct Names(HashMap<String, String>);
+
+impl Names {
+    fn of(inner: &Inner, repo: &Repo) -> Self {
+        let roles = inner.context.roles_of(repo);
+        Self(roles.iter().map(|r| (r.spec.role.clone(), r.spec.display.name.clone())).collect())
+    }
+
+    fn get<'a>(&'a self, role: Option<&'a String>) -> &'a str {
+        let Some(role) = role else { return "nobody" };
+        self.0.get(role).unwrap_or(role)
+    }
+}
+
+/// One line for the conversation. Pure.
+fn sentence(decided: &HandOver, names: &Names, links: &[String]) -> String {
+    let (to, from) = (names.get(decided.role.as_ref()), names.get(decided.from.as_ref()));
+    let because = match decided.why {
+        HandOverReason::Approved => "the plan is approved".to_owned(),
+        HandOverReason::PlanWaits => "the plan is approved, and nobody works on it".to_owned(),
+        HandOverReason::NotReviewed => "the pull request waits for a review".to_owned(),
+        HandOverReason::ReviewPassed => "the review found nothing that has to change".to_owned(),
+        HandOverReason::ReviewFound => "the review found something".to_owned(),
+        HandOverReason::Answered => format!("{from} has answered"),
+        HandOverReason::AlsoAddressed => format!("{from} addressed it too"),
+        HandOverReason::Rounds => {
+            let views = match links {
+                [] => String::new(),
+                links => format!(" ({})", links.join(", ")),
+            };
+            return format!(
+                "→ {to} decides: {from} and another role went back and forth three times without an end\
+                 {views}. Say who is right, and hand over to whoever goes on."
+            );
+        }
+        HandOverReason::NotClosed if decided.role.is_some() => {
+            "the work is done, and nobody asked whether to merge it".to_owned()
+        }
+        HandOverReason::NotClosed => {
+            return format!(
+                "→ Nobody goes on: there is a pull request, and nobody asked whether to merge it. Write here, \
+                 and {from} goes on."
+            );
+        }
+        HandOverReason::NoPullRequest => {
+            return format!(
+                "→ Nobody goes on: the plan is approved, and {from} stopped without a pull request. Write \
+                 here, and {from} goes on."
+            );
+        }
+    };
+    format!("→ {to} goes on: {because}")
+}
+
+#[derive(Deserialize)]
+struct Place {
+    permalink: String,
+}
+
+/// Where messages are to be read; those that Slack does not say are left out.
+async fn links(inner: &Inner, repo: &Repo, thread: &Thread, views: &[SlackTs]) -> Vec<String> {
+    let mut found = Vec::new();
+    let Some(slack) = thread.conversation() else { return found };
+    for ts in views {
+        let Ok(account) = inner.account(repo).await else { break };
+        let params = [("channel", slack.channel.as_str()), ("message_ts", ts.as_str())];
+        let place = inner.web.get::<Place>(&account.bot, "chat.getPermalink", &params).await;
+        found.extend(place.ok().map(|place| place.permalink));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ts(n: u32) -> SlackTs {
+        format!("{n}.000000").parse().unwrap()
+    }
+
+    fn now() -> Time {
+        Time(jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    fn decided(role: Option<&str>, why: HandOverReason) -> HandOver {
+        let (role, from) = (role.map(str::to_owned), Some("coder".to_owned()));
+        HandOver { id: "on:x".into(), role, from, why, views: Vec::new() }
+    }
+
+    #[test]
+    fn what_was_told_wakes_whom_it_names_once() {
+        let one = decided(Some("reviewer"), HandOverReason::NotReviewed);
+        let mut status = ThreadStatus { handovers: vec![one.clone()], ..ThreadStatus::default() };
+        told(&mut status, &one, &ts(5), &now());
+        assert!(status.wants("reviewer") && status.handovers.is_empty());
+        assert_eq!(status.rounds.as_ref().map(|rounds| rounds.times), Some(1));
+        let after = status.clone();
+        told(&mut status, &one, &ts(6), &now());
+        assert_eq!(status, after);
+        // Who has the decision already is told nothing anew.
+        let one = decided(Some("coder"), HandOverReason::Approved);
+        let mut status = ThreadStatus { handovers: vec![one.clone()], ..ThreadStatus::default() };
+        told(&mut status, &one, &ts(5), &now());
+        assert!(!status.wants("coder") && status.handovers.is_empty());
+        assert_eq!(notice_key(&one), "on:x");
+    }
+
+    #[test]
+    fn what_people_are_told_makes_the_role_wait_for_them() {
+        let one = decided(None, HandOverReason::NoPullRequest);
+        let mut status = ThreadStatus { handovers: vec![one.clone()], ..ThreadStatus::default() };
+        told(&mut status, &one, &ts(5), &now());
+        let coder = &status.roles["coder"];
+        assert_eq!((coder.state, &coder.said), (Some(RoleState::Waiting), &Some(ts(5))));
+    }
+
+    #[test]
+    fn ended_runs_are_taken_off_once_somebody_goes_on_or_it_is_decided() {
+        let team = Team {
+            roles: ["pm", "coder"].map(str::to_owned).to_vec(),
+            implements: Some("coder".into()),
+            ..Team::default()
+        };
+        let status = |coder: serde_json::Value| -> ThreadStatus {
+            serde_json::from_value(json!({
+                "plan": {"ts": ts(3), "hash": "h", "role": "pm", "approvedBy": "U1"},
+                "roles": {"pm": {"state": "Idle", "ended": true}, "coder": coder},
+            }))
+            .unwrap()
+        };
+        let mut busy = status(json!({"state": "Running"}));
+        take_stock(&mut busy, &team, None);
+        assert!(!busy.roles["pm"].ended && busy.handovers.is_empty());
+        // It came to rest after the conversation was not read.
+        let mut rests = status(json!({"state": "Idle"}));
+        take_stock(&mut rests, &team, None);
+        assert!(rests.roles["pm"].ended);
+        take_stock(&mut rests, &team, Some(&Heard::default()));
+        assert!(!rests.roles["pm"].ended);
+        assert_eq!(rests.handovers[0].role.as_deref(), Some("coder"));
+        let after = rests.clone();
+        take_stock(&mut rests, &team, Some(&Heard::default()));
+        assert_eq!(rests, after);
+    }
+
+    #[test]
+    fn the_conversation_is_told_in_one_line() {
+        let names = Names(HashMap::from([("coder".to_owned(), "Coder".to_owned())]));
+        let line = |role, why| sentence(&decided(role, why), &names, &["https://x/1".to_owned()]);
+        assert_eq!(
+            line(Some("coder"), HandOverReason::Approved),
+            "→ Coder goes on: the plan is approved"
+        );
+        assert!(line(Some("lead"), HandOverReason::Rounds).contains("(https://x/1)"));
+        assert!(line(None, HandOverReason::NoPullRequest).contains("Coder stopped without"));
+        assert!(!line(None, HandOverReason::NotClosed).contains('\n'));
+    }
+}
