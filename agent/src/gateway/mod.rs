@@ -14,9 +14,9 @@ use bytes::Bytes;
 use codebutler_crds::SlackTs;
 use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, CloseThread, Commented, EgressReport,
-    ErrorBody, ErrorCode, Inbox, Issue, OpenPullRequest, OtherThread, PostComment, PostMessage,
-    PostReview, Posted, Progress, PullRequestState, RunReport, Session, ThreadClosed, WebFetch,
-    WebPage, WebResults, WebSearch, path,
+    EndVerdict, ErrorBody, ErrorCode, Inbox, Issue, LastWords, OpenPullRequest, OtherThread,
+    PostComment, PostMessage, PostReview, Posted, Progress, PullRequestState, RunReport, Session,
+    ThreadClosed, WebFetch, WebPage, WebResults, WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -217,6 +217,11 @@ impl Gateway {
     /// Posts into the thread.
     pub async fn post(&self, message: &PostMessage) -> Result<Posted, GatewayError> {
         self.send(path::MESSAGES, message).await
+    }
+
+    /// Asks whether the run may end with these words.
+    pub async fn last_words(&self, words: &LastWords) -> Result<EndVerdict, GatewayError> {
+        self.send(path::LAST_WORDS, words).await
     }
 
     /// Tells where the run stands.

@@ -8,6 +8,7 @@
 mod act;
 mod compact;
 mod desk;
+mod ending;
 mod guides;
 mod leftover;
 mod mail;

@@ -88,10 +88,8 @@ impl Agent {
     ) -> Result<(), RunError> {
         let last = self.transcript.state().last();
         let report = RunReport {
-            state: last.map_or(RoleState::Idle, |last| match last.outcome {
-                Outcome::Waiting => RoleState::Waiting,
-                _ => RoleState::Idle,
-            }),
+            // What it knows already changes nothing about how it ended.
+            state: last.map_or(RoleState::Idle, |last| role_state(last.outcome)),
             done: done.clone(),
             handled,
             turns: last.map_or(0, |last| last.run.turns),

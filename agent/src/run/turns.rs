@@ -19,7 +19,7 @@ use crate::step;
 use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
 use crate::tools::args::TodoState;
-use crate::tools::proof::{Tests, hands_over};
+use crate::tools::proof::{Tests, addresses};
 use crate::tools::{Carried, Tools};
 use crate::transcript::state::{MAX_FAULTS, Next};
 use crate::transcript::{Outcome, Record};
@@ -130,8 +130,14 @@ impl Agent {
                 }
                 Next::Post(text) => {
                     let key = format!("{}.{}.final", run.id, run.turns);
+                    if self.goes_on(&text).await? {
+                        continue;
+                    }
                     // Before anybody is told that it is done.
                     self.keep_leftovers().await?;
+                    if self.has_said_it(&text) {
+                        return Ok((Outcome::Idle, None));
+                    }
                     return self.answer(key, &text).await;
                 }
                 Next::End(outcome) => return Ok((outcome, None)),
@@ -259,10 +265,10 @@ impl Agent {
     ) -> Result<Ended, RunError> {
         let text = clip(text, MAX_LAST_WORDS);
         let published = self.transcript.state().run().is_some_and(|run| run.published);
-        let done = published || hands_over(&text);
+        let done = published || addresses(&text);
         let proof = if done { self.tools.proof().await? } else { None };
         step::point("before post");
-        let message = PostMessage { key, text, to, proof, ..PostMessage::default() };
+        let message = PostMessage { key, text, last: true, to, proof, ..PostMessage::default() };
         let posted = self.tools.gateway.post(&message).await;
         step::point("after post");
         match posted {

@@ -60,7 +60,15 @@ impl Context {
     }
 }
 
-/// Whether a message has a line that begins with a role's address.
+/// Whether a message has a line that begins with a role's address, whatever decorates it.
 pub fn hands_over(text: &str) -> bool {
-    text.lines().any(|line| line.trim_start().starts_with("@codebutler."))
+    let decorates = |c: char| !c.is_alphanumeric() && !"@`>".contains(c);
+    text.lines().any(|line| line.trim_start_matches(decorates).starts_with(ADDRESS))
 }
+
+/// Whether a message speaks to a role, or of one.
+pub fn addresses(text: &str) -> bool {
+    text.contains(ADDRESS)
+}
+
+const ADDRESS: &str = "@codebutler";

@@ -119,6 +119,7 @@ impl Handler for SendMessage {
             asks: waits,
             files,
             pictures,
+            last: false,
             to: None,
             proof,
         };

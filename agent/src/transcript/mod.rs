@@ -107,6 +107,11 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
+    /// The model said its last words, and the work would have rested: it was told to go on.
+    Held {
+        /// For the model.
+        why: String,
+    },
     /// The work is harder than it looked: another model goes on with the run.
     Escalated {
         /// Its name.

@@ -16,6 +16,7 @@ use crate::model::{self, Assistant, ToolCall};
 use crate::run::STOP;
 use crate::run::stuck::Step;
 use crate::tools::args::TodoItem;
+use crate::tools::proof::hands_over;
 pub use run::{Ended, MAX_FAULTS, Next, OpenAnswer, Run, RunKind};
 
 /// See the module.
@@ -207,6 +208,13 @@ impl State {
                 }
             }
             Record::Result { call, text, kind } => self.result(*call, text, *kind),
+            Record::Held { why } => {
+                self.chat.push(model::user(&format!("[CodeButler] {why}")));
+                if let Some(run) = &mut self.run {
+                    run.held = true;
+                    run.answer = None;
+                }
+            }
             Record::Stuck { why, model } => self.stuck(why, model.as_deref()),
             Record::Asked { hash, key, call } => {
                 let asked = Asked { key: key.clone(), call: call.clone() };
@@ -353,6 +361,9 @@ impl State {
         });
         run.published |= kind == ResultKind::Published;
         run.tried_push |= asked.name == PUSH;
+        if asked.name == SEND && !text.starts_with("Error: ") {
+            run.handed_over = message_of(&asked.arguments).is_some_and(|said| hands_over(&said));
+        }
         answer.results.insert(call, kind);
         if answer.open_calls().next().is_none() {
             self.chat.append(&mut run.pictures);
@@ -392,6 +403,14 @@ impl State {
 
 /// The tool that pushes.
 const PUSH: &str = "GitPush";
+/// The tool that posts.
+const SEND: &str = "SendMessage";
+
+/// What a call of [`SEND`] says.
+fn message_of(arguments: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(arguments).ok()?;
+    Some(value.get("message")?.as_str()?.to_owned())
+}
 
 fn hash(parts: &[&str]) -> u64 {
     let mut hasher = DefaultHasher::new();

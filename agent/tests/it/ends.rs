@@ -114,3 +114,57 @@ async fn a_gateway_that_is_away_for_a_moment_costs_no_effect_and_doubles_none() 
         assert!(inner.cut.is_empty(), "{cut}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn last_words_with_which_the_work_would_rest_are_held_once() {
+    let answers =
+        vec![says("All tests pass."), write("a"), says("@codebutler.coder look"), says("hm")];
+    let mut world = World::new(in_order(answers)).await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.nudges = ["there is no pull request", "never said twice"].map(str::to_owned).into();
+        inner.say("go", true);
+    }
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    assert_eq!(inner.post_texts(), ["@codebutler.coder look"]);
+    assert!(inner.posts[0].last);
+    let told = inner.asked[1].last().unwrap()["content"].as_str().unwrap();
+    assert_eq!(told, "[CodeButler] there is no pull request");
+    // Once in a run: what it says then is posted.
+    assert_eq!(inner.last_words, ["All tests pass."]);
+    assert_eq!(inner.nudges.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_turn_left_last_words_are_posted() {
+    let mut world = World::new(in_order(vec![says("Done.")])).await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.max_turns = 1;
+        inner.nudges.push_back("go on".to_owned());
+        inner.say("go", true);
+    }
+    world.one_pod().await;
+    assert_eq!(world.gateway.lock().post_texts(), ["Done."]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mere_done_after_a_hand_over_is_not_posted() {
+    let over = calls(&[("SendMessage", json!({"message": "*@codebutler.coder* please look"}))]);
+    let told = calls(&[("SendMessage", json!({"message": "I begin."}))]);
+    let answers =
+        vec![over.clone(), says("Done."), over, says("The tests failed."), told, says("Done.")];
+    let mut world = World::new(in_order(answers)).await;
+    let mut expected = vec!["*@codebutler.coder* please look"];
+    for more in
+        [&[][..], &["*@codebutler.coder* please look", "The tests failed."], &["I begin.", "Done."]]
+    {
+        world.gateway.lock().say("go", true);
+        world.one_pod().await;
+        expected.extend(more);
+        let inner = world.gateway.lock();
+        assert_eq!(inner.post_texts(), expected);
+        assert_eq!(inner.last_report().state, codebutler_crds::thread::RoleState::Idle);
+    }
+}

@@ -22,8 +22,9 @@ use codebutler_crds::SlackTs;
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, ApprovalState, Author, BuildClaim, BuildTurn, BuildWant,
-    CloseThread, ErrorBody, ErrorCode, ErrorDetail, Inbox, Message, OpenPullRequest, OtherThread,
-    PostMessage, Posted, PullRequestState, RunReport, Session, ThreadClosed,
+    CloseThread, EndVerdict, ErrorBody, ErrorCode, ErrorDetail, Inbox, LastWords, Message,
+    OpenPullRequest, OtherThread, PostMessage, Posted, PullRequestState, RunReport, Session,
+    ThreadClosed,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -72,6 +73,7 @@ impl Gateway {
             .route("/v1/inbox", get(inbox))
             .route("/v1/messages", post(message))
             .route("/v1/runs", post(run))
+            .route("/v1/last-words", post(last_words))
             .route("/v1/pull-request", post(open_pull_request).get(pull_request))
             .route("/v1/close", post(close))
             .route("/v1/approvals", post(approval))
@@ -275,6 +277,15 @@ fn state(title: &str, created: bool) -> Json<PullRequestState> {
         reviews: Vec::new(),
         remarks: Vec::new(),
     })
+}
+
+async fn last_words(
+    State(gateway): State<Gateway>,
+    Json(words): Json<LastWords>,
+) -> Json<EndVerdict> {
+    let mut inner = gateway.lock();
+    inner.last_words.push(words.text);
+    Json(EndVerdict { nudge: inner.nudges.pop_front() })
 }
 
 async fn open_pull_request(

@@ -129,7 +129,9 @@ async fn a_decision_wakes_and_is_handled() {
     let inner = world.gateway.lock();
     assert_eq!(inner.last_report().handled, ["click-1"]);
     let told = inner.asked[1].last().unwrap()["content"].as_str().unwrap();
-    assert_eq!(told, "[decision] user U1 chose `approve` on your plan (message 1002.000000).");
+    let expected = "[decision] user U1 chose `approve` on the plan (message 1002.000000): it is to be \
+                    carried out now, as it is.";
+    assert_eq!(told, expected);
     assert_eq!(inner.post_texts(), ["The plan", "on it"]);
 }
 

@@ -51,6 +51,10 @@ pub struct Run {
     pub published: bool,
     /// Whether it has tried to push.
     pub tried_push: bool,
+    /// Whether it was told that the work would rest with its last words.
+    pub held: bool,
+    /// Whether the last message that it sent hands over.
+    pub handed_over: bool,
     /// Whether a user ended it.
     pub stopped: bool,
     /// Keys of questions that were answered with yes, and whose action is to be carried out.

@@ -58,6 +58,14 @@ pub fn show_decision(pending: &Pending, carried_out: bool) -> String {
         let (user, item, message) = (&pending.user, &pending.choice, &pending.message);
         return format!("[decision] user {user} chose answer {item} of message {message}.");
     }
+    if pending.kind == "plan" && pending.choice == "approve" {
+        // Whoever carries it out hears it at once, and need not be who proposed it.
+        return format!(
+            "[decision] user {} chose `approve` on the plan (message {}): it is to be carried out now, as it \
+             is.",
+            pending.user, pending.message
+        );
+    }
     format!(
         "[decision] user {} chose `{}` on your {} (message {}).",
         pending.user, pending.choice, pending.kind, pending.message

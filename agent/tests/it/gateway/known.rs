@@ -1,6 +1,6 @@
 //! What the gateway of the tests knows and what was done through it: tests set it up, and look in here.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
 use axum::http::StatusCode;
@@ -26,6 +26,10 @@ pub struct Inner {
     /// `(key, message)`, by first appearance of the key.
     pub posts: Vec<PostMessage>,
     pub reports: Vec<RunReport>,
+    /// Words with which a run was about to end.
+    pub last_words: Vec<String>,
+    /// What is said about the next of them.
+    pub nudges: VecDeque<String>,
     /// Titles, by creation.
     pub pull_requests: Vec<String>,
     pub closings: Vec<String>,
@@ -112,6 +116,8 @@ impl Inner {
             closed: false,
             posts: vec![],
             reports: vec![],
+            last_words: vec![],
+            nudges: VecDeque::new(),
             pull_requests: vec![],
             closings: vec![],
             approvals: HashMap::default(),

@@ -1,0 +1,90 @@
+//! The last words of a run: whether it may end with them, and whether they still have to be said.
+
+use codebutler_crds::wire::LastWords;
+
+use super::{Agent, RunError};
+use crate::gateway::GatewayError;
+use crate::step;
+use crate::tools::proof::addresses;
+use crate::transcript::Record;
+
+/// Longest text, in characters, that can be no more than "done".
+const SHORT: usize = 80;
+/// Words that say that something is not as it seems.
+const NEWS: [&str; 12] = [
+    "not", "no", "but", "fail", "fails", "failed", "error", "except", "unless", "cannot",
+    "missing", "however",
+];
+
+impl Agent {
+    /// Whether the run goes on though its model has said its last words: the gateway knows that the work
+    /// would rest. Once in a run, and not if there is no turn left to do anything about it.
+    pub(super) async fn goes_on(&mut self, text: &str) -> Result<bool, RunError> {
+        let may = |run: &crate::transcript::state::Run| {
+            !run.held && !run.stopped && run.turns < self.session.max_turns
+        };
+        // One of several conversations answers who asked, and nothing else.
+        if self.seat.is_some() || !self.transcript.state().run().is_some_and(may) {
+            return Ok(false);
+        }
+        step::point("before last words");
+        let words = LastWords { text: text.to_owned() };
+        let why = match self.tools.gateway.last_words(&words).await {
+            Ok(verdict) => verdict.nudge,
+            // A gateway that does not know, or has no say in it.
+            Err(GatewayError::Refused { .. } | GatewayError::Unexpected { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let Some(why) = why else { return Ok(false) };
+        tracing::info!(why, "the run goes on");
+        self.transcript.append(&Record::Held { why })?;
+        step::point("after last words");
+        Ok(true)
+    }
+
+    /// Whether the run has handed over already and these words say no more than that.
+    pub(super) fn has_said_it(&self, text: &str) -> bool {
+        let handed = self.transcript.state().run().is_some_and(|run| run.handed_over);
+        handed && adds_nothing(text)
+    }
+}
+
+/// Whether a text is a mere "done".
+fn adds_nothing(text: &str) -> bool {
+    let text = text.trim();
+    let plain =
+        !text.contains(['\n', '`', '?', ':']) && !text.contains(|c: char| c.is_ascii_digit());
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    let news = words.any(|word| {
+        let word = word.to_lowercase();
+        NEWS.contains(&word.as_str()) || word.ends_with("n't")
+    });
+    plain && text.chars().count() <= SHORT && !addresses(text) && !news
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mere_done_adds_nothing() {
+        for text in
+            ["Done.", " Handed over to the reviewer. ", "All set! 🎉", "Waiting for the review."]
+        {
+            assert!(adds_nothing(text), "{text}");
+        }
+        for text in [
+            "I could not run the tests.",
+            "Done, but the linter fails.",
+            "I couldn't push.",
+            "Which one?",
+            "See `a.rs`",
+            "It took 3 tries.",
+            "@codebutler.reviewer please look",
+            "Note: slow",
+            "a\nb",
+        ] {
+            assert!(!adds_nothing(text), "{text}");
+        }
+    }
+}
