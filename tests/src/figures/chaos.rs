@@ -89,7 +89,7 @@ fn script() -> Script {
     let plan = json!({"message": PLAN, "waitForReply": true, "decision": "plan"});
     let pm = vec![
         Step::tool("SendMessage", plan),
-        Step::say("@codebutler.coder implement it"),
+        Step::tool("SendMessage", json!({"message": "Merge?", "decision": "merge"})),
         Step::say("noted"),
         Step::say("noted again"),
     ];
@@ -101,7 +101,7 @@ fn script() -> Script {
         Step::tool("GitPush", json!({})),
         Step::tool("GHCreatePR", json!({"title": "Set the price", "body": "As planned."})),
         Step::tool("SendMessage", json!({"message": HALFWAY})),
-        Step::say(DONE),
+        Step::say(&format!("@codebutler.pm {DONE}")),
         Step::say("One too many."),
     ];
     let paid = |steps: Vec<Step>| {
@@ -185,7 +185,7 @@ impl Office<'_> {
         let thread = names::thread("shop", &root.parse()?);
         self.approve(&thread, &plan.ts).await?;
         let aside = format!("{name}: only the price");
-        self.say(Some(&root), &aside)?;
+        self.say(Some(&root), &format!("@codebutler.pm {aside}"))?;
         self.message(&root, DONE).await?;
         until("the aside to be read", || async { Ok(self.read(&aside).then_some(())) }).await?;
         let branch = until("both roles to be done", || async {

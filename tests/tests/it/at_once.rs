@@ -68,7 +68,7 @@ async fn what_is_decided_and_said_goes_to_the_conversation_that_waits_for_it() {
     team.says("ben", Some(&root), "the low one");
     team.message(&root, "Then it is ten percent.").await;
     let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
-    team.stack.slack.click(ana, channel, &plan.ts, "plan:approve").unwrap();
+    team.stack.slack.click(ana, channel, &plan.ts, "plan:modify").unwrap();
     team.message(&root, "The price goes up.").await;
     team.settled(&root, "pm").await;
     let served: Vec<_> =
@@ -80,11 +80,16 @@ async fn what_is_decided_and_said_goes_to_the_conversation_that_waits_for_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_coder_leaves_uncommitted_is_on_the_remote_when_its_run_ends() {
     let plan = json!({"message": "Plan: raise the price.", "decision": "plan"});
-    let pm = vec![Step::tool("SendMessage", plan), Step::say("@codebutler.coder go")];
+    let pm = vec![Step::tool("SendMessage", plan)];
     let write = |content: &str| {
         Step::tool("Write", json!({"path": "src/new-price.txt", "content": content}))
     };
-    let coder = vec![write("price = 0.2\n"), Step::say("Written, not committed.")];
+    let coder = vec![
+        write("price = 0.2\n"),
+        // There is no pull request, and it is told so first.
+        Step::say("Written."),
+        Step::say("Written, not committed.").expecting("there is no pull request"),
+    ];
     let team = Setup::new(Script::of("pm", pm).and("coder", coder)).start().await;
     let root = team.says("ana", None, "the price is too low");
     let plan = team.message(&root, "Plan: raise").await;

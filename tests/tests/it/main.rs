@@ -23,6 +23,7 @@ mod files;
 mod gateway;
 mod github;
 mod gitops;
+mod handover;
 mod images;
 mod ingest;
 mod kubelet;

@@ -125,11 +125,8 @@ async fn a_message_while_the_pod_goes_to_sleep_is_answered_once() {
 
 /// A coder's whole day: an edit, a commit, a push, a pull request and a report.
 fn coder_script() -> Script {
-    let pm = vec![
-        asks("Plan: set the price to 0.2 (src/price.txt:1).", "plan"),
-        Step::say("@codebutler.coder implement it"),
-        Step::say("noted"),
-    ];
+    let pm =
+        vec![asks("Plan: set the price to 0.2 (src/price.txt:1).", "plan"), Step::say("noted")];
     let edit = json!({"path": "src/price.txt", "edits": [{"old": "0.1", "new": "0.2"}]});
     let coder = vec![
         Step::tool("Read", json!({"path": "src/price.txt"})),
@@ -138,13 +135,13 @@ fn coder_script() -> Script {
         Step::tool("GitPush", json!({})),
         Step::tool("GHCreatePR", json!({"title": "Set the price", "body": "As planned."})),
         Step::tool("SendMessage", json!({"message": "halfway there"})),
-        Step::say("All done."),
+        Step::say("@codebutler.lead All done."),
         Step::say("One too many."),
     ]
     .into_iter()
     .map(|step| step.costing(100, 10, "0.000123456"))
     .collect();
-    Script::of("pm", pm).and("coder", coder)
+    Script::of("pm", pm).and("coder", coder).and("lead", vec![asks("Merge?", "merge")])
 }
 
 /// Kills the first coder pod of each thread at a step of its own; counts the pods of each thread.

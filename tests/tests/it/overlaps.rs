@@ -10,11 +10,7 @@ use crate::support::{Setup, asks};
 fn script() -> Script {
     let plan = json!({"message": "Plan: raise the price.", "decision": "plan", "workflow": "bugfix",
         "files": ["src/price.txt"], "complexity": "simple"});
-    let pm = vec![
-        Step::tool("ListThreads", json!({})),
-        Step::tool("SendMessage", plan),
-        Step::say("@codebutler.coder go"),
-    ];
+    let pm = vec![Step::tool("ListThreads", json!({})), Step::tool("SendMessage", plan)];
     let coder = vec![
         Step::tool("Write", json!({"path": "src/price.txt", "content": "price = 0.2\n"})),
         Step::tool("GitCommit", json!({"message": "Raise the price"})),

@@ -202,8 +202,6 @@ models:
     # Neither the submodule's content nor the picture's is there, and that does no harm.
     - expect: [price.txt, "version https://git-lfs.github.com/spec/v1"]
       tools: [{name: SendMessage, arguments: {decision: plan, waitForReply: true, message: "Plan: double it."}}]
-    - expect: ["chose `approve`"]
-      say: "@codebutler.coder go ahead"
     - expect: [it is done]
       tools: [{name: SendMessage, arguments: {decision: merge, waitForReply: true, message: "Ready."}}]
     - expect: ["chose `merge`"]

@@ -4,7 +4,7 @@ use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::slack::MessageView;
 use serde_json::json;
 
-use crate::support::{Setup, Team};
+use crate::support::{Setup, Team, asks};
 
 const PRICE: &str = "src/price.txt";
 
@@ -50,7 +50,7 @@ fn line(message: &MessageView) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_plan_names_is_run_and_shown_with_the_commit() {
-    let pm = vec![plan(Some("sh check.sh")), Step::say("@codebutler.coder go")];
+    let pm = vec![plan(Some("sh check.sh"))];
     let mut coder = vec![
         write("check.sh", "grep 0.2 src/price.txt"),
         write(PRICE, "price = 0.2\n"),
@@ -62,7 +62,9 @@ async fn what_the_plan_names_is_run_and_shown_with_the_commit() {
         json!({"title": "Raise", "body": "Because.\n<!-- codebutler:receipt -->\n**Checked by CodeButler**: all"}),
     ));
     coder.push(Step::say("@codebutler.reviewer ready"));
-    let script = Script::of("pm", pm).and("coder", coder).and("reviewer", vec![Step::say("Fine.")]);
+    let script = Script::of("pm", pm)
+        .and("coder", coder)
+        .and("reviewer", vec![Step::say("Approved. Fine.")]);
     let team = Setup::new(script).start().await;
     let root = approved(&team).await;
     let asked = team.message(&root, "Plan: raise").await;
@@ -87,7 +89,7 @@ async fn what_the_plan_names_is_run_and_shown_with_the_commit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_not_tested_is_said() {
-    let pm = vec![plan(Some("true")), Step::say("@codebutler.coder go")];
+    let pm = vec![plan(Some("true"))];
     let mut coder =
         vec![write("check.sh", "grep 0.2 src/price.txt"), write(PRICE, "price = 0.2\n")];
     // What the model likes to call a test is none.
@@ -106,8 +108,11 @@ async fn what_was_not_tested_is_said() {
     coder.extend(commit_and_push("Raise it less"));
     coder.extend([write(PRICE, "price = 9\n"), Step::say("@codebutler.reviewer four")]);
     let again = || Step::say("@codebutler.coder again");
-    let reviewer = vec![again(), again(), again(), Step::say("Enough.")];
-    let script = Script::of("pm", pm).and("coder", coder).and("reviewer", reviewer);
+    let reviewer = vec![again(), again(), again()];
+    // After three rounds the lead is asked, and not the reviewer once more.
+    let lead = vec![asks("Enough.", "merge")];
+    let script =
+        Script::of("pm", pm).and("coder", coder).and("reviewer", reviewer).and("lead", lead);
     let test = || Some("sh check.sh".to_owned());
     let team = Setup::new(script).repo(move |repo| repo.worktree.test = test()).start().await;
     let root = approved(&team).await;
@@ -115,6 +120,8 @@ async fn what_was_not_tested_is_said() {
     for word in ["one", "two", "three", "four"] {
         said.push(team.message(&root, &format!("reviewer {word}")).await);
     }
+    let asked = team.message(&root, "Lead decides: Coder and another role went back").await;
+    assert_eq!(asked.shown.matches("https://").count(), 2, "{}", asked.shown);
     team.message(&root, "Enough.").await;
     let lines: Vec<_> = said.iter().map(line).collect();
     assert!(lines[0].contains("Not checked: sh check.sh was not run"), "{lines:?}");

@@ -44,7 +44,6 @@ fn script() -> Script {
     let pm = [
         Step::tool("WebFetch", json!({"url": "https://not-listed.example/"})),
         asks("Plan: set the price to 0.2 (src/price.txt:1).", "plan"),
-        Step::say("@codebutler.coder implement it"),
     ];
     let coder = [
         Step::tool("Read", json!({"path": "src/price.txt"})),

@@ -1,0 +1,271 @@
+//! Who goes on, with models that forget to say so: the conversation never rests in silence while
+//! something that people approved is unfinished.
+
+use std::time::Duration;
+
+use codebutler_crds::thread::RoleState;
+use codebutler_testbed::models::{FaultKind, Script, Step};
+use serde_json::{Value, json};
+
+use crate::support::{Setup, Team, asks};
+
+const PRICE: &str = "src/price.txt";
+
+fn plan() -> Step {
+    asks("Plan: raise the price.", "plan")
+}
+
+/// From the file to the pull request.
+fn work() -> Vec<Step> {
+    vec![
+        Step::tool("Write", json!({"path": PRICE, "content": "price = 0.2\n"})),
+        Step::tool("GitCommit", json!({"message": "Raise the price"})),
+        Step::tool("GitPush", json!({})),
+        Step::tool("GHCreatePR", json!({"title": "Raise the price", "body": "Too low."})),
+    ]
+}
+
+async fn approve(team: &Team, text: &str) -> String {
+    let root = team.says("ana", None, text);
+    let plan = team.message(&root, "Plan: raise").await;
+    let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
+    team.stack.slack.click(ana, channel, &plan.ts, "plan:approve").unwrap();
+    root
+}
+
+/// How often something was said.
+fn count(team: &Team, root: &str, text: &str) -> usize {
+    team.messages(root).iter().filter(|message| message.shown.contains(text)).count()
+}
+
+/// Whether ✅ is on the conversation's first message.
+fn is_done(team: &Team, root: &str) -> bool {
+    let messages = team.messages(root);
+    let first = messages.iter().find(|message| message.ts == root).unwrap();
+    first.reactions.iter().any(|reaction| reaction.name == "white_check_mark")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_that_address_nobody_still_come_to_the_question_whether_to_merge() {
+    let mut coder = vec![Step::say("Now I will raise the price.")];
+    coder.push(work().remove(0).expecting("there is no pull request"));
+    coder.extend(work().into_iter().skip(1));
+    coder.push(Step::say("Done, all tests pass."));
+    let reviewer = vec![Step::say("Approved. It does what the plan says.")];
+    let lead = vec![
+        Step::say("Everything is fine."),
+        asks("Merge?", "merge").expecting("decision: merge"),
+    ];
+    let script = Script::of("pm", vec![plan()])
+        .and("coder", coder)
+        .and("reviewer", reviewer)
+        .and("lead", lead);
+    let team = Setup::new(script).start().await;
+    let root = approve(&team, "the price is too low").await;
+    team.message(&root, "Merge?").await;
+    team.settled(&root, "lead").await;
+    for (text, times) in [
+        ("→ Coder goes on: the plan is approved", 1),
+        ("→ Reviewer goes on: the pull request waits for a review", 1),
+        ("→ Lead goes on: the review found nothing that has to change", 1),
+        ("→ ", 3),
+        // What was not said yet was not posted.
+        ("Now I will", 0),
+        ("Everything is fine", 0),
+        ("Done, all tests pass.", 1),
+    ] {
+        assert_eq!(count(&team, &root, text), times, "{text}: {:#?}", team.messages(&root));
+    }
+    assert!(!is_done(&team, &root));
+    let served = team.stack.models.served();
+    assert!(!served.iter().any(|answer| answer.repeat), "{:?}", team.stack.models.failures());
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn decorated_and_midway_addresses_hand_over() {
+    let mut coder = work();
+    coder.push(Step::say("It is open.\n\n- **@codebutler.reviewer**, please look"));
+    let reviewer = vec![Step::say("Nothing to add here, so over to @codebutler.lead.")];
+    let script = Script::of("pm", vec![plan()])
+        .and("coder", coder)
+        .and("reviewer", reviewer)
+        .and("lead", vec![asks("Merge?", "merge")]);
+    let team = Setup::new(script).start().await;
+    let root = approve(&team, "the price is too low").await;
+    team.message(&root, "Merge?").await;
+    // Nothing had to be decided but who carries the plan out.
+    assert_eq!(count(&team, &root, "→ "), 1, "{:#?}", team.messages(&root));
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_roles_the_second_one_waits_for_its_turn() {
+    let asked = "@codebutler.coder what is the price?\n@codebutler.reviewer is that right?";
+    let pm = vec![Step::say(asked), Step::say("Thanks.")];
+    let coder = vec![
+        Step::tool("Bash", json!({"command": "sleep 1; cat src/price.txt"})),
+        Step::say("It is 0.1."),
+    ];
+    let reviewer = vec![Step::say("It is right.").expecting("It is 0.1.")];
+    let script = Script::of("pm", pm).and("coder", coder).and("reviewer", reviewer);
+    let team = Setup::new(script).start().await;
+    let root = team.says("ana", None, "is the price right?");
+    team.message(&root, "→ Reviewer goes on: PM addressed it too").await;
+    team.message(&root, "It is right.").await;
+    assert_eq!(count(&team, &root, "It is 0.1."), 1);
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_in_plain_text_gets_its_buttons() {
+    let text = "The price is too low.\n\nPlan:\n1. Raise it\n2. Test it";
+    let pm = vec![Step::say(text), plan().expecting("decision: plan")];
+    let team = Setup::new(Script::of("pm", pm)).start().await;
+    let root = team.says("ana", None, "the price is too low");
+    let plan = team.message(&root, "Plan: raise").await;
+    assert!(!plan.buttons.is_empty());
+    assert_eq!(count(&team, &root, "Test it"), 0);
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stops_without_a_pull_request_is_told_to_the_people_and_hears_their_reply() {
+    let coder = vec![
+        Step::say("Done."),
+        Step::say("I could not find the price.").expecting("there is no pull request"),
+        Step::say("Then I look there.").expecting("in src"),
+        Step::say("Still nothing."),
+    ];
+    let team = Setup::new(Script::of("pm", vec![plan()]).and("coder", coder)).start().await;
+    let root = approve(&team, "the price is too low").await;
+    let told = team.message(&root, "→ Nobody goes on").await;
+    assert!(told.shown.contains("Coder stopped without a pull request"), "{}", told.shown);
+    assert!(
+        told.shown.contains(&team.stack.users["ana"]) || told.shown.contains("@ana"),
+        "{}",
+        told.shown
+    );
+    team.thread_when(&root, "the coder to wait", |thread| {
+        thread.status.as_ref().unwrap().roles["coder"].state == Some(RoleState::Waiting)
+    })
+    .await;
+    assert!(!is_done(&team, &root));
+    // A plain reply is for the coder, and the pm sleeps on.
+    team.says("ana", Some(&root), "it is in src");
+    team.message(&root, "Still nothing.").await;
+    team.until("people to be told again", || async {
+        (count(&team, &root, "→ Nobody goes on") == 2).then_some(())
+    })
+    .await;
+    let status = team.thread(&root).await.status.unwrap();
+    assert_eq!(status.roles["pm"].usage.calls, 1);
+    assert!(!is_done(&team, &root));
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_reply_goes_to_the_role_that_failed() {
+    let refused = FaultKind::Status { status: 400, retry_after: None };
+    let coder = vec![Step::say("It is 0.1.").failing(refused, 1)];
+    let team = Setup::new(Script::of("coder", coder)).start().await;
+    let root = team.says("ana", None, "@codebutler.coder what is the price?");
+    team.message(&root, "Coder stopped").await;
+    team.settled(&root, "coder").await;
+    assert!(!is_done(&team, &root));
+    team.says("ben", Some(&root), "go on please");
+    team.message(&root, "It is 0.1.").await;
+    team.until("✅", || async { is_done(&team, &root).then_some(()) }).await;
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_addresses_nobody_goes_back_to_the_role_that_asked() {
+    let pm = vec![
+        Step::say("@codebutler.reviewer what is the price?"),
+        Step::say("The price is 0.1.").expecting("PM goes on: Reviewer has answered"),
+    ];
+    let reviewer = vec![Step::say("0.1, as the file says.")];
+    let team = Setup::new(Script::of("pm", pm).and("reviewer", reviewer)).start().await;
+    let root = team.says("ana", None, "what is the price?");
+    team.message(&root, "The price is 0.1.").await;
+    team.until("✅", || async { is_done(&team, &root).then_some(()) }).await;
+    assert_eq!(count(&team, &root, "→ "), 1);
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_people_say_to_nobody_reaches_the_role_at_work() {
+    let wait = json!({"command": "sleep 8", "timeout": 60});
+    let mut coder = vec![
+        Step::tool("Bash", wait),
+        Step::tool("SendMessage", json!({"message": "Then 0.3."})).expecting("make it 0.3"),
+    ];
+    coder.extend(work());
+    coder.push(Step::say("@codebutler.lead done"));
+    let lead = vec![asks("Merge?", "merge")];
+    let script = Script::of("pm", vec![plan()]).and("coder", coder).and("lead", lead);
+    let team = Setup::new(script).start().await;
+    let root = approve(&team, "the price is too low").await;
+    team.thread_when(&root, "the coder to run", |thread| {
+        thread.status.as_ref().is_some_and(|status| status.is_running("coder"))
+    })
+    .await;
+    team.says("ben", Some(&root), "make it 0.3");
+    team.thread_when(&root, "the reply to be stored", |thread| {
+        thread.status.as_ref().unwrap().routed.iter().any(|routed| routed.role == "coder")
+    })
+    .await;
+    team.message(&root, "Merge?").await;
+    assert_eq!(count(&team, &root, "Then 0.3."), 1);
+    assert_eq!(team.thread(&root).await.status.unwrap().roles["pm"].usage.calls, 1);
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_is_carried_out_once_whenever_the_gateway_dies() {
+    let mut coder = work();
+    coder.push(Step::say("@codebutler.lead All done."));
+    coder.push(Step::say("One too many."));
+    let lead = vec![asks("Merge?", "merge"), Step::say("Twice.")];
+    let script = Script::of("pm", vec![plan()]).and("coder", coder).and("lead", lead);
+    let mut team = Setup::new(script).start().await;
+    for take in 0..6 {
+        let root = team.says("ana", None, &format!("the price is too low, take {take}"));
+        let plan = team.message(&root, "Plan: raise").await;
+        let approved = team.stack.slack.click(
+            &team.stack.users["ana"],
+            &team.stack.channel,
+            &plan.ts,
+            "plan:approve",
+        );
+        approved.unwrap();
+        tokio::time::sleep(Duration::from_millis(take * 120)).await;
+        team.stack.gateway.kill().await.unwrap();
+        team.stack.gateway.restart().unwrap();
+        // Slack tells whoever clicked when nobody takes it.
+        team.until("the plan to be approved", || async {
+            let status = team.thread(&root).await.status.unwrap_or_default();
+            let approved = status.plan.is_some_and(|plan| plan.approved_by.is_some());
+            if !approved {
+                let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
+                let _ = team.stack.slack.click(ana, channel, &plan.ts, "plan:approve");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            approved.then_some(())
+        })
+        .await;
+        team.message(&root, "Merge?").await;
+        let thread = team.settled(&root, "lead").await;
+        for text in ["→ Coder goes on: the plan is approved", "All done.", "Merge?"] {
+            assert_eq!(count(&team, &root, text), 1, "take {take}: {text}");
+        }
+        for text in ["One too many.", "Twice."] {
+            assert_eq!(count(&team, &root, text), 0, "take {take}: {text}");
+        }
+        // No model had to pass it on.
+        let status: Value = serde_json::to_value(thread.status.unwrap()).unwrap();
+        assert_eq!(status["roles"]["pm"]["usage"]["calls"], 1, "take {take}");
+    }
+    team.stop().await;
+}
