@@ -1,5 +1,6 @@
-//! `git` as a child process. It works on objects and refs in one folder and nowhere else: it has no
-//! credential, no network protocol, no configuration of a user's or the system's, and runs no hook.
+//! `git` as a child process. It works on objects and refs in one folder and nowhere else (see
+//! [`confine`]): it has no credential, no network protocol, no configuration of a user's or the
+//! system's, and runs no hook.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,17 +9,20 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
+use super::confine::{self, Bounds};
+
 /// Most output that is kept of a command, in bytes.
 const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 /// Most of its complaints, in bytes.
 const MAX_COMPLAINT: u64 = 4096;
 /// How long a command may take.
 pub const PATIENCE: Duration = Duration::from_mins(10);
-/// Largest single piece of memory for what a pod has sent: what would need more was made to.
-const MAX_ALLOCATION: &str = "256m";
+/// For the copy of a remote.
+const OF_COPY: Bounds =
+    Bounds { memory: 512 << 20, piece: 256 << 20, seconds: 1800, file: 16 << 30 };
 /// For every command: no hook, no tidying up behind our back, no way out, and large files are not
 /// held in memory.
-const ALWAYS: [&str; 14] = [
+const ALWAYS: [&str; 18] = [
     "-c",
     "core.hooksPath=/dev/null",
     "-c",
@@ -30,7 +34,11 @@ const ALWAYS: [&str; 14] = [
     "-c",
     "core.bigFileThreshold=32m",
     "-c",
-    "pack.windowMemory=64m",
+    "pack.windowMemory=16m",
+    "-c",
+    "pack.deltaCacheSize=16m",
+    "-c",
+    "core.deltaBaseCacheLimit=16m",
     "-c",
     "pack.threads=1",
 ];
@@ -63,7 +71,7 @@ pub enum CommandError {
 #[derive(Clone, Debug)]
 pub struct Git {
     dir: PathBuf,
-    quarantine: Option<PathBuf>,
+    quarantine: Option<(PathBuf, Bounds)>,
 }
 
 impl Git {
@@ -72,9 +80,10 @@ impl Git {
         Self { dir: dir.into(), quarantine: None }
     }
 
-    /// The same refs and objects, with new objects written to (and found in) a folder of their own.
-    pub fn with_quarantine(&self, objects: &Path) -> Self {
-        Self { dir: self.dir.clone(), quarantine: Some(objects.to_owned()) }
+    /// The same refs and objects, with new objects written to (and found in) a folder of their own, and
+    /// less to use up.
+    pub fn with_quarantine(&self, objects: &Path, bounds: Bounds) -> Self {
+        Self { dir: self.dir.clone(), quarantine: Some((objects.to_owned(), bounds)) }
     }
 
     /// Where the repository is.
@@ -99,14 +108,15 @@ impl Git {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_NO_LAZY_FETCH", "1")
+            // What would need a larger piece of memory was made to.
+            .env("GIT_ALLOC_LIMIT", self.bounds().piece.to_string())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        if let Some(objects) = &self.quarantine {
+        if let Some((objects, _)) = &self.quarantine {
             command
-                .env("GIT_ALLOC_LIMIT", MAX_ALLOCATION)
                 .env("GIT_OBJECT_DIRECTORY", objects)
                 .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", self.dir.join("objects"))
                 .env("GIT_QUARANTINE_PATH", objects);
@@ -117,7 +127,18 @@ impl Git {
     /// Starts a command that is talked to while it runs.
     pub fn start(&self, arguments: &[&str]) -> Result<Running, CommandError> {
         let name = arguments.first().copied().unwrap_or_default();
-        Running::start(self.command(arguments), name)
+        self.start_command(self.command(arguments), name)
+    }
+
+    /// Starts a command made by [`Self::command`].
+    pub fn start_command(&self, command: Command, name: &str) -> Result<Running, CommandError> {
+        let objects = self.quarantine.as_ref().map(|(objects, _)| objects.clone());
+        let folders: Vec<_> = std::iter::once(self.dir.clone()).chain(objects).collect();
+        Running::new(confine::spawn(command, &folders, self.bounds())?, name)
+    }
+
+    fn bounds(&self) -> Bounds {
+        self.quarantine.as_ref().map_or(OF_COPY, |(_, bounds)| *bounds)
     }
 
     /// Runs a command to its end and gives its output.
@@ -147,9 +168,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a command made by [`Git::command`].
-    pub fn start(mut command: Command, name: &str) -> Result<Self, CommandError> {
-        let mut child = command.spawn()?;
+    fn new(mut child: Child, name: &str) -> Result<Self, CommandError> {
         let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
         let stdin = child.stdin.take().ok_or_else(broken)?;
         let stdout = child.stdout.take().ok_or_else(broken)?;

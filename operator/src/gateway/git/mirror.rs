@@ -18,12 +18,14 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::command::{CommandError, Git};
 use super::host::{Host, HostError, Refs};
-use super::readers::Readers;
+use super::places::Places;
 
 /// How the folders of pushes begin.
 pub const PUSHES: &str = "push-";
 /// Bytes of a folder's name, which is in hex.
 const FOLDER: usize = 12;
+/// Largest pack of a remote, in bytes: all copies share one disk.
+const MAX_PACK: u64 = 8 << 30;
 /// Packs that may gather before they are put together.
 const MAX_PACKS: usize = 24;
 
@@ -56,7 +58,9 @@ pub struct Mirrors {
     root: PathBuf,
     known: Arc<Mutex<HashMap<String, Arc<Mirror>>>>,
     /// Who reads from them.
-    pub(super) readers: Readers,
+    pub(super) readers: Places,
+    /// Who pushes.
+    pub(super) pushers: Places,
 }
 
 impl Mirrors {
@@ -64,7 +68,12 @@ impl Mirrors {
     pub fn new(root: PathBuf) -> Self {
         // Pushes that an earlier process did not live to end.
         remove_all(&root, PUSHES);
-        Self { root, known: Arc::default(), readers: Readers::default() }
+        Self {
+            root,
+            known: Arc::default(),
+            readers: Places::for_reading(),
+            pushers: Places::for_pushing(),
+        }
     }
 
     /// The copy of a Repo: of what its URL names now.
@@ -210,13 +219,13 @@ impl Mirror {
             return None;
         }
         self.prepare(base).await.ok()?;
-        let refs = self.refs().await.ok().filter(|refs| !refs.is_empty())?;
+        let refs = self.list_refs().await.ok().filter(|refs| !refs.is_empty())?;
         Some(Last { refs: Arc::new(refs), asked: None })
     }
 
     async fn update(&self, host: &Host, theirs: &Refs, base: &str) -> Result<(), MirrorError> {
         self.prepare(base).await?;
-        let ours = self.refs().await?;
+        let ours = self.list_refs().await?;
         let known: BTreeSet<&str> = ours.values().map(String::as_str).collect();
         let tips: BTreeSet<&str> = theirs.values().map(String::as_str).collect();
         let wants: Vec<&str> = tips.difference(&known).copied().collect();
@@ -263,7 +272,11 @@ impl Mirror {
         }
     }
 
-    async fn refs(&self) -> Result<Refs, CommandError> {
+    /// What the copy's branches and tags are at.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn list_refs(&self) -> Result<Refs, CommandError> {
         let format = "--format=%(objectname) %(refname)";
         let text = self.git.run(&["for-each-ref", format], b"").await?;
         let text = String::from_utf8_lossy(&text);
@@ -274,7 +287,8 @@ impl Mirror {
     async fn fetch(&self, host: &Host, wants: &[&str], haves: &[&str]) -> Result<(), MirrorError> {
         // Whoever asks holds the lock: what lies there belongs to a fetch that was given up.
         remove_all(&self.git.dir().join("objects/pack"), "tmp_");
-        let mut index = self.git.start(&["index-pack", "--stdin", "--fix-thin"])?;
+        let most = format!("--max-input-size={MAX_PACK}");
+        let mut index = self.git.start(&["index-pack", "--stdin", "--fix-thin", &most])?;
         let stdin = index.stdin.take();
         let receive = async {
             let Some(mut stdin) = stdin else { return Ok(()) };

@@ -4,15 +4,16 @@
 
 mod changes;
 mod command;
+mod confine;
 mod guard;
 mod host;
 pub mod mirror;
 mod outline;
 pub mod pktline;
+mod places;
 pub mod policy;
 pub mod push;
 mod quarantine;
-mod readers;
 mod receive;
 mod rules;
 mod serve;
@@ -189,12 +190,14 @@ enum GitError {
     Encoding,
     #[error("a fetch's request is broken or too long")]
     Request,
+    #[error("not our ref {0}")]
+    NotOurs(String),
     #[error("the push ended in the middle of its command list")]
     Cut,
     #[error("it takes too long: try again")]
     Late(#[from] Elapsed),
     #[error(transparent)]
-    Busy(#[from] readers::Busy),
+    Busy(#[from] places::Busy),
 }
 
 /// `kind` is that of the answer that Git expects: `result` or `advertisement`.
@@ -215,6 +218,7 @@ fn finish(
         GitError::Push(_) | GitError::Encoding | GitError::Request | GitError::Cut => {
             (StatusCode::BAD_REQUEST, "invalid")
         }
+        GitError::NotOurs(_) => (StatusCode::OK, "refused"),
         GitError::Api(error) if error.code == ErrorCode::Forbidden => {
             (StatusCode::FORBIDDEN, "refused")
         }

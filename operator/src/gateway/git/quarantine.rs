@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use axum::body::BodyDataStream;
 use bytes::{Bytes, BytesMut};
+use codebutler_crds::policy::PolicySpec;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::io::AsyncWriteExt as _;
 use tokio_util::io::ReaderStream;
@@ -18,6 +19,7 @@ use tokio_util::io::ReaderStream;
 use self::history::History;
 use self::objects::Objects;
 use super::command::{CommandError, Git};
+use super::confine::Bounds;
 use super::guard::Guard;
 use super::host::{Refs, Update};
 use super::rules::{self, Change, Incoming, NewCommit, Violation};
@@ -73,12 +75,24 @@ pub struct Quarantine {
     _folder: tempfile::TempDir,
 }
 
+/// What looking at a push may use up: a file of the largest size, the one that it is a difference to and
+/// the difference, and the histories that are compared.
+fn bounds(policy: &PolicySpec) -> Bounds {
+    let (file, push) = (u64::from(policy.max_file_mib), u64::from(policy.max_push_mib));
+    Bounds {
+        memory: (192 + 3 * file) << 20,
+        piece: (file + 1).max(32) << 20,
+        seconds: 300,
+        file: (push + 512) << 20,
+    }
+}
+
 impl Quarantine {
-    /// An empty one beside a copy.
-    pub fn new(mirror: &Git) -> std::io::Result<Self> {
+    /// An empty one beside a copy, for a push under these rules.
+    pub fn new(mirror: &Git, policy: &PolicySpec) -> std::io::Result<Self> {
         let beside = mirror.dir().parent().unwrap_or(mirror.dir());
         let folder = tempfile::Builder::new().prefix(super::mirror::PUSHES).tempdir_in(beside)?;
-        let git = mirror.with_quarantine(folder.path());
+        let git = mirror.with_quarantine(folder.path(), bounds(policy));
         Ok(Self { git, _folder: folder })
     }
 
@@ -153,9 +167,27 @@ impl Quarantine {
         let mut commits = history.commits(&self.git, &ids).await?;
         if let Some(old) = old.as_ref().filter(|_| !fast_forward) {
             commits.push(history.rewritten(&self.git, old, new, guard).await?);
+        } else if let Some(known) = self.takes_over(place, &ids).await? {
+            commits.push(history.rewritten(&self.git, known, new, guard).await?);
         }
         self.accept(&mut commits, &mut history, place, guard).await?;
         Ok(Incoming { fast_forward, commits, blobs })
+    }
+
+    /// Whether the push brings commits that are on another branch of the remote only, and what to compare
+    /// it with then: who has written there has accepted nothing for this branch.
+    async fn takes_over<'p>(
+        &self,
+        place: &'p Place<'_>,
+        new: &[String],
+    ) -> Result<Option<&'p str>, ReceiveError> {
+        let Update { old, new: tip, .. } = place.update;
+        let known: Vec<&str> = old.as_deref().into_iter().chain(place.base_tip()).collect();
+        let Some(first) = known.first() else { return Ok(None) };
+        let most = format!("--max-count={}", new.len() + 1);
+        let arguments = ["rev-list", &most, tip, "--not"];
+        let unknown = self.list(&[&arguments[..], &known].concat()).await?;
+        Ok((unknown.len() > new.len()).then_some(*first))
     }
 
     /// Notes which guarded files are as people have accepted them: on the base branch where the

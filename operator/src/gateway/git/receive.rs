@@ -30,6 +30,8 @@ use crate::step;
 /// instead of a broken connection.
 const MAX_DRAIN: usize = 256 * 1024 * 1024;
 
+/// How long the list of refs may take, and what is thrown away of a refused push.
+const STALL: Duration = Duration::from_mins(2);
 /// How long a push may take, however slowly it comes.
 const PATIENCE: Duration = Duration::from_mins(20);
 
@@ -71,7 +73,7 @@ async fn receive(
         return Err(GitError::Encoding);
     }
     let mut stream = body.into_data_stream();
-    let (head, push, used) = read_commands(&mut stream).await?;
+    let (head, push, used) = tokio::time::timeout(STALL, read_commands(&mut stream)).await??;
     if push.commands.is_empty() {
         // Git's probe before a large push: it changes nothing and needs no remote.
         return Ok(Answered { response: answer(PUSH, RESULT, Vec::new()), outcome: "ok" });
@@ -82,7 +84,10 @@ async fn receive(
     let refused = push::judge(&push, &rights);
     let outcome = match push.commands.as_slice() {
         [command] if refused.is_empty() => {
-            let passed = pass(gateway, caller, command, rest, &mut stream);
+            let passed = async {
+                let _place = gateway.mirrors.pushers.place(&caller.key()).await?;
+                pass(gateway, caller, command, rest, &mut stream).await
+            };
             let passed = tokio::time::timeout(PATIENCE, passed).await;
             let told = match passed.map_err(GitError::from).and_then(|passed| passed) {
                 Ok(told) => told,
@@ -92,7 +97,7 @@ async fn receive(
         }
         _ => (push::reasons(&refused), push::explain(&refused, &rights), false),
     };
-    drain(stream).await;
+    let _ = tokio::time::timeout(STALL, drain(stream)).await;
     let (refs, message, failed) = outcome;
     Ok(respond(caller, &push, (&refs, &message), failed))
 }
@@ -145,7 +150,8 @@ async fn pass(
     let update = Update { name: command.name.clone(), old: current, new: command.new.clone() };
     let base = &caller.repo.spec.git.branch;
     let place = Place { update: &update, refs: &snapshot.refs, base };
-    let quarantine = Quarantine::new(mirror.git()).map_err(ReceiveError::from)?;
+    let quarantine =
+        Quarantine::new(mirror.git(), &caller.repo.spec.policy).map_err(ReceiveError::from)?;
     let redactor = gateway.context.redactors.of(&caller.repo);
     let looked = look(caller, &quarantine, &place, &redactor, (rest, stream)).await;
     let incoming = match looked {
@@ -162,6 +168,11 @@ async fn pass(
     let standing = Box::pin(consent::ask(gateway, caller, &effect)).await?;
     if let Some((reason, message)) = standing.refusal() {
         return Ok(Told::new(reason, format!("CodeButler has not pushed this: {message}.")));
+    }
+    // Looking may have taken minutes.
+    if approval::lacks_approved_plan(gateway, caller).await? {
+        let message = "CodeButler has not pushed this: the plan is not approved any more.";
+        return Ok(Told::new("the plan is not approved", message));
     }
     step::point("a push is passed on");
     let mut sent = host.push(&update, quarantine.request(&place)?).await;

@@ -1,5 +1,6 @@
 //! Clones and fetches, answered by `git upload-pack` from the copy.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read as _};
 use std::time::Duration;
 
@@ -99,6 +100,7 @@ async fn upload(
     if !mirror.is_ready().await || lists_refs(&request) {
         bench(gateway, caller, Fresh::IfPossible).await?;
     }
+    check_wants(caller, &mirror, &request).await?;
     let mut running = run(caller, &mirror, headers, &["--stateless-rpc"])?;
     if let Some(mut stdin) = running.stdin.take() {
         tokio::spawn(async move {
@@ -147,6 +149,60 @@ async fn send(
             mirror.suspect();
         }
     }
+}
+
+/// Refuses objects that only other threads' branches lead to. Git hides those names, but gives out any
+/// object of the repository to who knows its id.
+async fn check_wants(
+    caller: &Caller,
+    mirror: &super::Mirror,
+    request: &[u8],
+) -> Result<(), GitError> {
+    let wants = wants(request);
+    if wants.is_empty() {
+        return Ok(());
+    }
+    let own = format!("refs/heads/{}", names::branch(&caller.thread.name_any()));
+    let refs = mirror.list_refs().await?;
+    let threads = threads_of(&own);
+    let visible = refs.iter().filter(|(name, _)| !is_anothers(name, &own, threads));
+    let visible: BTreeSet<&str> = visible.map(|(_, id)| id.as_str()).collect();
+    let other: Vec<_> = wants.into_iter().filter(|want| !visible.contains(want.as_str())).collect();
+    if other.is_empty() {
+        return Ok(());
+    }
+    let asked = other.iter().map(|want| format!("{want}\n"));
+    let asked: String = asked.chain(visible.iter().map(|id| format!("^{id}\n"))).collect();
+    let arguments = ["rev-list", "--objects", "--max-count=1", "--stdin"];
+    match mirror.git().run(&arguments, asked.as_bytes()).await {
+        Ok(left) if left.is_empty() => Ok(()),
+        Ok(_) | Err(CommandError::Failed { .. }) => Err(GitError::NotOurs(other.join(", "))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What a request wants, by its id.
+fn wants(mut request: &[u8]) -> Vec<String> {
+    let mut wants = BTreeSet::new();
+    while let Ok(Some((packet, used))) = pktline::next(request) {
+        if let pktline::Packet::Data(line) = packet {
+            let line = String::from_utf8_lossy(line);
+            let id = line.strip_prefix("want ").and_then(|rest| rest.get(..40));
+            wants.extend(id.map(str::to_ascii_lowercase));
+        }
+        request = &request[used..];
+    }
+    wants.into_iter().collect()
+}
+
+/// The folder that threads' branches are in.
+fn threads_of(own: &str) -> &str {
+    own.rsplit_once('/').map_or("", |(threads, _)| threads)
+}
+
+/// Whether a ref is the branch of another thread.
+fn is_anothers(name: &str, own: &str, threads: &str) -> bool {
+    name != own && name.strip_prefix(threads).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Whether a request of protocol 2 asks what there is.
@@ -200,7 +256,7 @@ fn run(
     let show = format!("uploadpack.hideRefs=!refs/heads/{own}");
     let git = mirror.git();
     let dir = git.dir().to_string_lossy();
-    let mut arguments = vec!["-c", &hide, "-c", &show, "-c", "uploadpack.allowFilter=true"];
+    let mut arguments = vec!["-c", &hide, "-c", &show];
     arguments.extend(["upload-pack", "--strict"].iter().chain(how));
     arguments.push(&dir);
     let mut command = git.command(&arguments);
@@ -208,7 +264,7 @@ fn run(
     if let Some(version) = version(headers) {
         command.env("GIT_PROTOCOL", version);
     }
-    Ok(Running::start(command, "upload-pack")?)
+    Ok(git.start_command(command, "upload-pack")?)
 }
 
 /// The protocol that the client asks for, if it is one there is.
@@ -244,16 +300,13 @@ fn advertise(caller: &Caller, bench: &Bench) -> Answered {
 
 fn advertisement(refs: &Refs, own: &str) -> Vec<u8> {
     let (mut out, mut first) = (Vec::new(), true);
-    let threads = own.rsplit_once('/').map_or("", |(threads, _)| threads);
+    let threads = threads_of(own);
     let mut line = |id: &str, name: &str| {
         let capabilities = if first { format!("\0{CAPABILITIES}") } else { String::new() };
         first = false;
         pktline::write(&mut out, format!("{id} {name}{capabilities}\n").as_bytes());
     };
-    let others = |name: &str| {
-        name.strip_prefix(threads).is_some_and(|rest| rest.starts_with('/')) && name != own
-    };
-    for (name, id) in refs.iter().filter(|(name, _)| !others(name)) {
+    for (name, id) in refs.iter().filter(|(name, _)| !is_anothers(name, own, threads)) {
         line(id, name);
     }
     if first {

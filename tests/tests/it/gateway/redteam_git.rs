@@ -491,3 +491,91 @@ fn holds(folder: &Path, secret: &[u8]) -> bool {
         bytes.windows(secret.len()).any(|window| window == secret)
     })
 }
+
+/// Resident memory of the gateway's `git index-pack` for pushes, at its highest, in KiB.
+fn peak_of_unpacking() -> u64 {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let command = std::fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        if !command.contains("index-pack") || !command.contains("--strict") {
+            return None;
+        }
+        let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        peak.trim_end_matches("kB").trim().parse::<u64>().ok()
+    });
+    processes.sum()
+}
+
+#[tokio::test]
+async fn small_packs_that_need_giant_memory_are_refused_in_sum() {
+    let attack = Attack::start().await;
+    // A quarter of a gigabyte of nothing, and a difference to it: some 255 KB as a pack.
+    for (byte, message) in [(0, "Add"), (1, "Change")] {
+        let mut content = vec![0; 250 << 20];
+        content[125 << 20] = byte;
+        attack.write("big.bin", content);
+        attack.commit(message).await;
+    }
+    let new = attack.git(&["rev-parse", "HEAD"]).await;
+    let objects = attack.git(&["rev-list", "--objects", "--no-object-names", "HEAD~2..HEAD"]).await;
+    let pack = attack.pack(&objects.lines().collect::<Vec<_>>()).await;
+    assert!(pack.len() < 1 << 20, "{} bytes", pack.len());
+    let mut peak = 0;
+    let three = futures::future::join3(
+        attack.sends(&new, &pack),
+        attack.sends(&new, &pack),
+        attack.sends(&new, &pack),
+    );
+    let mut three = std::pin::pin!(three);
+    let answers = loop {
+        tokio::select! {
+            answers = &mut three => break answers,
+            () = tokio::time::sleep(std::time::Duration::from_millis(2)) => {
+                peak = peak.max(peak_of_unpacking());
+            }
+        }
+    };
+    for answer in [answers.0, answers.1, answers.2] {
+        assert!(answer.contains("Git does not accept the pack"), "{answer}");
+    }
+    assert!(peak < 256 << 10, "{peak} KiB");
+}
+
+#[tokio::test]
+async fn another_threads_commits_are_not_given_out_by_their_ids() {
+    let attack = Attack::start().await;
+    let remote = &attack.world.remote;
+    let base = remote.head("main").await.unwrap();
+    let files = [("plans.txt", Some("canary-77\n"))];
+    remote.commit("codebutler/another-thread", "ben", "Plan", &files).await.unwrap();
+    let hidden = remote.head("codebutler/another-thread").await.unwrap();
+    attack.git(&["fetch", "-q", "origin"]).await;
+    for version in ["0", "2"] {
+        let version = format!("protocol.version={version}");
+        let fetch = ["-c", &version, "fetch", "origin", &hidden];
+        let said = attack.world.refused("coder", &attack.folder, &fetch).await;
+        // The older protocol's client knows it by itself.
+        let refused = said.contains("not our ref") || said.contains("unadvertised object");
+        assert!(refused, "{said}");
+        attack.git(&["-c", &version, "fetch", "-q", "origin", &base]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_branch_of_a_persons_is_not_taken_over_with_its_workflows() {
+    let mut attack = Attack::start().await;
+    let files = [(".github/workflows/deploy.yml", Some("on: push\nrun: wip\n"))];
+    attack.world.remote.commit("wip", "ben", "Try a workflow", &files).await.unwrap();
+    attack.before = attack.world.remote.branches().await.unwrap();
+    attack.git(&["fetch", "-q", "origin", "wip"]).await;
+    attack.git(&["reset", "-q", "--hard", "FETCH_HEAD"]).await;
+    attack.is_refused(&["protected file .github/workflows/deploy.yml"]).await;
+    attack.commit("On top of it").await;
+    attack.is_refused(&["protected file .github/workflows/deploy.yml"]).await;
+    // What people have merged is theirs.
+    attack.git(&["fetch", "-q", "origin", "main"]).await;
+    attack.git(&["reset", "-q", "--hard", "FETCH_HEAD"]).await;
+    attack.write("notes.txt", "fine\n");
+    attack.commit("Note").await;
+    attack.is_taken().await;
+}

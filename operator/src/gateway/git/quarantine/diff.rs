@@ -91,7 +91,7 @@ impl Diffs {
         if let Some(tree) = self.trees.get(id) {
             return Ok(Arc::clone(tree));
         }
-        let tree = Arc::new(entries(&objects.read(id).await?));
+        let tree = Arc::new(entries(&objects.read_small(id).await?));
         if self.trees.len() >= MAX_KEPT {
             self.trees.clear();
         }

@@ -28,7 +28,8 @@ impl History {
         let mut history = Self::default();
         let mut objects = Objects::open(git)?;
         for id in ids {
-            let text = String::from_utf8_lossy(&objects.read(id).await?).into_owned();
+            let text = String::from_utf8_lossy(&objects.read_small(id).await.map_err(too_much)?)
+                .into_owned();
             let Some((tree, parents)) = commits_head(&text) else {
                 return Err(ReceiveError::Refused(format!("{id} is no commit")));
             };

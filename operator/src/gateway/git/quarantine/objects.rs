@@ -9,6 +9,10 @@ use crate::gateway::git::push::is_object;
 /// Largest object that is read. Larger files than a role may push are not looked into.
 const MAX_OBJECT: u64 = 128 * 1024 * 1024;
 
+/// Largest tree or commit that is read: a folder of some 100,000 files. What is in it takes ten times as
+/// much memory.
+const MAX_SMALL: u64 = 4 * 1024 * 1024;
+
 /// A `git cat-file` that is asked for one object after another.
 pub struct Objects {
     stdin: ChildStdin,
@@ -25,14 +29,23 @@ impl Objects {
 
     /// An object's content. What is no object of this repository (a submodule) has none.
     pub async fn read(&mut self, id: &str) -> Result<Vec<u8>, CommandError> {
+        self.read_up_to(id, MAX_OBJECT).await
+    }
+
+    /// The list of what is in a folder, or a commit's text.
+    pub async fn read_small(&mut self, id: &str) -> Result<Vec<u8>, CommandError> {
+        self.read_up_to(id, MAX_SMALL).await
+    }
+
+    async fn read_up_to(&mut self, id: &str, most: u64) -> Result<Vec<u8>, CommandError> {
         if !is_object(id) {
             return Ok(Vec::new());
         }
         let late = |_| CommandError::TooLong("cat-file".to_owned());
-        tokio::time::timeout(PATIENCE, self.ask(id)).await.map_err(late)?
+        tokio::time::timeout(PATIENCE, self.ask(id, most)).await.map_err(late)?
     }
 
-    async fn ask(&mut self, id: &str) -> Result<Vec<u8>, CommandError> {
+    async fn ask(&mut self, id: &str, most: u64) -> Result<Vec<u8>, CommandError> {
         self.stdin.write_all(format!("{id}\n").as_bytes()).await?;
         let mut head = String::new();
         (&mut self.stdout).take(256).read_line(&mut head).await?;
@@ -41,7 +54,7 @@ impl Objects {
             let said = format!("{id} is missing");
             return Err(CommandError::Failed { command: "cat-file".to_owned(), code: 1, said });
         };
-        if size > MAX_OBJECT {
+        if size > most {
             return Err(CommandError::TooMuch("cat-file".to_owned()));
         }
         let mut bytes = Vec::new();

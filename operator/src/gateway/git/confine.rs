@@ -1,0 +1,231 @@
+//! What a `git` of the gateway's can reach: its own repository, the programs and libraries of the image, and
+//! nothing else. It reads what strangers have packed, beside a process that holds every secret, so a mistake
+//! in it must not be a way to them.
+//!
+//! Landlock and seccomp bind a thread and what that thread starts: a command is started by a thread of its own
+//! that has given everything else up. Limits are set on the child before it is fed anything.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+use nix::libc;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
+
+/// The newest version whose rights are used; of older kernels, what they have.
+const NEWEST: ABI = ABI::V6;
+/// Programs, libraries, and what the loader and the C library look up.
+const READ: [&str; 13] = [
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/nix/store",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/localtime",
+    "/dev/urandom",
+    "/dev/zero",
+];
+/// Fail with EPERM: the network, other processes, the kernel, files past every path rule.
+const FORBIDDEN: [i64; 24] = [
+    libc::SYS_socket,
+    libc::SYS_io_uring_setup,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+];
+
+/// What a command may use up.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Memory of its own, in bytes; files that it maps are not counted.
+    pub memory: u64,
+    /// A single piece of it.
+    pub piece: u64,
+    /// Processor time, in seconds.
+    pub seconds: u64,
+    /// Largest file that it may write, in bytes.
+    pub file: u64,
+}
+
+/// Starts a command that can write below `folders` alone.
+///
+/// # Errors
+/// When it can't be confined, or not be started.
+pub fn spawn(mut command: Command, folders: &[PathBuf], bounds: Bounds) -> io::Result<Child> {
+    let runtime = Handle::current();
+    let started = std::thread::scope(|scope| {
+        let confined = std::thread::Builder::new().name("git".to_owned());
+        let confined = confined.spawn_scoped(scope, || {
+            let _entered = runtime.enter();
+            restrict(folders)?;
+            command.spawn()
+        });
+        confined.map(std::thread::ScopedJoinHandle::join)
+    })?;
+    let child = started.map_err(|_| io::Error::other("the thread that starts git ended"))??;
+    limit(&child, bounds)?;
+    Ok(child)
+}
+
+fn limit(child: &Child, bounds: Bounds) -> io::Result<()> {
+    let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) else {
+        return Ok(());
+    };
+    for (resource, most) in [
+        (Resource::Core, 0),
+        (Resource::Data, bounds.memory),
+        (Resource::Cpu, bounds.seconds),
+        (Resource::Fsize, bounds.file),
+    ] {
+        match prlimit(Some(pid), resource, Rlimit { current: Some(most), maximum: Some(most) }) {
+            // It has ended: whoever waits for it is told.
+            Ok(_) | Err(rustix::io::Errno::SRCH) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Restricts this thread, for good, and what it starts.
+fn restrict(folders: &[PathBuf]) -> io::Result<()> {
+    match files(folders).map_err(io::Error::other)? {
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {}
+        RulesetStatus::NotEnforced => warn_once(),
+    }
+    calls()
+}
+
+/// The container is the wall that is left then; its network and processes stay out of reach all the same.
+fn warn_once() {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        tracing::warn!(
+            "the kernel has no Landlock: git can read what the gateway's container holds"
+        );
+    });
+}
+
+fn files(folders: &[PathBuf]) -> Result<RulesetStatus, RulesetError> {
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?;
+    for path in READ {
+        rules = allow(rules, Path::new(path), AccessFs::from_read(NEWEST))?;
+    }
+    rules = allow(rules, Path::new("/dev/null"), AccessFs::from_all(NEWEST))?;
+    let all = AccessFs::from_all(NEWEST)
+        & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock | AccessFs::Execute);
+    for folder in folders {
+        rules = allow(rules, folder, all)?;
+    }
+    Ok(rules.restrict_self()?.ruleset)
+}
+
+/// What is not there needs no rule.
+fn allow(
+    rules: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    let Ok(place) = PathFd::new(path) else { return Ok(rules) };
+    let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
+    rules.add_rule(PathBeneath::new(place, access))
+}
+
+fn calls() -> io::Result<()> {
+    let mut rules: BTreeMap<i64, Vec<_>> = FORBIDDEN.iter().map(|call| (*call, vec![])).collect();
+    if cfg!(target_arch = "x86_64") {
+        // The same calls by their x32 numbers.
+        rules.extend(FORBIDDEN.iter().map(|call| (call | 0x4000_0000, vec![])));
+    }
+    let arch = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
+    let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch);
+    let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(io::Error::other)?;
+    apply_filter(&program).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Stdio;
+    use tokio::io::AsyncWriteExt as _;
+
+    const BOUNDS: Bounds = Bounds { memory: 64 << 20, piece: 32 << 20, seconds: 10, file: 1 << 20 };
+
+    async fn says(script: &str, folders: &[PathBuf]) -> String {
+        let mut command = Command::new("bash");
+        // As Git waits for what it is to unpack.
+        command.args(["-c", &format!("read; {script}")]).current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = spawn(command, folders, BOUNDS).unwrap();
+        child.stdin.take().unwrap().write_all(b"\n").await.unwrap();
+        let output = child.wait_with_output().await.unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr)
+    }
+
+    #[tokio::test]
+    async fn a_command_reaches_its_own_folder_and_nothing_else() {
+        let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::write(other.path().join("token"), "secret").unwrap();
+        let folders = [own.path().to_owned()];
+        let script = format!("echo hello > {0}/a && cat {0}/a", own.path().display());
+        assert_eq!(says(&script, &folders).await, "hello\n");
+        for path in
+            [other.path().join("token"), format!("/proc/{}/environ", std::process::id()).into()]
+        {
+            let said = says(&format!("cat {}", path.display()), &folders).await;
+            assert!(said.contains("Permission denied"), "{}: {said}", path.display());
+        }
+        let said = says("cat < /dev/tcp/127.0.0.1/1", &folders).await;
+        assert!(said.contains("Operation not permitted"), "{said}");
+        // The gateway itself is as free as before.
+        assert!(std::fs::read(other.path().join("token")).is_ok());
+        assert!(std::net::TcpListener::bind("127.0.0.1:0").is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_command_ends_when_it_wants_too_much() {
+        let own = tempfile::tempdir().unwrap();
+        let folders = [own.path().to_owned()];
+        let much = "x=$(head -c 100000000 /dev/zero | tr '\\0' a) && echo done";
+        assert!(!says(much, &folders).await.contains("done"));
+        let file = format!("head -c 2000000 /dev/zero > {}/big && echo done", own.path().display());
+        assert!(!says(&file, &folders).await.contains("done"));
+    }
+}
