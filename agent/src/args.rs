@@ -90,6 +90,9 @@ pub struct RunArgs {
     /// Seconds after which people are told that something takes long.
     #[arg(long, env = "CODEBUTLER_TELL_AFTER_SECONDS", default_value_t = 10, hide = true)]
     pub tell_after: u64,
+    /// Seconds that a model's provider is waited for.
+    #[arg(long, env = "CODEBUTLER_MODEL_PATIENCE_SECONDS", default_value_t = 1800, hide = true)]
+    pub model_patience: u64,
     /// Seconds that a set-up of the worktree may take.
     #[arg(long, env = "CODEBUTLER_SETUP_SECONDS", default_value_t = 900, hide = true)]
     pub setup_limit: u32,

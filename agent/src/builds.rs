@@ -29,12 +29,12 @@ pub struct Builds {
     current: Arc<Mutex<Weak<Held>>>,
     told: Arc<Mutex<Option<Instant>>>,
     tell_after: Duration,
-    /// How long was waited for slots.
+    /// How long was waited for what others have.
     pub waits: Waits,
 }
 
-/// How long the pod has waited for slots, in all: that is no part of a run's own time. Cheap to
-/// clone; clones share it.
+/// How long the pod has waited for slots and models, in all: that is no part of a run's own time.
+/// Cheap to clone; clones share it.
 #[derive(Clone, Default)]
 pub struct Waits(Arc<Mutex<Waited>>);
 
@@ -47,7 +47,7 @@ struct Waited {
 }
 
 /// Waits, until it is dropped.
-struct Waiting(Waits);
+pub struct Waiting(Waits);
 
 impl Waits {
     /// Until now; what several wait for at once counts once.
@@ -56,7 +56,8 @@ impl Waits {
         waited.over + waited.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    fn begin(&self) -> Waiting {
+    /// From now on somebody waits.
+    pub fn begin(&self) -> Waiting {
         let mut waited = lock(&self.0);
         waited.waiting += 1;
         waited.since.get_or_insert_with(Instant::now);

@@ -11,7 +11,10 @@ use serde_json::Value;
 use crate::text::clip;
 use crate::tools::args::{TodoItem, TodoState};
 
-pub use window::{Request, has_pictures, overlong, request, room, squeezed, with_pictures};
+pub use window::{
+    Look, Request, has_pictures, is_marked, limits, overlong, request, room, squeezed,
+    summary_request, tokens, told,
+};
 
 /// Largest guide, in characters.
 pub const MAX_GUIDE: usize = 48 * 1024;
@@ -124,6 +127,11 @@ fn facts(session: &Session) -> String {
         );
     }
     out
+}
+
+/// What changes from run to run, for a message of its own: what stands before it stays cached.
+pub fn changing_facts(_guides: &Guides, _session: &Session) -> String {
+    String::new()
 }
 
 /// The words of a message.

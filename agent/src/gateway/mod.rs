@@ -4,6 +4,7 @@
 //! Every call can be repeated: its effects have keys. So whatever may pass by itself is tried again
 //! here, with growing pauses, for as long as the caller is patient.
 
+mod chat;
 mod token;
 
 use std::net::SocketAddr;
@@ -24,19 +25,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::text::clip;
+pub use chat::ChatError;
 pub use token::TokenFile;
 
 /// How long ordinary calls are tried for.
 pub const PATIENCE: Duration = Duration::from_mins(1);
-/// How long a model call is tried for.
-pub const MODEL_PATIENCE: Duration = Duration::from_mins(4);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For everything that does not wait on purpose.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// For what is told again anyway.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
-/// A model may think for long; the run's own limit is usually shorter.
-const MODEL_TIMEOUT: Duration = Duration::from_mins(30);
 /// How long a Repo that can't be worked with is waited for, and how often it is tried.
 const REPO_PATIENCE: Duration = Duration::from_mins(10);
 const REPO_PAUSE: Duration = Duration::from_secs(5);
@@ -311,15 +309,6 @@ impl Gateway {
     /// What the web's search finds.
     pub async fn web_search(&self, request: &WebSearch) -> Result<WebResults, GatewayError> {
         self.send(path::WEB_SEARCH, request).await
-    }
-
-    /// A model call with a body of JSON; the answer as it came.
-    pub async fn chat(&self, body: Bytes) -> Result<Bytes, GatewayError> {
-        self.retried(MODEL_PATIENCE, || {
-            let request = self.request(Method::POST, path::CHAT)?.body(body.clone());
-            Ok(request.header(CONTENT_TYPE, "application/json").timeout(MODEL_TIMEOUT))
-        })
-        .await
     }
 
     /// A request that the relay fills in and sends.

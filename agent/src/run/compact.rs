@@ -3,11 +3,13 @@
 
 use std::fmt::Write as _;
 
+use super::patience::Patience;
 use super::turns::{Ended, View};
 use super::watch::Deadline;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
-use crate::model::{self, Reply};
+use crate::model;
+use crate::model::judge::{self, Circumstances, Flaw};
 use crate::prompt;
 use crate::text::clip;
 use crate::transcript::Record;
@@ -23,30 +25,47 @@ const ASK: &str = "[CodeButler] The conversation is longer than you can be shown
     what they decided; what was decided otherwise and why; files that matter, with what you know and changed of \
     them; commands that work here; open questions; what you do next. Call no tool.";
 
+/// What comes of a conversation that may be too long.
+pub enum Room {
+    /// There is room now.
+    Made,
+    /// Nobody wrote a summary now: try again.
+    Later,
+    /// The run has to end.
+    Ended(Ended),
+}
+
 impl Agent {
-    /// Makes room if there is none. Returns an outcome if the run has to end.
+    /// Makes room if there is none.
     pub(super) async fn compact(
         &mut self,
         view: &View,
         deadline: &Deadline,
-    ) -> Result<Option<Ended>, RunError> {
-        let View { system, specs, room } = view;
-        let room = *room;
+        patience: &mut Patience,
+    ) -> Result<Room, RunError> {
+        let look = self.look(view);
         let chat = self.transcript.state().chat();
-        let Some(upto) = prompt::overlong(chat, room) else { return Ok(None) };
+        let Some(upto) = prompt::overlong(chat, &look) else { return Ok(Room::Made) };
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         let older = &chat[..upto];
-        let model = self.transcript.state().model().unwrap_or(&self.session.model);
-        let squeezed = prompt::squeezed(older, room);
-        let mut body = prompt::request(model, system, squeezed, specs, room).without_calls();
+        let squeezed = prompt::squeezed(older, &look);
+        let body = prompt::summary_request(&look, &view.system, squeezed, &view.specs);
+        let mut body = body.without_calls();
         body.push(model::user(ASK));
-        let body = body.to_bytes();
+        let (shown, body) = (body.tokens(), body.to_bytes());
         let answer = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
             Ok(answer) => answer,
-            Err(cut) => return self.cut(cut).await.map(Some),
+            Err(cut) => return self.cut(cut).await.map(Room::Ended),
         };
-        let told = answer.ok().and_then(|body| model::parse(&body).ok());
-        let told = told.and_then(|Reply { message, .. }| message.content);
+        let answer = match answer {
+            // A summary is worth waiting for.
+            Err(error) if error.may_pass() => {
+                let ended = self.unanswered(error, shown, deadline, patience).await?;
+                return Ok(ended.map_or(Room::Later, Room::Ended));
+            }
+            answer => answer,
+        };
+        let told = answer.ok().and_then(|body| summary(&body));
         let (how, summary) = match told {
             Some(text) => ("the model's summary", clip(&text, MAX_SUMMARY)),
             None => ("a list of what was said", plain(older)),
@@ -54,8 +73,16 @@ impl Agent {
         let evidence = format!("{upto} of {} messages", chat.len());
         self.log.note(&run, Kind::Compacted, how, &["hiding results alone"], &evidence);
         self.transcript.append(&Record::Compacted { upto, summary })?;
-        Ok(None)
+        Ok(Room::Made)
     }
+}
+
+/// The words of an answer, if it is one. One that was cut off is better than none.
+fn summary(body: &[u8]) -> Option<String> {
+    let reply = model::parse(body).ok()?;
+    let usable =
+        matches!(judge::flaw(&reply, &Circumstances::default()), None | Some(Flaw::CutOff { .. }));
+    reply.message.content.filter(|_| usable)
 }
 
 /// Without a model: what people and the role said, each cut, the newest kept.

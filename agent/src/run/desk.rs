@@ -198,6 +198,7 @@ impl Agent {
             policy: self.policy.clone(),
             workflows: vec![],
             tell_after: self.tell_after,
+            model_patience: self.model_patience,
             setup_limit: self.setup_limit,
             inbox: None,
             state_dir: self.state_dir.clone(),

@@ -2,16 +2,20 @@
 //! leaves when nothing more comes.
 //!
 //! [`mail`] decides what is new, [`crate::transcript::state`] what comes next, [`act`] carries out
-//! tool calls, [`turns`] is a run, [`desk`] several of them at once, and this file is the life of the
+//! tool calls, [`ask`] is one model call, [`turns`] is a run, [`desk`] several of them at once, and this file is the life of the
 //! process around it.
 
 mod act;
+mod ask;
 mod compact;
 mod desk;
 mod ending;
 mod guides;
+mod ladder;
 mod leftover;
 mod mail;
+mod notice;
+mod patience;
 mod pictures;
 mod progress;
 mod report;
@@ -21,6 +25,7 @@ pub mod stuck;
 mod switch;
 mod turns;
 mod watch;
+mod words;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -178,6 +183,7 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         policy: Policy::default(),
         workflows: vec![],
         tell_after,
+        model_patience: Duration::from_secs(args.model_patience),
         setup_limit: args.setup_limit,
         inbox,
         state_dir: args.state_dir,
@@ -241,6 +247,8 @@ struct Agent {
     workflows: Vec<String>,
     /// When people are told that something takes long.
     tell_after: Duration,
+    /// How long a model's provider is waited for.
+    model_patience: Duration,
     /// Seconds that a set-up may take.
     setup_limit: u32,
     /// What the role has to know of what its run left, once that was looked at.

@@ -1,4 +1,4 @@
-//! `/<role> NAME`: a user gives the role another model, with the whole conversation.
+//! `@codebutler.<role> model NAME`: a user gives the role another model, with the whole conversation.
 
 use codebutler_crds::SlackTs;
 use codebutler_crds::wire::{Author, Message, PostMessage};
@@ -8,6 +8,12 @@ use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::text::clip;
 use crate::transcript::Record;
+
+/// Models that a list names.
+const LISTED: usize = 40;
+
+/// What people put around a name.
+const QUOTES: &str = "`'\"*_<>“”‘’";
 
 /// What a user wants.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,14 +39,86 @@ fn is_said(message: &Message) -> bool {
     matches!(message.author, Author::User { .. })
 }
 
+/// The name in a message that is nothing but this: the role's address, perhaps among others, the word
+/// `model` and at most one more. `/<role> NAME` means the same, where something lets people type it.
 fn command(text: &str, role: &str) -> Option<String> {
-    let rest = text.trim().strip_prefix('/')?.strip_prefix(role)?;
-    let name = rest.trim();
-    let whole = rest.is_empty() || rest.starts_with(char::is_whitespace);
-    (whole && !name.contains(char::is_whitespace)).then(|| name.to_owned())
+    let mut words = text.split_whitespace().peekable();
+    let slashed = words.peek().and_then(|word| word.strip_prefix('/'));
+    if slashed.is_some_and(|own| own.eq_ignore_ascii_case(role)) {
+        words.next();
+    } else {
+        let mut named = false;
+        while let Some(address) = words.peek().and_then(|word| address(word)) {
+            named |= address.eq_ignore_ascii_case(role);
+            words.next();
+        }
+        if !named || !words.next()?.trim_end_matches(':').eq_ignore_ascii_case("model") {
+            return None;
+        }
+    }
+    let name = words.next().unwrap_or_default();
+    let name = name.trim_start_matches(|c: char| QUOTES.contains(c));
+    let name = name.trim_end_matches(|c: char| QUOTES.contains(c) || ".,!".contains(c));
+    words.next().is_none().then(|| name.to_owned())
+}
+
+/// The role that a word addresses: typed, or with the app's mention completed by Slack.
+fn address(word: &str) -> Option<&str> {
+    let word = word.trim_end_matches([',', ':']);
+    let typed = word.get(..12).filter(|start| start.eq_ignore_ascii_case("@codebutler."));
+    if typed.is_some() {
+        return word.get(12..);
+    }
+    word.strip_prefix("<@")?.split_once(">.").map(|(_, role)| role)
+}
+
+/// The model that is meant, or those that come nearest, the nearest first.
+fn choose<'a>(models: &[&'a str], name: &str) -> Result<&'a str, Vec<&'a str>> {
+    if let Some(exact) = models.iter().find(|model| model.eq_ignore_ascii_case(name)) {
+        return Ok(exact);
+    }
+    let lower = name.to_lowercase();
+    let fitting = models.iter().filter(|model| model.to_lowercase().contains(&lower));
+    let fitting: Vec<&str> = fitting.copied().collect();
+    match fitting[..] {
+        [one] if !name.is_empty() => Ok(one),
+        [] => {
+            let mut near: Vec<_> = models
+                .iter()
+                .map(|model| (distance(&model.to_lowercase(), &lower), *model))
+                .collect();
+            near.sort();
+            Err(near.into_iter().map(|(_, model)| model).collect())
+        }
+        _ => Err(fitting),
+    }
+}
+
+/// Changes that make one name of the other; what stands around the shorter one counts little.
+fn distance(model: &str, name: &str) -> usize {
+    let (model, name): (Vec<char>, Vec<char>) = (model.chars().collect(), name.chars().collect());
+    let mut row = vec![0; model.len() + 1];
+    for (i, wanted) in name.iter().enumerate() {
+        let mut before = row[0];
+        row[0] = i + 1;
+        for (j, found) in model.iter().enumerate() {
+            let changed = before + usize::from(wanted != found);
+            before = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(before + 1);
+        }
+    }
+    row.into_iter().min().unwrap_or(name.len())
 }
 
 impl Agent {
+    /// Models that can do a role's work: they call tools, as far as anybody knows.
+    pub(super) fn talkers(&self) -> impl Iterator<Item = &str> {
+        let can = |model: &&String| {
+            self.session.facts.get(*model).is_none_or(|facts| facts.tools != Some(false))
+        };
+        self.session.models.iter().filter(can).map(String::as_str)
+    }
+
     /// Switches, or says what there is: before the mail is taken, so that who dies meanwhile finds it
     /// again. A repetition says nothing again. Answers whether there is nothing else to work on.
     pub(super) async fn obey(&mut self, mail: &mut Mail) -> Result<bool, RunError> {
@@ -56,32 +134,14 @@ impl Agent {
     }
 
     async fn switch_to(&mut self, Wanted { ts, name }: &Wanted) -> Result<(), RunError> {
-        let fits = |model: &&String| model.to_lowercase().contains(&name.to_lowercase());
-        let exact = self.session.models.iter().find(|model| *model == name);
-        let fitting: Vec<&String> = self.session.models.iter().filter(fits).collect();
-        let chosen = match (exact, &fitting[..]) {
-            (Some(one), _) => Some(one.clone()),
-            (None, [one]) if !name.is_empty() => Some((*one).clone()),
-            _ => None,
+        let models: Vec<&str> = self.talkers().collect();
+        let current = self.model().to_owned();
+        let chosen = choose(&models, name).map(ToOwned::to_owned);
+        let text = match &chosen {
+            Ok(model) => format!("From now on I think with `{model}`."),
+            Err(near) => self.offer(name, near),
         };
-        let current = self.transcript.state().model().unwrap_or(&self.session.model).to_owned();
-        let text = chosen.as_ref().map_or_else(
-            || {
-                let list: Vec<_> =
-                    self.session.models.iter().map(|model| format!("- `{model}`")).collect();
-                let unknown = match name.as_str() {
-                    "" => String::new(),
-                    name => {
-                        format!("`{}` is not one of my models, or fits several. ", clip(name, 60))
-                    }
-                };
-                let role = &self.session.role;
-                let list = list.join("\n");
-                format!("{unknown}I think with `{current}`. `/{role} NAME` switches:\n{list}")
-            },
-            |model| format!("From now on I think with `{model}`."),
-        );
-        if let Some(model) = chosen.filter(|model| *model != current) {
+        if let Some(model) = chosen.ok().filter(|model| *model != current) {
             let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
             self.log.note(&run, Kind::Model, &model, &[&current], "a user asked for it");
             self.transcript.append(&Record::Model { model })?;
@@ -89,5 +149,71 @@ impl Agent {
         let key = format!("{}.model.{ts}", self.session.role);
         self.tools.gateway.post(&PostMessage { key, text, ..PostMessage::default() }).await?;
         Ok(())
+    }
+
+    fn offer(&self, name: &str, near: &[&str]) -> String {
+        let unknown = match name {
+            "" => String::new(),
+            name => {
+                let name = clip(&name.replace('`', "'"), 60);
+                format!("`{name}` is not one of my models, or fits several. ")
+            }
+        };
+        let list: Vec<_> = near.iter().take(LISTED).map(|model| format!("- `{model}`")).collect();
+        let left = near.len().saturating_sub(LISTED);
+        let more = if left > 0 { format!("\nand {left} more") } else { String::new() };
+        format!(
+            "{unknown}I think with `{}`. `@codebutler.{} model NAME` switches:\n{}{more}",
+            self.model(),
+            self.session.role,
+            list.join("\n")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_is_a_message_that_is_nothing_else() {
+        for (text, expected) in [
+            ("@codebutler.pm model strong", Some("strong")),
+            (
+                "  @CodeButler.PM   Model  anthropic/claude-opus-4.6 ",
+                Some("anthropic/claude-opus-4.6"),
+            ),
+            ("@codebutler.pm: model `moonshotai/kimi-k2.5`.", Some("moonshotai/kimi-k2.5")),
+            ("<@U0BOT>.pm model strong", Some("strong")),
+            ("@codebutler.coder @codebutler.pm model strong", Some("strong")),
+            ("@codebutler.pm model", Some("")),
+            ("@codebutler.pm model: strong", Some("strong")),
+            ("/pm strong", Some("strong")),
+            (" /pm", Some("")),
+            ("@codebutler.coder model strong", None),
+            ("@codebutler.pm model the domain first", None),
+            ("@codebutler.pm which model are you?", None),
+            ("@codebutler.pmo model strong", None),
+            ("use @codebutler.pm model strong", None),
+            ("/pmo strong", None),
+            ("model strong", None),
+            ("@codebutler.pm", None),
+            ("", None),
+        ] {
+            assert_eq!(command(text, "pm").as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_gets_the_nearest() {
+        let models =
+            ["anthropic/claude-opus-4.6", "anthropic/claude-sonnet-4.5", "moonshotai/kimi-k2"];
+        assert_eq!(choose(&models, "kimi"), Ok(models[2]));
+        assert_eq!(choose(&models, "Anthropic/Claude-Opus-4.6"), Ok(models[0]));
+        assert_eq!(choose(&models, "claude"), Err(vec![models[0], models[1]]));
+        assert_eq!(choose(&models, "").unwrap_err().len(), 3);
+        assert_eq!(choose(&models, "claude-opus-4-6").unwrap_err()[0], models[0]);
+        assert_eq!(choose(&models, "kimi-k3").unwrap_err()[0], models[2]);
+        assert_eq!(choose(&["a/x", "a/x-large"], "a/x"), Ok("a/x"));
     }
 }

@@ -20,22 +20,38 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// Least time between two looks at a deadline that has moved.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// When the time for something is over. Waiting for a build slot is none of it.
+/// When the time for something is over. Waiting for a build slot or a provider is none of it.
 #[derive(Clone)]
 pub struct Deadline {
     at: Instant,
+    total: Duration,
     waits: Waits,
     before: Duration,
 }
 
 impl Deadline {
-    /// In so long, not counting what is waited for build slots from now on.
+    /// In so long, not counting what is waited for others from now on.
     pub fn after(limit: Duration, waits: &Waits) -> Self {
-        Self { at: Instant::now() + limit, waits: waits.clone(), before: waits.total() }
+        Self {
+            at: Instant::now() + limit,
+            total: limit,
+            waits: waits.clone(),
+            before: waits.total(),
+        }
     }
 
     fn now(&self) -> Instant {
         self.at + self.waits.total().saturating_sub(self.before)
+    }
+
+    /// All the time that there is.
+    pub fn total(&self) -> Duration {
+        self.total
+    }
+
+    /// What is left of it.
+    pub fn left(&self) -> Duration {
+        self.now().saturating_duration_since(Instant::now())
     }
 
     /// Whether the time is over.

@@ -17,7 +17,9 @@ use codebutler_crds::wire::{Message, TestRun};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::{Assistant, ToolCall};
+use crate::model::judge::Flaw;
+use crate::model::quirk::Quirk;
+use crate::model::{Assistant, Source, ToolCall};
 use crate::step;
 use crate::tools::args::TodoItem;
 use desk::Answered;
@@ -73,8 +75,22 @@ pub enum Record {
         /// The provider's figures.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Value>,
+        /// Whose it is; absent in transcripts of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<Source>,
     },
-    /// The model's reply was no answer.
+    /// The model's reply was judged to be no answer, and was paid.
+    Flawed {
+        /// Why.
+        flaw: Flaw,
+        /// What there was of it.
+        #[serde(default)]
+        message: Assistant,
+        /// The provider's figures.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Value>,
+    },
+    /// The model's reply had no form that can be worked with.
     Unreadable {
         /// Why, for the model.
         why: String,
@@ -165,6 +181,21 @@ pub enum Record {
     },
     /// The model can't be shown pictures.
     Blind,
+    /// The provider takes the conversation only in this way.
+    Learned {
+        /// Which.
+        quirk: Quirk,
+    },
+    /// The conversation was longer than the model takes.
+    Overflowed {
+        /// Tokens that the request was taken to have.
+        shown: u32,
+    },
+    /// What has changed since the role was told of it: the plan, the pull request.
+    Facts {
+        /// For the model.
+        text: String,
+    },
     /// The older part of the conversation is told by a summary from now on.
     Compacted {
         /// Messages that it stands for.
@@ -342,6 +373,24 @@ mod tests {
     fn records() -> Vec<Record> {
         vec![
             Record::RunStarted { run: "r1".into(), at: 1, brief: false },
+            Record::Flawed {
+                flaw: Flaw::CutOff { tokens: Some(7) },
+                message: Assistant { content: Some("one ñ two".into()), ..Assistant::default() },
+                usage: None,
+            },
+            Record::Flawed {
+                flaw: Flaw::Refused { said: "no \"never\"".into() },
+                message: Assistant::default(),
+                usage: None,
+            },
+            Record::Overflowed { shown: 9 },
+            Record::Learned { quirk: Quirk::Bridge },
+            Record::Facts { text: "- Plan: none".into() },
+            Record::Answer {
+                message: Assistant { content: Some("three".into()), ..Assistant::default() },
+                usage: None,
+                source: Some(Source { model: "m".into(), by: Some("n".into()), shown: Some(5) }),
+            },
             Record::Unreadable { why: "ñ \n \"quoted\"".into() },
             Record::Intent { call: 0, key: "k".into(), consent: None },
         ]
@@ -367,7 +416,7 @@ mod tests {
                 fs::write(&path, &torn).unwrap();
                 let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
                 assert_eq!(fs::read(&path).unwrap(), &whole[..last], "cut at {cut}");
-                transcript.append(&records()[2]).unwrap();
+                transcript.append(records().last().unwrap()).unwrap();
                 assert_eq!(fs::read(&path).unwrap(), whole, "cut at {cut}");
             }
         }
@@ -393,6 +442,8 @@ mod tests {
                 expected.apply(record);
             }
             assert_eq!(transcript.state().chat(), expected.chat(), "cut at {cut}");
+            let next_of = |state: &State| state.run().map(state::Run::next);
+            assert_eq!(next_of(transcript.state()), next_of(&expected), "cut at {cut}");
             assert_eq!(transcript.state().is_new(), lines == 0, "cut at {cut}");
             transcript.append(&next).unwrap();
             drop(transcript);
@@ -401,6 +452,21 @@ mod tests {
             assert_eq!((kept.len(), kept.last()), (lines + 1, Some(&next)), "cut at {cut}");
             assert_eq!(good, fs::read(&path).unwrap().len());
         }
+    }
+
+    #[test]
+    fn a_transcript_of_an_earlier_version_is_read() {
+        let lines = concat!(
+            r#"{"record":"run_started","run":"r","at":1}"#,
+            "\n",
+            r#"{"record":"answer","message":{"content":"hi","reasoning":{"reasoning":"hm"}}}"#,
+            "\n"
+        );
+        let (records, good) = parse(lines.as_bytes()).unwrap();
+        assert_eq!((records.len(), good), (2, lines.len()));
+        let mut state = State::default();
+        records.iter().for_each(|record| state.apply(record));
+        assert_eq!(state.run().unwrap().next(), state::Next::Post("hi".into()));
     }
 
     #[test]

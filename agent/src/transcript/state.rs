@@ -1,7 +1,7 @@
 //! What a transcript adds up to: the conversation for the model, what was taken, and where the
 //! current run is. Pure: records in, state out.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use codebutler_crds::SlackTs;
@@ -12,6 +12,7 @@ use serde_json::Value;
 use self::show::{STILL_COUNTS, show_decision, show_message, show_request, shown};
 use super::desk::Desk;
 use super::{Consent, Outcome, Picture, Record, ResultKind};
+use crate::model::quirk::Quirk;
 use crate::model::{self, Assistant, ToolCall};
 use crate::run::STOP;
 use crate::run::stuck::Step;
@@ -36,6 +37,18 @@ pub struct State {
     todo: Vec<TodoItem>,
     /// The model was shown a picture and refused it.
     blind: bool,
+    /// What the provider takes of this model's conversations.
+    quirks: BTreeSet<Quirk>,
+    /// Tokens that were too many for the model.
+    too_long: Option<u32>,
+    /// Tokens that a provider counts for one that is estimated here.
+    scale: Option<f64>,
+    /// Whose reasoning the newest answer holds.
+    thinker: Option<String>,
+    /// What the role was told last of the plan and the pull request.
+    facts: Option<String>,
+    /// Files that were written, the newest last.
+    changed: Vec<String>,
     /// Files beside the approved plan, as they were told last.
     deviated: Vec<String>,
     desk: Desk,
@@ -170,24 +183,10 @@ impl State {
                 self.desk.give(request, messages, pending);
             }
             Record::Answered { request, answered } => self.desk.answer(request, answered),
-            Record::Answer { message, .. } => {
-                self.chat.push(message.to_chat());
-                if let Some(run) = &mut self.run {
-                    run.turns += 1;
-                    if message.tool_calls.is_empty() {
-                        run.faults = 0;
-                    }
-                    if let Some(said) = &message.content {
-                        run.words.push(hash(&[said]));
-                        run.said = Some(said.clone()).filter(|said| !said.trim().is_empty());
-                    }
-                    if let Some(call) = message.tool_calls.last() {
-                        run.called = Some((call.name.clone(), call.arguments.clone()));
-                    }
-                    run.answer =
-                        Some(OpenAnswer { message: message.clone(), ..OpenAnswer::default() });
-                }
+            Record::Answer { message, usage, source } => {
+                self.answered(message, usage.as_ref(), source.as_ref());
             }
+            Record::Flawed { flaw, message, .. } => self.flawed(flaw, message),
             Record::Unreadable { why } => {
                 self.answer_dangling_calls();
                 self.chat.push(model::user(&format!(
@@ -226,7 +225,7 @@ impl State {
             Record::NotAllowed(consent) => self.used_up(consent),
             Record::Model { model } => {
                 self.model = Some(model.clone());
-                self.blind = false;
+                self.think_anew();
                 if let Some(run) = &mut self.run {
                     run.model = None;
                 }
@@ -234,6 +233,14 @@ impl State {
             Record::Todo { items } => self.todo.clone_from(items),
             Record::Picture(picture) => self.picture(picture),
             Record::Blind => self.blind = true,
+            Record::Learned { quirk } => {
+                self.quirks.insert(*quirk);
+            }
+            Record::Overflowed { shown } => self.overflowed(*shown),
+            Record::Facts { text } => {
+                self.chat.push(model::user(text));
+                self.facts = Some(text.clone());
+            }
             Record::Note { text } => self.chat.push(model::user(text)),
             Record::Compacted { upto, summary } => self.compact(*upto, summary),
             Record::Tested { test } => {
@@ -243,6 +250,7 @@ impl State {
                 }
             }
             Record::Escalated { model } => {
+                self.think_anew();
                 if let Some(run) = &mut self.run {
                     run.model = Some(model.clone());
                 }
@@ -253,6 +261,9 @@ impl State {
                 let left: Vec<_> = left.map(|_| model::user(STILL_COUNTS)).collect();
                 self.chat.extend(left);
                 if let Some(run) = self.run.take() {
+                    if run.model.is_some() {
+                        self.think_anew();
+                    }
                     let reason = reason.clone();
                     self.last = Some(Ended { run, outcome: *outcome, reason, reported: false });
                 }
@@ -272,6 +283,9 @@ impl State {
             "[CodeButler] You go in circles: {why}. Say to yourself what you want to know, and try \
              another way; if something is missing that only people have, ask them."
         )));
+        if model.is_some() {
+            self.think_anew();
+        }
         if let Some(run) = &mut self.run {
             run.stuck += 1;
             run.steps.clear();
@@ -301,6 +315,7 @@ impl State {
         }
         self.chat.extend(pictures.iter().map(shown));
         if let Some(run) = &mut self.run {
+            run.spoke = false;
             run.handled.extend(pending.iter().map(|p| p.id.clone()));
             run.stopped |= pending.iter().any(|p| p.kind == STOP);
             run.allowed.extend(allowed.into_iter().flatten());
@@ -362,6 +377,7 @@ impl State {
         run.published |= kind == ResultKind::Published;
         run.tried_push |= asked.name == PUSH;
         if asked.name == SEND && !text.starts_with("Error: ") {
+            run.spoke = true;
             run.handed_over = message_of(&asked.arguments).is_some_and(|said| hands_over(&said));
         }
         answer.results.insert(call, kind);
@@ -375,13 +391,6 @@ impl State {
     fn picture(&mut self, picture: &Picture) {
         let Some(run) = &mut self.run else { return };
         run.pictures.push(shown(picture));
-    }
-
-    fn compact(&mut self, upto: usize, summary: &str) {
-        let text = format!(
-            "[CodeButler] What was said and done before, as you wrote it down yourself:\n\n{summary}"
-        );
-        self.chat.splice(..upto.min(self.chat.len()), [model::user(&text)]);
     }
 
     /// The API wants an answer to every call before anything else is said.
@@ -423,6 +432,7 @@ fn without_time(text: &str) -> &str {
     text.strip_suffix(" s]").and_then(|rest| rest.rsplit_once(", ")).map_or(text, |(rest, _)| rest)
 }
 
+mod answers;
 mod run;
 mod show;
 

@@ -19,7 +19,9 @@ fn careful(messages: &[Value]) -> Value {
             .get(at + 1)
             .is_some_and(|m| m["content"].as_str().is_some_and(|c| c.starts_with(UNREAD)))
     };
-    let is_reread = |m: &Value| m.pointer("/tool_calls/0/id").is_some_and(|id| id == "reread");
+    let is_reread = |m: &Value| {
+        m.pointer("/tool_calls/0/id").is_some_and(|id| id.as_str().unwrap().starts_with("reread"))
+    };
     if refused(messages.len() - 2) {
         let mut again = calls(&[("Read", json!({"path": "README"}))]);
         again["choices"][0]["message"]["tool_calls"][0]["id"] = json!("reread");

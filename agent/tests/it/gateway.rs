@@ -168,7 +168,10 @@ async fn guard(State(gateway): State<Gateway>, request: Request, next: Next) -> 
         Some((_, status, code, message)) => {
             // As the real one does: a client that is still sending may not hear an early answer.
             let _ = axum::body::to_bytes(request.into_body(), usize::MAX).await;
-            refuse(status, code, message)
+            let retry_after = gateway.lock().retry_after;
+            let (message, type_) = (message.to_owned(), "codebutler_error".to_owned());
+            let error = ErrorDetail { code, message, type_, retry_after };
+            (status, Json(ErrorBody { error })).into_response()
         }
         None => next.run(request).await,
     }

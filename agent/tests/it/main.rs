@@ -4,16 +4,19 @@
 // Helpers are tests too: what fails here fails the test.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod answers;
 mod crash;
 mod ends;
 mod gateway;
 mod keeping;
 mod life;
 mod parallel;
+mod patience;
 mod pictures;
 mod plans;
 mod redteam;
 mod setup;
 mod steer;
+mod switching;
 mod toolbox;
 mod world;

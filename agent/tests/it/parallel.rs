@@ -110,7 +110,7 @@ async fn a_switch_while_others_are_answered_holds_for_the_requests_after_it() {
     let pod = world.pod(None);
     let gateway = world.gateway.clone();
     until("it is busy", || !gateway.lock().requests.is_empty()).await;
-    gateway.lock().say("/pm strong", true);
+    gateway.lock().say("@codebutler.pm model strong", true);
     until("it is told", || !gateway.lock().posts.is_empty()).await;
     let last = asked(&world, 3);
     let models = |about_which: &SlackTs| {

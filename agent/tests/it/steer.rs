@@ -209,7 +209,7 @@ async fn a_user_switches_the_model_with_the_whole_conversation() {
         inner.say("hello", true);
     }
     world.one_pod().await;
-    for text in ["/pm", "/pm strong"] {
+    for text in ["@codebutler.pm model", "@codebutler.pm model strong"] {
         world.gateway.lock().say(text, true);
         world.one_pod().await;
     }
@@ -233,8 +233,8 @@ async fn of_several_switches_none_is_lost_and_one_during_a_run_holds_for_its_nex
     {
         let mut inner = world.gateway.lock();
         inner.session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
-        inner.say("/pm strong", true);
-        inner.say("/pm", true);
+        inner.say("@codebutler.pm model strong", true);
+        inner.say("@codebutler.pm model", true);
     }
     world.one_pod().await;
     {
@@ -248,7 +248,7 @@ async fn of_several_switches_none_is_lost_and_one_during_a_run_holds_for_its_nex
     let pod = world.pod(None);
     let gateway = world.gateway.clone();
     until("it works", || gateway.lock().requests.len() == 1).await;
-    gateway.lock().say("/pm scripted/pm", true);
+    gateway.lock().say("@codebutler.pm model scripted/pm", true);
     fs::write(world.path("tmp/go"), "").unwrap();
     assert!(pod.ended().await.success());
     let inner = gateway.lock();
@@ -267,8 +267,8 @@ async fn a_kill_while_the_model_is_switched_repeats_nothing_and_asks_no_model() 
         {
             let mut inner = world.gateway.lock();
             inner.session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
-            inner.say("/pm strong", true);
-            inner.say("/pm", true);
+            inner.say("@codebutler.pm model strong", true);
+            inner.say("@codebutler.pm model", true);
         }
         let ended = world.settle(Some(steps)).await;
         {

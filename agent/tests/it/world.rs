@@ -93,6 +93,8 @@ impl World {
             .arg(self.path("agent"))
             .env_clear()
             .env("CODEBUTLER_LOG", log_filter())
+            // A tenth of the pauses that people would see.
+            .env("CODEBUTLER_MODEL_PATIENCE_SECONDS", "180")
             .stdin(Stdio::null())
             .kill_on_drop(true);
         if let Some(step) = die_at_step {
@@ -200,6 +202,42 @@ pub fn calls(calls: &[(&str, Value)]) -> Value {
         })
         .collect();
     json!({"choices": [{"message": {"role": "assistant", "content": null, "tool_calls": calls}}]})
+}
+
+/// A model's answer, as its provider passes it on: the message, and how it ended.
+pub fn ends(message: Value, finish: &str) -> Value {
+    json!({"choices": [{"message": message, "finish_reason": finish}],
+           "usage": {"prompt_tokens": 10, "completion_tokens": 16_000}})
+}
+
+/// Words that were cut off.
+pub fn cut_off(text: &str) -> Value {
+    ends(json!({"role": "assistant", "content": text}), "length")
+}
+
+/// Thoughts alone.
+pub fn thinks(text: &str) -> Value {
+    json!({"choices": [{"message": {"role": "assistant", "content": "", "reasoning": text}}]})
+}
+
+/// A refusal, said apart.
+pub fn refuses(text: &str) -> Value {
+    json!({"choices": [{"message": {"role": "assistant", "content": null, "refusal": text}}]})
+}
+
+/// An error after the answer had begun.
+pub fn breaks(said: &str) -> Value {
+    json!({"choices": [{"message": {"role": "assistant", "content": "half"}, "finish_reason": "error",
+                        "error": {"code": 502, "message": said}}]})
+}
+
+/// A model that goes through its answers, one for each time that it is asked.
+pub fn one_by_one(answers: Vec<Value>) -> impl Fn(&[Value]) -> Value + Send + Sync {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    move |messages| {
+        let at = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        answers.get(at).cloned().unwrap_or_else(|| panic!("asked {at} times before: {messages:#?}"))
+    }
 }
 
 /// A model that goes through its answers, one for each of its messages in the conversation.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
+use crate::model::judge::{Flaw, joined};
 use crate::model::{Assistant, ToolCall};
 use crate::run::stuck::Step;
 use crate::transcript::{Outcome, ResultKind};
@@ -29,6 +30,16 @@ pub struct Run {
     pub turns: u32,
     /// Turns in a row in which the model said something that could not be carried out.
     pub faults: u32,
+    /// What was wrong with the last reply, and how often in a row.
+    pub flaw: Option<(Flaw, u32)>,
+    /// What the model has said of an answer that was cut off.
+    pub begun: String,
+    /// Whether the last thing that was done was to post.
+    pub spoke: bool,
+    /// Whether it was told that saying so is not doing it.
+    pub nudged: bool,
+    /// How often in a row the conversation was longer than the model takes.
+    pub overflows: u32,
     /// Pending decisions that it took.
     pub handled: Vec<String>,
     /// The last answer, until the next one is asked for.
@@ -122,7 +133,7 @@ pub enum Next {
 }
 
 /// Turns in a row that may go wrong.
-pub const MAX_FAULTS: u32 = 3;
+pub const MAX_FAULTS: u32 = 5;
 
 impl Run {
     /// One that has just begun.
@@ -134,16 +145,17 @@ impl Run {
     /// Decided by what is recorded alone, so that a restart decides the same.
     pub fn next(&self) -> Next {
         let Some(answer) = &self.answer else {
-            return if self.faults >= MAX_FAULTS { Next::GiveUp } else { self.go_on() };
+            let hopeless = self.faults >= MAX_FAULTS
+                || self.flaw.as_ref().is_some_and(|(flaw, times)| *times >= flaw.limit());
+            return if hopeless { Next::GiveUp } else { self.go_on() };
         };
         if answer.open_calls().next().is_some() {
             return Next::Act;
         }
         if answer.message.tool_calls.is_empty() {
-            return match &answer.message.content {
-                Some(text) => Next::Post(text.clone()),
-                None => Next::End(Outcome::Idle),
-            };
+            let text = joined(&self.begun, answer.message.content.as_deref().unwrap_or_default());
+            let nothing = text.trim().is_empty();
+            return if nothing { Next::End(Outcome::Idle) } else { Next::Post(text) };
         }
         if answer.any(ResultKind::Closes) {
             Next::End(Outcome::Closed)
@@ -154,6 +166,15 @@ impl Run {
         } else {
             self.go_on()
         }
+    }
+
+    /// Takes in that a reply was no answer.
+    pub(super) fn flawed(&mut self, flaw: &Flaw) {
+        let before = self.flaw.take().filter(|(last, _)| last.is_like(flaw));
+        self.flaw = Some((flaw.clone(), before.map_or(0, |(_, times)| times) + 1));
+        self.nudged |= *flaw == Flaw::Announced;
+        self.turns += 1;
+        self.answer = None;
     }
 
     fn go_on(&self) -> Next {

@@ -55,6 +55,8 @@ pub struct Inner {
     pub meanwhile: Option<(usize, &'static str)>,
     /// Answers, before anything else, to the first calls of a path.
     pub refuse: Vec<(&'static str, StatusCode, ErrorCode, &'static str)>,
+    /// Seconds after which a refused call may be repeated.
+    pub retry_after: Option<u32>,
     /// Paths whose first call is carried out and not answered; then nobody answers for a while.
     pub cut: Vec<&'static str>,
     /// Nobody answers before.
@@ -133,6 +135,7 @@ impl Inner {
             later: vec![],
             meanwhile: None,
             refuse: vec![],
+            retry_after: None,
             cut: vec![],
             away: None,
             building: 0,

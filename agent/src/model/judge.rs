@@ -1,0 +1,364 @@
+//! Says whether a reply is an answer, before it is recorded as one. Pure.
+//!
+//! What is no answer is a [`Flaw`]: it is never posted, never carried out and never ends a run by
+//! itself. The model is told of it and asked again, as often as the flaw deserves.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Finish, Reply, leak, narration};
+use crate::text::clip;
+
+/// Longest quote of what a model or provider said.
+const MAX_SAID: usize = 300;
+
+/// Why a reply is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "flaw", rename_all = "snake_case")]
+pub enum Flaw {
+    /// Its words were longer than they might be: they go on.
+    CutOff {
+        /// At so many tokens.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens: Option<u64>,
+    },
+    /// A call was.
+    CutCall {
+        /// At so many tokens.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens: Option<u64>,
+        /// Of this tool.
+        tool: String,
+    },
+    /// It says nothing.
+    Empty,
+    /// It holds reasoning alone.
+    Thought,
+    /// The model or its provider does not want to.
+    Refused {
+        /// In whose words, if anybody said any.
+        said: String,
+    },
+    /// It writes calls as words.
+    Leaked {
+        /// What gives it away.
+        form: String,
+    },
+    /// It says what it is about to do, and does not do it.
+    Announced,
+    /// It broke off.
+    Broken {
+        /// What the provider said.
+        said: String,
+    },
+}
+
+/// What the judgement depends on beside the reply.
+#[derive(Clone, Debug, Default)]
+pub struct Circumstances {
+    /// Longest answer, in tokens, as far as that is known.
+    pub cap: u64,
+    /// Tools that could be called now.
+    pub tools: Vec<String>,
+    /// The run has just posted something: there may be nothing left to say.
+    pub spoke: bool,
+    /// Something is left to do, so far as anybody knows, and the model was not told yet that saying so
+    /// is not doing it.
+    pub can_nudge: bool,
+}
+
+/// What a reply is, if it is no answer.
+pub fn flaw(reply: &Reply, about: &Circumstances) -> Option<Flaw> {
+    let message = &reply.message;
+    if let Some(error) = &reply.error {
+        return Some(Flaw::Broken { said: clip(error, MAX_SAID) });
+    }
+    if reply.finish == Finish::Error {
+        return Some(Flaw::Broken { said: "it broke off with an error".to_owned() });
+    }
+    let tokens = completion(reply);
+    let full = reply.finish == Finish::Length
+        || tokens.is_some_and(|tokens| about.cap > 0 && tokens >= about.cap);
+    if let Some(last) = message.tool_calls.last() {
+        // Arguments that are left out are none. Cut off, they are the beginning of some.
+        let cut = full && !last.is_whole();
+        return cut.then(|| Flaw::CutCall { tokens, tool: clip(&last.name, 60) });
+    }
+    if reply.finish == Finish::Filtered {
+        let said = reply.refusal.clone().or_else(|| message.content.clone());
+        return Some(Flaw::Refused { said: clip(&said.unwrap_or_default(), MAX_SAID) });
+    }
+    if reply.finish == Finish::Malformed {
+        return Some(Flaw::Leaked { form: "a call that can't be read".to_owned() });
+    }
+    let Some(text) = &message.content else { return wordless(reply, about, tokens) };
+    if let Some(form) = leak::of(text, &about.tools) {
+        return Some(Flaw::Leaked { form: form.to_owned() });
+    }
+    if reply.finish == Finish::Length {
+        return Some(Flaw::CutOff { tokens });
+    }
+    let announced = about.can_nudge && !about.tools.is_empty() && narration::announces(text);
+    announced.then_some(Flaw::Announced)
+}
+
+fn wordless(reply: &Reply, about: &Circumstances, tokens: Option<u64>) -> Option<Flaw> {
+    if let Some(said) = &reply.refusal {
+        return Some(Flaw::Refused { said: clip(said, MAX_SAID) });
+    }
+    if reply.finish == Finish::Length {
+        return Some(Flaw::CutOff { tokens });
+    }
+    if about.spoke {
+        return None;
+    }
+    let thought = !reply.message.reasoning.is_empty();
+    Some(if thought { Flaw::Thought } else { Flaw::Empty })
+}
+
+fn completion(reply: &Reply) -> Option<u64> {
+    reply.usage.as_ref().and_then(|usage: &Value| usage["completion_tokens"].as_u64())
+}
+
+/// Cut-off answers in a row after which it is given up.
+const CUTS: u32 = 4;
+/// The same for answers that are written in the wrong way.
+const LEAKS: u32 = 4;
+/// And for what a model rarely does better the third time.
+const AGAIN: u32 = 2;
+
+impl Flaw {
+    /// How often in a row it may come before the run ends.
+    pub const fn limit(&self) -> u32 {
+        match self {
+            Self::CutOff { .. } | Self::CutCall { .. } => CUTS,
+            Self::Leaked { .. } => LEAKS,
+            Self::Announced => u32::MAX,
+            Self::Empty | Self::Thought | Self::Refused { .. } | Self::Broken { .. } => AGAIN,
+        }
+    }
+
+    /// Whether it is the same trouble again.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let cut = |flaw: &Self| matches!(flaw, Self::CutOff { .. } | Self::CutCall { .. });
+        let nothing = |flaw: &Self| matches!(flaw, Self::Empty | Self::Thought);
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+            || (cut(self) && cut(other))
+            || (nothing(self) && nothing(other))
+    }
+
+    /// What of the reply the conversation keeps.
+    pub fn keeps<'a>(&self, content: Option<&'a str>) -> &'a str {
+        match self {
+            Self::CutOff { .. } => kept(content.unwrap_or_default()),
+            Self::CutCall { .. } | Self::Announced => content.unwrap_or_default(),
+            _ => "",
+        }
+    }
+
+    /// What the model is told.
+    pub fn told(&self) -> String {
+        let text = match self {
+            Self::CutOff { tokens } => format!(
+                "Your answer was cut off{}. What came through of it, if anything, stands above and is kept. Go \
+                 on exactly behind it, without repeating anything, and in smaller pieces.",
+                at(*tokens)
+            ),
+            Self::CutCall { tokens, tool } => format!(
+                "Your answer was cut off{}, in the middle of a call of `{tool}`: nothing of it was carried \
+                 out. Do it in parts: write the first part of a long file, then add to it with further \
+                 calls, each at most half as long as this one.",
+                at(*tokens)
+            ),
+            Self::Empty => {
+                "Your answer was empty. Go on: call a tool, or say your last word.".to_owned()
+            }
+            Self::Thought => "Your answer held thoughts alone, which nobody sees and which do nothing. Go \
+                              on: call a tool, or say your last word."
+                .to_owned(),
+            Self::Refused { .. } => "Your last answer was held back, by you or by your provider: nobody \
+                                     has seen it. Answer once more. What can't be done, say in words, and \
+                                     why."
+                .to_owned(),
+            Self::Leaked { form } => format!(
+                "Your answer wrote a tool call as text (`{form}`): nothing was carried out, and nobody has \
+                 seen it. Call the tool in the way your interface has for it, not in words."
+            ),
+            Self::Announced => "You said what you are about to do and called no tool: nothing was done, and \
+                                nobody has seen it. An answer without a call ends your run. Do it now, or \
+                                say what people or another role have to know."
+                .to_owned(),
+            Self::Broken { said } => format!("Your last answer broke off ({said}). Answer again."),
+        };
+        format!("[CodeButler] {text}")
+    }
+
+    /// What the thread is told when it came too often. `model`: who said it.
+    pub fn reason(&self, model: &str) -> String {
+        match self {
+            Self::CutOff { tokens } | Self::CutCall { tokens, .. } => format!(
+                "the answers of the model `{model}` were cut off {CUTS} times in a row{}: a larger \
+                 `model.maxTokens` of the AgentRole lets it say more",
+                at(*tokens)
+            ),
+            Self::Empty => format!(
+                "the model `{model}` answered with nothing, and again when it was asked again"
+            ),
+            Self::Thought => format!(
+                "the model `{model}` only thought and said nothing, and again when it was asked again"
+            ),
+            Self::Refused { said } if said.trim().is_empty() => format!(
+                "the model `{model}` or its provider refused to answer, without a word, and again when it \
+                 was asked again: say it in other words"
+            ),
+            Self::Refused { said } => format!(
+                "the model `{model}` or its provider refused to answer, and again when it was asked again: \
+                 “{}”. Say it in other words",
+                said.trim()
+            ),
+            Self::Leaked { .. } => format!(
+                "the model `{model}` wrote its tool calls as text {LEAKS} times in a row, where nothing \
+                 can carry them out"
+            ),
+            Self::Announced => {
+                format!("the model `{model}` says what it will do and does not do it")
+            }
+            Self::Broken { said } => {
+                format!("the answers of the model `{model}` broke off: {said}")
+            }
+        }
+    }
+}
+
+fn at(tokens: Option<u64>) -> String {
+    tokens.map(|tokens| format!(" at {tokens} tokens")).unwrap_or_default()
+}
+
+/// What of a text that was cut off can be kept so that the rest joins it: up to the end of its last
+/// whole line, or else of its last whole word.
+pub fn kept(text: &str) -> &str {
+    let line = text.rfind('\n').map(|at| at + 1).filter(|at| *at * 2 > text.len());
+    let word = text.rfind(char::is_whitespace).map(|at| at + 1);
+    line.or(word).map_or(text, |at| &text[..at])
+}
+
+/// Two parts of an answer as one.
+pub fn joined(begun: &str, rest: &str) -> String {
+    if begun.is_empty() {
+        return rest.to_owned();
+    }
+    format!("{begun}{}", rest.trim_start_matches([' ', '\n']))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::parse;
+
+    fn about() -> Circumstances {
+        Circumstances { cap: 16_000, tools: vec!["Read".to_owned()], spoke: false, can_nudge: true }
+    }
+
+    fn judged(choice: Value, about: &Circumstances) -> Option<Flaw> {
+        let body = json!({"choices": [choice], "usage": {"completion_tokens": 40}});
+        flaw(&parse(body.to_string().as_bytes()).unwrap(), about)
+    }
+
+    fn calls(arguments: &str) -> Value {
+        json!([{"id": "c", "function": {"name": "Read", "arguments": arguments}}])
+    }
+
+    #[test]
+    fn what_is_an_answer_is_left_alone() {
+        for choice in [
+            json!({"message": {"content": "The bug is in `a.rs:3`."}, "finish_reason": "stop"}),
+            json!({"message": {"content": "Fine.", "refusal": null, "reasoning": "hm"}}),
+            json!({"message": {"content": "x"}, "finish_reason": "end_turn"}),
+            json!({"message": {"tool_calls": calls("{}")}, "finish_reason": "tool_calls"}),
+            json!({"message": {"tool_calls": calls("")}, "finish_reason": "tool_calls"}),
+            // The limit was reached behind the last call.
+            json!({"message": {"tool_calls": calls("{\"path\": \"x\"}")}, "finish_reason": "length"}),
+            // A wrong call is the tool's to judge.
+            json!({"message": {"tool_calls": calls("{\"path\": ")}, "finish_reason": "stop"}),
+            json!({"message": {"content": "Let me look.", "tool_calls": calls("{}")}}),
+        ] {
+            assert_eq!(judged(choice.clone(), &about()), None, "{choice}");
+        }
+    }
+
+    #[test]
+    fn what_is_none_has_a_name() {
+        let refused = |said: &str| Flaw::Refused { said: said.into() };
+        let (tokens, tool) = (Some(40), "Read".to_owned());
+        for (choice, expected) in [
+            (json!({"message": {"content": null}}), Flaw::Empty),
+            (json!({"message": {"content": " \n"}, "finish_reason": "stop"}), Flaw::Empty),
+            (json!({"message": {"content": "", "reasoning": "hm"}}), Flaw::Thought),
+            (json!({"message": {"reasoning_content": "hm"}}), Flaw::Thought),
+            (json!({"message": {"content": null, "refusal": "I can't."}}), refused("I can't.")),
+            (
+                json!({"message": {"content": "Sure, first"}, "finish_reason": "content_filter"}),
+                refused("Sure, first"),
+            ),
+            (json!({"message": {"content": null}, "finish_reason": "content_filter"}), refused("")),
+            (
+                json!({"message": {"content": "abc"}, "finish_reason": "length"}),
+                Flaw::CutOff { tokens },
+            ),
+            (
+                json!({"message": {"reasoning": "hm"}, "finish_reason": "length"}),
+                Flaw::CutOff { tokens },
+            ),
+            (
+                json!({"message": {"tool_calls": calls("{\"path\": \"x")}, "finish_reason": "length"}),
+                Flaw::CutCall { tokens, tool: tool.clone() },
+            ),
+            (
+                json!({"message": {"tool_calls": calls("")}, "finish_reason": "length"}),
+                Flaw::CutCall { tokens, tool },
+            ),
+            (
+                json!({"message": {"content": "half"}, "error": {"message": "upstream broke"}}),
+                Flaw::Broken { said: "upstream broke".into() },
+            ),
+            (json!({"message": {"content": "Let me run the tests."}}), Flaw::Announced),
+        ] {
+            assert_eq!(judged(choice.clone(), &about()), Some(expected), "{choice}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_ends_at_the_limit_was_cut_off_whatever_the_provider_calls_it() {
+        let choice =
+            json!({"message": {"tool_calls": calls("{\"path\": \"x")}, "finish_reason": "stop"});
+        let about = Circumstances { cap: 40, ..about() };
+        let expected = Flaw::CutCall { tokens: Some(40), tool: "Read".into() };
+        assert_eq!(judged(choice, &about), Some(expected));
+    }
+
+    #[test]
+    fn who_has_just_posted_need_not_say_more() {
+        let about = Circumstances { spoke: true, can_nudge: false, ..about() };
+        assert_eq!(judged(json!({"message": {"content": null, "reasoning": "hm"}}), &about), None);
+        assert_eq!(judged(json!({"message": {"content": "Let me run the tests."}}), &about), None);
+    }
+
+    #[test]
+    fn parts_join_at_a_line_or_a_word() {
+        for (text, rest, whole) in [
+            ("one\ntwo\nthr", "three\nfour", "one\ntwo\nthree\nfour"),
+            ("a long sentence that en", " ends here.", "a long sentence that ends here."),
+            (
+                "one\nand a much longer last line en",
+                "ends",
+                "one\nand a much longer last line ends",
+            ),
+            ("unbroken", "!", "unbroken!"),
+            ("", "all", "all"),
+        ] {
+            assert_eq!(joined(kept(text), rest), whole);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! OpenAI's chat format, read tolerantly and written strictly: what goes back to the model is
+//! always well-formed, whatever it said before.
+//!
+//! [`read`] makes a [`Reply`] of a body, [`judge`] says whether it is an answer, [`ids`] keeps the ids of
+//! calls such that every provider takes them, and [`quirk`] learns from a refusal what a provider
+//! does not take. Nothing in here knows a model's name.
+
+pub mod ids;
+pub mod judge;
+mod leak;
+mod narration;
+pub mod quirk;
+mod read;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+pub use read::{Finish, Reply, Unreadable, parse};
+
+/// Where a message of the conversation says whose reasoning it holds. Never sent.
+pub const THINKER: &str = "codebutler.thinker";
+/// Fields in which providers send reasoning, and want it back unchanged.
+pub const REASONING: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
+
+/// One answer of the model, as it is recorded and sent back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Assistant {
+    /// What it said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// What it wants done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// Reasoning that some providers want back unchanged.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub reasoning: Map<String, Value>,
+}
+
+/// One tool call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The model's id, or one that was made up where it gave none that can be used.
+    pub id: String,
+    /// Name of the tool.
+    pub name: String,
+    /// JSON, as the model wrote it: perhaps not JSON at all.
+    pub arguments: String,
+}
+
+/// Who gave an answer, and for what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The model that was asked.
+    pub model: String,
+    /// What the provider calls the one that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Tokens that the request was taken to have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<u32>,
+}
+
+impl Source {
+    /// Whose reasoning the answer holds.
+    pub fn thinker(&self) -> String {
+        format!("{} {}", self.model, self.by.as_deref().unwrap_or_default())
+    }
+}
+
+impl Assistant {
+    /// The message as the API wants it back. Arguments that are no JSON object are replaced, since
+    /// some providers refuse a whole request over them.
+    pub fn to_chat(&self, thinker: Option<&str>) -> Value {
+        let mut message = self.reasoning.clone();
+        if let Some(thinker) = thinker.filter(|_| !message.is_empty()) {
+            message.insert(THINKER.to_owned(), json!(thinker));
+        }
+        message.insert("role".to_owned(), json!("assistant"));
+        message.insert("content".to_owned(), json!(self.content));
+        if !self.tool_calls.is_empty() {
+            let calls: Vec<_> = self.tool_calls.iter().map(ToolCall::to_chat).collect();
+            message.insert("tool_calls".to_owned(), json!(calls));
+        } else if self.content.is_none() {
+            message.insert("content".to_owned(), json!("(nothing)"));
+        }
+        Value::Object(message)
+    }
+}
+
+impl ToolCall {
+    /// Whether the arguments are a JSON object.
+    pub fn is_whole(&self) -> bool {
+        serde_json::from_str::<Map<String, Value>>(&self.arguments).is_ok()
+    }
+
+    fn to_chat(&self) -> Value {
+        let arguments = if self.is_whole() { self.arguments.as_str() } else { "{}" };
+        json!({
+            "id": ids::safe(&self.id),
+            "type": "function",
+            "function": {"name": self.name, "arguments": arguments},
+        })
+    }
+}
+
+/// A picture for the model, with a word about it.
+pub fn picture(text: &str, url: &str) -> Value {
+    json!({"role": "user", "content": [
+        {"type": "text", "text": text},
+        {"type": "image_url", "image_url": {"url": url}},
+    ]})
+}
+
+/// A message from outside the model.
+pub fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+/// What a tool said.
+pub fn tool(id: &str, text: &str) -> Value {
+    json!({"role": "tool", "tool_call_id": ids::safe(id), "content": text})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_arguments_and_odd_ids_are_not_sent_back() {
+        let call = |arguments: &str| ToolCall {
+            id: "functions.Grep:0".into(),
+            name: "X".into(),
+            arguments: arguments.into(),
+        };
+        assert_eq!(call("{\"a\": ").to_chat()["function"]["arguments"], "{}");
+        assert_eq!(call("[1]").to_chat()["function"]["arguments"], "{}");
+        assert_eq!(call("{\"a\": 1}").to_chat()["function"]["arguments"], "{\"a\": 1}");
+        // As an older transcript may hold them; the result goes with its call.
+        assert_eq!(call("{}").to_chat()["id"], "functions_Grep_0");
+        assert_eq!(tool("functions.Grep:0", "x")["tool_call_id"], "functions_Grep_0");
+    }
+
+    #[test]
+    fn reasoning_says_whose_it_is() {
+        let mut answer = Assistant { content: Some("hi".into()), ..Assistant::default() };
+        assert!(answer.to_chat(Some("m")).get(THINKER).is_none());
+        answer.reasoning.insert("reasoning".into(), json!("hm"));
+        assert_eq!(answer.to_chat(Some("m"))[THINKER], "m");
+        assert!(answer.to_chat(None).get(THINKER).is_none());
+    }
+}

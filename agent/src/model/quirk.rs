@@ -1,0 +1,85 @@
+//! What a provider turns out not to take, learned from the words of its refusal. Each is a way to
+//! send the same conversation otherwise; none is tried twice.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// A way in which a conversation has to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quirk {
+    /// Without the reasoning of earlier answers: its signature is another's, or it is not known.
+    NoReasoning,
+    /// With a field for reasoning in each answer that called tools, though it be empty.
+    BlankReasoning,
+    /// With words of the model between a tool's result and a person's message.
+    Bridge,
+    /// Without marks for the provider's cache.
+    NoMarks,
+}
+
+/// What the words of a refusal ask for, if they say so.
+pub fn learned(words: &str, known: &BTreeSet<Quirk>) -> Option<Quirk> {
+    let words = words.to_lowercase();
+    let all = |parts: &[&str]| parts.iter().all(|part| words.contains(part));
+    let found = if all(&["reasoning_content", "missing"]) || all(&["reasoning_content", "must be"])
+    {
+        Quirk::BlankReasoning
+    } else if all(&["signature", "thinking"])
+        || all(&["invalid", "signature"])
+        || all(&["reasoning", "encrypted"])
+        || all(&["thinking block"])
+        || all(&["reasoning_details"])
+        || all(&["reasoning_content"])
+    {
+        Quirk::NoReasoning
+    } else if all(&["unexpected role", "after role"]) || all(&["role 'user' after role 'tool'"]) {
+        Quirk::Bridge
+    } else if all(&["cache_control"]) {
+        Quirk::NoMarks
+    } else {
+        return None;
+    };
+    (!known.contains(&found)).then_some(found)
+}
+
+/// Whether a refusal speaks of pictures.
+pub fn is_about_pictures(words: &str) -> bool {
+    let words = words.to_lowercase();
+    let pictures = ["image", "picture", "vision", "multimodal", "multi-modal", "image_url"];
+    pictures.iter().any(|word| words.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_in_providers_own_words_say_what_to_do() {
+        for (words, expected) in [
+            (
+                "messages.1.content.0: Invalid `signature` in `thinking` block",
+                Some(Quirk::NoReasoning),
+            ),
+            (
+                "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
+                Some(Quirk::BlankReasoning),
+            ),
+            ("Unexpected role 'user' after role 'tool'", Some(Quirk::Bridge)),
+            ("cache_control: Extra inputs are not permitted", Some(Quirk::NoMarks)),
+            ("messages: at least one message is required", None),
+            ("the model is overloaded", None),
+        ] {
+            assert_eq!(learned(words, &BTreeSet::new()), expected, "{words}");
+        }
+        let known = BTreeSet::from([Quirk::Bridge]);
+        assert_eq!(learned("Unexpected role 'user' after role 'tool'", &known), None);
+    }
+
+    #[test]
+    fn a_lost_call_says_nothing_of_pictures() {
+        assert!(is_about_pictures("No endpoints found that support image input"));
+        assert!(!is_about_pictures("the provider can't be reached: connection reset"));
+    }
+}

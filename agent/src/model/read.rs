@@ -1,0 +1,251 @@
+//! The body of a chat completion, as providers really send it.
+
+use serde_json::{Map, Value};
+
+use super::{Assistant, REASONING, ToolCall};
+use crate::text::clip;
+
+/// A readable reply. Whether it is an answer is another question.
+#[derive(Debug, Default, PartialEq)]
+pub struct Reply {
+    /// What was said.
+    pub message: Assistant,
+    /// The provider's figures, as they came.
+    pub usage: Option<Value>,
+    /// How it ended.
+    pub finish: Finish,
+    /// What the model says of not answering, where it says so apart.
+    pub refusal: Option<String>,
+    /// An error in the place of the answer's end.
+    pub error: Option<String>,
+    /// What the provider calls the model that answered.
+    pub model: Option<String>,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Finish {
+    /// As it should, or nobody says.
+    #[default]
+    Whole,
+    /// It was longer than it might be.
+    Length,
+    /// The provider held it back.
+    Filtered,
+    /// Something broke.
+    Error,
+    /// It was a call that nobody could read.
+    Malformed,
+}
+
+/// Why a reply can't be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Unreadable {
+    /// There is no answer in it: the way to the model, not the model, is to blame.
+    #[error("{0}")]
+    Lost(String),
+    /// The model's answer has no form that can be worked with. The text is for the model.
+    #[error("{0}")]
+    Formless(String),
+}
+
+const MAX_WHY: usize = 400;
+
+/// Reads the body of a chat completion.
+pub fn parse(body: &[u8]) -> Result<Reply, Unreadable> {
+    let lost = |why: &str| Unreadable::Lost(clip(why, MAX_WHY));
+    let formless = |why: String| Unreadable::Formless(clip(&why, MAX_WHY));
+    let body: Value =
+        serde_json::from_slice(body).map_err(|e| lost(&format!("it is not JSON ({e})")))?;
+    let choice = body.pointer("/choices/0").unwrap_or(&Value::Null);
+    let error = said(&choice["error"]).or_else(|| said(&body["error"]));
+    let nothing = Map::new();
+    let message = match (choice["message"].as_object(), &error) {
+        (Some(message), _) => message,
+        (None, Some(_)) if choice.is_object() => &nothing,
+        (None, error) => return Err(lost(error.as_deref().unwrap_or("it has no message"))),
+    };
+    let content = content(message.get("content")).map_err(formless)?;
+    let tool_calls = match message.get("tool_calls") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(calls)) => {
+            let calls = calls.iter().enumerate();
+            calls
+                .map(|(index, call)| tool_call(index, call).map_err(formless))
+                .collect::<Result<_, _>>()?
+        }
+        Some(_) => return Err(formless("`tool_calls` is not a list".to_owned())),
+    };
+    let reasoning = REASONING
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), message.get(*name)?.clone())))
+        .filter(|(_, value)| !value.is_null())
+        .collect();
+    let text = |value: &Value| value.as_str().map(|text| clip(text, MAX_WHY));
+    Ok(Reply {
+        message: Assistant { content, tool_calls, reasoning },
+        usage: body.get("usage").filter(|usage| !usage.is_null()).cloned(),
+        finish: finish(choice),
+        refusal: message.get("refusal").and_then(text).filter(|text| !text.trim().is_empty()),
+        error,
+        model: body["model"].as_str().map(|model| clip(model, 200)),
+    })
+}
+
+/// The words of an error, whatever its form.
+fn said(error: &Value) -> Option<String> {
+    let text = match error {
+        Value::Null => return None,
+        Value::String(text) => text.clone(),
+        error => error["message"].as_str().map_or_else(|| error.to_string(), ToOwned::to_owned),
+    };
+    Some(clip(&text, MAX_WHY))
+}
+
+/// The provider's word for the end, and the model's own where that is more exact.
+fn finish(choice: &Value) -> Finish {
+    let word = |name: &str| choice[name].as_str().map(finish_of).unwrap_or_default();
+    match word("finish_reason") {
+        Finish::Whole => word("native_finish_reason"),
+        other => other,
+    }
+}
+
+fn finish_of(word: &str) -> Finish {
+    match word.to_ascii_lowercase().as_str() {
+        "length"
+        | "max_tokens"
+        | "max_output_tokens"
+        | "model_length"
+        | "model_context_window_exceeded" => Finish::Length,
+        "content_filter" | "refusal" | "safety" | "recitation" | "prohibited_content"
+        | "blocklist" | "spii" | "image_safety" => Finish::Filtered,
+        "error" => Finish::Error,
+        "malformed_function_call" | "unexpected_tool_call" => Finish::Malformed,
+        _ => Finish::Whole,
+    }
+}
+
+/// Text, or the text parts of a list.
+fn content(value: Option<&Value>) -> Result<Option<String>, String> {
+    let text = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            let texts: Vec<_> =
+                parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
+            texts.join("\n")
+        }
+        Some(_) => return Err("`content` is neither text nor a list".to_owned()),
+    };
+    Ok(Some(text).filter(|text| !text.trim().is_empty()))
+}
+
+/// A call without an id has an empty one.
+fn tool_call(index: usize, call: &Value) -> Result<ToolCall, String> {
+    let name = call
+        .pointer("/function/name")
+        .and_then(Value::as_str)
+        .ok_or_else(|| format!("tool call {index} has no function name"))?;
+    let arguments = match call.pointer("/function/arguments") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.trim().to_owned(),
+        Some(other) => other.to_string(),
+    };
+    let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
+    Ok(ToolCall { id: id.to_owned(), name: name.to_owned(), arguments })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(message: &Value) -> Result<Assistant, Unreadable> {
+        parse(json!({"choices": [{"message": message}]}).to_string().as_bytes()).map(|r| r.message)
+    }
+
+    #[test]
+    fn what_providers_really_send_is_read() {
+        let text = read(&json!({"role": "assistant", "content": "hi", "refusal": null})).unwrap();
+        assert_eq!(text.content.as_deref(), Some("hi"));
+        let parts = read(
+            &json!({"content": [{"type": "text", "text": "a"}, {"type": "x"}, {"text": "b"}]}),
+        )
+        .unwrap();
+        assert_eq!(parts.content.as_deref(), Some("a\nb"));
+        assert_eq!(read(&json!({"content": " \n"})).unwrap(), Assistant::default());
+        let calls = read(&json!({"content": null, "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "Read", "arguments": "{\"path\":\"x\"}"}},
+            {"function": {"name": "Read", "arguments": {"path": "y"}}},
+            {"id": "", "function": {"name": "GitPush", "arguments": ""}},
+        ], "reasoning_details": [{"id": 1}], "reasoning": null}))
+        .unwrap();
+        let shown: Vec<_> = calls
+            .tool_calls
+            .iter()
+            .map(|c| (c.id.as_str(), c.name.as_str(), c.arguments.as_str()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("a", "Read", r#"{"path":"x"}"#),
+                ("", "Read", r#"{"path":"y"}"#),
+                ("", "GitPush", "")
+            ]
+        );
+        let sent = calls.to_chat(None);
+        assert_eq!(sent["reasoning_details"], json!([{"id": 1}]));
+        assert!(sent.get("reasoning").is_none());
+    }
+
+    #[test]
+    fn what_is_no_answer_says_why_and_whether_the_model_is_to_blame() {
+        for (body, lost, why) in [
+            ("<html>", true, "not JSON"),
+            ("{}", true, "no message"),
+            (r#"{"choices": []}"#, true, "no message"),
+            (r#"{"error": {"message": "overloaded"}}"#, true, "overloaded"),
+            (r#"{"error": "overloaded"}"#, true, "overloaded"),
+            (r#"{"choices": [{"message": {"tool_calls": 1}}]}"#, false, "not a list"),
+            (r#"{"choices": [{"message": {"content": 1}}]}"#, false, "neither"),
+            (
+                r#"{"choices": [{"message": {"tool_calls": [{"function": {}}]}}]}"#,
+                false,
+                "no function name",
+            ),
+        ] {
+            let error = parse(body.as_bytes()).unwrap_err();
+            assert_eq!(matches!(error, Unreadable::Lost(_)), lost, "{body}: {error}");
+            assert!(error.to_string().contains(why), "{body}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_an_answer_is_told_in_many_words() {
+        let ended = |choice: Value| parse(json!({"choices": [choice]}).to_string().as_bytes());
+        for (choice, finish) in [
+            (json!({"finish_reason": "stop"}), Finish::Whole),
+            (json!({"finish_reason": null}), Finish::Whole),
+            (json!({"finish_reason": "length"}), Finish::Length),
+            (
+                json!({"finish_reason": "stop", "native_finish_reason": "MAX_TOKENS"}),
+                Finish::Length,
+            ),
+            (json!({"finish_reason": "stop", "native_finish_reason": "refusal"}), Finish::Filtered),
+            (json!({"finish_reason": "content_filter"}), Finish::Filtered),
+            (json!({"finish_reason": "error"}), Finish::Error),
+            (
+                json!({"finish_reason": "stop", "native_finish_reason": "MALFORMED_FUNCTION_CALL"}),
+                Finish::Malformed,
+            ),
+        ] {
+            let mut whole = choice.clone();
+            whole["message"] = json!({"content": "x"});
+            assert_eq!(ended(whole).unwrap().finish, finish, "{choice}");
+        }
+        let broken = ended(json!({"error": {"code": 502, "message": "upstream"}})).unwrap();
+        assert_eq!(broken.error.as_deref(), Some("upstream"));
+    }
+}

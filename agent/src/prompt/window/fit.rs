@@ -1,0 +1,250 @@
+//! What there is room for. The oldest goes first, and only until the rest fits.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::super::text_of;
+use super::{Look, PICTURES, Shown, total};
+use crate::text::{clip, head_and_tail};
+
+/// Characters of a message in what a summary is made from, where even that is too long.
+const SQUEEZED: usize = 2_000;
+/// Shorter results are never hidden.
+const SHORT: usize = 500;
+/// How much of a hidden result is still shown, at most.
+const HEAD: usize = 300;
+/// The newest messages are never hidden.
+const RECENT: usize = 12;
+/// What is left of the newest results where nothing else helps.
+const SHORTENED: usize = 4_000;
+
+const HIDDEN: &str = "[a picture that is not shown here]";
+const UNSEEN: &str = "[a picture: the model that you are can't be shown any. If it matters, say so, and ask \
+                      for its content in words.]";
+
+/// The conversation, its old results hidden where it is too long, and even new ones shortened where
+/// that does not help.
+pub fn fitting<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
+    let mut shown = fitted(seen(chat, look), look.room, look.room / 3);
+    let mut at = 0;
+    while at < shown.len() && total(&shown) > look.room {
+        let text = shown[at].message["content"].as_str().filter(|_| shown[at].is("tool"));
+        if let Some(text) = text.filter(|text| text.len() > SHORTENED) {
+            let text = head_and_tail(text, SHORTENED);
+            shown[at].message.to_mut()["content"] = json!(text);
+        }
+        at += 1;
+    }
+    shown
+}
+
+/// Where the older part of the conversation ends, if all of it is too long even with old results
+/// hidden. What is kept begins with no result of a call before it.
+pub fn overlong(chat: &[Value], look: &Look<'_>) -> Option<usize> {
+    let room = look.room;
+    let shown = seen(chat, look);
+    if total(&shown) <= room {
+        return None;
+    }
+    let shown = fitted(shown, room, room / 3);
+    if total(&shown) <= room {
+        return None;
+    }
+    let mut left = room / 4;
+    let newest = shown.iter().rev().take_while(|message| {
+        let size = message.size();
+        let fits = size <= left;
+        left = left.saturating_sub(size);
+        fits
+    });
+    let mut upto = chat.len() - newest.count().min(chat.len() - 1);
+    while upto < chat.len() && chat[upto]["role"] == "tool" {
+        upto += 1;
+    }
+    // One message stands for them: fewer than two are no gain.
+    (upto >= 2).then_some(upto)
+}
+
+/// What a summary is made from: as much as fits, without pictures; the oldest results are the first to
+/// be hidden.
+pub fn squeezed<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
+    let room = look.room;
+    let without =
+        |message| Shown { message: without_picture(message, HIDDEN), ..Shown::new(message, look) };
+    let mut chat: Vec<_> = chat.iter().map(without).collect();
+    if let Some(over) = total(&chat).checked_sub(room) {
+        let last = chat.len();
+        hide(&mut chat, last, over);
+    }
+    if total(&chat) > room {
+        for shown in &mut chat {
+            if let Some(text) = shown.message["content"].as_str().map(|text| clip(text, SQUEEZED)) {
+                shown.message.to_mut()["content"] = json!(text);
+            }
+        }
+    }
+    let mut total = total(&chat);
+    let mut first = 0;
+    while first < chat.len() && (total > room || chat[first].is("tool")) {
+        total -= chat[first].size();
+        first += 1;
+    }
+    chat.split_off(first)
+}
+
+/// The conversation with its newest pictures only, or none.
+fn seen<'a>(chat: &'a [Value], look: &Look<'_>) -> Vec<Shown<'a>> {
+    let mut left = if look.blind { 0 } else { PICTURES };
+    let mut shown: Vec<_> = chat
+        .iter()
+        .rev()
+        .map(|message| {
+            let mut shown = Shown::new(message, look);
+            if message["content"].is_array() {
+                if left == 0 {
+                    let instead = if look.blind { UNSEEN } else { HIDDEN };
+                    shown.message = without_picture(message, instead);
+                }
+                left = left.saturating_sub(1);
+            }
+            shown
+        })
+        .collect();
+    shown.reverse();
+    shown
+}
+
+fn without_picture<'a>(message: &'a Value, instead: &str) -> Cow<'a, Value> {
+    if !message["content"].is_array() {
+        return Cow::Borrowed(message);
+    }
+    let text = format!("{} {instead}", text_of(message));
+    let mut message = message.clone();
+    message["content"] = json!(text);
+    Cow::Owned(message)
+}
+
+/// The conversation with its oldest tool results hidden where it is too long. The record keeps
+/// them. They are hidden in steps: between steps the beginning of the conversation stays as it is,
+/// and cached.
+fn fitted(mut chat: Vec<Shown<'_>>, max: usize, step: usize) -> Vec<Shown<'_>> {
+    let Some(over) = total(&chat).checked_sub(max).filter(|over| *over > 0) else { return chat };
+    let old = chat.len().saturating_sub(RECENT);
+    hide(&mut chat, old, over.div_ceil(step) * step);
+    chat
+}
+
+/// Hides results among the first `old` messages, until so much is gone. How each began is still shown.
+fn hide(chat: &mut [Shown<'_>], old: usize, mut to_hide: usize) {
+    for shown in &mut chat[..old] {
+        if to_hide == 0 {
+            return;
+        }
+        let length = shown.size();
+        if !shown.is("tool") || length <= SHORT {
+            continue;
+        }
+        let text = shown.message["content"].as_str().unwrap_or_default();
+        let head = clip(text, HEAD.min(length / 10));
+        let text = format!(
+            "{head}\n[CodeButler] The rest of {length} characters of an old result is hidden: call the tool \
+             again."
+        );
+        shown.message.to_mut()["content"] = json!(text);
+        to_hide = to_hide.saturating_sub(length.saturating_sub(shown.size()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::look;
+    use super::*;
+    use crate::model;
+    use crate::prompt::has_pictures;
+
+    fn shown(chat: &[Value]) -> Vec<Shown<'_>> {
+        chat.iter().map(|message| Shown::new(message, &look(0))).collect()
+    }
+
+    fn plain(chat: Vec<Shown<'_>>) -> Vec<Value> {
+        chat.into_iter().map(|shown| shown.message.into_owned()).collect()
+    }
+
+    fn hidden(chat: &[Value]) -> usize {
+        chat.iter().filter(|m| m["content"].as_str().unwrap().contains("is hidden")).count()
+    }
+
+    #[test]
+    fn old_results_are_hidden_in_steps_and_recent_ones_kept() {
+        let mut chat = vec![model::user(&"u".repeat(2000))];
+        for n in 0..20 {
+            chat.push(model::tool(&format!("c{n}"), &"x".repeat(1000)));
+        }
+        assert_eq!(plain(fitted(shown(&chat), 22_000, 3000)), chat);
+        let fit = |max| {
+            let fitted = plain(fitted(shown(&chat), max, 3000));
+            assert_eq!(fitted[0], chat[0]);
+            assert_eq!(fitted[9..], chat[9..]);
+            assert!(
+                hidden(&fitted) == 0 || fitted[1]["content"].as_str().unwrap().starts_with("xxx")
+            );
+            hidden(&fitted)
+        };
+        assert_eq!(fit(21_999), 4);
+        assert_eq!(fit(19_001), 4);
+        assert_eq!(fit(18_999), 8);
+        assert_eq!(fit(10), 8);
+    }
+
+    #[test]
+    fn a_conversation_that_is_too_long_is_cut_between_messages() {
+        let said = |text: &str| json!({"role": "assistant", "content": text});
+        let mut chat = vec![model::user(&"u".repeat(500))];
+        for n in 0..20 {
+            chat.push(said(&"x".repeat(400)));
+            chat.push(model::tool(&format!("c{n}"), &"x".repeat(100)));
+        }
+        assert_eq!(overlong(&chat, &look(11_000)), None);
+        let upto = overlong(&chat, &look(9_000)).unwrap();
+        assert_eq!((upto, chat[upto]["role"].as_str()), (33, Some("assistant")));
+        // A single message that is too long can't be helped.
+        assert_eq!(overlong(&[model::user(&"u".repeat(500))], &look(100)), None);
+        let squeezed = squeezed(&chat[..upto], &look(4_000));
+        assert!(total(&squeezed) <= 4_000);
+        assert!(!squeezed[0].is("tool"));
+    }
+
+    #[test]
+    fn a_summary_is_made_from_results_too_as_far_as_they_fit() {
+        let mut chat = vec![model::user("go")];
+        for n in 0..10 {
+            chat.push(model::tool(&format!("c{n}"), &"x".repeat(2000)));
+        }
+        assert_eq!(hidden(&plain(squeezed(&chat, &look(30_000)))), 0);
+        let some = plain(squeezed(&chat, &look(15_000)));
+        assert!((1..8).contains(&hidden(&some)), "{}", hidden(&some));
+        assert_eq!(some.last(), chat.last(), "the newest are whole");
+    }
+
+    #[test]
+    fn results_that_alone_are_too_long_are_shortened_at_last() {
+        let chat =
+            [model::user("go"), model::tool("a", &"x".repeat(50_000)), model::tool("b", "y")];
+        let fits = plain(fitting(&chat, &look(9_000)));
+        assert!(fits[1]["content"].as_str().unwrap().len() < 5_000);
+        assert_eq!((&fits[0], &fits[2]), (&chat[0], &chat[2]));
+        assert_eq!(plain(fitting(&chat, &look(60_000))), chat);
+    }
+
+    #[test]
+    fn the_newest_pictures_are_shown_to_models_that_see() {
+        let picture = |n: u32| model::picture(&format!("p{n}"), "data:image/png;base64,AA==");
+        let chat: Vec<_> = (0..6).map(picture).collect();
+        let blind = Look { blind: true, ..look(0) };
+        assert!(has_pictures(&chat) && !has_pictures(&plain(seen(&chat, &blind))));
+        let shown = plain(seen(&chat, &look(0)));
+        assert_eq!(shown[0]["content"], "p0 [a picture that is not shown here]");
+        assert_eq!(shown[2..], chat[2..]);
+    }
+}

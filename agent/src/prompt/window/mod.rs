@@ -1,0 +1,184 @@
+//! What of a conversation a model is shown: what fits, the newest pictures, old results hidden. What is
+//! shown as it is kept is borrowed: a long conversation is not copied for each answer.
+//!
+//! [`fit`] decides what there is room for, [`request`] writes it down.
+
+mod fit;
+mod request;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use codebutler_crds::wire::{CacheForm, ModelFacts, Session};
+use serde_json::Value;
+
+use crate::model::quirk::Quirk;
+use crate::model::{REASONING, THINKER};
+
+pub use fit::{overlong, squeezed};
+pub use request::{Request, request, summary_request};
+
+/// Characters that count as a token: less than in most texts, so that estimates are on the safe side.
+const PER_TOKEN: usize = 3;
+/// Longest answer in tokens where neither role nor model says.
+const ANSWER: u32 = 16_000;
+/// Least room for a conversation, in characters, however long the instructions are.
+const LEAST_ROOM: usize = 8_000;
+/// What a picture counts as, in characters.
+const PICTURE: usize = 4_000;
+/// Newest pictures that the model is shown again with each answer.
+const PICTURES: usize = 4;
+
+/// What a model is shown of a conversation, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    /// The model.
+    pub model: &'a str,
+    /// Whether it can't be shown pictures.
+    pub blind: bool,
+    /// Whose reasoning is sent back: the newest answer's, if it was this model's.
+    pub thinker: Option<&'a str>,
+    /// What its provider does not take.
+    pub quirks: &'a BTreeSet<Quirk>,
+    /// Whether its provider keeps what is marked.
+    pub marked: bool,
+    /// What the conversation may take, in characters.
+    pub room: usize,
+}
+
+impl Look<'_> {
+    fn keeps_reasoning(&self, message: &Value) -> bool {
+        let Some(thinker) = self.thinker.filter(|_| !self.quirks.contains(&Quirk::NoReasoning))
+        else {
+            return false;
+        };
+        let asked = thinker.strip_prefix(self.model);
+        asked.is_some_and(|by| by.starts_with(' ')) && message[THINKER] == thinker
+    }
+}
+
+/// One message as it is shown.
+#[derive(Clone, Debug)]
+pub struct Shown<'a> {
+    message: Cow<'a, Value>,
+    /// With its reasoning.
+    reasoning: bool,
+}
+
+impl<'a> Shown<'a> {
+    fn new(message: &'a Value, look: &Look<'_>) -> Self {
+        let reasoning = look.keeps_reasoning(message);
+        Self { message: Cow::Borrowed(message), reasoning }
+    }
+
+    /// In characters.
+    fn size(&self) -> usize {
+        let message = &self.message;
+        let calls = message["tool_calls"].as_array().into_iter().flatten();
+        let calls = calls.filter_map(|call| call["function"]["arguments"].as_str()).map(str::len);
+        let content = match &message["content"] {
+            Value::Array(_) => PICTURE,
+            content => content.as_str().map_or(0, str::len),
+        };
+        // The same thoughts may stand there in several forms.
+        let thoughts =
+            REASONING.iter().filter(|_| self.reasoning).map(|key| weight(&message[*key]));
+        content + calls.sum::<usize>() + thoughts.max().unwrap_or(0)
+    }
+
+    fn is(&self, role: &str) -> bool {
+        self.message["role"] == role
+    }
+}
+
+/// All text in a value.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) => fields.values().map(weight).sum(),
+        _ => 0,
+    }
+}
+
+fn total(chat: &[Shown<'_>]) -> usize {
+    chat.iter().map(Shown::size).sum()
+}
+
+/// How long what stands before the conversation is, in characters.
+pub fn told(system: &str, tools: &[Value]) -> usize {
+    system.len() + tools.iter().map(|tool| tool.to_string().len()).sum::<usize>()
+}
+
+/// Tokens of so many characters.
+pub fn tokens(characters: usize) -> u32 {
+    u32::try_from(characters / PER_TOKEN).unwrap_or(u32::MAX)
+}
+
+/// Tokens that a model can be shown, and the longest answer of it.
+pub fn limits(session: &Session, model: &str) -> (u32, u32) {
+    let facts = session.facts.get(model);
+    let own = session.context_tokens;
+    let window = match facts {
+        Some(facts) => own.unwrap_or(u32::MAX).min(facts.context_tokens),
+        None => own.unwrap_or(ModelFacts::default().context_tokens),
+    };
+    let most = facts.and_then(|facts| facts.max_tokens).unwrap_or(u32::MAX);
+    let answer = session.max_tokens.unwrap_or(ANSWER).min(most);
+    (window, answer.min(window / 4))
+}
+
+/// Whether a model's provider keeps what is marked.
+pub fn is_marked(session: &Session, model: &str) -> bool {
+    session.facts.get(model).is_some_and(|facts| facts.cache == CacheForm::Marked)
+}
+
+/// Characters of conversation that fit beside what is told, with a model that counts `scale` tokens for
+/// one that is estimated here, and that can't be shown `too_long`.
+pub fn room((window, answer): (u32, u32), told: usize, scale: f64, too_long: Option<u32>) -> usize {
+    let free = f64::from(window.saturating_sub(answer)) / scale;
+    // What was too long once is not tried again, nor what is hardly shorter.
+    let known = too_long.map_or(f64::MAX, |tokens| f64::from(tokens) * 0.8);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let free = free.min(known) as usize;
+    free.saturating_mul(PER_TOKEN).saturating_sub(told).max(LEAST_ROOM)
+}
+
+/// Whether a conversation holds a picture.
+pub fn has_pictures(chat: &[Value]) -> bool {
+    chat.iter().any(|message| message["content"].is_array())
+}
+
+#[cfg(test)]
+pub mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    pub const NONE: &BTreeSet<Quirk> = &BTreeSet::new();
+
+    pub fn look(room: usize) -> Look<'static> {
+        Look { model: "m", blind: false, thinker: None, quirks: NONE, marked: false, room }
+    }
+
+    #[test]
+    fn room_is_what_instructions_leave() {
+        assert_eq!(room((8_000, 2_000), 2_000, 1.0, None), 16_000);
+        assert_eq!(room((8_000, 2_000), 90_000, 1.0, None), LEAST_ROOM);
+        assert_eq!(room((128_000, 16_000), 0, 1.0, None), 336_000);
+        assert_eq!(room((128_000, 16_000), 0, 1.4, None), 240_000);
+        assert_eq!(room((128_000, 16_000), 0, 1.0, Some(10_000)), 24_000);
+    }
+
+    #[test]
+    fn reasoning_counts_where_it_is_sent() {
+        let thought = json!({"role": "assistant", "content": "abc", THINKER: "m x",
+            "reasoning": "12345", "reasoning_details": [{"type": "t", "text": "12345"}]});
+        let mut look = look(1);
+        assert_eq!(Shown::new(&thought, &look).size(), 3);
+        look.thinker = Some("m x");
+        assert_eq!(Shown::new(&thought, &look).size(), 9);
+        look.model = "other";
+        assert_eq!(Shown::new(&thought, &look).size(), 3);
+    }
+}

@@ -1,0 +1,294 @@
+//! One model call: what is sent, and what its answer is. Judged first, then recorded, then acted upon.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use codebutler_crds::wire::{ErrorCode, PostMessage};
+
+use super::patience::{Patience, Trouble};
+use super::turns::{Ended, View, failed, spares_words};
+use super::watch::Deadline;
+use super::{Agent, RunError, notice};
+use crate::gateway::{ChatError, GatewayError};
+use crate::model::judge::{self, Circumstances, Flaw};
+use crate::model::quirk;
+use crate::model::{self, Source, Unreadable, ids};
+use crate::prompt::{self, Look};
+use crate::step;
+use crate::text::clip;
+use crate::transcript::Record;
+
+/// How often in a row a conversation is made shorter before it is given up.
+const OVERFLOWS: u32 = 3;
+/// Longest quote of what a provider said.
+const MAX_SAID: usize = 400;
+
+impl Agent {
+    /// The model that answers now.
+    pub(super) fn model(&self) -> &str {
+        self.transcript.state().model().unwrap_or(&self.session.model)
+    }
+
+    /// How that model is shown the conversation.
+    pub(super) fn look<'a>(&'a self, view: &View) -> Look<'a> {
+        let (state, model) = (self.transcript.state(), self.model());
+        let sees = self.session.facts.get(model).and_then(|facts| facts.sees);
+        let limits = prompt::limits(&self.session, model);
+        let mut room = prompt::room(limits, view.told, state.scale(), state.too_long());
+        let overflows = state.run().map_or(0, |run| run.overflows);
+        if let Some(tokens) = state.too_long().filter(|_| overflows > 0) {
+            room = room.min(prompt::room((tokens / 2, 0), view.told, 1.0, None));
+        }
+        Look {
+            model,
+            blind: state.is_blind() || sees == Some(false),
+            thinker: state.thinker(),
+            quirks: state.quirks(),
+            marked: prompt::is_marked(&self.session, model),
+            room,
+        }
+    }
+
+    /// Asks, and takes down the answer or what was wrong with it. What may pass is waited for here; then
+    /// nothing is taken down, and it is asked again.
+    pub(super) async fn ask(
+        &mut self,
+        view: &View,
+        deadline: &Deadline,
+        patience: &mut Patience,
+    ) -> Result<Option<Ended>, RunError> {
+        let look = self.look(view);
+        let (body, shown) = self.body(view, deadline, &look);
+        let pictures = !look.blind && prompt::has_pictures(self.transcript.state().chat());
+        self.does("thinking");
+        step::point("before model call");
+        let mut answer = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
+            Ok(answer) => answer,
+            Err(cut) => return self.cut(cut).await.map(Some),
+        };
+        step::point("after model call");
+        if pictures && answer.as_ref().is_err_and(is_about_pictures) {
+            // A model without eyes refuses pictures. If it answers without them, that was it.
+            let (body, _) = self.body(view, deadline, &Look { blind: true, ..self.look(view) });
+            let second = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
+                Ok(answer) => answer,
+                Err(cut) => return self.cut(cut).await.map(Some),
+            };
+            if second.is_ok() {
+                tracing::warn!("refused with pictures: going on without");
+                self.transcript.append(&Record::Blind)?;
+                answer = second;
+            }
+        }
+        match answer {
+            Ok(body) => self.take_answer(&body, shown, deadline, patience).await,
+            Err(error) => self.unanswered(error, shown, deadline, patience).await,
+        }
+    }
+
+    /// What the model is sent, and the tokens that this is taken to have.
+    fn body(&self, view: &View, deadline: &Deadline, look: &Look<'_>) -> (Bytes, u32) {
+        let state = self.transcript.state();
+        let mut body = prompt::request(look, &view.system, state.chat(), &view.specs);
+        let shown = body.tokens();
+        let turns = state.run().map_or(0, |run| run.turns);
+        let notice = notice::of(turns, self.session.max_turns, deadline.total(), deadline.left());
+        let passing: Vec<_> = prompt::list(state.todo()).into_iter().chain(notice).collect();
+        if !passing.is_empty() {
+            // Last, and not kept: what was sent before stays as it was, and cached. In a message of its
+            // own: behind the words of the last result it would end what is cached one message earlier.
+            body.push(model::user(&passing.join("\n\n")));
+        }
+        if self.is_last_call() {
+            body = body.without_calls();
+        }
+        (body.to_bytes(), shown)
+    }
+
+    /// Whether the next call is the run's last, which is for words.
+    fn is_last_call(&self) -> bool {
+        let (turns, most) =
+            (self.transcript.state().run().map_or(0, |run| run.turns), self.session.max_turns);
+        spares_words(most) && turns + 1 >= most
+    }
+
+    async fn take_answer(
+        &mut self,
+        body: &Bytes,
+        shown: u32,
+        deadline: &Deadline,
+        patience: &mut Patience,
+    ) -> Result<Option<Ended>, RunError> {
+        let reply = match model::parse(body) {
+            Ok(reply) => reply,
+            Err(Unreadable::Lost(why)) => {
+                let why = format!("the answer of the model `{}` is none: {why}", self.model());
+                return self.wait(Trouble::Lost, &why, deadline, patience).await;
+            }
+            Err(Unreadable::Formless(why)) => {
+                tracing::warn!(why, "the model's reply is not readable");
+                self.transcript.append(&Record::Unreadable { why })?;
+                return Ok(None);
+            }
+        };
+        let flaw = judge::flaw(&reply, &self.circumstances());
+        if let Some(Flaw::Broken { said }) = flaw {
+            let why = format!("the answer of the model `{}` broke off: {said}", self.model());
+            return self.wait(Trouble::Lost, &why, deadline, patience).await;
+        }
+        patience.reset();
+        let model::Reply { mut message, usage, model: by, .. } = reply;
+        let record = match flaw {
+            None => {
+                tracing::info!(tools = message.tool_calls.len(), "the model answered");
+                let state = self.transcript.state();
+                let turn = state.run().map_or(0, |run| run.turns);
+                ids::clean(&mut message.tool_calls, state.chat(), turn);
+                for call in &mut message.tool_calls {
+                    if call.arguments.is_empty() {
+                        "{}".clone_into(&mut call.arguments);
+                    }
+                }
+                let source = Source { model: self.model().to_owned(), by, shown: Some(shown) };
+                Record::Answer { message, usage, source: Some(source) }
+            }
+            Some(flaw) => {
+                tracing::warn!(?flaw, "the model's reply is no answer");
+                message.tool_calls.clear();
+                Record::Flawed { flaw, message, usage }
+            }
+        };
+        self.transcript.append(&record)?;
+        Ok(None)
+    }
+
+    fn circumstances(&self) -> Circumstances {
+        let (_, cap) = prompt::limits(&self.session, self.model());
+        let run = self.transcript.state().run();
+        let last = self.is_last_call();
+        Circumstances {
+            cap: cap.into(),
+            tools: if last { Vec::new() } else { self.session.tools.clone() },
+            spoke: run.is_some_and(|run| run.spoke),
+            can_nudge: !last && run.is_some_and(|run| !run.nudged),
+        }
+    }
+
+    /// What comes of a call without an answer.
+    pub(super) async fn unanswered(
+        &mut self,
+        ChatError { error, retry_after }: ChatError,
+        shown: u32,
+        deadline: &Deadline,
+        patience: &mut Patience,
+    ) -> Result<Option<Ended>, RunError> {
+        let (code, message) = match error {
+            GatewayError::Refused { code, message } => (code, message),
+            error @ GatewayError::Unexpected { .. } => return Ok(Some(failed(error.to_string()))),
+            error => return Err(error.into()),
+        };
+        match code {
+            ErrorCode::ThreadClosed | ErrorCode::NotRegistered | ErrorCode::Unauthenticated => {
+                Err(GatewayError::Refused { code, message }.into())
+            }
+            // The thread was asked: the decision `budget` wakes the role, and it goes on from here.
+            ErrorCode::BudgetExceeded => {
+                tracing::info!(message, "waiting for a limit to give way");
+                self.out_of_money().await.map(Some)
+            }
+            ErrorCode::Unavailable => {
+                self.wait(Trouble::Away(retry_after), &message, deadline, patience).await
+            }
+            ErrorCode::Unanswered => self.wait(Trouble::Lost, &message, deadline, patience).await,
+            ErrorCode::ContextOverflow => self.overflowed(shown, &message),
+            ErrorCode::ContentRefused => {
+                let flaw = Flaw::Refused { said: clip(&message, MAX_SAID) };
+                tracing::warn!(message, "the provider does not let this pass");
+                let message = model::Assistant::default();
+                self.transcript.append(&Record::Flawed { flaw, message, usage: None })?;
+                Ok(None)
+            }
+            _ => {
+                let Some(quirk) = quirk::learned(&message, self.transcript.state().quirks()) else {
+                    return Ok(Some(failed(message)));
+                };
+                tracing::warn!(?quirk, message, "the provider wants it otherwise");
+                self.transcript.append(&Record::Learned { quirk })?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Less is shown from now on, or it is given up.
+    fn overflowed(&mut self, shown: u32, said: &str) -> Result<Option<Ended>, RunError> {
+        if self.transcript.state().run().is_some_and(|run| run.overflows >= OVERFLOWS) {
+            let (window, _) = prompt::limits(&self.session, self.model());
+            let reason = format!(
+                "the conversation does not fit into the model `{}`, not even made shorter ({}). Its window is \
+                 taken to be {window} tokens: give me a model with a larger one{}",
+                self.model(),
+                clip(said.trim().trim_end_matches('.'), MAX_SAID),
+                self.remedy()
+            );
+            return Ok(Some(failed(reason)));
+        }
+        tracing::warn!(shown, said, "the conversation is too long for the model");
+        self.transcript.append(&Record::Overflowed { shown })?;
+        Ok(None)
+    }
+
+    /// Waits before it is asked again, which is no time of the run, or gives up.
+    async fn wait(
+        &mut self,
+        trouble: Trouble,
+        why: &str,
+        deadline: &Deadline,
+        patience: &mut Patience,
+    ) -> Result<Option<Ended>, RunError> {
+        let why = clip(why.trim().trim_end_matches('.'), MAX_SAID);
+        let now = Instant::now();
+        let Some(pause) = patience.pause(trouble, now, rand::random_range(0.5..1.5)) else {
+            tracing::warn!(why, "waited in vain");
+            let times = match trouble {
+                Trouble::Lost => "I asked several times".to_owned(),
+                Trouble::Away(_) => format!("I waited for up to {} min", patience.minutes()),
+            };
+            return Ok(Some(failed(format!("{why}. {times}{}", self.remedy()))));
+        };
+        tracing::warn!(why, ?pause, "asking again later");
+        if patience.is_long(pause, now, self.tell_after) {
+            self.tell_waiting(&why, patience.minutes()).await;
+        }
+        self.does("waiting for the model");
+        let waits = self.tools.builds.waits.clone();
+        let _waiting = waits.begin();
+        match self.bounded(deadline, tokio::time::sleep(pause)).await {
+            Ok(()) => Ok(None),
+            Err(cut) => self.cut(cut).await.map(Some),
+        }
+    }
+
+    async fn tell_waiting(&self, why: &str, minutes: u64) {
+        let Some(run) = self.transcript.state().run() else { return };
+        let key = format!("{}.{}.away", run.id, run.turns);
+        let text = format!(
+            "I wait for the model `{}`, for up to {minutes} min, and go on by myself: {why}.",
+            self.model()
+        );
+        let message = PostMessage { key, text, ..PostMessage::default() };
+        let told = self.tools.gateway.post(&message);
+        if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(10), told).await {
+            tracing::warn!(%error, "that the model is waited for was not told");
+        }
+    }
+}
+
+fn is_about_pictures(error: &ChatError) -> bool {
+    match &error.error {
+        GatewayError::Refused { code, message } => {
+            matches!(code, ErrorCode::InvalidRequest | ErrorCode::Upstream)
+                && quirk::is_about_pictures(message)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,62 @@
+//! When work goes badly: the model is told, a stronger one goes on, and at last people are asked.
+
+use super::turns::Ended;
+use super::{Agent, RunError, stuck};
+use crate::decisions::Kind;
+use crate::transcript::{Outcome, Record};
+
+/// Failures of the tests, in a row, by which work shows that it is harder than it looked.
+const FAILING: u32 = 2;
+
+impl Agent {
+    /// Half of the turns are gone and the tests fail again and again: the stronger model goes on.
+    pub(super) fn escalate(&mut self) -> Result<(), RunError> {
+        let state = self.transcript.state();
+        let Some(run) = state.run().filter(|run| run.model.is_none()) else { return Ok(()) };
+        let late = run.turns.saturating_mul(2) > self.session.max_turns;
+        let current = self.model().to_owned();
+        let stronger = self.session.stronger.clone().filter(|model| *model != current);
+        let Some(model) = stronger.filter(|_| late && run.failing >= FAILING) else {
+            return Ok(());
+        };
+        let why = format!(
+            "{} of {} turns are used, and the tests failed {} times in a row",
+            run.turns, self.session.max_turns, run.failing
+        );
+        let id = run.id.clone();
+        self.log.note(&id, Kind::Model, &model, &[&current], &why);
+        Ok(self.transcript.append(&Record::Escalated { model })?)
+    }
+
+    /// First a nudge, then the stronger model, then a question to the people.
+    pub(super) async fn unstick(&mut self) -> Result<Option<Ended>, RunError> {
+        let Some(run) = self.transcript.state().run() else { return Ok(None) };
+        let Some(why) = stuck::find(&run.steps, &run.words) else { return Ok(None) };
+        let (id, times) = (run.id.clone(), run.stuck);
+        let current = self.model().to_owned();
+        let stronger = self.session.stronger.clone().filter(|model| *model != current);
+        let (chosen, model) = match (times, stronger) {
+            (0, _) => ("a nudge", None),
+            (1, Some(model)) => ("the stronger model", Some(model)),
+            _ => {
+                self.log.note(
+                    &id,
+                    Kind::Stuck,
+                    "a question",
+                    &["a nudge", "the stronger model"],
+                    why,
+                );
+                let text = format!(
+                    "I am stuck: {why}{}. What should I do differently, or what am I missing?",
+                    self.last_step()
+                );
+                let ended = self.answer(format!("{id}.stuck"), &text).await?;
+                let asked = ended == (Outcome::Idle, None);
+                return Ok(Some(if asked { (Outcome::Waiting, None) } else { ended }));
+            }
+        };
+        self.log.note(&id, Kind::Stuck, chosen, &["a question"], why);
+        self.transcript.append(&Record::Stuck { why: why.to_owned(), model })?;
+        Ok(None)
+    }
+}

@@ -1,0 +1,57 @@
+//! What a model is told of the limits of its run, with each call and nowhere else. Pure.
+
+use std::time::Duration;
+
+use super::turns::spares_words;
+
+/// What to say before the next call, if there is something to say.
+pub fn of(turns: u32, most: u32, time: Duration, left: Duration) -> Option<String> {
+    let calls = most.saturating_sub(turns);
+    if spares_words(most) && calls <= 1 {
+        return Some(
+            "[CodeButler] This is the last model call of your run, and no tool can be called in it. Say in \
+             words what is done, what is not, and what comes next: that is posted."
+                .to_owned(),
+        );
+    }
+    let few_calls = spares_words(most) && turns.saturating_mul(5) >= most.saturating_mul(4);
+    let little_time = left.saturating_mul(5) <= time;
+    let what = match (few_calls, little_time) {
+        (false, false) => return None,
+        (true, false) => format!("{calls} of {most} model calls are"),
+        (false, true) => format!("about {} of {} minutes are", minutes(left), minutes(time)),
+        (true, true) => format!(
+            "{calls} of {most} model calls and about {} of {} minutes are",
+            minutes(left),
+            minutes(time)
+        ),
+    };
+    Some(format!(
+        "[CodeButler] {what} left of your run. Bring what you do to a state that others can go on from, and \
+         say where it stands before it is over."
+    ))
+}
+
+fn minutes(time: Duration) -> u64 {
+    time.as_secs().div_ceil(60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_told_when_they_come_near() {
+        let hour = Duration::from_hours(1);
+        let told = |turns, left| of(turns, 50, hour, Duration::from_mins(left)).unwrap_or_default();
+        assert_eq!(told(39, 60), "");
+        assert!(told(40, 60).starts_with("[CodeButler] 10 of 50 model calls are left"));
+        assert!(told(3, 12).contains("about 12 of 60 minutes are left"));
+        assert!(told(48, 5).contains("2 of 50 model calls and about 5 of 60 minutes are left"));
+        assert!(
+            told(49, 60).contains("last model call") && told(60, 60).contains("last model call")
+        );
+        // A run of two calls has none to spare for words.
+        assert_eq!(of(1, 2, hour, hour), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! How long a model that does not answer is waited for. Pure: failures in, pauses out.
+
+use std::time::{Duration, Instant};
+
+/// Lost calls that are repeated: each may have been paid.
+const LOST: u32 = 3;
+/// Parts of the whole patience: the first pause, and the longest.
+const FIRST: u32 = 1800;
+const LONGEST: u32 = 30;
+
+/// A failure that may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The call was taken and its answer lost.
+    Lost,
+    /// Nobody is there to take it, for as long as somebody said.
+    Away(Option<Duration>),
+}
+
+/// What was waited for since the last answer.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    whole: Duration,
+    lost: u32,
+    pauses: u32,
+    since: Option<Instant>,
+    told: bool,
+}
+
+impl Patience {
+    /// None used yet.
+    pub const fn new(whole: Duration) -> Self {
+        Self { whole, lost: 0, pauses: 0, since: None, told: false }
+    }
+
+    /// There was an answer.
+    pub const fn reset(&mut self) {
+        *self = Self::new(self.whole);
+    }
+
+    /// How long to wait before it is tried again; nothing once the patience is used up. `jitter`:
+    /// between 0.5 and 1.5.
+    pub fn pause(&mut self, trouble: Trouble, now: Instant, jitter: f64) -> Option<Duration> {
+        let since = *self.since.get_or_insert(now);
+        let left = self.whole.saturating_sub(now.saturating_duration_since(since));
+        let grown = (self.whole / FIRST) * 2u32.saturating_pow(self.pauses.min(20));
+        let mut pause = grown.min(self.whole / LONGEST).mul_f64(jitter);
+        self.pauses += 1;
+        match trouble {
+            Trouble::Lost => {
+                self.lost += 1;
+                if self.lost > LOST {
+                    return None;
+                }
+            }
+            Trouble::Away(asked) => pause = pause.max(asked.unwrap_or_default()),
+        }
+        (pause <= left).then_some(pause)
+    }
+
+    /// Whether people are to be told now that it takes long: once.
+    pub fn is_long(&mut self, pause: Duration, now: Instant, tell_after: Duration) -> bool {
+        let waited = self.since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        let long = !self.told && waited + pause >= tell_after;
+        self.told |= long;
+        long
+    }
+
+    /// All of it, in minutes.
+    pub fn minutes(&self) -> u64 {
+        self.whole.as_secs().div_ceil(60)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: Duration = Duration::from_mins(30);
+
+    #[test]
+    fn a_lost_answer_is_asked_for_three_times_more() {
+        let (mut patience, now) = (Patience::new(WHOLE), Instant::now());
+        let mut pause = || patience.pause(Trouble::Lost, now, 1.0).map(|pause| pause.as_secs());
+        assert_eq!([pause(), pause(), pause(), pause()], [Some(1), Some(2), Some(4), None]);
+        patience.reset();
+        assert!(patience.pause(Trouble::Lost, now, 1.0).is_some());
+    }
+
+    #[test]
+    fn who_is_away_is_waited_for_longer_and_longer_until_it_is_enough() {
+        let (mut patience, start) = (Patience::new(WHOLE), Instant::now());
+        let (mut now, mut pauses) = (start, Vec::new());
+        while let Some(pause) = patience.pause(Trouble::Away(None), now, 1.0) {
+            pauses.push(pause.as_secs());
+            now += pause;
+        }
+        assert_eq!(pauses[..8], [1, 2, 4, 8, 16, 32, 60, 60]);
+        let waited = now - start;
+        assert!(waited > WHOLE - Duration::from_mins(1) && waited <= WHOLE, "{waited:?}");
+    }
+
+    #[test]
+    fn what_a_provider_asks_for_is_waited_and_not_more_than_there_is() {
+        let (mut patience, now) = (Patience::new(WHOLE), Instant::now());
+        let asked = |secs| Trouble::Away(Some(Duration::from_secs(secs)));
+        assert_eq!(patience.pause(asked(90), now, 1.0), Some(Duration::from_secs(90)));
+        assert_eq!(patience.pause(asked(7200), now, 1.0), None);
+    }
+
+    #[test]
+    fn people_are_told_once() {
+        let (mut patience, now) = (Patience::new(WHOLE), Instant::now());
+        let tell_after = Duration::from_secs(10);
+        let pause = patience.pause(Trouble::Away(None), now, 1.0).unwrap();
+        assert!(!patience.is_long(pause, now, tell_after));
+        assert!(patience.is_long(pause, now + tell_after, tell_after));
+        assert!(!patience.is_long(pause, now + 2 * tell_after, tell_after));
+    }
+}

@@ -1,0 +1,185 @@
+//! What a run says at its end, and how it ends where there is nothing to say.
+
+use codebutler_crds::wire::{ErrorCode, PostMessage};
+
+use super::turns::{Ended, failed, spares_words};
+use super::watch::Cut;
+use super::{Agent, RunError, progress};
+use crate::decisions::Kind;
+use crate::gateway::GatewayError;
+use crate::step;
+use crate::text::clip;
+use crate::toolbox::protocol::Request;
+use crate::tools::args::TodoState;
+use crate::tools::proof::addresses;
+use crate::transcript::state::MAX_FAULTS;
+use crate::transcript::{Outcome, Record};
+
+/// Longest text of a last message, in characters; the gateway takes 64 KiB.
+const MAX_LAST_WORDS: usize = 16_000;
+
+impl Agent {
+    /// The run's last words. Those of its last call may be cut short: who reads them is told.
+    pub(super) async fn finish(&mut self, key: String, text: &str) -> Result<Ended, RunError> {
+        let (turns, most) =
+            (self.transcript.state().run().map_or(0, |run| run.turns), self.session.max_turns);
+        if !spares_words(most) || turns < most {
+            return self.answer(key, text).await;
+        }
+        let text = format!(
+            "{}\n\n_That was the last of {turns} model calls of one run. Write again and I go on from here._",
+            clip(text, MAX_LAST_WORDS - 200)
+        );
+        let ended = self.answer(key, &text).await?;
+        let goes_on = ended == (Outcome::Idle, None) && !addresses(&text);
+        Ok(if goes_on { (Outcome::Waiting, None) } else { ended })
+    }
+
+    /// The last words, to whoever asked where there are several.
+    pub(super) async fn answer(&mut self, key: String, text: &str) -> Result<Ended, RunError> {
+        match self.seat.as_ref().map(|seat| seat.addressed(text)) {
+            Some((text, to)) => self.last_words(key, &text, to).await,
+            None => self.last_words(key, text, None).await,
+        }
+    }
+
+    async fn last_words(
+        &mut self,
+        key: String,
+        text: &str,
+        to: Option<String>,
+    ) -> Result<Ended, RunError> {
+        let text = clip(text, MAX_LAST_WORDS);
+        let published = self.transcript.state().run().is_some_and(|run| run.published);
+        let done = published || addresses(&text);
+        let proof = if done { self.tools.proof().await? } else { None };
+        step::point("before post");
+        let message = PostMessage { key, text, last: true, to, proof, ..PostMessage::default() };
+        let posted = self.tools.gateway.post(&message).await;
+        step::point("after post");
+        match posted {
+            Ok(_) => Ok((Outcome::Idle, None)),
+            Err(GatewayError::Refused {
+                code: ErrorCode::Forbidden | ErrorCode::InvalidRequest | ErrorCode::Upstream,
+                message,
+            }) => Ok(failed(format!("the answer could not be posted: {message}"))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A time-out or a stop, told.
+    pub(super) async fn cut(&mut self, cut: Cut) -> Result<Ended, RunError> {
+        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
+        let Cut::Stop(pending) = cut else {
+            self.log.note(&run, Kind::Ended, "out of time", &[], &self.last_step());
+            return Ok(self.out_of_time());
+        };
+        // Whatever was dropped has ended by now; jobs in the background have not.
+        self.tools.toolbox.ask(Request::EndJobs).await?;
+        let left = self.standing();
+        self.log.note(&run, Kind::Ended, "stopped", &[], &format!("user {} said so", pending.user));
+        let pending = vec![*pending];
+        self.transcript.append(&Record::Taken { messages: vec![], pending, pictures: vec![] })?;
+        let text = format!(
+            "Stopped{left}. What is not pushed stays as it is in this thread's worktree. Write to me and I \
+             go on from here."
+        );
+        let key = format!("{run}.stopped");
+        match self.last_words(key, &text, None).await? {
+            (Outcome::Idle, None) => Ok((Outcome::Waiting, None)),
+            failed => Ok(failed),
+        }
+    }
+
+    pub(super) fn out_of_time(&self) -> Ended {
+        let minutes = self.session.timeout_seconds.div_ceil(60);
+        failed(format!(
+            "the time for one run ({minutes} min) is over{}. Write again and I go on from here.",
+            self.standing()
+        ))
+    }
+
+    pub(super) fn out_of_turns(&self, turns: u32) -> Ended {
+        failed(format!(
+            "{turns} model calls are the limit of one run{}. Write again and I go on from here.",
+            self.standing()
+        ))
+    }
+
+    pub(super) fn given_up(&self) -> Ended {
+        let model = self.model();
+        let flaw = self.transcript.state().run().and_then(|run| run.flaw.as_ref());
+        let reason = match flaw.filter(|(flaw, times)| *times >= flaw.limit()) {
+            Some((flaw, _)) => flaw.reason(model),
+            None => format!(
+                "{MAX_FAULTS} replies of the model `{model}` in a row were of no use (no readable answer, a \
+                 tool that does not exist, or arguments that don't fit)"
+            ),
+        };
+        failed(format!("{reason}{}", self.remedy()))
+    }
+
+    /// What a person can do about a model: the end of a sentence, and another one.
+    pub(super) fn remedy(&self) -> String {
+        let current = self.model();
+        let others = self.talkers().any(|model| model != current);
+        let switch =
+            format!("`@codebutler.{} model NAME` gives me another model", self.session.role);
+        if others {
+            format!(". Write again to make me try again; {switch}.")
+        } else {
+            ". Write again to make me try again.".to_owned()
+        }
+    }
+
+    /// The thread is asked about money by the gateway; the role says what for.
+    pub(super) async fn out_of_money(&self) -> Result<Ended, RunError> {
+        let (run, turns) = match self.transcript.state().run() {
+            Some(run) => (run.id.clone(), run.turns),
+            None => return Ok((Outcome::Waiting, None)),
+        };
+        let standing = self.standing();
+        if !standing.is_empty() {
+            let key = format!("{run}.{turns}.money");
+            let text = format!("I wait for money{standing}");
+            let message = PostMessage { key, text, ..PostMessage::default() };
+            // Whether or not this is heard, the gateway has asked.
+            if let Err(error) = self.tools.gateway.post(&message).await {
+                tracing::warn!(%error, "where the run stands was not told");
+            }
+        }
+        Ok((Outcome::Waiting, None))
+    }
+
+    /// Where the run stands and what would come next, from its own record.
+    pub(super) fn standing(&self) -> String {
+        let state = self.transcript.state();
+        let open = state.todo().iter().filter(|item| item.state != TodoState::Done);
+        let open: Vec<_> = open.take(5).map(|item| clip(&item.text, 80)).collect();
+        let next = match (&open[..], state.last_words()) {
+            ([], None) => String::new(),
+            ([], Some(words)) => {
+                let words: String = words.chars().filter(|c| *c != '@').collect();
+                let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+                format!(". What I had in mind: {}", clip(&words, 300))
+            }
+            (open, _) => format!(". Next would be: {}", open.join("; ")),
+        };
+        format!("{}{next}", self.last_step())
+    }
+
+    pub(super) fn last_step(&self) -> String {
+        match self.transcript.state().last_call() {
+            Some((name, arguments)) => {
+                let call = progress::of_call(name, arguments).replace('`', "'");
+                match call.strip_prefix(name).map(str::trim) {
+                    Some(about) if !about.is_empty() => {
+                        format!("; the last step was {name} `{about}`")
+                    }
+                    _ => format!("; the last step was {call}"),
+                }
+            }
+            None => String::new(),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What answers add up to: the conversation, what providers count and take, and what survives when its
+//! older part is told by a summary.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::{OpenAnswer, State, hash};
+use crate::model::judge::Flaw;
+use crate::model::quirk::Quirk;
+use crate::model::{self, Assistant, Source};
+
+/// Tools that change files.
+const WRITERS: [&str; 2] = ["Write", "Edit"];
+/// Files that a summary names.
+const FILES: usize = 30;
+/// What a provider counts differs from what is estimated by so much. Less: it was not shown all.
+const LEAST_SCALE: f64 = 0.5;
+const MOST_SCALE: f64 = 3.0;
+const IMPLAUSIBLE: f64 = 0.3;
+/// A change that is smaller is none: what is shown stays the same from call to call, and cached.
+const SHIFT: f64 = 0.15;
+
+impl State {
+    /// Ways in which this model's provider wants the conversation.
+    pub fn quirks(&self) -> &BTreeSet<Quirk> {
+        &self.quirks
+    }
+
+    /// Tokens of a request that were too many for this model.
+    pub fn too_long(&self) -> Option<u32> {
+        self.too_long
+    }
+
+    /// Tokens that a provider counts for one that is estimated here.
+    pub fn scale(&self) -> f64 {
+        self.scale.unwrap_or(1.0)
+    }
+
+    /// Whose reasoning the newest answer holds.
+    pub fn thinker(&self) -> Option<&str> {
+        self.thinker.as_deref()
+    }
+
+    /// What the role was told last of the plan and the pull request.
+    pub fn facts(&self) -> Option<&str> {
+        self.facts.as_deref()
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        message: &Assistant,
+        usage: Option<&Value>,
+        source: Option<&Source>,
+    ) {
+        let thinker = source.map(Source::thinker);
+        self.chat.push(message.to_chat(thinker.as_deref()));
+        // Who answers without a name is taken to be who answered before.
+        let unnamed = source.is_some_and(|source| source.by.is_none());
+        let same = |known: &String| {
+            let asked = known.split_once(' ').map(|(model, _)| model);
+            unnamed && asked == source.map(|source| source.model.as_str())
+        };
+        self.thinker = self.thinker.take().filter(same).or(thinker);
+        self.measure(usage, source);
+        self.note_files(message);
+        let Some(run) = &mut self.run else { return };
+        run.turns += 1;
+        (run.flaw, run.overflows) = (None, 0);
+        if message.tool_calls.is_empty() {
+            run.faults = 0;
+        } else {
+            // What was begun was no last word.
+            run.begun.clear();
+            run.spoke = false;
+        }
+        if let Some(said) = &message.content {
+            run.words.push(hash(&[said]));
+            run.said = Some(said.clone()).filter(|said| !said.trim().is_empty());
+        }
+        if let Some(call) = message.tool_calls.last() {
+            run.called = Some((call.name.clone(), call.arguments.clone()));
+        }
+        run.answer = Some(OpenAnswer { message: message.clone(), ..OpenAnswer::default() });
+    }
+
+    pub(super) fn flawed(&mut self, flaw: &Flaw, message: &Assistant) {
+        self.answer_dangling_calls();
+        let kept = flaw.keeps(message.content.as_deref());
+        if !kept.trim().is_empty() {
+            // Without its reasoning, which may be cut off too.
+            let part = Assistant { content: Some(kept.to_owned()), ..Assistant::default() };
+            self.chat.push(part.to_chat(None));
+        }
+        self.chat.push(model::user(&flaw.told()));
+        let Some(run) = &mut self.run else { return };
+        if matches!(flaw, Flaw::CutOff { .. }) {
+            run.begun.push_str(kept);
+        }
+        run.flawed(flaw);
+    }
+
+    pub(super) fn overflowed(&mut self, shown: u32) {
+        self.too_long = Some(self.too_long.map_or(shown, |known| known.min(shown)));
+        if let Some(run) = &mut self.run {
+            run.overflows += 1;
+        }
+    }
+
+    /// Another model: what was learned of the last one says nothing of it.
+    pub(super) fn think_anew(&mut self) {
+        self.quirks.clear();
+        self.too_long = None;
+        self.blind = false;
+    }
+
+    fn measure(&mut self, usage: Option<&Value>, source: Option<&Source>) {
+        let counted = usage.and_then(|usage| usage["prompt_tokens"].as_f64());
+        let estimated = source.and_then(|source| source.shown).map(f64::from);
+        let (Some(counted), Some(estimated)) = (counted, estimated) else { return };
+        let found = counted / estimated.max(1.0);
+        if found < IMPLAUSIBLE {
+            return;
+        }
+        let found = found.clamp(LEAST_SCALE, MOST_SCALE);
+        if (found / self.scale() - 1.0).abs() > SHIFT {
+            self.scale = Some(found);
+        }
+    }
+
+    fn note_files(&mut self, message: &Assistant) {
+        let calls = message.tool_calls.iter().filter(|call| WRITERS.contains(&call.name.as_str()));
+        for call in calls {
+            let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+            let path = ["path", "file_path"].iter().find_map(|key| arguments[*key].as_str());
+            let Some(path) = path.filter(|path| path.len() < 300) else { continue };
+            self.changed.retain(|known| known != path);
+            self.changed.push(path.to_owned());
+        }
+        let old = self.changed.len().saturating_sub(FILES);
+        self.changed.drain(..old);
+    }
+
+    pub(super) fn compact(&mut self, upto: usize, summary: &str) {
+        let mut text = format!(
+            "[CodeButler] What was said and done before, as you wrote it down yourself:\n\n{summary}"
+        );
+        if !self.changed.is_empty() {
+            let files: Vec<_> = self.changed.iter().map(|path| format!("`{path}`")).collect();
+            let _ = write!(text, "\n\n[CodeButler] Files that you wrote: {}.", files.join(", "));
+        }
+        if let Some(facts) = &self.facts {
+            let _ = write!(text, "\n\n{facts}");
+        }
+        self.chat.splice(..upto.min(self.chat.len()), [model::user(&text)]);
+    }
+}
