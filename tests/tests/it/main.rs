@@ -50,5 +50,6 @@ mod seeds;
 mod slack;
 mod stop;
 mod support;
+mod switching;
 mod worktrees;
 mod world;
