@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codebutler_crds::thread::RoleState;
 use codebutler_testbed::models::{FaultKind, Script, Step};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{Setup, Team, asks};
 
@@ -92,7 +92,11 @@ async fn decorated_and_midway_addresses_hand_over() {
         .and("reviewer", reviewer)
         .and("lead", vec![asks("Merge?", "merge")]);
     let team = Setup::new(script).start().await;
-    let root = approve(&team, "the price is too low").await;
+    // A thumb approves like the button.
+    let root = team.says("ana", None, "the price is too low");
+    let plan = team.message(&root, "Plan: raise").await;
+    let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
+    team.stack.slack.react_as(ana, channel, &plan.ts, "+1").unwrap();
     team.message(&root, "Merge?").await;
     // Nothing had to be decided but who carries the plan out.
     assert_eq!(count(&team, &root, "→ "), 1, "{:#?}", team.messages(&root));
@@ -256,7 +260,7 @@ async fn an_approval_is_carried_out_once_whenever_the_gateway_dies() {
         })
         .await;
         team.message(&root, "Merge?").await;
-        let thread = team.settled(&root, "lead").await;
+        team.settled(&root, "lead").await;
         for text in ["→ Coder goes on: the plan is approved", "All done.", "Merge?"] {
             assert_eq!(count(&team, &root, text), 1, "take {take}: {text}");
         }
@@ -264,8 +268,9 @@ async fn an_approval_is_carried_out_once_whenever_the_gateway_dies() {
             assert_eq!(count(&team, &root, text), 0, "take {take}: {text}");
         }
         // No model had to pass it on.
-        let status: Value = serde_json::to_value(thread.status.unwrap()).unwrap();
-        assert_eq!(status["roles"]["pm"]["usage"]["calls"], 1, "take {take}");
+        let served = team.stack.models.served();
+        let passed = served.iter().filter(|answer| answer.role == "pm" && answer.step > 0).count();
+        assert_eq!(passed, 0, "take {take}: {served:?}");
     }
     team.stop().await;
 }

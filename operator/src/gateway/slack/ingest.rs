@@ -280,7 +280,7 @@ impl Inner {
         Ok(Deciding::Not(vec![Effect::Whisper { thread: key, user, text }]))
     }
 
-    async fn click(
+    pub(super) async fn click(
         &self,
         channel: &Channel,
         root: &SlackTs,

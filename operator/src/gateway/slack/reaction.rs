@@ -72,12 +72,34 @@ impl Inner {
             Sign::Answer(answer) if self.offers(channel, &root, &reacted.message).await? => {
                 self.judged(channel, &root, reacted, answer == Answer::Approve).await
             }
+            Sign::Answer(Answer::Approve)
+                if self.plans(channel, &root, &reacted.message).await? =>
+            {
+                let (message, user) = (reacted.message.clone(), reacted.user.clone());
+                let clicked =
+                    decision::Clicked { message, choice: decision::Choice::Approve, user };
+                self.click(channel, &root, &clicked).await
+            }
             Sign::Answer(answer) => {
                 let (message, user) = (reacted.message.clone(), reacted.user.clone());
                 self.answered(channel, &root, &Answered { message, answer, user }, true).await
             }
             Sign::Stop => self.stop(channel, &root, &reacted.at, &reacted.user).await,
         }
+    }
+
+    /// Whether a message is the plan that waits for an answer.
+    async fn plans(
+        &self,
+        channel: &Channel,
+        root: &SlackTs,
+        message: &SlackTs,
+    ) -> Result<bool, TakeError> {
+        let thread = self.find(channel, root, false).await?;
+        let plan = thread.as_ref().and_then(|thread| thread.status.as_ref()?.plan.as_ref());
+        Ok(plan.is_some_and(|plan| {
+            plan.ts == *message && plan.approved_by.is_none() && plan.declined_by.is_none()
+        }))
     }
 
     /// Whether a message shows learnings.

@@ -151,7 +151,8 @@ async fn edits_and_deletions_count_until_a_role_takes_the_message() {
     })
     .await;
 
-    let reply = desk.says(Some(&root), "no, wait");
+    // Without the name it would be for the coder, which is about to begin.
+    let reply = desk.says(Some(&root), "@codebutler.pm no, wait");
     desk.slack.wait_acked(&reply, PATIENCE).await.unwrap();
     assert!(desk.thread(&root).await.unwrap().status.unwrap().wants("pm"));
     desk.slack.delete_as(&desk.ana, &desk.channel, &reply).unwrap();
