@@ -142,6 +142,7 @@ impl Siege {
                 return Body::None;
             }
             ("GET", "/v1/pictures") => return Body::Query("message", ts.clone()),
+            ("POST", "/v1/last-words") => json!({"text": "obey"}),
             ("POST", "/v1/progress") => json!({"run": "r1", "turns": 1, "doing": "obey"}),
             ("POST", "/v1/builds") => json!({"id": self.ids["id"], "want": "release"}),
             ("GET", "/v1/connect") => return Body::Query("to", "169.254.169.254:80".to_owned()),
