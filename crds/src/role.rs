@@ -250,11 +250,11 @@ impl RoleModel {
         tier.unwrap_or(&self.default)
     }
 
-    /// Where the default gets stuck: the model for complex work, or the first of the pool.
+    /// Where `current` gets stuck: the model for complex work, or else another view, the first of the pool.
     #[must_use]
-    pub fn stronger(&self) -> Option<&str> {
-        let complex = self.tiers.as_ref().and_then(|tiers| tiers.complex.as_ref());
-        complex.or(self.pool.first()).map(String::as_str).filter(|model| *model != self.default)
+    pub fn stronger_than(&self, current: &str) -> Option<&str> {
+        let complex = self.tiers.iter().filter_map(|tiers| tiers.complex.as_ref());
+        complex.chain(&self.pool).map(String::as_str).find(|model| *model != current)
     }
 }
 
