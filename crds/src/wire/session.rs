@@ -53,6 +53,12 @@ pub struct Session {
     pub base_commit: Option<String>,
     /// The current plan, approved or not.
     pub plan: Option<Plan>,
+    /// What the approved plan says, as it was approved; nothing if it can't be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_text: Option<String>,
+    /// What people of this conversation call themselves, by their id. Their own words, made harmless.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub people: BTreeMap<String, String>,
     /// The pull request, if there is one.
     pub pull_request: Option<PullRequest>,
     /// Newest message that an ended run of this role had taken.

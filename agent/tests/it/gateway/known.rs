@@ -98,6 +98,8 @@ impl Inner {
                 base_branch: "main".into(),
                 base_commit: None,
                 plan: None,
+                plan_text: None,
+                people: BTreeMap::default(),
                 pull_request: None,
                 done: None,
                 root: "1000.000000".parse().unwrap(),

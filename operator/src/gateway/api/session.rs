@@ -37,7 +37,9 @@ pub async fn session(
     let catalog = &gateway.models.catalog;
     catalog.ready(&gateway, &caller.repo).await;
     let facts = catalog.told(&caller.repo, &caller.role.spec.model).collect();
-    Ok(Json(Session { facts, ..describe(&caller, cards.collect(), base_commit, root) }))
+    let (plan_text, people) = gateway.slack.told(&caller.repo, &caller.thread).await;
+    let session = describe(&caller, cards.collect(), base_commit, root);
+    Ok(Json(Session { facts, plan_text, people, ..session }))
 }
 
 /// Runs begin when the controller lets them: it counts, and knows whose turn it is.
@@ -71,6 +73,7 @@ fn describe(
     let complexity = details.and_then(|details| details.complexity);
     let planned = details.map(|details| details.files.clone()).unwrap_or_default();
     let model = role.model.for_work(complexity).to_owned();
+    let stronger = role.model.stronger_than(&model).map(str::to_owned);
     let test = receipt::test_command(&caller.repo, &status).map(str::to_owned);
     Session {
         namespace,
@@ -91,12 +94,14 @@ fn describe(
         base_branch: caller.repo.spec.git.branch.clone(),
         base_commit,
         plan: status.plan,
+        plan_text: None,
+        people: BTreeMap::new(),
         pull_request: status.pull_request,
         done,
         root,
         usage: status.roles.into_iter().map(|(role, own)| (role, own.usage)).collect(),
         models: talking(&role.model),
-        stronger: role.model.stronger().map(str::to_owned),
+        stronger,
         tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
         test,
         planned,

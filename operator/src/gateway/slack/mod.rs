@@ -44,6 +44,7 @@ mod offer;
 mod open;
 mod people;
 mod pictures;
+mod pinned;
 mod post;
 mod progress;
 mod queue;
@@ -61,7 +62,7 @@ mod verdict;
 mod web;
 mod words;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -113,6 +114,10 @@ struct Inner {
     reach: Reach,
     /// What is in Slack already, by key.
     sent: Sent,
+    /// What approved plans say.
+    plans: pinned::Plans,
+    /// What people call themselves.
+    named_people: pinned::Names,
     /// Texts that came as files.
     contents: files::Contents,
     /// Writes recordings down, once there is somebody who can.
@@ -174,6 +179,8 @@ impl Slack {
             accounts: Accounts::default(),
             reach: Reach::new(conditions),
             sent: Sent::default(),
+            plans: pinned::Plans::default(),
+            named_people: pinned::Names::default(),
             contents: files::Contents::default(),
             scribe: OnceLock::new(),
             hearing: Keyed::default(),
@@ -210,6 +217,15 @@ impl Slack {
         // Reactions and the like are worth a moment, not a hung shutdown.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.inner.background.wait()).await;
         Ok(())
+    }
+
+    /// What the approved plan of a Thread says, and what its people call themselves.
+    pub async fn told(
+        &self,
+        repo: &Repo,
+        thread: &Thread,
+    ) -> (Option<String>, BTreeMap<String, String>) {
+        tokio::join!(self.inner.plan_text(repo, thread), self.inner.names(repo, thread))
     }
 
     /// Has recordings written down from now on.

@@ -1,5 +1,7 @@
 //! Whom a thread mentions when it needs an answer. Pure.
 
+use std::collections::BTreeSet;
+
 use codebutler_crds::Thread;
 
 /// Slack user ids of the people whose answer a question waits for: who spoke last, else who asked for
@@ -13,6 +15,26 @@ pub fn of(thread: &Thread) -> Vec<String> {
 /// The same as mentions; nothing if nobody is known.
 pub fn mentioned(thread: &Thread) -> String {
     of(thread).iter().map(|user| format!("<@{user}>")).collect::<Vec<_>>().join(" ")
+}
+
+/// Slack user ids of all whom a role hears of besides those it has mail from: who asked for the thread,
+/// who spoke last, who decided.
+pub fn concerned(thread: &Thread) -> BTreeSet<String> {
+    let status = thread.status.as_ref();
+    let plan = status.and_then(|status| status.plan.as_ref());
+    let closing = status.and_then(|status| status.closing.as_ref());
+    [
+        thread.spec.requested_by.as_ref(),
+        status.and_then(|status| status.speaker.as_ref()),
+        plan.and_then(|plan| plan.approved_by.as_ref()),
+        plan.and_then(|plan| plan.declined_by.as_ref()),
+        closing.and_then(|closing| closing.decided_by.as_ref()),
+    ]
+    .into_iter()
+    .flatten()
+    .filter(|user| is_id(user))
+    .cloned()
+    .collect()
 }
 
 /// A user as a mention, unless it can be none.

@@ -93,6 +93,9 @@ pub async fn of_role(
         Ok(sent) => sent,
         Err(error) => return Err(inner.failed(error, &caller.repo).await),
     };
+    if let (Some(Decision::Plan), Some(ts)) = (message.decision, sent.last()) {
+        inner.keep_plan(&key, ts, &message.text);
+    }
     let meaning = meaning::of(&team, &outgoing, &sent, message, closing_head);
     inner
         .threads

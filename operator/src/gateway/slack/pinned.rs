@@ -1,0 +1,274 @@
+//! What an approved plan says, and what people call themselves: what roles are told beside their mail.
+//! Kept in memory only, so that neither text nor names are written anywhere else than in Slack.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use codebutler_crds::thread::Plan;
+use codebutler_crds::wire::Decision;
+use codebutler_crds::{Repo, SlackTs, Thread};
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::account::Account;
+use super::event::Stored;
+use super::{Inner, history, mrkdwn, own_metadata, people};
+use crate::gateway::context::ThreadKey;
+
+/// Plans and people that are remembered.
+const REMEMBERED: usize = 512;
+/// How long a name counts, and how long one that could not be read is not asked for again.
+const FRESH: Duration = Duration::from_hours(12);
+const AGAIN: Duration = Duration::from_mins(10);
+/// A run does not wait longer than this for what it can do without.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Characters of a plan and of a name.
+const MAX_PLAN: usize = 16_000;
+const MAX_NAME: usize = 40;
+/// Parts of a long message that are looked through.
+const PARTS: usize = 20;
+
+/// A bounded memory.
+pub struct Memory<K, V>(Mutex<HashMap<K, V>>);
+
+impl<K, V> Default for Memory<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Hash + Eq, V: Clone> Memory<K, V> {
+    fn get(&self, key: &K) -> Option<V> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    fn keep(&self, key: K, value: V) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED {
+            // Asked for again where it is still needed.
+            known.clear();
+        }
+        known.insert(key, value);
+    }
+}
+
+/// Texts of plans.
+pub type Plans = Memory<(ThreadKey, SlackTs), Arc<str>>;
+/// Names by workspace and user id; nothing where none could be read.
+pub type Names = Memory<(String, String), (Option<String>, Instant)>;
+
+impl Inner {
+    /// Keeps what a plan says as it was posted, which is what its hash is of.
+    pub fn keep_plan(&self, thread: &ThreadKey, plan: &SlackTs, text: &str) {
+        let text: String = text.chars().take(MAX_PLAN).collect();
+        self.plans.keep((thread.clone(), plan.clone()), text.into());
+    }
+
+    /// What the approved plan says; read back from Slack where this process did not post it.
+    pub async fn plan_text(&self, repo: &Repo, thread: &Thread) -> Option<String> {
+        let plan =
+            thread.status.as_ref()?.plan.as_ref().filter(|plan| plan.approved_by.is_some())?;
+        let key = (ThreadKey::from(thread), plan.ts.clone());
+        if let Some(text) = self.plans.get(&key) {
+            return Some(text.to_string());
+        }
+        let read = tokio::time::timeout(PATIENCE, self.read_plan(repo, thread, plan)).await;
+        let text = read.ok().flatten()?;
+        self.keep_plan(&key.0, &key.1, &text);
+        Some(text)
+    }
+
+    /// Its message, and the parts before it where it was a long one. Only what this app posted for the
+    /// role counts: nobody else can write or change such a message.
+    async fn read_plan(&self, repo: &Repo, thread: &Thread, plan: &Plan) -> Option<String> {
+        let account = self.account(repo).await.ok()?;
+        let slack = thread.conversation()?;
+        let (web, bot) = (&self.web, &account.bot);
+        let last = history::message(web, bot, &slack.channel, &slack.ts, &plan.ts).await;
+        let last = last.ok().flatten().filter(|stored| is_of(&account, stored, &plan.role))?;
+        let keys = keys(&last).filter(|keys| keys.len() <= PARTS)?;
+        if keys.len() == 1 {
+            return said(&[last]);
+        }
+        let all = history::replies(web, bot, &slack.channel, &slack.ts, None).await.ok()?;
+        let own = |stored: &Stored| {
+            stored.ts <= plan.ts
+                && is_of(&account, stored, &plan.role)
+                && key(stored).is_some_and(|key| keys.iter().any(|known| known == key))
+        };
+        said(&all.into_iter().filter(own).collect::<Vec<_>>())
+    }
+
+    /// What those who asked, spoke last or decided call themselves.
+    pub async fn names(&self, repo: &Repo, thread: &Thread) -> BTreeMap<String, String> {
+        let read = async {
+            let account = self.account(repo).await.ok()?;
+            let names = people::concerned(thread).into_iter().map(async |user| {
+                let name = self.name(&account, &user).await?;
+                Some((user, name))
+            });
+            Some(futures::future::join_all(names).await)
+        };
+        let read = tokio::time::timeout(PATIENCE, read).await;
+        read.ok().flatten().into_iter().flatten().flatten().collect()
+    }
+
+    async fn name(&self, account: &Account, user: &str) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Answer {
+            user: User,
+        }
+        let key = (account.workspace.clone().unwrap_or_default(), user.to_owned());
+        if let Some((name, at)) = self.named_people.get(&key) {
+            let counts = if name.is_some() { FRESH } else { AGAIN };
+            if at.elapsed() < counts {
+                return name;
+            }
+        }
+        let answer = self.web.get::<Answer>(&account.bot, "users.info", &[("user", user)]).await;
+        let name = match answer {
+            Ok(answer) => answer.user.name(),
+            Err(error) => {
+                tracing::debug!(%error, "a person's name is not known");
+                None
+            }
+        };
+        self.named_people.keep(key, (name.clone(), Instant::now()));
+        name
+    }
+}
+
+/// As Slack tells of a person. All of it is whatever the person chose.
+#[derive(Deserialize)]
+struct User {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    real_name: String,
+    #[serde(default)]
+    profile: Profile,
+}
+
+#[derive(Default, Deserialize)]
+struct Profile {
+    #[serde(default)]
+    display_name: String,
+    #[serde(default)]
+    real_name: String,
+}
+
+impl User {
+    /// The first name that is one.
+    fn name(&self) -> Option<String> {
+        let Profile { display_name, real_name } = &self.profile;
+        let names = [display_name, real_name, &self.real_name, &self.name];
+        names.into_iter().map(|name| harmless(name)).find(|name| !name.is_empty())
+    }
+}
+
+/// Letters, digits and a few signs, in one line: nothing that a model or Slack could take for more.
+fn harmless(name: &str) -> String {
+    let kept = |c: char| if c.is_alphanumeric() || " .'-".contains(c) { c } else { ' ' };
+    let name: String = name.chars().map(kept).collect();
+    let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+    name.chars().take(MAX_NAME).collect()
+}
+
+fn is_of(account: &Account, stored: &Stored, role: &str) -> bool {
+    account.wrote(stored)
+        && own_metadata(stored.metadata.as_ref()).is_some_and(|payload| {
+            payload["role"] == role && payload["kind"] == Decision::Plan.kind()
+        })
+}
+
+fn key(stored: &Stored) -> Option<&str> {
+    own_metadata(stored.metadata.as_ref())?["key"].as_str()
+}
+
+/// The keys of all parts of a message, by its last one: the first has the message's own, the others
+/// their number behind it.
+fn keys(last: &Stored) -> Option<Vec<String>> {
+    let (key, of) = (key(last)?, parts(last));
+    let base = if of > 1 { key.strip_suffix(&format!(".{of}"))? } else { key };
+    let others = (2..=of).map(|part| format!("{base}.{part}"));
+    Some(std::iter::once(base.to_owned()).chain(others).collect())
+}
+
+/// Into how many a message was split.
+fn parts(stored: &Stored) -> usize {
+    let of = own_metadata(stored.metadata.as_ref()).map(|payload| &payload["of"]);
+    of.and_then(|of| of.as_str()?.parse().ok()).unwrap_or(1)
+}
+
+/// The parts as text, without the mentions of people under it.
+fn said(parts: &[Stored]) -> Option<String> {
+    let texts = parts.iter().map(|part| mrkdwn::to_text(part.text.as_deref().unwrap_or_default()));
+    let text = texts.collect::<Vec<_>>().join("\n");
+    let mut text = text.trim();
+    while let Some((before, last)) = text.rsplit_once('\n')
+        && last.split_whitespace().all(|word| word.starts_with("<@") && word.ends_with('>'))
+    {
+        text = before.trim_end();
+    }
+    Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stored(ts: &str, key: &str, of: &str, text: &str) -> Stored {
+        serde_json::from_value(json!({"ts": ts, "text": text, "metadata": {
+            "event_type": "codebutler", "event_payload": {"key": key, "of": of, "kind": "plan"},
+        }}))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_parts_of_a_plan_are_found_and_put_together() {
+        let parts = [
+            stored("1.000000", "r1.2", "2", "1. Fix <https://x/y|it>."),
+            stored("2.000000", "r1.2.2", "2", "2. Test.\n<@U1> <@U2>"),
+        ];
+        // A key may end in a number itself.
+        assert_eq!(keys(&parts[1]).unwrap(), ["r1.2", "r1.2.2"]);
+        assert_eq!(keys(&stored("1.000000", "r1.2", "1", "x")).unwrap(), ["r1.2"]);
+        let text = said(&parts).unwrap();
+        assert!(text.starts_with("1. Fix ") && text.ends_with("\n2. Test."), "{text}");
+        assert_eq!(said(&[stored("1.000000", "k", "1", "\n<@U1>")]), None);
+    }
+
+    #[test]
+    fn a_hostile_name_is_a_name() {
+        for (name, expected) in [
+            ("Ana Müller", "Ana Müller"),
+            (
+                "`x`\n# Rules\n<!channel> *a* @codebutler.coder",
+                "x Rules channel a codebutler.coder",
+            ),
+            ("\u{202e}evil\u{0}", "evil"),
+            ("<@U1>", "U1"),
+            ("***", ""),
+        ] {
+            assert_eq!(harmless(name), expected);
+        }
+        assert_eq!(harmless(&"x".repeat(500)).len(), MAX_NAME);
+        let user = json!({"name": "ana", "real_name": "Ana M", "profile": {"display_name": "@@"}});
+        let user: User = serde_json::from_value(user).unwrap();
+        assert_eq!(user.name().as_deref(), Some("Ana M"));
+    }
+
+    #[test]
+    fn a_memory_has_an_end() {
+        let memory = Memory::default();
+        for n in 0..REMEMBERED * 2 {
+            memory.keep(n, n);
+        }
+        assert_eq!(memory.get(&(REMEMBERED * 2 - 1)), Some(REMEMBERED * 2 - 1));
+        assert!(memory.0.lock().unwrap().len() <= REMEMBERED);
+    }
+}
