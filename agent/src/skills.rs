@@ -69,14 +69,14 @@ pub fn index(files: &[(String, String)]) -> (Option<String>, Vec<(String, Wrong)
             Ok(Skill { name, description, triggers, agent }) => {
                 let _ = writeln!(
                     out,
-                    "- `{name}` ({agent}): {description} Said as: {triggers}. In `.codebutler/skills/{file}`."
+                    "- `{name}` ({agent}): {description} Said as: {triggers}. In `skills/{file}`."
                 );
             }
             Err(why) => wrong.push((file.clone(), why)),
         }
     }
-    let head = "# Skills\n\nA message that fits one of these asks for it: read its file, fill in what the \
-                message names, and hand its prompt to its role.\n\n";
+    let head = "# Skills\n\nA message that fits one of these asks for it: read its file with `ReadMemory`, fill \
+                in what the message names, and hand its prompt to its role.\n\n";
     ((!out.is_empty()).then(|| format!("{head}{}", out.trim_end())), wrong)
 }
 
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(
             index.unwrap().lines().last().unwrap(),
             "- `deploy` (coder): Deploys to an environment. Said as: deploy to {environment}, ship. In \
-             `.codebutler/skills/deploy.md`."
+             `skills/deploy.md`."
         );
         let wrong: Vec<_> = wrong.iter().map(|(file, why)| format!("{file}: {why}")).collect();
         assert_eq!(

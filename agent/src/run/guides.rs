@@ -1,5 +1,5 @@
-//! What the repository says of how to work: guides, skills and policy, read anew for each run. What
-//! can't be used is told in the thread once, and something else stands in.
+//! What the repository says of how to work: guides, skills and policy of its base branch, read anew for
+//! each run. What can't be used is told in the thread once.
 
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 use sha2::{Digest as _, Sha256};
@@ -9,11 +9,14 @@ use crate::decisions::Kind;
 use crate::gateway::GatewayError;
 use crate::policy::Policy;
 use crate::policy::rules::Rules;
-use crate::prompt::Guides;
+use crate::prompt::{self, Guide, Guides};
 use crate::seeds;
 use crate::skills;
 use crate::text::clip;
-use crate::toolbox::protocol::{Reply, Request};
+use crate::toolbox::protocol::{Reply, Request, Surroundings};
+
+/// Where a repository keeps them.
+const FOLDER: &str = ".codebutler";
 
 impl Agent {
     /// Which model answers in this run, out of which, and why.
@@ -34,35 +37,94 @@ impl Agent {
         }
     }
 
-    /// The repository's own guides, and the seeds where it has none. What can't be used is told.
+    /// What CodeButler brings, and what the repository's base branch adds. The worktree itself is not
+    /// asked: whoever can write to it could speak to all roles. What can't be used, or is shown in part
+    /// only, is told.
     pub(super) async fn guides(&self, set_up: Option<String>) -> Result<Guides, RunError> {
         let first = self.session.roles.first().is_some_and(|card| card.role == self.session.role);
         let role = format!("{}.md", self.session.role);
-        let (role, global) = tokio::try_join!(self.guide(&role), self.guide("global.md"))?;
-        let workflows = if first { self.guide("workflows.md").await? } else { None };
+        let of_first = async |file: &str| if first { self.guide(file).await } else { Ok(None) };
+        let (own, global, workflows, conventions, surroundings) = tokio::try_join!(
+            self.guide(&role),
+            self.guide("global.md"),
+            of_first("workflows.md"),
+            self.conventions(),
+            self.surroundings()
+        )?;
         let skills = if first { self.skills().await? } else { None };
-        Ok(Guides { role, global, workflows, skills, set_up })
+        let seed = |file: &str| seeds::seed(file).map(str::to_owned);
+        let mut shipped: Vec<String> = seed(&role).into_iter().collect();
+        // Where the repository has its own word, these would only say the same or the contrary.
+        let seeded = workflows.is_none() && first;
+        shipped.extend(seeded.then(|| seed("workflows.md")).flatten());
+        shipped.extend(global.is_none().then(|| seed("global.md")).flatten());
+        let titles = match &workflows {
+            Some(own) => prompt::sections(&own.text),
+            None if first => prompt::sections(&seed("workflows.md").unwrap_or_default()),
+            None => Vec::new(),
+        };
+        // A copy of what CodeButler brings adds nothing.
+        let own = own.filter(|own| shipped.iter().all(|text| text.trim() != own.text.trim()));
+        let guides = Guides {
+            model: self.transcript.state().model().unwrap_or(&self.session.model).to_owned(),
+            shipped,
+            skills,
+            workflows: titles,
+            own: [workflows, global, own].into_iter().flatten().collect(),
+            conventions,
+            set_up,
+            surroundings,
+        };
+        for cut in guides.cut() {
+            self.tell_once("cut", &cut).await?;
+        }
+        Ok(guides)
     }
 
-    async fn guide(&self, file: &str) -> Result<Option<String>, RunError> {
-        let seed = || seeds::seed(file).map(ToOwned::to_owned);
-        match self.tools.toolbox.ask(Request::Guide { file: file.to_owned() }).await? {
-            Reply::Guide(own) => Ok(own.or_else(seed)),
+    /// A file of the base branch's `.codebutler/`.
+    async fn guide(&self, file: &str) -> Result<Option<Guide>, RunError> {
+        let path = format!("{FOLDER}/{file}");
+        match self.tools.toolbox.ask(Request::BaseGuide { file: file.to_owned() }).await? {
+            Reply::Guide(text) => {
+                let text = text.filter(|text| !text.trim().is_empty());
+                Ok(text.map(|text| Guide { path, text }))
+            }
             Reply::Refused(why) | Reply::Failed(why) => {
-                let base = Request::BaseGuide { file: file.to_owned() };
-                let (kept, which) = match self.tools.toolbox.ask(base).await? {
-                    Reply::Guide(Some(text)) => (Some(text), "the base branch's"),
-                    _ => (seed(), "the one that CodeButler brings"),
-                };
                 let text = format!(
-                    "`.codebutler/{file}` can't be used: {why}. I go by {which} until it is mended."
+                    "`{path}` can't be used: {why}. I go by what CodeButler brings until it is mended on the \
+                     base branch."
                 );
                 self.tell_once("guide", &text).await?;
-                Ok(kept)
+                Ok(None)
             }
             other => {
                 tracing::warn!(file, ?other, "a guide of the repository can't be used");
-                Ok(seed())
+                Ok(None)
+            }
+        }
+    }
+
+    async fn conventions(&self) -> Result<Vec<Guide>, RunError> {
+        let request = Request::Conventions { planned: self.session.planned.clone() };
+        match self.tools.toolbox.ask(request).await? {
+            Reply::Files(files) => {
+                Ok(files.into_iter().map(|(path, text)| Guide { path, text }).collect())
+            }
+            other => {
+                tracing::warn!(?other, "what the project tells everybody is not known");
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Nothing of it is needed: what is not known is left out.
+    async fn surroundings(&self) -> Result<Surroundings, RunError> {
+        let programs = self.session.tools.iter().any(|tool| tool == "Bash");
+        match self.tools.toolbox.ask(Request::Surroundings { programs }).await? {
+            Reply::Surroundings(found) => Ok(found),
+            other => {
+                tracing::warn!(?other, "the surroundings are not known");
+                Ok(Surroundings::default())
             }
         }
     }
@@ -77,7 +139,7 @@ impl Agent {
             let lines: Vec<_> = wrong
                 .iter()
                 .map(|(file, why)| {
-                    format!("- `.codebutler/skills/{file}`: {}", clip(&why.to_string(), 200))
+                    format!("- `{FOLDER}/skills/{file}`: {}", clip(&why.to_string(), 200))
                 })
                 .collect();
             let text = format!("Some skills can't be used and are left out:\n{}", lines.join("\n"));
@@ -101,11 +163,12 @@ impl Agent {
     /// The base branch's `policy.json`. One that can't be used is told once, and counts as none.
     pub(super) async fn read_policy(&self) -> Result<Policy, RunError> {
         let file = Request::BaseGuide { file: "policy.json".to_owned() };
-        let text = match self.tools.toolbox.ask(file).await? {
-            Reply::Guide(text) => text.unwrap_or_else(|| "{}".to_owned()),
-            _ => "{}".to_owned(),
+        let parsed = match self.tools.toolbox.ask(file).await? {
+            Reply::Guide(text) => Rules::parse(text.as_deref().unwrap_or("{}")),
+            Reply::Refused(why) | Reply::Failed(why) => Err(why),
+            _ => Ok(Rules::default()),
         };
-        let rules = match Rules::parse(&text) {
+        let rules = match parsed {
             Ok(rules) => rules,
             Err(why) => {
                 let text = format!(

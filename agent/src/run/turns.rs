@@ -65,7 +65,7 @@ impl Agent {
         self.tools.planned.clone_from(&self.session.planned);
         let (guides, policy) = tokio::try_join!(self.guides(set_up), self.read_policy())?;
         self.policy = policy;
-        self.workflows = prompt::sections(guides.workflows.as_deref().unwrap_or_default());
+        self.workflows.clone_from(&guides.workflows);
         let apart = self.seat.as_ref().map(Seat::note).unwrap_or_default();
         let system = prompt::system(&guides, &self.session) + &apart;
         let facts = prompt::changing_facts(&guides, &self.session);

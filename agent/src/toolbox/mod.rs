@@ -19,6 +19,7 @@ pub mod search;
 mod server;
 mod setup;
 mod show;
+mod toolchains;
 
 use std::fs::{self, Permissions};
 use std::io;

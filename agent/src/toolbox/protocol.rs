@@ -42,22 +42,28 @@ pub enum Request {
     Hello(Hello),
     /// Clone or fetch, and get on the thread's branch. → [`Reply::Text`]: what was done.
     Prepare,
-    /// A file of the repository's own `.codebutler/`. → [`Reply::Guide`]
-    Guide {
-        /// Its name, without folder.
-        file: String,
-    },
-    /// The same of the base branch, as it was fetched last: what this thread can't change.
+    /// A file of the base branch's `.codebutler/`, as it was fetched last: what this thread can't change.
+    /// → [`Reply::Guide`]
     BaseGuide {
         /// Its name, without folder.
         file: String,
+    },
+    /// What the base branch tells everybody who works on the project. → [`Reply::Files`]
+    Conventions {
+        /// Files and folders whose own conventions count too.
+        planned: Vec<String>,
+    },
+    /// Where the role works. → [`Reply::Surroundings`]
+    Surroundings {
+        /// Whether it can run programs, and so wants to know their versions.
+        programs: bool,
     },
     /// A file of the base branch's `.codebutler/`, or the list of them.
     Memory {
         /// Its path below that folder.
         file: Option<String>,
     },
-    /// The skills of the repository. → [`Reply::Files`]
+    /// The base branch's skills. → [`Reply::Files`]
     Skills,
     /// Ends all background jobs. → [`Reply::Text`]
     EndJobs,
@@ -193,6 +199,29 @@ pub struct Standing {
     pub uncommitted: Vec<String>,
 }
 
+/// Where a role works. What stays for a whole conversation comes first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// The worktree's folder.
+    pub root: String,
+    /// Operating system and processor.
+    pub platform: String,
+    /// The top of the base branch's tree.
+    pub top: Vec<String>,
+    /// Programs that the repository seems to need, with their versions or without.
+    pub programs: Vec<String>,
+    /// The day in UTC.
+    pub day: String,
+    /// What HEAD is at.
+    pub head: String,
+    /// Commits that the base branch lacks, and that it has more.
+    pub apart: (usize, usize),
+    /// Files that are not committed.
+    pub uncommitted: usize,
+    /// Guides of the repository that the worktree has otherwise than the base branch.
+    pub guides: Vec<String>,
+}
+
 /// What was left of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftover {
@@ -295,6 +324,8 @@ pub enum Reply {
     },
     /// How the worktree stands.
     Standing(Standing),
+    /// Where the role works.
+    Surroundings(Surroundings),
     /// What was left of a run.
     Leftover(Leftover),
     /// It did not work; the model is told why.

@@ -20,12 +20,10 @@ use super::git::{self, Place};
 use super::paths::Tree;
 use super::protocol::{Answer, Frame, Hello, Reply, Request, codec};
 use super::setup::{self, Site};
+use super::toolchains::{self, Programs};
 use super::{ToolError, search};
 use crate::text::clip;
 use crate::tools::args;
-
-/// Largest file of `.codebutler/` that is handed out, in characters.
-const MAX_GUIDE: usize = 64 * 1024;
 
 /// Serves until the connection ends.
 pub async fn serve(stream: UnixStream, work: &Path, shell: Arc<Shell>) {
@@ -73,6 +71,8 @@ struct Toolbox {
     work: PathBuf,
     shell: Arc<Shell>,
     hello: Mutex<Option<Hello>>,
+    base: git::Base,
+    programs: Programs,
     seen: Mutex<Arc<Seen>>,
     /// One command at a time: what it leaves behind can be told from anything else only so.
     command: Arc<tokio::sync::Mutex<()>>,
@@ -84,6 +84,8 @@ impl Toolbox {
             work: work.to_owned(),
             shell,
             hello: Mutex::default(),
+            base: git::Base::default(),
+            programs: Programs::default(),
             seen: Mutex::default(),
             command: Arc::default(),
         }
@@ -116,10 +118,6 @@ impl Toolbox {
                 let place = self.place()?;
                 blocking(move || git::prepare(&place)).await.map(Reply::Text)
             }
-            Request::Guide { file } => {
-                let tree = self.tree()?;
-                blocking(move || guide(&tree, &file)).await.map(Reply::Guide)
-            }
             Request::BaseGuide { file } => {
                 let place = self.place()?;
                 blocking(move || git::base_guide(&place, &file)).await.map(Reply::Guide)
@@ -129,9 +127,14 @@ impl Toolbox {
                 blocking(move || git::memory(&place, file.as_deref())).await.map(Reply::Text)
             }
             Request::Skills => {
-                let tree = self.tree()?;
-                blocking(move || git::skills(&tree)).await.map(Reply::Files)
+                let place = self.place()?;
+                blocking(move || git::skills(&place)).await.map(Reply::Files)
             }
+            Request::Conventions { planned } => {
+                let place = self.place()?;
+                blocking(move || git::conventions(&place, &planned)).await.map(Reply::Files)
+            }
+            Request::Surroundings { programs } => self.surroundings(programs).await,
             Request::Read(args) => {
                 let build = self.shell.environment().build();
                 let beside = setup::is_beside(&args.path, build);
@@ -215,6 +218,22 @@ impl Toolbox {
         }
     }
 
+    /// Where the role works; with the versions of its programs, if it can run any.
+    async fn surroundings(&self, programs: bool) -> Result<Reply, ToolError> {
+        let place = self.place()?;
+        let mut found = blocking(move || git::surroundings(&place)).await?;
+        if programs && self.shell.level().is_ok() {
+            let wanted = toolchains::wanted(&found.top);
+            let (tree, environment) = (self.tree()?, self.environment()?);
+            let ask = async |command: String| {
+                let _turn = self.turn(true).await;
+                self.shell.run(tree.root(), &environment, &command, toolchains::SECONDS).await
+            };
+            found.programs = self.programs.versions(&wanted, ask).await;
+        }
+        Ok(Reply::Surroundings(found))
+    }
+
     /// Runs the tests on files that are known before and after. Where they can't be known, the run
     /// proves nothing, and is shown all the same.
     async fn test(&self, args: &args::Bash) -> Result<Reply, ToolError> {
@@ -268,7 +287,7 @@ impl Toolbox {
     fn place(&self) -> Result<Place, ToolError> {
         let hello = self.hello.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let hello = hello.ok_or_else(|| ToolError::Failed("no hello yet".to_owned()))?;
-        Ok(Place { work: self.work.clone(), hello })
+        Ok(Place { work: self.work.clone(), hello, base: self.base.clone() })
     }
 }
 
@@ -311,23 +330,6 @@ fn work(
             "not answered with text: {}",
             clip(&format!("{other:?}"), 60)
         ))),
-    }
-}
-
-fn guide(tree: &Tree, file: &str) -> Result<Option<String>, ToolError> {
-    let at = tree.locate(&format!(".codebutler/{file}"))?;
-    if at.full.symlink_metadata().is_err() {
-        return Ok(None);
-    }
-    let bytes = files::load(&at)?;
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(Some(clip(&text, MAX_GUIDE))),
-        Err(error) => {
-            let good = error.utf8_error().valid_up_to();
-            let line = 1 + String::from_utf8_lossy(&error.as_bytes()[..good]).matches('\n').count();
-            let shown = &at.shown;
-            Err(ToolError::refused(format!("line {line} of `{shown}` is not UTF-8 text")))
-        }
     }
 }
 

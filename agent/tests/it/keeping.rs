@@ -48,7 +48,11 @@ async fn lists_pictures_and_memory_are_shown() {
     world.one_pod().await;
     let inner = world.gateway.lock();
     let system = inner.asked[0][0]["content"].as_str().unwrap();
-    assert!(system.starts_with("Be kind.\n") && !system.contains("History"), "{system}");
+    assert!(system.starts_with("# How you work here\n"), "{system}");
+    assert!(
+        system.contains("\nBe kind.\n</repository-file>") && !system.contains("History"),
+        "{system}"
+    );
     let last = |n: usize| inner.asked[n].last().unwrap()["content"].clone();
     assert_eq!(last(1), "[CodeButler] Your list:\n- [x] look\n- [~] write it");
     // The results of all calls first, then what they show.

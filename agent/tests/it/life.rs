@@ -1,6 +1,5 @@
 //! What a role does with what it is told: wakes, works, waits, fails well, and leaves.
 
-use std::fs;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -44,28 +43,6 @@ async fn a_question_is_answered_and_the_pod_leaves() {
         "{system}"
     );
     assert!(first.get("stream").is_none());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_repositorys_own_guides_win() {
-    let mut world = World::new(in_order(vec![says("ok")])).await;
-    let seed = world.path("seed");
-    fs::create_dir(seed.join(".codebutler")).unwrap();
-    fs::write(seed.join(".codebutler/pm.md"), "Speak like a pirate.").unwrap();
-    crate::world::git(&seed, &["add", "."]);
-    crate::world::git(&seed, &["commit", "-q", "-m", "Guide"]);
-    let remote = world.path("remote");
-    crate::world::git(&seed, &["push", "-q", remote.to_str().unwrap(), "main:codebutler/t"]);
-    {
-        let mut inner = world.gateway.lock();
-        inner.session.prompt = Some("Be brief.".into());
-        inner.say("hi", true);
-    }
-    world.one_pod().await;
-    let inner = world.gateway.lock();
-    let system = inner.asked[0][0]["content"].as_str().unwrap();
-    assert!(system.starts_with("Speak like a pirate.\n"), "{system}");
-    assert!(system.contains("\nBe brief.\n"), "{system}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,6 +8,7 @@ mod answers;
 mod crash;
 mod ends;
 mod gateway;
+mod guides;
 mod keeping;
 mod life;
 mod parallel;

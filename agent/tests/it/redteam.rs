@@ -219,7 +219,7 @@ async fn a_fifo_is_never_waited_for() {
     let started = Instant::now();
     let read = args::Read { path: "pipe".into(), ..args::Read::default() };
     assert!(matches!(t.toolbox.ask(Request::Read(read)).await.unwrap(), Reply::Refused(_)));
-    let guide = Request::Guide { file: "pm.md".into() };
+    let guide = Request::BaseGuide { file: "pm.md".into() };
     assert!(!matches!(t.toolbox.ask(guide).await.unwrap(), Reply::Guide(Some(_))));
     let grep = args::Grep { pattern: "hello".into(), ..args::Grep::default() };
     assert!(text(&t.toolbox, Request::Grep(grep)).await.contains("README:1:hello"));

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Place;
+use super::{Base, Place};
 use crate::toolbox::protocol::{Author, Hello};
 
 pub struct Fixture {
@@ -30,7 +30,7 @@ impl Fixture {
             },
             role: "coder".to_owned(),
         };
-        let fixture = Self { dir, place: Place { work, hello } };
+        let fixture = Self { dir, place: Place { work, hello, base: Base::default() } };
         fixture.git(fixture.dir.path(), &["init", "-q", "--bare", "-b", "main", "remote.git"]);
         fixture.git(fixture.dir.path(), &["clone", "-q", "remote.git", "seed"]);
         let seed = fixture.seed();
@@ -46,6 +46,21 @@ impl Fixture {
 
     fn seed(&self) -> PathBuf {
         self.dir.path().join("seed")
+    }
+
+    /// Files that are merged into the base branch, as nobody here has fetched yet.
+    pub fn merge(&self, files: &[(&str, &str)]) {
+        let seed = self.seed();
+        self.git(&seed, &["checkout", "-q", "main"]);
+        for (path, text) in files {
+            let path = seed.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        self.git(&seed, &["add", "."]);
+        self.git(&seed, &["commit", "-q", "-m", "Merged"]);
+        self.git(&seed, &["push", "-q", "origin", "main"]);
+        self.git(&seed, &["checkout", "-q", "codebutler/t"]);
     }
 
     /// Someone else pushes to the thread's branch.

@@ -107,7 +107,7 @@ pub fn diff(place: &Place, tree: &Tree, args: &args::GitDiff) -> Result<String, 
 }
 
 /// `YYYY-MM-DD` in UTC.
-fn date(seconds: i64) -> String {
+pub(super) fn date(seconds: i64) -> String {
     // Days since 0000-03-01, in eras of 400 years: leap days fall at the end of a year.
     let days = seconds.div_euclid(86_400) + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

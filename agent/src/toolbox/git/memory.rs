@@ -1,20 +1,13 @@
-//! What the repository keeps in `.codebutler/`: skills of the worktree, and the memory of the base
-//! branch, which no thread can change before it is merged.
+//! The memory that the repository keeps in `.codebutler/`, as its base branch has it: which no thread
+//! can change before it is merged.
 
-use std::fs;
-
-use git2::{ObjectType, TreeWalkMode, TreeWalkResult};
-
-use super::{Place, base_guide, tracking};
+use super::Place;
+use super::base::{base_guide, names};
+use crate::text::head_and_tail;
 use crate::toolbox::ToolError;
-use crate::toolbox::files;
-use crate::toolbox::paths::Tree;
 
-/// Files that are listed.
-const MAX_FILES: usize = 200;
-/// Skills that are read, and bytes of each.
-const MAX_SKILLS: usize = 64;
-const MAX_SKILL: usize = 16 * 1024;
+/// Characters of a file that are shown.
+const MAX_SHOWN: usize = 60_000;
 
 /// A file of the base branch's memory, archived learnings included; the list of them without a name.
 pub fn memory(place: &Place, file: Option<&str>) -> Result<String, ToolError> {
@@ -30,87 +23,101 @@ pub fn memory(place: &Place, file: Option<&str>) -> Result<String, ToolError> {
     let Some(file) = file else { return Ok(list()) };
     let file = file.trim_start_matches("./").trim_start_matches(".codebutler/");
     match base_guide(place, file)? {
-        Some(text) => Ok(text),
+        Some(text) => Ok(head_and_tail(&text, MAX_SHOWN)),
         None => Err(ToolError::refused(format!("`.codebutler/{file}` does not exist; {}", list()))),
     }
-}
-
-fn names(place: &Place) -> Result<Vec<String>, ToolError> {
-    let repo = place.open()?;
-    let base = repo.find_reference(&tracking(&place.hello.base_branch))?.peel_to_tree()?;
-    let Some(folder) = base.get_name(".codebutler") else { return Ok(Vec::new()) };
-    let folder = folder.to_object(&repo)?;
-    let Some(folder) = folder.as_tree() else { return Ok(Vec::new()) };
-    let mut names = Vec::new();
-    folder.walk(TreeWalkMode::PreOrder, |root, entry| {
-        if entry.kind() == Some(ObjectType::Blob) {
-            names.push(format!("{root}{}", String::from_utf8_lossy(entry.name_bytes())));
-        }
-        if names.len() < MAX_FILES { TreeWalkResult::Ok } else { TreeWalkResult::Abort }
-    })?;
-    Ok(names)
-}
-
-/// Name and text of each skill of the worktree, by name. One that can't be read has no text, and is
-/// told for it.
-pub fn skills(tree: &Tree) -> Result<Vec<(String, String)>, ToolError> {
-    let at = tree.locate(".codebutler/skills")?;
-    let Ok(entries) = fs::read_dir(&at.full) else { return Ok(Vec::new()) };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let markdown = |name: &String| {
-        std::path::Path::new(name).extension().is_some_and(|extension| extension == "md")
-    };
-    let mut names: Vec<String> = names.filter(markdown).take(MAX_SKILLS).collect();
-    names.sort();
-    let text = |name: &str| {
-        let at = tree.locate(&format!(".codebutler/skills/{name}")).ok()?;
-        let bytes = files::load(&at).ok().filter(|bytes| bytes.len() <= MAX_SKILL)?;
-        String::from_utf8(bytes).ok()
-    };
-    Ok(names
-        .into_iter()
-        .map(|name| (text(&name).unwrap_or_default(), name))
-        .map(|(t, n)| (n, t))
-        .collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::prepare;
+    use super::super::{conventions, prepare, skills};
     use super::*;
 
     #[test]
-    fn memory_is_the_base_branchs_and_skills_are_the_worktrees() {
+    fn memory_and_skills_are_the_base_branchs() {
         let f = Fixture::new();
         prepare(&f.place).unwrap();
         assert!(memory(&f.place, None).unwrap().contains("no `.codebutler/` yet"));
-        let seed = f.dir.path().join("seed");
-        fs::create_dir_all(seed.join(".codebutler/research")).unwrap();
-        fs::write(seed.join(".codebutler/coder.md"), "Now.\n## Archived Learnings\nOld.\n")
-            .unwrap();
-        fs::write(seed.join(".codebutler/research/a.md"), "Found.\n").unwrap();
-        f.git(&seed, &["checkout", "-q", "main"]);
-        f.git(&seed, &["add", "."]);
-        f.git(&seed, &["commit", "-q", "-m", "Memory"]);
-        f.git(&seed, &["push", "-q", "origin", "main"]);
+        assert_eq!(skills(&f.place).unwrap(), []);
+        f.merge(&[
+            (".codebutler/coder.md", "Now.\n## Archived Learnings\nOld.\n"),
+            (".codebutler/research/a.md", "Found.\n"),
+            (".codebutler/skills/b.md", "# b"),
+            (".codebutler/skills/a.md", "# a"),
+            (".codebutler/skills/note.txt", "x"),
+        ]);
         // Nothing but the reading itself brings it here.
-        assert_eq!(memory(&f.place, None).unwrap(), "there are: coder.md, research/a.md");
+        let listed = memory(&f.place, None).unwrap();
+        assert!(listed.starts_with("there are: coder.md, research/a.md, skills/a.md"), "{listed}");
         assert!(memory(&f.place, Some(".codebutler/coder.md")).unwrap().contains("Old."));
         assert_eq!(memory(&f.place, Some("research/a.md")).unwrap(), "Found.\n");
         for name in ["nothing.md", "../README", "/etc/passwd", "research"] {
             assert!(memory(&f.place, Some(name)).is_err(), "{name}");
         }
-        let tree = Tree::open(&f.place.tree()).unwrap();
-        assert_eq!(skills(&tree).unwrap(), []);
-        f.write(".codebutler/skills/b.md", "# b");
-        f.write(".codebutler/skills/a.md", "# a");
-        f.write(".codebutler/skills/note.txt", "x");
-        std::os::unix::fs::symlink("/etc/passwd", f.place.tree().join(".codebutler/skills/c.md"))
-            .unwrap();
-        let found = skills(&tree).unwrap();
+        f.write(".codebutler/skills/c.md", "# c");
+        f.write(".codebutler/skills/a.md", "# changed");
+        let found = skills(&f.place).unwrap();
         let found: Vec<_> =
             found.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        assert_eq!(found, [("a.md", "# a"), ("b.md", "# b"), ("c.md", "")]);
+        assert_eq!(found, [("a.md", "# a"), ("b.md", "# b")]);
+    }
+
+    #[test]
+    fn what_a_command_does_to_the_worktrees_references_changes_no_guide() {
+        let f = Fixture::new();
+        f.merge(&[(".codebutler/pm.md", "Ours.\n")]);
+        prepare(&f.place).unwrap();
+        let tree = f.place.tree();
+        f.write(".codebutler/pm.md", "CANARY");
+        f.git(&tree, &["add", "-f", "."]);
+        f.git(&tree, &["commit", "-q", "-m", "Mine"]);
+        f.git(&tree, &["update-ref", "refs/remotes/origin/main", "HEAD"]);
+        assert_eq!(base_guide(&f.place, "pm.md").unwrap().as_deref(), Some("Ours.\n"));
+        // Somebody whom the remote told nothing yet believes nobody.
+        let unknown = Place { base: super::super::Base::default(), ..f.place.clone() };
+        assert!(base_guide(&unknown, "pm.md").is_err());
+    }
+
+    #[test]
+    fn conventions_are_there_once_and_those_around_planned_files_too() {
+        let f = Fixture::new();
+        f.merge(&[
+            ("AGENTS.md", "Use tabs.\n"),
+            ("CLAUDE.md", "# Claude\n\n@AGENTS.md\n"),
+            (".github/CONTRIBUTING.md", "Sign off.\n"),
+            ("web/AGENTS.md", "Use pnpm.\n"),
+            ("api/AGENTS.md", "Not planned.\n"),
+        ]);
+        prepare(&f.place).unwrap();
+        f.write("AGENTS.md", "CANARY");
+        let planned = ["web/src/a.ts".to_owned(), "../api/x".to_owned()];
+        let found = conventions(&f.place, &planned).unwrap();
+        let found: Vec<_> = found.iter().map(|(path, text)| (&**path, &**text)).collect();
+        assert_eq!(
+            found,
+            [
+                ("AGENTS.md", "Use tabs.\n"),
+                (".github/CONTRIBUTING.md", "Sign off.\n"),
+                ("web/AGENTS.md", "Use pnpm.\n"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_link_is_followed_within_the_tree_and_no_text_is_told_with_its_line() {
+        let f = Fixture::new();
+        let seed = f.dir.path().join("seed");
+        std::os::unix::fs::symlink("docs/agents.md", seed.join("AGENTS.md")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", seed.join("CLAUDE.md")).unwrap();
+        f.merge(&[("docs/agents.md", "Linked.\n")]);
+        std::fs::create_dir_all(seed.join(".codebutler")).unwrap();
+        std::fs::write(seed.join(".codebutler/pm.md"), b"fine\n\xff\n").unwrap();
+        f.merge(&[("more", "x")]);
+        prepare(&f.place).unwrap();
+        let found = conventions(&f.place, &[]).unwrap();
+        assert_eq!(found, [("AGENTS.md".to_owned(), "Linked.\n".to_owned())]);
+        let error = base_guide(&f.place, "pm.md").unwrap_err().to_string();
+        assert_eq!(error, "line 2 of `.codebutler/pm.md` is not UTF-8 text");
     }
 }

@@ -5,6 +5,7 @@
 //! worktree that points elsewhere is refused. Pods of a thread's other roles share the volume: a
 //! lock in it lets one of them at a time change the repository.
 
+mod base;
 mod commit;
 mod history;
 mod leftover;
@@ -13,6 +14,7 @@ mod memory;
 mod prepare;
 mod proof;
 mod push;
+mod surroundings;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -24,17 +26,16 @@ use git2::{
 use super::ToolError;
 use super::protocol::Hello;
 
+pub use base::{Base, base_guide, conventions, skills};
 pub use commit::commit;
 pub use history::{diff, log};
 pub use leftover::{keep, take_back};
 pub use libgit::init;
-pub use memory::{memory, skills};
+pub use memory::memory;
 pub use prepare::prepare;
 pub use proof::{TOO_LARGE, snapshot, standing, touched, unchanged};
 pub use push::{Pushed, push};
-
-/// Largest file of the base branch's `.codebutler/` that is read, in bytes.
-const MAX_GUIDE: usize = 64 * 1024;
+pub use surroundings::surroundings;
 
 /// Where Git works and for whom.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ pub struct Place {
     pub work: PathBuf,
     /// Branches, author and remote.
     pub hello: Hello,
+    /// What the remote says of the base branch.
+    pub base: Base,
 }
 
 impl From<git2::Error> for ToolError {
@@ -98,6 +101,10 @@ impl Place {
         let spec = |branch: &str| format!("+refs/heads/{branch}:{}", tracking(branch));
         let specs = [spec(&self.hello.branch), spec(&self.hello.base_branch)];
         remote.fetch(&specs, Some(&mut options), None)?;
+        let base = format!("refs/heads/{}", self.hello.base_branch);
+        if let Some(head) = remote.list()?.iter().find(|head| head.name() == base) {
+            self.base.set(head.oid());
+        }
         Ok(())
     }
 
@@ -119,18 +126,6 @@ impl Place {
 pub fn head(place: &Place) -> Result<String, ToolError> {
     let repo = place.open()?;
     Ok(place.head_on_branch(&repo)?.to_string())
-}
-
-/// A file of `.codebutler/` on the base branch.
-pub fn base_guide(place: &Place, file: &str) -> Result<Option<String>, ToolError> {
-    let repo = place.open()?;
-    let base = repo.find_reference(&tracking(&place.hello.base_branch))?.peel_to_tree()?;
-    let Ok(entry) = base.get_path(&Path::new(".codebutler").join(file)) else { return Ok(None) };
-    let object = entry.to_object(&repo)?;
-    let Some(blob) = object.as_blob().filter(|blob| blob.size() <= MAX_GUIDE) else {
-        return Err(ToolError::refused(format!("`.codebutler/{file}` is no file, or too large")));
-    };
-    Ok(Some(String::from_utf8_lossy(blob.content()).into_owned()))
 }
 
 fn tracking(branch: &str) -> String {

@@ -1,0 +1,140 @@
+//! What is so: of the conversation as long as it lasts, and of this moment.
+
+use std::fmt::Write as _;
+
+use codebutler_crds::wire::Session;
+
+use super::Guides;
+use crate::text::{clip, head_and_tail, plain};
+
+/// Characters of a plan that are shown.
+const MAX_PLAN: usize = 16_000;
+/// The tag around a plan.
+const PLAN: &str = "approved-plan";
+/// People that are named.
+const MAX_PEOPLE: usize = 20;
+
+/// What stays for a whole conversation.
+pub fn lasting(guides: &Guides, session: &Session) -> String {
+    let mut out = String::from("# Where you are\n\n");
+    let Session { namespace, thread, repo, role, branch, base_branch, .. } = session;
+    let _ = writeln!(
+        out,
+        "- You are `{role}`, in conversation `{namespace}/{thread}` about the repository `{repo}`."
+    );
+    let _ = writeln!(out, "- Branch of this conversation: `{branch}`, made from `{base_branch}`.");
+    let _ = writeln!(out, "- The team:");
+    for card in &session.roles {
+        let you = if card.role == *role { " (you)" } else { "" };
+        let (role, name, description) = (&card.role, &card.name, &card.description);
+        let _ = writeln!(out, "  - `@codebutler.{role}`{you}: {name}. {description}");
+    }
+    let here = &guides.surroundings;
+    if !here.root.is_empty() {
+        let _ = writeln!(out, "- The worktree is `{}`, on {}.", here.root, here.platform);
+    }
+    if !here.programs.is_empty() {
+        let _ = writeln!(out, "- Programs: {}.", here.programs.join("; "));
+    }
+    if !here.top.is_empty() {
+        let _ = writeln!(out, "- The top of its tree, as of `{base_branch}`:\n");
+        let _ = writeln!(out, "```\n{}\n```", here.top.join("\n"));
+    }
+    out
+}
+
+/// What is so now. It differs from run to run, so it stands behind everything that does not.
+pub fn changing_facts(guides: &Guides, session: &Session) -> String {
+    let mut out = String::from("# As of now\n\n");
+    let here = &guides.surroundings;
+    if !here.day.is_empty() {
+        let _ = writeln!(out, "- It is {} (UTC).", here.day);
+    }
+    let people = people(session);
+    if !people.is_empty() {
+        let _ = writeln!(out, "- People, with the names that they gave themselves: {people}.");
+    }
+    let request = match &session.pull_request {
+        None => "none yet".to_owned(),
+        Some(request) => format!("#{}, {}", request.number, request.url),
+    };
+    let _ = writeln!(out, "- Pull request: {request}.");
+    git(&mut out, guides, session);
+    if let Some(set_up) = &guides.set_up {
+        let _ = writeln!(out, "- {set_up}");
+    }
+    if let Some(test) = &session.test {
+        let _ = writeln!(
+            out,
+            "- Test command: `{test}`. Run exactly this after your last change and before you push: people \
+             are shown whether what is pushed was tested with it."
+        );
+    }
+    plan(&mut out, session);
+    out
+}
+
+fn git(out: &mut String, guides: &Guides, session: &Session) {
+    let here = &guides.surroundings;
+    if here.head.is_empty() {
+        return;
+    }
+    let (ahead, behind) = here.apart;
+    let uncommitted = match here.uncommitted {
+        0 => "nothing is uncommitted".to_owned(),
+        1 => "1 file is not committed".to_owned(),
+        files => format!("{files} files are not committed"),
+    };
+    let _ = writeln!(
+        out,
+        "- Git: HEAD is at `{}`, {ahead} commit(s) ahead of `{base}` and {behind} behind; {uncommitted}.",
+        here.head,
+        base = session.base_branch
+    );
+    if !here.guides.is_empty() {
+        let _ = writeln!(
+            out,
+            "- This thread changes `{}`: until that is merged, what `{}` says counts, as shown above.",
+            here.guides.join("`, `"),
+            session.base_branch
+        );
+    }
+}
+
+fn plan(out: &mut String, session: &Session) {
+    let Some(plan) = &session.plan else {
+        let _ = writeln!(out, "- Plan: none was proposed yet.");
+        return;
+    };
+    let by = &plan.role;
+    let known = |user: &String| match session.people.get(user) {
+        Some(name) => format!("{user} ({})", harmless(name)),
+        None => user.clone(),
+    };
+    let (how, approved) = match (&plan.approved_by, &plan.declined_by) {
+        (Some(user), _) => (format!("approved by user {}", known(user)), true),
+        (None, Some(user)) => (format!("declined by user {}", known(user)), false),
+        (None, None) => ("not approved".to_owned(), false),
+    };
+    let _ = writeln!(out, "- Plan: proposed by {by}, {how}.");
+    if let Some(text) = session.plan_text.as_deref().filter(|_| approved) {
+        let text = head_and_tail(text.trim(), MAX_PLAN);
+        let text = text.replace(&format!("</{PLAN}"), &format!("< /{PLAN}"));
+        let _ =
+            writeln!(out, "\nThis, and nothing else, was approved:\n\n<{PLAN}>\n{text}\n</{PLAN}>");
+    }
+}
+
+fn people(session: &Session) -> String {
+    let known = session.people.iter().take(MAX_PEOPLE);
+    let known = known.map(|(id, name)| format!("{} is {}", clip(id, 24), harmless(name)));
+    known.collect::<Vec<_>>().join(", ")
+}
+
+/// A name that somebody chose: letters, digits and a few signs, in quotes, in one line.
+fn harmless(name: &str) -> String {
+    let kept = |c: char| if c.is_alphanumeric() || " .'-".contains(c) { c } else { ' ' };
+    let name: String = plain(name).chars().map(kept).collect();
+    let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("\"{}\"", clip(&name, 40))
+}

@@ -1,0 +1,63 @@
+//! What the model is told beside the conversation. [`system`] is what stays for a whole thread, always
+//! in the same order, so that the provider's cache keeps hitting: the house rules first, which nothing
+//! below them can lift, then the role as CodeButler brings it, then what the repository adds.
+//! [`changing_facts`] is what differs from run to run: it belongs behind all that is cached.
+
+mod facts;
+mod family;
+mod guides;
+mod window;
+
+use std::fmt::Write as _;
+
+use codebutler_crds::wire::Session;
+use serde_json::Value;
+
+use crate::tools::args::{TodoItem, TodoState};
+
+pub use facts::changing_facts;
+pub use guides::{Guide, Guides, MAX_GUIDE, sections};
+pub use window::{
+    Look, Request, has_pictures, is_marked, limits, overlong, request, room, squeezed,
+    summary_request, tokens, told,
+};
+
+const HOUSE: &str = include_str!("house.md");
+
+/// The system prompt: the same in all runs of a thread, while the base branch stays as it is.
+pub fn system(guides: &Guides, session: &Session) -> String {
+    let house = [Some(HOUSE), family::addendum(&guides.model)].into_iter().flatten();
+    let shipped = guides.shipped.iter().map(String::as_str);
+    let added = [session.prompt.as_deref(), guides.skills.as_deref()].into_iter().flatten();
+    let mut out = String::new();
+    for part in house.chain(shipped).chain(added).filter(|part| !part.trim().is_empty()) {
+        let _ = writeln!(out, "{}\n", part.trim());
+    }
+    out + &guides.repository(&session.base_branch) + &facts::lasting(guides, session)
+}
+
+/// The words of a message.
+pub fn text_of(message: &Value) -> &str {
+    let parts = || message["content"].as_array()?.iter().find_map(|part| part["text"].as_str());
+    message["content"].as_str().or_else(parts).unwrap_or_default()
+}
+
+/// The role's own list, if anything on it is left to do.
+pub fn list(items: &[TodoItem]) -> Option<String> {
+    if items.iter().all(|item| item.state == TodoState::Done) {
+        return None;
+    }
+    let line = |item: &TodoItem| {
+        let sign = match item.state {
+            TodoState::Open => " ",
+            TodoState::Doing => "~",
+            TodoState::Done => "x",
+        };
+        format!("- [{sign}] {}", item.text)
+    };
+    let lines: Vec<_> = items.iter().map(line).collect();
+    Some(format!("[CodeButler] Your list:\n{}", lines.join("\n")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! What the base branch says of how to work here, as the remote told it: what no thread can change
+//! before it is merged, and no command either, since the worktree's own references are not looked at.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use git2::{ObjectType, Oid, Repository, Tree as GitTree, TreeWalkMode, TreeWalkResult};
+
+use super::Place;
+use crate::toolbox::ToolError;
+
+/// Largest file that is read, in bytes.
+const MAX_FILE: usize = 256 * 1024;
+/// Files of the memory that are listed.
+const MAX_LISTED: usize = 200;
+/// Skills that are read, and bytes of each.
+const MAX_SKILLS: usize = 64;
+const MAX_SKILL: usize = 16 * 1024;
+/// Entries of the top of the tree that are told, and of each folder in it.
+const MAX_TOP: usize = 60;
+const MAX_BELOW: usize = 8;
+/// Where projects of all kinds say how to work in them. Of each line the first that exists counts.
+const CONVENTIONS: [&[&str]; 3] = [
+    &["AGENTS.md"],
+    &["CLAUDE.md"],
+    &["CONTRIBUTING.md", "CONTRIBUTING", "CONTRIBUTING.rst", ".github/CONTRIBUTING.md"],
+];
+/// The same of a folder.
+const NESTED: &str = "AGENTS.md";
+/// Folders in which it is looked for.
+const MAX_FOLDERS: usize = 16;
+/// What a link is in a tree.
+const LINK: i32 = 0o120_000;
+/// The folder that CodeButler reads.
+pub const FOLDER: &str = ".codebutler";
+
+/// The base branch's commit, as the remote said when it was asked last. Shared by all who work on one
+/// worktree.
+#[derive(Clone, Debug, Default)]
+pub struct Base(Arc<Mutex<Option<Oid>>>);
+
+impl Base {
+    pub(super) fn set(&self, commit: Oid) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(commit);
+    }
+
+    fn commit(&self) -> Result<Oid, ToolError> {
+        let known = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.ok_or_else(|| ToolError::refused("the base branch was not fetched yet"))
+    }
+}
+
+/// A file of `.codebutler/`.
+pub fn base_guide(place: &Place, file: &str) -> Result<Option<String>, ToolError> {
+    let repo = place.open()?;
+    let tree = tree(place, &repo)?;
+    text(&repo, &tree, &format!("{FOLDER}/{file}"), MAX_FILE)
+}
+
+/// What there is in `.codebutler/`, by path below it.
+pub fn names(place: &Place) -> Result<Vec<String>, ToolError> {
+    let repo = place.open()?;
+    let base = tree(place, &repo)?;
+    let Some(folder) = base.get_name(FOLDER) else { return Ok(Vec::new()) };
+    let folder = folder.to_object(&repo)?;
+    let Some(folder) = folder.as_tree() else { return Ok(Vec::new()) };
+    let mut names = Vec::new();
+    folder.walk(TreeWalkMode::PreOrder, |root, entry| {
+        if entry.kind() == Some(ObjectType::Blob) {
+            names.push(format!("{root}{}", String::from_utf8_lossy(entry.name_bytes())));
+        }
+        if names.len() < MAX_LISTED { TreeWalkResult::Ok } else { TreeWalkResult::Abort }
+    })?;
+    Ok(names)
+}
+
+/// Name and text of each skill, by name. One that can't be read has no text, and is told for it.
+pub fn skills(place: &Place) -> Result<Vec<(String, String)>, ToolError> {
+    let repo = place.open()?;
+    let base = tree(place, &repo)?;
+    let folder = format!("{FOLDER}/skills");
+    let Ok(entry) = base.get_path(Path::new(&folder)) else { return Ok(Vec::new()) };
+    let object = entry.to_object(&repo)?;
+    let Some(skills) = object.as_tree() else { return Ok(Vec::new()) };
+    let names = skills.iter().filter_map(|entry| entry.name().ok().map(str::to_owned));
+    let markdown = |name: &String| Path::new(name).extension().is_some_and(|e| e == "md");
+    let mut names: Vec<String> = names.filter(markdown).take(MAX_SKILLS).collect();
+    names.sort();
+    let text = |name: &str| text(&repo, &base, &format!("{folder}/{name}"), MAX_SKILL);
+    let read = |name: String| (text(&name).ok().flatten().unwrap_or_default(), name);
+    Ok(names.into_iter().map(read).map(|(text, name)| (name, text)).collect())
+}
+
+/// Path and text of what the project tells everybody who works on it: at its root, and in the folders
+/// above `planned`. The same text is there once.
+pub fn conventions(place: &Place, planned: &[String]) -> Result<Vec<(String, String)>, ToolError> {
+    let repo = place.open()?;
+    let base = tree(place, &repo)?;
+    let mut found: Vec<(String, String)> = Vec::new();
+    for names in CONVENTIONS {
+        let mut read = names
+            .iter()
+            .filter_map(|name| Some((*name, text(&repo, &base, name, MAX_FILE).ok()??)));
+        if let Some((name, text)) = read.next() {
+            add(&mut found, name.to_owned(), text);
+        }
+    }
+    for folder in above(planned) {
+        let path = folder.join(NESTED).to_string_lossy().into_owned();
+        if let Ok(Some(text)) = text(&repo, &base, &path, MAX_FILE) {
+            add(&mut found, path, text);
+        }
+    }
+    Ok(found)
+}
+
+/// Unless it says nothing new.
+fn add(found: &mut Vec<(String, String)>, path: String, text: String) {
+    let known = found.iter().any(|(known, of)| {
+        of.trim() == text.trim() || imports(&text).is_some_and(|named| named == *known)
+    });
+    if !known && !text.trim().is_empty() {
+        found.push((path, text));
+    }
+}
+
+/// The file that a text refers to and says nothing besides, as in `@AGENTS.md`.
+fn imports(text: &str) -> Option<&str> {
+    let said =
+        |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("<!--");
+    let mut lines = text.lines().map(str::trim).filter(said);
+    let named = lines.next()?.strip_prefix('@')?.trim_start_matches("./");
+    lines.next().is_none().then_some(named)
+}
+
+/// The folders in which the planned files are, and those around them, the outer ones first. Not the root.
+fn above(planned: &[String]) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for path in planned {
+        let Some(path) = inside(Path::new(path)) else { continue };
+        for folder in path.ancestors().filter(|folder| !folder.as_os_str().is_empty()) {
+            if folders.iter().all(|known| known != folder) {
+                folders.push(folder.to_owned());
+            }
+        }
+    }
+    folders.sort_by_key(|folder| folder.components().count());
+    folders.truncate(MAX_FOLDERS);
+    folders
+}
+
+/// What is at the top of the tree: one line each, folders with what is in them.
+pub fn top(place: &Place) -> Result<Vec<String>, ToolError> {
+    let repo = place.open()?;
+    let base = tree(place, &repo)?;
+    let mut lines: Vec<String> = listed(&base).take(MAX_TOP).map(|(line, _)| line).collect();
+    for (line, (_, below)) in lines.iter_mut().zip(listed(&base)) {
+        let Some(below) = below.and_then(|id| repo.find_tree(id).ok()) else { continue };
+        let mut names: Vec<String> = listed(&below).take(MAX_BELOW).map(|(name, _)| name).collect();
+        if below.len() > MAX_BELOW {
+            names.push(format!("and {} more", below.len() - MAX_BELOW));
+        }
+        *line = format!("{line} ({})", names.join(", "));
+    }
+    if base.len() > MAX_TOP {
+        lines.push(format!("and {} more", base.len() - MAX_TOP));
+    }
+    Ok(lines)
+}
+
+/// Names of a tree's entries, in one line each; of folders also what they are.
+fn listed<'a>(tree: &'a GitTree<'_>) -> impl Iterator<Item = (String, Option<Oid>)> + 'a {
+    tree.iter().map(|entry| {
+        let name: String = String::from_utf8_lossy(entry.name_bytes())
+            .chars()
+            .map(|c| if c.is_control() || c == '`' { '?' } else { c })
+            .take(80)
+            .collect();
+        match entry.kind() {
+            Some(ObjectType::Tree) => (format!("{name}/"), Some(entry.id())),
+            _ => (name, None),
+        }
+    })
+}
+
+/// The base branch's commit.
+pub(super) fn commit(place: &Place) -> Result<Oid, ToolError> {
+    place.base.commit()
+}
+
+pub(super) fn tree<'r>(place: &Place, repo: &'r Repository) -> Result<GitTree<'r>, ToolError> {
+    Ok(repo.find_commit(place.base.commit()?)?.tree()?)
+}
+
+/// A file's text; a link within the tree is followed once.
+fn text(
+    repo: &Repository,
+    tree: &GitTree<'_>,
+    path: &str,
+    max: usize,
+) -> Result<Option<String>, ToolError> {
+    let at = Path::new(path);
+    if !at.components().all(|component| matches!(component, Component::Normal(_))) {
+        return Ok(None);
+    }
+    let Ok(mut entry) = tree.get_path(at) else { return Ok(None) };
+    if entry.filemode() == LINK {
+        let target = entry.to_object(repo)?;
+        let target = target.as_blob().and_then(|blob| std::str::from_utf8(blob.content()).ok());
+        let folder = at.parent().unwrap_or(Path::new(""));
+        let target = target.and_then(|target| inside(&folder.join(target)));
+        match target.and_then(|target| tree.get_path(&target).ok()) {
+            Some(found) if found.filemode() != LINK => entry = found,
+            _ => return Err(ToolError::refused(format!("`{path}` is a link that leads nowhere"))),
+        }
+    }
+    let object = entry.to_object(repo)?;
+    let Some(blob) = object.as_blob() else {
+        return Err(ToolError::refused(format!("`{path}` is no file")));
+    };
+    if blob.size() > max {
+        let size = blob.size();
+        return Err(ToolError::refused(format!(
+            "`{path}` has {size} bytes, and {max} are read: make it shorter"
+        )));
+    }
+    match std::str::from_utf8(blob.content()) {
+        Ok(text) => Ok(Some(text.to_owned())),
+        Err(error) => {
+            let good = &blob.content()[..error.valid_up_to()];
+            let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
+            Err(ToolError::refused(format!("line {line} of `{path}` is not UTF-8 text")))
+        }
+    }
+}
+
+/// A path without detours; none if it leads out of the tree.
+fn inside(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => plain.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if plain.pop() => {}
+            _ => return None,
+        }
+    }
+    (!plain.as_os_str().is_empty()).then_some(plain)
+}

@@ -1,0 +1,101 @@
+//! Where a role works, as far as Git and the system know: what the model would otherwise spend its
+//! first calls on.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use git2::{DiffOptions, Repository, StatusOptions};
+
+use super::base::{self, FOLDER};
+use super::history::date;
+use super::{Place, short};
+use crate::text::clip;
+use crate::toolbox::ToolError;
+use crate::toolbox::protocol::Surroundings;
+
+/// Guides that are named as changed.
+const MAX_GUIDES: usize = 10;
+
+/// Everything but the versions of programs. What can't be found out is left empty.
+pub fn surroundings(place: &Place) -> Result<Surroundings, ToolError> {
+    let repo = place.open()?;
+    let head = repo.head()?.peel_to_commit()?;
+    let base = base::tree(place, &repo)?;
+    Ok(Surroundings {
+        root: place.tree().display().to_string(),
+        platform: platform(),
+        top: base::top(place)?,
+        programs: Vec::new(),
+        day: today(),
+        head: format!("{} {}", short(head.id()), summary(&head)),
+        apart: repo.graph_ahead_behind(head.id(), base::commit(place)?)?,
+        uncommitted: uncommitted(&repo)?,
+        guides: guides(&repo, &base)?,
+    })
+}
+
+fn summary(commit: &git2::Commit<'_>) -> String {
+    let summary = commit.summary_bytes().map(String::from_utf8_lossy).unwrap_or_default();
+    clip(&crate::text::plain(&summary).replace('`', "'"), 80)
+}
+
+fn today() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    date(i64::try_from(now.as_secs()).unwrap_or_default())
+}
+
+fn platform() -> String {
+    let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let name = name.map(|name| clip(name.trim_matches(['"', '\'']), 60)).filter(|n| !n.is_empty());
+    match name {
+        Some(name) => format!("{system} on {processor} ({name})"),
+        None => format!("{system} on {processor}"),
+    }
+}
+
+fn uncommitted(repo: &Repository) -> Result<usize, ToolError> {
+    let mut options = StatusOptions::new();
+    options.include_untracked(true).include_ignored(false);
+    Ok(repo.statuses(Some(&mut options))?.len())
+}
+
+/// Guides that the thread changes: what counts is the base branch's.
+fn guides(repo: &Repository, base: &git2::Tree<'_>) -> Result<Vec<String>, ToolError> {
+    let mut options = DiffOptions::new();
+    options.include_untracked(true).recurse_untracked_dirs(true);
+    for path in [FOLDER, "AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md"] {
+        options.pathspec(path);
+    }
+    let diff = repo.diff_tree_to_workdir_with_index(Some(base), Some(&mut options))?;
+    let paths = diff.deltas().filter_map(|delta| delta.new_file().path().map(ToOwned::to_owned));
+    let named =
+        |path: std::path::PathBuf| clip(&path.to_string_lossy().replace(['`', '\n'], "?"), 120);
+    Ok(paths.map(named).take(MAX_GUIDES).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::super::prepare;
+    use super::*;
+
+    #[test]
+    fn a_worktree_is_described_and_what_the_thread_changes_is_not_in_the_part_that_stays() {
+        let f = Fixture::new();
+        f.merge(&[("src/main.rs", "fn main() {}\n"), ("Cargo.toml", "[package]\n")]);
+        prepare(&f.place).unwrap();
+        let before = surroundings(&f.place).unwrap();
+        assert_eq!(before.top, [".gitignore", "Cargo.toml", "README", "src/ (main.rs)"]);
+        assert_eq!((before.apart, before.uncommitted), ((0, 1), 0));
+        assert_eq!(before.guides, Vec::<String>::new());
+        assert_eq!(before.day.len(), 10);
+        assert!(before.head.ends_with(" First"), "{}", before.head);
+        f.write("new/a.txt", "a");
+        f.write(".codebutler/pm.md", "Mine.");
+        let after = surroundings(&f.place).unwrap();
+        assert_eq!((&after.top, &after.root), (&before.top, &before.root));
+        assert_eq!(after.uncommitted, 2);
+        assert_eq!(after.guides, [".codebutler/pm.md"]);
+    }
+}

@@ -1,0 +1,163 @@
+//! The programs that a repository seems to need, and which versions of them there are. Asked once, in
+//! the sandbox: what answers may be the repository's own.
+
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use super::ToolError;
+use super::command::Ran;
+use crate::text::{clip, plain};
+
+/// All of them together, asked at the same time.
+pub const SECONDS: u32 = 3;
+/// Characters of a version.
+const MAX_VERSION: usize = 80;
+
+/// A file by whose name a repository shows what it is made with, and how to ask for versions.
+const KNOWN: [(&str, &[&str]); 22] = [
+    ("Cargo.toml", &["cargo --version", "rustc --version"]),
+    ("package.json", &["node --version", "npm --version"]),
+    ("pnpm-lock.yaml", &["pnpm --version"]),
+    ("yarn.lock", &["yarn --version"]),
+    ("bun.lock", &["bun --version"]),
+    ("deno.json", &["deno --version"]),
+    ("pyproject.toml", &["python3 --version"]),
+    ("setup.py", &["python3 --version"]),
+    ("requirements.txt", &["python3 --version"]),
+    ("uv.lock", &["uv --version"]),
+    ("poetry.lock", &["poetry --version"]),
+    ("go.mod", &["go version"]),
+    ("pom.xml", &["java -version", "mvn --version"]),
+    ("build.gradle", &["java -version"]),
+    ("build.gradle.kts", &["java -version"]),
+    ("Gemfile", &["ruby --version", "bundle --version"]),
+    ("composer.json", &["php --version", "composer --version"]),
+    ("mix.exs", &["elixir --short-version"]),
+    ("Package.swift", &["swift --version"]),
+    ("CMakeLists.txt", &["cmake --version", "cc --version"]),
+    ("Makefile", &["make --version"]),
+    ("global.json", &["dotnet --version"]),
+];
+
+/// How to ask for the versions that matter, by the top of the tree.
+pub fn wanted(top: &[String]) -> Vec<&'static str> {
+    let names: Vec<&str> =
+        top.iter().flat_map(|line| line.split([' ', '(', ')', ',', '/'])).collect();
+    let mut wanted = Vec::new();
+    for (file, asks) in KNOWN {
+        if names.contains(&file) {
+            wanted.extend(asks.iter().filter(|ask| !wanted.contains(*ask)).collect::<Vec<_>>());
+        }
+    }
+    wanted
+}
+
+/// What is known of the programs here.
+#[derive(Debug, Default)]
+pub struct Programs(Mutex<Option<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    wanted: Vec<&'static str>,
+    versions: Vec<String>,
+}
+
+impl Programs {
+    /// The versions; `ask` runs a command, if they are not known yet.
+    pub async fn versions(
+        &self,
+        wanted: &[&'static str],
+        ask: impl AsyncFnOnce(String) -> Result<Ran, ToolError>,
+    ) -> Vec<String> {
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known().as_ref().filter(|known| known.wanted == wanted) {
+            return known.versions.clone();
+        }
+        let versions = match ask(script(wanted)).await {
+            Ok(ran) => read(wanted, &ran.output),
+            Err(error) => {
+                tracing::debug!(%error, "no program said its version");
+                return Vec::new();
+            }
+        };
+        *known() = Some(Known { wanted: wanted.to_vec(), versions: versions.clone() });
+        versions
+    }
+}
+
+fn program(ask: &str) -> &str {
+    ask.split(' ').next().unwrap_or(ask)
+}
+
+/// Asks all at the same time; one that hangs hides no other.
+fn script(wanted: &[&str]) -> String {
+    let mut script = String::new();
+    for ask in wanted {
+        let program = program(ask);
+        let _ = writeln!(
+            script,
+            "{{ if command -v {program} >/dev/null 2>&1; then v=$({ask} 2>&1 </dev/null | \
+             {{ IFS= read -r line; printf %s \"$line\"; }}); echo \"{program}: $v\"; \
+             else echo '{program}: none'; fi; }} &"
+        );
+    }
+    script + "wait\n"
+}
+
+/// A line for each program that answered, in the order in which they were asked.
+fn read(wanted: &[&str], output: &str) -> Vec<String> {
+    let output = plain(output);
+    let said = |program: &str| {
+        let line = output.lines().find_map(|line| line.strip_prefix(&format!("{program}: ")))?;
+        let version = clip(line.trim().replace('`', "'").as_str(), MAX_VERSION);
+        Some(match version.as_str() {
+            "none" => format!("`{program}`: not in this image"),
+            "" => format!("`{program}`: there, of unknown version"),
+            version => format!("`{program}`: {version}"),
+        })
+    };
+    wanted.iter().filter_map(|ask| said(program(ask))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(output: &str) -> Ran {
+        Ran { output: output.into(), verdict: String::new(), code: Some(0), seconds: 0 }
+    }
+
+    #[test]
+    fn what_is_asked_follows_from_the_files() {
+        let top = ["Makefile", "api/ (go.mod, main.go)", "web/ (package.json, src/, and 3 more)"];
+        let top = top.map(str::to_owned);
+        let asked = ["node --version", "npm --version", "go version", "make --version"];
+        assert_eq!(wanted(&top), asked);
+        assert_eq!(wanted(&["README".to_owned()]), Vec::<&str>::new());
+    }
+
+    #[tokio::test]
+    async fn they_are_asked_once_and_silence_is_left_out() {
+        let programs = Programs::default();
+        let wanted = ["node --version", "npm --version", "go version"];
+        let ask = async |_| Ok(ran("go: none\n\u{1b}[1mnode: v22.1.0\u{1b}[0m\n"));
+        let expected = ["`node`: v22.1.0", "`go`: not in this image"];
+        assert_eq!(programs.versions(&wanted, ask).await, expected);
+        let again = async |_| Err(ToolError::Failed("asked again".into()));
+        assert_eq!(programs.versions(&wanted, again).await, expected);
+        let broken = async |_| Err(ToolError::Failed("no shell".into()));
+        assert_eq!(programs.versions(&["cc --version"], broken).await, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_shell_understands_the_question() {
+        let script = script(&["sh -c 'echo 1.2; echo more'", "no-such-program --version"]);
+        let out = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        let mut lines: Vec<_> = std::str::from_utf8(&out.stdout).unwrap().lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["no-such-program: none", "sh: 1.2"]);
+    }
+}
