@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::thread::Complexity;
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 22] = [
+pub const TOOLS: [&str; 24] = [
     "Read",
     "Write",
     "Edit",
@@ -20,6 +20,8 @@ pub const TOOLS: [&str; 22] = [
     "Glob",
     "GitLog",
     "GitDiff",
+    "GitShow",
+    "GitBlame",
     "GitCommit",
     "GitPush",
     "ReadMemory",
@@ -38,6 +40,8 @@ pub const TOOLS: [&str; 22] = [
 
 /// The tools that change a worktree. Whoever has one works on one request at a time.
 pub const CHANGING: [&str; 5] = ["Write", "Edit", "Bash", "GitCommit", "GitPush"];
+/// Of them, the one that changes none where the role has its own copy.
+const IN_COPY: &str = "Bash";
 
 /// A role that an agent plays in a Thread: its model, tools, rights, prompt and pod.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -122,8 +126,9 @@ pub struct AgentRoleSpec {
     #[schemars(length(max = 8))]
     pub image_pull_secrets: Vec<PullSecret>,
     /// Requests that the role answers at the same time, each in a conversation of its own. It needs a
-    /// role without tools that change the worktree (Write, Edit, Bash, GitCommit, GitPush): one that
-    /// has such a tool answers one after the other, and its condition `Parallel` says so.
+    /// role without tools that change the worktree (Write, Edit, GitCommit, GitPush, and Bash unless
+    /// `workspace.worktree` is `readOnly`): one that has such a tool answers one after the other, and
+    /// its condition `Parallel` says so.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16))]
     pub parallelism: u32,
@@ -424,6 +429,22 @@ pub struct Workspace {
     /// What confines a command inside the container.
     #[serde(default)]
     pub sandbox: Sandbox,
+    /// What commands may do with the Thread's worktree.
+    #[serde(default)]
+    pub worktree: WorktreeAccess,
+}
+
+/// What a role's commands may do with the worktree that the roles of a Thread share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum WorktreeAccess {
+    /// They work in it.
+    #[default]
+    ReadWrite,
+    /// They work in a copy of the role's own, which follows the worktree and is thrown away with the
+    /// Thread: tests run in it, and nothing that they do reaches the worktree, `.git` or another
+    /// role. Such a role has no Write, Edit, GitCommit or GitPush. It needs `sandbox: landlock`.
+    ReadOnly,
 }
 
 /// The second wall around a command; the first is the container without secrets.
@@ -464,7 +485,10 @@ impl AgentRoleSpec {
 
     /// Its tools that change a worktree.
     pub fn changing(&self) -> impl Iterator<Item = &str> {
-        self.tools.offered().filter(|tool| CHANGING.contains(tool))
+        let copy = self.workspace.worktree == WorktreeAccess::ReadOnly;
+        self.tools
+            .offered()
+            .filter(move |tool| CHANGING.contains(tool) && !(copy && *tool == IN_COPY))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use codebutler_crds::condition::{self, PARALLEL};
 use codebutler_crds::names::LABEL_PROMPT;
-use codebutler_crds::role::TOOLS;
+use codebutler_crds::role::{Sandbox, TOOLS, WorktreeAccess};
 use codebutler_crds::{AgentRole, AgentRoleStatus};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -80,7 +80,8 @@ pub fn desired(role: &AgentRole, prompt: Result<Option<String>, Health>, now: Ti
     let ready = Health::new(Level::Ready, "Valid", "can be named by Repos");
     let (prompt, unread) = prompt.map_or_else(|unread| (None, Some(unread)), |read| (read, None));
     status.prompt = prompt;
-    let verdict = Health::worst(unknown_tools(role).into_iter().chain(unread).collect(), ready);
+    let wrong = unknown_tools(role).into_iter().chain(only_reads(role));
+    let verdict = Health::worst(wrong.chain(unread).collect(), ready);
     let verdicts = verdict.notice(&status.conditions);
     let notices = verdicts.into_iter().chain(one_by_one(role, &mut status, now)).collect();
     verdict.write(&mut status.conditions, role.metadata.generation, now);
@@ -119,6 +120,28 @@ fn unknown_tools(role: &AgentRole) -> Vec<Health> {
         Health::new(Level::Stalled, "UnknownTool", message)
     };
     unknown.map(problem).collect()
+}
+
+/// Whoever works in a copy of the worktree can't change the worktree.
+fn only_reads(role: &AgentRole) -> Option<Health> {
+    let workspace = &role.spec.workspace;
+    if workspace.worktree != WorktreeAccess::ReadOnly {
+        return None;
+    }
+    let changing = role.spec.changing().collect::<Vec<_>>().join(", ");
+    let message = if !changing.is_empty() {
+        format!(
+            "spec.workspace.worktree: readOnly, but spec.tools has {changing}, which change the worktree: take \
+             them out, or set readWrite"
+        )
+    } else if workspace.sandbox == Sandbox::Runtime {
+        "spec.workspace.worktree: readOnly needs spec.workspace.sandbox: landlock, which alone keeps commands \
+         out of the worktree"
+            .to_owned()
+    } else {
+        return None;
+    };
+    Some(Health::new(Level::Stalled, "WorktreeReadOnly", message))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use codebutler_crds::names::pod as path;
 use codebutler_crds::repo::AccessMode;
-use codebutler_crds::role::Sandbox;
+use codebutler_crds::role::{Sandbox, Workspace, WorktreeAccess};
 use codebutler_crds::{AgentRole, AgentRoleSpec, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{
     Affinity, Container, EnvVar, LocalObjectReference, Pod, PodAffinity, PodAffinityTerm,
@@ -136,7 +136,7 @@ impl Input<'_> {
                 format!("{}/codebutler-agent", path::BIN_DIR),
                 "toolbox".to_owned(),
             ]),
-            args: (workspace.sandbox == Sandbox::Runtime).then(|| words(&["--sandbox", "runtime"])),
+            args: toolbox_args(workspace),
             restart_policy: Some("Always".to_owned()),
             env: Some(std::iter::once(env_home(&home)).chain(env).collect()),
             working_dir: Some(path::WORK_DIR.to_owned()),
@@ -240,6 +240,14 @@ fn env_home(home: &str) -> EnvVar {
 
 fn env(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
+}
+
+fn toolbox_args(workspace: &Workspace) -> Option<Vec<String>> {
+    let sandbox = (workspace.sandbox == Sandbox::Runtime).then_some(["--sandbox", "runtime"]);
+    let copy = workspace.worktree == WorktreeAccess::ReadOnly;
+    let worktree = copy.then_some(["--worktree", "read-only"]);
+    let all: Vec<&str> = sandbox.into_iter().chain(worktree).flatten().collect();
+    (!all.is_empty()).then(|| words(&all))
 }
 
 fn words(words: &[&str]) -> Vec<String> {
