@@ -113,12 +113,24 @@ pub struct ToolboxArgs {
     /// What confines commands.
     #[arg(long, value_enum, default_value_t = Mode::Landlock)]
     pub sandbox: Mode,
-    /// The role, for the log.
+    /// What commands may do with the worktree.
+    #[arg(long, value_enum, default_value_t = Access::ReadWrite)]
+    pub worktree: Access,
+    /// The role, for the log and for the names of its own files.
     #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
     pub role: String,
     /// The Thread, for the log.
     #[arg(long, env = "CODEBUTLER_THREAD", default_value = "")]
     pub thread: String,
+}
+
+/// What commands may do with the worktree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Access {
+    /// They work in it.
+    ReadWrite,
+    /// They work in a copy of it.
+    ReadOnly,
 }
 
 /// `exec`'s configuration.
@@ -130,6 +142,9 @@ pub struct ExecArgs {
     /// Folders in which it may do anything.
     #[arg(long)]
     pub write: Vec<PathBuf>,
+    /// Folders that it may read, whatever is hidden around them.
+    #[arg(long)]
+    pub read: Vec<PathBuf>,
     /// Folders that it may not read.
     #[arg(long)]
     pub hide: Vec<PathBuf>,
@@ -146,7 +161,8 @@ impl ExecArgs {
             Mode::Runtime => "runtime",
         };
         let mut words: Vec<OsString> = vec!["exec".into(), "--sandbox".into(), mode.into()];
-        for (flag, paths) in [("--write", &self.write), ("--hide", &self.hide)] {
+        let places = [("--write", &self.write), ("--read", &self.read), ("--hide", &self.hide)];
+        for (flag, paths) in places {
             words.extend(paths.iter().flat_map(|path| [flag.into(), path.clone().into()]));
         }
         words.push("--".into());

@@ -92,7 +92,8 @@ impl Killer {
 
 /// On a thread of its own: what confines it must not confine the supervisor.
 fn start(args: &ExecArgs) -> Result<(Pid, Killer), Failed> {
-    let plan = Plan { write: args.write.clone(), hide: args.hide.clone() };
+    let (write, read, hide) = (args.write.clone(), args.read.clone(), args.hide.clone());
+    let plan = Plan { write, read, hide };
     let (mode, words) = (args.sandbox, args.command.clone());
     let (started, starting) = mpsc::channel();
     let (orders, ordered) = mpsc::channel::<mpsc::Sender<()>>();

@@ -22,7 +22,11 @@ const SIDE_BY_SIDE: usize = 8;
 /// Longest result, in characters.
 const MAX_RESULT: usize = 64_000;
 /// Longest error, in characters.
-const MAX_ERROR: usize = 500;
+const MAX_ERROR: usize = 2_000;
+
+/// For a call behind one that waits.
+const NOT_YET: &str = "Not carried out: an earlier call of the same answer waits for people. Make it again \
+    once they have answered, if it is still right.";
 
 /// A call without a result.
 #[derive(Clone, Debug)]
@@ -41,8 +45,14 @@ impl Agent {
         deadline: &Deadline,
     ) -> Result<Option<Ended>, RunError> {
         loop {
-            let open = self.open_calls();
+            let open = self.open_calls(tools);
             let Some(first) = open.first() else { return Ok(None) };
+            if self.waits() {
+                for open in &open {
+                    self.result(open, NOT_YET.to_owned(), ResultKind::Plain)?;
+                }
+                return Ok(None);
+            }
             let reads = open.iter().take_while(|open| is_harmless(tools, open)).count();
             self.does(&progress::of_call(&first.call.name, &first.call.arguments));
             let ended = match reads {
@@ -55,14 +65,22 @@ impl Agent {
         }
     }
 
-    fn open_calls(&self) -> Vec<Open> {
+    /// Whether a call of the last answer has to wait for people. What was asked for behind it may build on
+    /// it.
+    fn waits(&self) -> bool {
+        let answer = self.transcript.state().run().and_then(|run| run.answer.as_ref());
+        answer.is_some_and(|answer| answer.any(ResultKind::Waits))
+    }
+
+    fn open_calls(&self, tools: &Tools) -> Vec<Open> {
         let answer = self.transcript.state().run().and_then(|run| run.answer.as_ref());
         let open = answer.map(|answer| {
             answer
                 .open_calls()
                 .map(|(place, call)| Open {
                     place,
-                    call: call.clone(),
+                    // Recorded in its one form already, unless an older version recorded it.
+                    call: tools.canonical(call).unwrap_or_else(|_| call.clone()),
                     intent: answer.intents.get(&place).cloned(),
                 })
                 .collect()
@@ -295,11 +313,14 @@ enum Permit {
     Wait(String),
 }
 
-/// What people are asked about: the command itself, or all arguments.
+/// What people are asked about: the command itself, with the folder that it runs in, or all arguments.
 fn exact(arguments: &str) -> String {
-    let value: Option<serde_json::Value> = serde_json::from_str(arguments).ok();
-    let command = value.as_ref().and_then(|value| value.get("command")?.as_str());
-    command.unwrap_or(arguments).to_owned()
+    let value: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
+    match (value["command"].as_str(), value["workdir"].as_str()) {
+        (Some(command), None) => command.to_owned(),
+        (Some(command), Some(folder)) => format!("{command}\n# in the folder {folder}"),
+        _ => arguments.to_owned(),
+    }
 }
 
 /// Calls that read, and calls of tools that don't exist.

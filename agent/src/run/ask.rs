@@ -16,6 +16,7 @@ use crate::model::{self, Source, Unreadable, ids};
 use crate::prompt::{self, Look};
 use crate::step;
 use crate::text::clip;
+use crate::tools::Tools;
 use crate::transcript::Record;
 
 /// How often in a row a conversation is made shorter before it is given up.
@@ -81,7 +82,7 @@ impl Agent {
             }
         }
         match answer {
-            Ok(body) => self.take_answer(&body, shown, deadline, patience).await,
+            Ok(body) => self.take_answer((&body, shown), &view.tools, deadline, patience).await,
             Err(error) => self.unanswered(error, shown, deadline, patience).await,
         }
     }
@@ -114,8 +115,8 @@ impl Agent {
 
     async fn take_answer(
         &mut self,
-        body: &Bytes,
-        shown: u32,
+        (body, shown): (&Bytes, u32),
+        tools: &Tools,
         deadline: &Deadline,
         patience: &mut Patience,
     ) -> Result<Option<Ended>, RunError> {
@@ -149,6 +150,8 @@ impl Agent {
                         "{}".clone_into(&mut call.arguments);
                     }
                 }
+                // What is recorded is what is judged, shown, carried out and sent back.
+                let message = tools.canonical_answer(message);
                 let source = Source { model: self.model().to_owned(), by, shown: Some(shown) };
                 Record::Answer { message, usage, source: Some(source) }
             }

@@ -30,6 +30,8 @@ pub struct View {
     pub specs: Vec<Value>,
     /// How long they are, in characters.
     pub told: usize,
+    /// The same tools, to carry calls out.
+    pub tools: Tools,
 }
 
 /// How a run ended, and for failures what the thread is told.
@@ -75,7 +77,7 @@ impl Agent {
         let tools = Tools::new(&self.session.tools);
         let specs = tools.specs();
         let told = prompt::told(&system, &specs);
-        let view = &View { system, specs, told };
+        let view = &View { system, specs, told, tools };
         let patience = &mut Patience::new(self.model_patience);
         loop {
             if deadline.is_over() {
@@ -119,7 +121,7 @@ impl Agent {
                 }
                 Next::Allow(key) => self.transcript.append(&Record::Allowed { key })?,
                 Next::Act => {
-                    if let Some(ended) = self.act(&tools, deadline).await? {
+                    if let Some(ended) = self.act(&view.tools, deadline).await? {
                         return Ok(ended);
                     }
                 }

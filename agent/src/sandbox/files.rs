@@ -51,6 +51,9 @@ fn apply(plan: &Plan) -> Result<RestrictionStatus, RulesetError> {
     // Device nodes are nobody's business.
     let all = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     let mut rules = rules;
+    for folder in &plan.read {
+        rules = allow(rules, folder, AccessFs::from_read(NEWEST))?;
+    }
     for folder in &plan.write {
         rules = allow(rules, folder, all)?;
     }

@@ -21,7 +21,9 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 pub struct Plan {
     /// Folders in which it may do anything. They have to exist.
     pub write: Vec<PathBuf>,
-    /// Files and folders that it may not even read, but for what `write` names in them.
+    /// Folders that it may read, wherever they are.
+    pub read: Vec<PathBuf>,
+    /// Files and folders that it may not even read, but for what `write` and `read` name in them.
     pub hide: Vec<PathBuf>,
 }
 
@@ -92,6 +94,15 @@ pub fn probe(mode: Mode) -> Result<Level, SandboxError> {
             .map_err(|_| broken("it panicked"))?
             .map(Level::Landlock),
     }
+}
+
+/// Does something that writes only where `plan` allows it, on a thread of its own: for work among files
+/// that commands can put links between.
+pub fn confined<T: Send>(plan: &Plan, work: impl FnOnce() -> T + Send) -> Result<T, SandboxError> {
+    thread::scope(|scope| {
+        let done = scope.spawn(|| files::restrict(plan).map(|_| work()));
+        done.join().map_err(|_| broken("it panicked"))?
+    })
 }
 
 /// Confines this thread for good, and whatever it starts.

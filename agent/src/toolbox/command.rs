@@ -18,7 +18,8 @@ use tracing::Instrument as _;
 
 use super::ToolError;
 use super::environment::Environment;
-use super::output::Kept;
+use super::output::{Logs, Output};
+use super::paths::Tree;
 use super::processes::kill_descendants;
 use super::protocol::Reply;
 use crate::args::ExecArgs;
@@ -27,7 +28,9 @@ use crate::text::clip;
 use crate::tools::args;
 
 const DEFAULT_TIMEOUT: u32 = 120;
-const MAX_TIMEOUT: u32 = 600;
+const MAX_TIMEOUT: u32 = 3600;
+/// Longest time that one look waits for a job, in seconds.
+const MAX_WAIT: u32 = 600;
 /// How long to read on what a command wrote before it ended.
 const DRAIN: Duration = Duration::from_secs(1);
 /// Background jobs at the same time.
@@ -49,6 +52,7 @@ pub struct Shell {
     mode: Mode,
     level: Result<Level, String>,
     plan: Plan,
+    logs: Arc<Logs>,
     /// Supervisors that live: what is below them is not a stray.
     supervisors: Mutex<Vec<i32>>,
     jobs: Mutex<Jobs>,
@@ -64,7 +68,7 @@ struct Job {
     command: String,
     started: Instant,
     /// Since it was last asked for.
-    output: Mutex<Kept>,
+    output: Mutex<Output>,
     verdict: Mutex<Option<String>>,
     stop: Notify,
 }
@@ -92,27 +96,58 @@ impl Ran {
     }
 }
 
-/// How long a command may take.
+/// How long a command may take. Nobody waits for more than the longest time: such a number is meant in
+/// milliseconds.
 pub fn seconds(args: &args::Bash) -> u32 {
-    args.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT)
+    let given = args.timeout.unwrap_or(DEFAULT_TIMEOUT);
+    let seconds = if given > MAX_TIMEOUT { given.div_ceil(1000) } else { given };
+    seconds.clamp(1, MAX_TIMEOUT)
+}
+
+/// What is told of a time-out that was taken as milliseconds.
+pub fn unit_note(args: &args::Bash) -> String {
+    match args.timeout {
+        Some(given) if given > MAX_TIMEOUT => {
+            format!("[`timeout` {given} was taken as milliseconds: {} s]\n", seconds(args))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The folder in which a command runs.
+pub fn folder(tree: &Tree, args: &args::Bash) -> Result<PathBuf, ToolError> {
+    let Some(path) = &args.workdir else { return Ok(tree.root().to_owned()) };
+    let at = tree.locate(path)?;
+    if at.full.is_dir() {
+        Ok(at.full)
+    } else {
+        Err(ToolError::refused(format!("`workdir`: `{}` is not a folder", at.shown)))
+    }
 }
 
 impl Shell {
-    /// Confines commands to `tree` and the environment's folders; `hide` is not even readable.
-    pub fn new(environment: Environment, mode: Mode, tree: &Path, hide: Vec<PathBuf>) -> Self {
+    /// Confines commands as `plan` says; long outputs go to `logs`.
+    pub fn new(environment: Environment, mode: Mode, plan: Plan, logs: Logs) -> Self {
         let level = crate::sandbox::probe(mode).map_err(|error: SandboxError| error.to_string());
-        if let Err(why) = &level {
-            tracing::error!(why, "commands are refused");
-        }
-        let write = environment.folders().into_iter().chain([tree.to_owned()]).collect();
-        Self {
+        let shell = Self {
             environment,
             mode,
             level,
-            plan: Plan { write, hide },
+            plan,
+            logs: Arc::new(logs),
             supervisors: Mutex::default(),
             jobs: Mutex::default(),
+        };
+        if let Err(why) = &shell.level {
+            tracing::error!(why, "commands are refused");
         }
+        shell
+    }
+
+    /// Runs no command, and says why.
+    pub fn refusing(mut self, why: &str) -> Self {
+        self.level = Err(why.to_owned());
+        self
     }
 
     /// What confines commands, or why there are none.
@@ -128,19 +163,25 @@ impl Shell {
     /// Answers Bash.
     pub async fn bash(
         self: &Arc<Self>,
-        tree: &Path,
+        tree: &Tree,
         env: &Environment,
         args: &args::Bash,
     ) -> Result<Reply, ToolError> {
         match (&args.command, args.job) {
             (Some(command), None) if args.background.unwrap_or(false) => {
-                self.begin(tree, env, command)
+                self.begin(&folder(tree, args)?, env, command)
             }
             (Some(command), None) => {
-                let seconds = seconds(args);
-                Ok(Reply::Text(self.run(tree, env, command, seconds).await?.text()))
+                let ran = self.run(&folder(tree, args)?, env, command, seconds(args)).await?;
+                Ok(Reply::Text(unit_note(args) + &ran.text()))
             }
-            (None, Some(job)) => self.look(job, args.kill.unwrap_or(false)).await.map(Reply::Text),
+            (None, Some(job)) => {
+                let wait = args.wait.unwrap_or(0).min(MAX_WAIT);
+                let limit = Duration::from_secs(wait.into());
+                // A request that is cancelled meanwhile takes no output with it.
+                let _ = tokio::time::timeout(limit, self.job_ended(job)).await;
+                self.look(job, args.kill.unwrap_or(false)).await.map(Reply::Text)
+            }
             _ => Err(ToolError::refused(
                 "pass either `command`, to run it, or `job`, to see a background job's new output",
             )),
@@ -178,7 +219,7 @@ impl Shell {
         let (mut output, child) = self.spawn(tree, env, command)?;
         let started = Instant::now();
         let mut running = Running { shell: self, child };
-        let mut kept = Kept::default();
+        let mut kept = Output::new(self.logs.clone());
         let ended = {
             let read = async {
                 let mut buffer = vec![0; 16 * 1024];
@@ -213,7 +254,7 @@ impl Shell {
             Ok(ended) => verdict(ended, took),
             Err(_) => format!("{KILLED}{seconds} s, with everything it had started]"),
         };
-        let mut output = kept.text();
+        let mut output = kept.take();
         if !output.is_empty() && !output.ends_with('\n') {
             output.push('\n');
         }
@@ -249,7 +290,7 @@ impl Shell {
         let job = Arc::new(Job {
             command: clip(command, 80),
             started: Instant::now(),
-            output: Mutex::default(),
+            output: Mutex::new(Output::new(self.logs.clone())),
             verdict: Mutex::default(),
             stop: Notify::new(),
         });
@@ -262,7 +303,8 @@ impl Shell {
         drop(jobs);
         tokio::spawn(follow(self.clone(), job, output, child).in_current_span());
         let text = format!(
-            "Started background job {id}. See its output with `job: {id}`; it ends with the pod."
+            "Started background job {id}. See its output with `job: {id}`, and with `wait` wait for its end; it \
+             ends with the pod."
         );
         Ok(Reply::Started { job: id, text })
     }
@@ -283,7 +325,7 @@ impl Shell {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
-        let new = std::mem::take(&mut *lock(&job.output)).text();
+        let new = lock(&job.output).take();
         let newline = if new.is_empty() || new.ends_with('\n') { "" } else { "\n" };
         let verdict = lock(&job.verdict).clone();
         let verdict = verdict.unwrap_or_else(|| {
@@ -346,6 +388,7 @@ impl Shell {
         let exec = ExecArgs {
             sandbox: self.mode,
             write: self.plan.write.clone(),
+            read: self.plan.read.clone(),
             hide: self.plan.hide.clone(),
             command: vec![shell.into(), "-c".into(), command.into()],
         };

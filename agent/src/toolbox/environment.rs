@@ -29,11 +29,11 @@ pub struct Environment {
 impl Environment {
     /// From this process' own environment, which the pod's author configured and which holds no
     /// secret.
-    pub fn inherit(work: &Path) -> Self {
-        Self::from(std::env::vars_os(), work)
+    pub fn inherit(work: &Path, build: &Path) -> Self {
+        Self::from(std::env::vars_os(), work, build)
     }
 
-    fn from(given: impl Iterator<Item = (OsString, OsString)>, work: &Path) -> Self {
+    fn from(given: impl Iterator<Item = (OsString, OsString)>, work: &Path, build: &Path) -> Self {
         let platform = |name: &str| {
             name.starts_with("KUBERNETES_")
                 || name.starts_with("CODEBUTLER_")
@@ -54,7 +54,7 @@ impl Environment {
         or("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into());
         or("LANG", "C.UTF-8".into());
         // Build outputs stay out of the worktree, and roles of one thread share them.
-        let build = work.join("build");
+        let build = build.to_owned();
         for (name, folder) in BUILD_FOLDERS {
             or(name, build.join(folder).into());
         }
@@ -167,7 +167,7 @@ mod tests {
             ("TERM", "xterm"),
         ];
         let given = given.into_iter().map(|(name, value)| (name.into(), value.into()));
-        let env = Environment::from(given, Path::new("/work"));
+        let env = Environment::from(given, Path::new("/work"), Path::new("/work/build"));
         let mut shown: Vec<String> = env
             .variables
             .iter()

@@ -7,6 +7,7 @@
 
 pub mod client;
 mod command;
+mod copy;
 mod environment;
 mod files;
 mod git;
@@ -31,7 +32,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
-use crate::args::ToolboxArgs;
+use self::command::Shell;
+use self::copy::Copy;
+use self::environment::Environment;
+use crate::args::{Access, ToolboxArgs};
+use crate::sandbox::{Mode, Plan};
 
 /// Why a request came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -88,25 +93,43 @@ async fn live(args: &ToolboxArgs) -> Result<(), StartError> {
     // Orphans of commands become children of this process, where they are found and killed.
     nix::sys::prctl::set_child_subreaper(true).map_err(|e| StartError::Process(e.into()))?;
     git::init();
-    let environment = environment::Environment::inherit(&args.work_dir);
-    let tree = args.work_dir.join("tree");
-    for folder in environment.folders().iter().chain([&args.work_dir, &tree]) {
-        make_folder(folder)?;
-    }
-    let hide = [Some(args.work_dir.as_path()), args.socket.parent()];
-    let hide = hide.into_iter().flatten().map(Path::to_owned).collect();
-    let shell = Arc::new(command::Shell::new(environment, args.sandbox, &tree, hide));
+    let copy = (args.worktree == Access::ReadOnly).then(|| Copy::of(&args.work_dir, &args.role));
+    let shell = Arc::new(make_shell(args, copy.as_ref())?);
     let stream = tokio::select! {
         stream = accept_one(&args.socket) => stream?,
         _ = terminate.recv() => return Ok(()),
     };
     tracing::info!("connected");
     tokio::select! {
-        () = server::serve(stream, &args.work_dir, shell) => tracing::info!("connection closed"),
+        () = server::serve(stream, &args.work_dir, shell, copy) => tracing::info!("connection closed"),
         _ = terminate.recv() => tracing::info!("told to stop"),
     }
     processes::kill_descendants(Vec::new).await;
     Ok(())
+}
+
+/// What runs the role's commands, with the folders that they need.
+fn make_shell(args: &ToolboxArgs, copy: Option<&Copy>) -> Result<Shell, StartError> {
+    let tree = args.work_dir.join("tree");
+    let build = copy.map_or_else(|| args.work_dir.join("build"), Copy::build);
+    let environment = Environment::inherit(&args.work_dir, &build);
+    let ground = copy.map_or_else(|| tree.clone(), Copy::tree);
+    for folder in environment.folders().iter().chain([&args.work_dir, &tree, &ground]) {
+        make_folder(folder)?;
+    }
+    let hide = [Some(args.work_dir.as_path()), args.socket.parent()];
+    let plan = Plan {
+        write: environment.folders().into_iter().chain([ground]).collect(),
+        read: copy.iter().map(|_| tree.clone()).collect(),
+        hide: hide.into_iter().flatten().map(Path::to_owned).collect(),
+    };
+    let logs = output::Logs { build, role: args.role.clone() };
+    let shell = Shell::new(environment, args.sandbox, plan, logs);
+    Ok(match (copy, args.sandbox) {
+        // Nothing else would keep them out of the worktree.
+        (Some(_), Mode::Runtime) => shell.refusing(copy::NEEDS_LANDLOCK),
+        _ => shell,
+    })
 }
 
 fn make_folder(path: &Path) -> Result<(), StartError> {

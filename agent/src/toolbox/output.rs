@@ -1,11 +1,25 @@
-//! What is kept of a command's output.
+//! What is kept of a command's output: both ends for the model, all of it in a file where that is not
+//! enough.
 
 use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nix::fcntl::OFlag;
 
 use crate::text::plain;
 
 /// Bytes kept of the beginning and of the end.
 const HALF_OUTPUT: usize = 15_000;
+/// Longest file, in bytes, and how many a role keeps.
+const MAX_LOG: usize = 8 * 1024 * 1024;
+const MAX_LOGS: usize = 20;
+/// The folder of these files, in the one for builds.
+const FOLDER: &str = "out";
 
 /// The beginning and the end of an output of any length.
 #[derive(Default)]
@@ -27,19 +41,145 @@ impl Kept {
         self.dropped += over as u64;
     }
 
-    /// All of it, or both ends and how much is missing; without what would move a terminal's cursor.
-    pub fn text(mut self) -> String {
+    /// All of it, or both ends and how much is missing, and where that is; without what would move a
+    /// terminal's cursor.
+    pub fn text(mut self, whole: Option<&str>) -> String {
         if self.dropped == 0 {
             self.head.extend(self.tail);
             return plain(&String::from_utf8_lossy(&self.head));
         }
         let tail: Vec<u8> = self.tail.into();
+        let place = whole.map_or_else(
+            || "pipe it through head, tail or grep to see them".to_owned(),
+            |path| format!("Read `{path}` from an offset, or grep in it"),
+        );
         format!(
-            "{}\n[… {} bytes of output left out: pipe it through head, tail or grep to see them …]\n{}",
+            "{}\n[… {} bytes of output left out: {place} …]\n{}",
             plain(&String::from_utf8_lossy(&self.head)),
             self.dropped,
             plain(&String::from_utf8_lossy(&tail))
         )
+    }
+
+    fn fits(&self, more: usize) -> bool {
+        self.head.len() + self.tail.len() + more <= 2 * HALF_OUTPUT
+    }
+}
+
+/// Where a role's long outputs go.
+#[derive(Clone, Debug)]
+pub struct Logs {
+    /// The folder for builds.
+    pub build: PathBuf,
+    /// The role.
+    pub role: String,
+}
+
+impl Logs {
+    /// A new file; the oldest ones go. Commands can write to the folder, so nothing in it is followed,
+    /// and it is held while it is worked in.
+    fn open(&self) -> io::Result<(File, String)> {
+        let place = self.build.join(FOLDER);
+        match fs::create_dir(&place) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
+        let held = OpenOptions::new().read(true).custom_flags(flags).open(&place)?;
+        let folder = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+        let mut known: Vec<u32> = fs::read_dir(&folder)?
+            .flatten()
+            .filter_map(|entry| self.number(entry.file_name().to_str()?))
+            .collect();
+        known.sort_unstable();
+        let next = known.last().map_or(1, |last| last.saturating_add(1));
+        for old in known.iter().rev().skip(MAX_LOGS - 1) {
+            let _ = fs::remove_file(folder.join(self.name(*old)));
+        }
+        let name = self.name(next);
+        let flags = OFlag::O_NOFOLLOW.bits();
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .custom_flags(flags)
+            .mode(0o644)
+            .open(folder.join(&name))?;
+        Ok((file, place.join(name).display().to_string()))
+    }
+
+    fn name(&self, number: u32) -> String {
+        format!("{}-{number:04}.log", self.role)
+    }
+
+    fn number(&self, name: &str) -> Option<u32> {
+        name.strip_prefix(&self.role)?.strip_prefix('-')?.strip_suffix(".log")?.parse().ok()
+    }
+}
+
+/// A command's output as it comes.
+pub struct Output {
+    logs: Arc<Logs>,
+    kept: Kept,
+    log: Option<Log>,
+    /// There is none to be had.
+    failed: bool,
+}
+
+struct Log {
+    file: File,
+    path: String,
+    room: usize,
+}
+
+impl Output {
+    /// Nothing yet.
+    pub fn new(logs: Arc<Logs>) -> Self {
+        Self { logs, kept: Kept::default(), log: None, failed: false }
+    }
+
+    /// Takes in some more.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.log.is_none() && !self.failed && !self.kept.fits(bytes.len()) {
+            // From here on it does not fit: what is there is all that there was.
+            match self.logs.open() {
+                Ok((file, path)) => {
+                    let mut log = Log { file, path, room: MAX_LOG };
+                    log.write(&self.kept.head);
+                    log.write(self.kept.tail.make_contiguous());
+                    self.log = Some(log);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a long output is not kept");
+                    self.failed = true;
+                }
+            }
+        }
+        if let Some(log) = &mut self.log {
+            log.write(bytes);
+        }
+        self.kept.push(bytes);
+    }
+
+    /// What has come since this was asked last.
+    pub fn take(&mut self) -> String {
+        let whole = self.log.as_ref().map(|log| log.path.clone());
+        std::mem::take(&mut self.kept).text(whole.as_deref())
+    }
+}
+
+impl Log {
+    fn write(&mut self, bytes: &[u8]) {
+        let part = &bytes[..bytes.len().min(self.room)];
+        if part.is_empty() {
+            return;
+        }
+        self.room -= part.len();
+        let cut = if self.room == 0 { "\n[the rest is not kept]\n" } else { "" };
+        let written = self.file.write_all(part).and_then(|()| self.file.write_all(cut.as_bytes()));
+        if let Err(error) = written {
+            tracing::warn!(%error, "a long output is cut");
+            self.room = 0;
+        }
     }
 }
 
@@ -55,8 +195,58 @@ mod tests {
             kept.push(&[b'x'; 9999]);
         }
         kept.push(b" end");
-        let text = kept.text();
+        let text = kept.text(None);
         assert!(text.starts_with("begin xx") && text.ends_with("xx end"));
         assert!(text.contains("[… 70000 bytes of output left out"), "{}", &text[14_990..15_100]);
+    }
+
+    fn logs(dir: &tempfile::TempDir) -> Arc<Logs> {
+        Arc::new(Logs { build: dir.path().to_owned(), role: "pm".to_owned() })
+    }
+
+    #[test]
+    fn all_of_a_long_output_is_in_a_file_and_a_short_one_in_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut output = Output::new(logs(&dir));
+        output.push(b"short");
+        assert_eq!(output.take(), "short");
+        assert!(!dir.path().join(FOLDER).exists());
+        let whole: Vec<u8> = (0..100_000u32).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+        for part in whole.chunks(7_000) {
+            output.push(part);
+        }
+        let file = dir.path().join("out/pm-0001.log");
+        assert!(output.take().contains(&format!("Read `{}`", file.display())));
+        assert_eq!(fs::read(&file).unwrap(), whole);
+    }
+
+    #[test]
+    fn files_are_bounded_in_size_and_number() {
+        let dir = tempfile::tempdir().unwrap();
+        for _ in 0..MAX_LOGS + 3 {
+            let mut output = Output::new(logs(&dir));
+            output.push(&vec![b'x'; 40_000]);
+        }
+        let names = fs::read_dir(dir.path().join(FOLDER)).unwrap().flatten();
+        let mut names: Vec<_> = names.map(|e| e.file_name().into_string().unwrap()).collect();
+        names.sort();
+        assert_eq!((names.len(), names[0].as_str()), (MAX_LOGS, "pm-0004.log"));
+        let mut output = Output::new(logs(&dir));
+        for _ in 0..12 {
+            output.push(&vec![b'x'; 1024 * 1024]);
+        }
+        let size = fs::metadata(dir.path().join("out/pm-0024.log")).unwrap().len();
+        assert!(size < MAX_LOG as u64 + 100, "{size}");
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), dir.path().join(FOLDER)).unwrap();
+        let mut output = Output::new(logs(&dir));
+        output.push(&vec![b'x'; 40_000]);
+        assert!(output.take().contains("pipe it through"));
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
 }

@@ -80,7 +80,7 @@ pub enum Request {
         /// The edit.
         edit: args::Edit,
         /// What [`Request::PlanEdit`] said.
-        plan: EditPlan,
+        plan: Vec<EditPlan>,
     },
     /// What would prepare the worktree, and how that went. → [`Reply::SetUp`]
     PlanSetUp {
@@ -125,6 +125,10 @@ pub enum Request {
     GitLog(args::GitLog),
     /// Changes.
     GitDiff(args::GitDiff),
+    /// A commit, or a file of it.
+    GitShow(args::GitShow),
+    /// Who wrote lines.
+    GitBlame(args::GitBlame),
     /// Commits on top of `parent`; a commit with this message that is already there is fine.
     GitCommit {
         /// What to commit.
@@ -179,7 +183,8 @@ pub struct Author {
     pub email: String,
 }
 
-/// SHA-256 of a file before and after an edit, in hex: enough to know later whether it was done.
+/// SHA-256 of a file before and after an edit, in hex, `-` where there is none: enough to know later
+/// whether it was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EditPlan {
     /// Before.
@@ -304,8 +309,8 @@ pub enum Reply {
     },
     /// A picture instead of text.
     Picture(Picture),
-    /// The edit can be done.
-    Plan(EditPlan),
+    /// The edit can be done; a plan for each file, in the edit's order.
+    Plan(Vec<EditPlan>),
     /// A background job runs.
     Started {
         /// Its number.

@@ -13,7 +13,8 @@ use tokio::task::AbortHandle;
 use tokio_util::codec::Framed;
 use tracing::Instrument as _;
 
-use super::command::{Shell, seconds};
+use super::command::{Shell, seconds, unit_note};
+use super::copy::Copy;
 use super::environment::Environment;
 use super::files::{self, Seen};
 use super::git::{self, Place};
@@ -25,10 +26,13 @@ use super::{ToolError, search};
 use crate::text::clip;
 use crate::tools::args;
 
+/// What a role is told that works in a copy.
+const NO_CHANGE: &str = "this role may not change the worktree (`workspace.worktree: readOnly`)";
+
 /// Serves until the connection ends.
-pub async fn serve(stream: UnixStream, work: &Path, shell: Arc<Shell>) {
+pub async fn serve(stream: UnixStream, work: &Path, shell: Arc<Shell>, copy: Option<Copy>) {
     let mut frames = Framed::new(stream, codec());
-    let toolbox = Arc::new(Toolbox::new(work, shell));
+    let toolbox = Arc::new(Toolbox::new(work, shell, copy));
     let (answers, mut answered) = mpsc::channel::<Answer>(64);
     let mut running = HashMap::<u64, AbortHandle>::new();
     loop {
@@ -70,6 +74,8 @@ pub async fn serve(stream: UnixStream, work: &Path, shell: Arc<Shell>) {
 struct Toolbox {
     work: PathBuf,
     shell: Arc<Shell>,
+    /// Where commands work, if not in the worktree.
+    copy: Option<Arc<Copy>>,
     hello: Mutex<Option<Hello>>,
     base: git::Base,
     programs: Programs,
@@ -79,10 +85,11 @@ struct Toolbox {
 }
 
 impl Toolbox {
-    fn new(work: &Path, shell: Arc<Shell>) -> Self {
+    fn new(work: &Path, shell: Arc<Shell>, copy: Option<Copy>) -> Self {
         Self {
             work: work.to_owned(),
             shell,
+            copy: copy.map(Arc::new),
             hello: Mutex::default(),
             base: git::Base::default(),
             programs: Programs::default(),
@@ -138,7 +145,13 @@ impl Toolbox {
             Request::Read(args) => {
                 let build = self.shell.environment().build();
                 let beside = setup::is_beside(&args.path, build);
-                let tree = if beside { Tree::open(build)? } else { self.tree()? };
+                let copied = self.copy.as_ref().map(|copy| copy.tree());
+                let copied = copied.filter(|copy| setup::is_beside(&args.path, copy));
+                let tree = match copied {
+                    Some(copy) => Tree::open(&copy)?,
+                    None if beside => Tree::open(build)?,
+                    None => self.tree()?,
+                };
                 blocking(move || files::read(&tree, &seen, &args)).await
             }
             Request::EndJobs => {
@@ -153,14 +166,18 @@ impl Toolbox {
                 Ok(Reply::Text(String::new()))
             }
             Request::PlanEdit(edit) => {
+                if self.copy.is_some() {
+                    return Err(ToolError::refused(NO_CHANGE));
+                }
                 let tree = self.tree()?;
                 blocking(move || files::plan_edit(&tree, &seen, &edit)).await.map(Reply::Plan)
             }
             Request::Bash(args) => {
-                let tree = self.tree()?;
                 let _turn = self.turn(args.job.is_none()).await;
-                let environment = self.environment()?;
-                self.shell.bash(tree.root(), &environment, &args).await
+                let ground = self.ground(args.job.is_none(), false).await?;
+                let environment = self.environment(&ground)?;
+                let reply = self.shell.bash(&ground, &environment, &args).await?;
+                Ok(self.noted(reply))
             }
             Request::Test(args) => self.test(&args).await,
             Request::Standing { tested } => {
@@ -189,6 +206,11 @@ impl Toolbox {
                 blocking(move || git::touched(&place)).await.map(Reply::Names)
             }
             Request::Cancel { .. } => Ok(Reply::Text(String::new())),
+            Request::Write(_) | Request::Edit { .. } | Request::GitCommit { .. }
+                if self.copy.is_some() =>
+            {
+                Err(ToolError::refused(NO_CHANGE))
+            }
             request => {
                 let (tree, place) = (self.tree()?, self.place()?);
                 blocking(move || work(&tree, &place, &seen, &scratch, request))
@@ -201,16 +223,18 @@ impl Toolbox {
     async fn set_up(&self, request: Request) -> Result<Reply, ToolError> {
         match request {
             Request::PlanSetUp { command } => {
-                let site = self.site()?;
+                let _turn = self.turn(self.copy.is_some()).await;
+                let site = self.site(self.ground(true, false).await?)?;
                 blocking(move || Ok(site.plan(command.as_deref()))).await.map(Reply::SetUp)
             }
             Request::SetUp { plan, seconds } => {
                 let _turn = self.turn(true).await;
-                let done = self.site()?.perform(&self.shell, &plan, seconds).await;
+                let site = self.site(self.ground(true, false).await?)?;
+                let done = site.perform(&self.shell, &plan, seconds).await;
                 done.map(|done| Reply::SetUp(Some(done)))
             }
             Request::SetUpTold { plan, ended } => {
-                let site = self.site()?;
+                let site = self.site(self.ground(false, false).await?)?;
                 blocking(move || site.told(&plan, ended)).await?;
                 Ok(Reply::Text(String::new()))
             }
@@ -237,16 +261,19 @@ impl Toolbox {
     /// Runs the tests on files that are known before and after. Where they can't be known, the run
     /// proves nothing, and is shown all the same.
     async fn test(&self, args: &args::Bash) -> Result<Reply, ToolError> {
-        let (tree, environment, place) = (self.tree()?, self.environment()?, self.place()?);
+        let place = self.place()?;
         let command = args.command.clone().unwrap_or_default();
         let _turn = self.turn(true).await;
+        let ground = self.ground(true, true).await?;
+        let environment = self.environment(&ground)?;
+        let files = ground.root().to_owned();
         let before = {
-            let place = place.clone();
-            blocking(move || git::snapshot(&place)).await
+            let (place, files) = (place.clone(), files.clone());
+            blocking(move || git::snapshot(&place, &files)).await
         };
-        let ran = self.shell.run(tree.root(), &environment, &command, seconds(args)).await?;
+        let ran = self.shell.run(&files, &environment, &command, seconds(args)).await?;
         let tree = match before {
-            Ok(before) => blocking(move || git::unchanged(&place, &before)).await,
+            Ok(before) => blocking(move || git::unchanged(&place, &files, &before)).await,
             Err(error) => Err(error),
         };
         let (tree, unknown) = match tree {
@@ -257,7 +284,7 @@ impl Toolbox {
             }
         };
         let run = TestRun { command, exit_code: ran.code, tree, unknown };
-        Ok(Reply::Tested { text: ran.text(), run })
+        Ok(self.noted(Reply::Tested { text: unit_note(args) + &ran.text(), run }))
     }
 
     /// The right to run a command, if one is to be run.
@@ -269,15 +296,37 @@ impl Toolbox {
         Some(Turn { held: Some(held), shell: self.shell.clone() })
     }
 
-    fn environment(&self) -> Result<Environment, ToolError> {
-        let hello = &self.place()?.hello;
-        let base = self.shell.environment().with_author(&hello.author).with_proxy(&hello.proxy);
-        Ok(base.with_venv(&self.work.join("tree")))
+    /// Where commands work. A copy is brought to what the worktree is, if it is to be.
+    async fn ground(&self, bring: bool, whole: bool) -> Result<Tree, ToolError> {
+        let Some(copy) = self.copy.clone() else { return self.tree() };
+        if bring {
+            let (copy, place) = (copy.clone(), self.place()?);
+            blocking(move || copy.bring(&place, whole)).await?;
+        }
+        Tree::open(&copy.tree())
     }
 
-    fn site(&self) -> Result<Site, ToolError> {
-        let tree = self.tree()?.root().to_owned();
-        Ok(Site { work: self.work.clone(), tree, environment: self.environment()? })
+    /// With what has to be said of a copy once.
+    fn noted(&self, mut reply: Reply) -> Reply {
+        if let (Some(copy), Reply::Text(text) | Reply::Tested { text, .. }) =
+            (&self.copy, &mut reply)
+        {
+            text.insert_str(0, &copy.note());
+        }
+        reply
+    }
+
+    fn environment(&self, ground: &Tree) -> Result<Environment, ToolError> {
+        let hello = &self.place()?.hello;
+        let base = self.shell.environment().with_author(&hello.author).with_proxy(&hello.proxy);
+        Ok(base.with_venv(ground.root()))
+    }
+
+    fn site(&self, ground: Tree) -> Result<Site, ToolError> {
+        let environment = self.environment(&ground)?;
+        let work = self.copy.as_ref().map_or(self.work.as_path(), |copy| copy.root()).to_owned();
+        let git = self.work.join("tree/.git");
+        Ok(Site { work, tree: ground.root().to_owned(), git, environment })
     }
 
     fn tree(&self) -> Result<Tree, ToolError> {
@@ -325,6 +374,8 @@ fn work(
         Request::Head => git::head(place),
         Request::GitLog(args) => git::log(place, tree, &args),
         Request::GitDiff(args) => git::diff(place, tree, &args),
+        Request::GitShow(args) => git::show(place, tree, &args),
+        Request::GitBlame(args) => git::blame(place, tree, &args),
         Request::GitCommit { commit, parent } => git::commit(place, tree, &commit, &parent),
         other => Err(ToolError::Failed(format!(
             "not answered with text: {}",

@@ -35,8 +35,10 @@ const LOOK: Duration = Duration::from_millis(200);
 pub struct Site {
     /// The toolbox' part of the volume.
     pub work: PathBuf,
-    /// The worktree.
+    /// The worktree, or the role's copy of it.
     pub tree: PathBuf,
+    /// The repository's own folder.
+    pub git: PathBuf,
     /// What commands get.
     pub environment: Environment,
 }
@@ -195,7 +197,7 @@ impl Site {
 
     /// Keeps what a set-up makes out of commits, where the repository itself does not.
     fn exclude(&self) {
-        let path = self.tree.join(".git/info/exclude");
+        let path = self.git.join("info/exclude");
         let known = fs::read_to_string(&path).unwrap_or_default();
         let missing: Vec<&str> =
             MADE.into_iter().filter(|made| !known.lines().any(|line| line == *made)).collect();

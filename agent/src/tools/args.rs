@@ -4,6 +4,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod history;
+
+pub use history::{GitBlame, GitDiff, GitLog, GitShow};
+
 /// `Read`
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -29,33 +33,48 @@ pub struct Write {
 }
 
 /// `Edit`
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = ["path", "edits"]))]
 pub struct Edit {
     /// File, relative to the root of the worktree. You must have read it before.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// Replacements, applied one after the other; all or none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Replacement>,
+    /// Instead of both: a patch of several files, as Codex' `apply_patch` takes it. Models that were
+    /// trained on it use it without being told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-hidden" = true))]
+    pub patch: Option<String>,
 }
 
 /// One replacement.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Replacement {
     /// Text that occurs exactly once, with its exact whitespace and without line numbers.
     pub old: String,
     /// What stands there afterwards.
     pub new: String,
+    /// Replace every occurrence, such as of a name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
 }
 
 /// `Bash`
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bash {
-    /// Passed to `bash -c` in the root of the worktree.
+    /// Passed to `bash -c`.
     #[serde(default)]
     pub command: Option<String>,
-    /// Seconds until it is killed; 120 if absent, 600 at most.
+    /// Folder of the worktree to run it in; its root if absent. It holds for this call only.
+    #[serde(default)]
+    pub workdir: Option<String>,
+    /// Seconds until it is killed; 120 if absent, 3600 at most. A larger number is taken as
+    /// milliseconds.
     #[serde(default)]
     pub timeout: Option<u32>,
     /// Go on at once and let the command run, such as a server; the answer has the number of its
@@ -65,6 +84,9 @@ pub struct Bash {
     /// Instead of `command`: show the new output of this background job.
     #[serde(default)]
     pub job: Option<u32>,
+    /// With `job`: wait so many seconds for its end first, 600 at most.
+    #[serde(default)]
+    pub wait: Option<u32>,
     /// With `job`: end it.
     #[serde(default)]
     pub kill: Option<bool>,
@@ -72,7 +94,7 @@ pub struct Bash {
 
 /// `Grep`
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Grep {
     /// Regular expression (Rust syntax), matched line by line.
     pub pattern: String,
@@ -82,13 +104,54 @@ pub struct Grep {
     /// Only files that match this glob, such as `*.rs` or `src/**/*.ts`.
     #[serde(default)]
     pub glob: Option<String>,
+    /// Only files of this type, as ripgrep names it, such as `rust`, `py` or `ts`.
+    #[serde(default, rename = "type")]
+    pub kind: Option<String>,
+    /// What to show: matching lines (`content`, the default), only the files that have some
+    /// (`files`), or how many each has (`count`).
+    #[serde(default)]
+    pub mode: Option<GrepMode>,
+    /// Upper and lower case are the same.
+    #[serde(default)]
+    pub ignore_case: Option<bool>,
+    /// A match may span lines, and `.` matches the end of a line.
+    #[serde(default)]
+    pub multiline: Option<bool>,
     /// Lines shown before and after each match; none if absent, 10 at most.
     #[serde(default)]
     pub context: Option<u32>,
+    /// Lines shown before each match.
+    #[serde(default)]
+    pub before: Option<u32>,
+    /// Lines shown after each match.
+    #[serde(default)]
+    pub after: Option<u32>,
+    /// Most lines, or files, to show.
+    #[serde(default)]
+    pub limit: Option<u32>,
+    /// How many of them to leave out at the beginning.
+    #[serde(default)]
+    pub offset: Option<u32>,
+    /// Files that were changed last come first; by path if absent.
+    #[serde(default)]
+    pub newest: Option<bool>,
+}
+
+/// What Grep shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GrepMode {
+    /// Lines.
+    #[default]
+    Content,
+    /// Paths.
+    Files,
+    /// Paths with numbers.
+    Count,
 }
 
 /// `Glob`
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Glob {
     /// Glob such as `**/*.rs`; without a slash it matches names in every folder.
@@ -96,31 +159,13 @@ pub struct Glob {
     /// Folder to look in; the whole worktree if absent.
     #[serde(default)]
     pub path: Option<String>,
-}
-
-/// `GitLog`
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GitLog {
-    /// Number of commits; 20 if absent, 200 at most.
+    /// Files that were changed last come first; by path if absent.
     #[serde(default)]
-    pub limit: Option<u32>,
-    /// Only commits that changed this file or folder.
+    pub newest: Option<bool>,
+    /// Only what is directly in the folder, folders included: what other agents call a listing.
     #[serde(default)]
-    pub path: Option<String>,
-}
-
-/// `GitDiff`
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GitDiff {
-    /// Commit or branch to compare the worktree with; by default the point where the thread's
-    /// branch left the base branch.
-    #[serde(default)]
-    pub base: Option<String>,
-    /// Only this file or folder.
-    #[serde(default)]
-    pub path: Option<String>,
+    #[schemars(extend("x-hidden" = true))]
+    pub list: Option<bool>,
 }
 
 /// `GitCommit`

@@ -2,6 +2,8 @@
 //! knows no tool by name.
 
 pub mod args;
+mod canonical;
+mod history;
 mod plan;
 pub mod proof;
 mod push;
@@ -155,6 +157,8 @@ pub trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
     /// What the model is told, in OpenAI's form.
     fn spec(&self) -> Value;
+    /// What its arguments have to fit.
+    fn schema(&self) -> Value;
     /// What a call can do.
     fn risk(&self) -> Risk;
     /// How much harm this call can do here.
@@ -208,6 +212,10 @@ impl<H: Handler> Tool for H {
         })
     }
 
+    fn schema(&self) -> Value {
+        schema::whole::<H::Args>()
+    }
+
     fn risk(&self) -> Risk {
         H::RISK
     }
@@ -229,10 +237,11 @@ impl<H: Handler> Tool for H {
     }
 }
 
+/// What everything that is decided about a call is decided from.
 fn parse<H: Handler>(arguments: &str) -> Result<H::Args, Failure> {
-    serde_json::from_str(arguments).map_err(|error| {
-        let what = if error.is_data() { "do not fit its schema" } else { "are not valid JSON" };
-        Failure::Fault(format!("the arguments of {} {what}: {error}", H::NAME))
+    let one = canonical::arguments(H::NAME, &schema::whole::<H::Args>(), arguments)?;
+    serde_json::from_str(&one).map_err(|error| {
+        Failure::Fault(format!("the arguments of {} do not fit its schema: {error}", H::NAME))
     })
 }
 

@@ -4,8 +4,20 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// The schema of a tool's arguments.
+/// Marks an argument that is taken and not told of.
+const HIDDEN: &str = "x-hidden";
+
+/// The schema of a tool's arguments, as a model is told it.
 pub fn of<T: JsonSchema>() -> Value {
+    let mut schema = whole::<T>();
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.retain(|_, property| property.get(HIDDEN).is_none());
+    }
+    schema
+}
+
+/// The same with what a model is not told.
+pub fn whole<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args};
+use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args, history};
 use crate::builds::Slot;
 use crate::policy::builds::is_build;
 use crate::policy::{Policy, Verdict};
@@ -12,20 +12,17 @@ use crate::transcript::{self, Record};
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
-    vec![
+    let files: [Box<dyn Tool>; 6] = [
         Box::new(Read),
         Box::new(Write),
         Box::new(Edit),
         Box::new(Bash),
         Box::new(Grep),
         Box::new(Glob),
-        Box::new(GitLog),
-        Box::new(GitDiff),
-        Box::new(GitCommit),
-        Box::new(GitPush),
-        Box::new(ReadMemory),
-        Box::new(Todo),
-    ]
+    ];
+    let rest: [Box<dyn Tool>; 4] =
+        [Box::new(GitCommit), Box::new(GitPush), Box::new(ReadMemory), Box::new(Todo)];
+    files.into_iter().chain(history::all()).chain(rest).collect()
 }
 
 async fn text(cx: &Context, request: Request) -> Result<String, Failure> {
@@ -41,7 +38,7 @@ fn read(reply: Reply) -> Result<String, Failure> {
     }
 }
 
-async fn done(cx: &Context, request: Request) -> Result<Done, Failure> {
+pub(super) async fn done(cx: &Context, request: Request) -> Result<Done, Failure> {
     text(cx, request).await.map(Done::plain)
 }
 
@@ -141,14 +138,19 @@ struct Edit;
 impl Handler for Edit {
     type Args = args::Edit;
     const NAME: &'static str = "Edit";
-    const DESCRIPTION: &'static str =
-        "Replaces exact, unique pieces of text in a file that you have read.";
+    const DESCRIPTION: &'static str = "Replaces exact, unique pieces of text in a file that you have read, and shows the lines around them. \
+        Copy `old` from what Read shows, without the line numbers; several replacements in one call are all \
+        done or none.";
     const RISK: Risk = Risk::Changes;
 
-    /// The file's hash before and after: tells later whether the edit was done.
+    /// Each file's hash before and after: tells later whether the edit was done.
     async fn key(&self, cx: &Context, args: &args::Edit, _: &str) -> Result<String, Failure> {
         match cx.toolbox.ask(Request::PlanEdit(args.clone())).await? {
-            Reply::Plan(EditPlan { before, after }) => Ok(format!("{before}:{after}")),
+            Reply::Plan(plans) => {
+                let plans =
+                    plans.iter().map(|EditPlan { before, after }| format!("{before}:{after}"));
+                Ok(plans.collect::<Vec<_>>().join(","))
+            }
             Reply::Refused(why) => Err(Failure::Respond(why)),
             Reply::Failed(why) => Err(Failure::Stop(why)),
             other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
@@ -156,8 +158,11 @@ impl Handler for Edit {
     }
 
     async fn call(&self, cx: &Context, args: args::Edit, call: Call<'_>) -> Result<Done, Failure> {
-        let (before, after) = call.key.split_once(':').unwrap_or_default();
-        let plan = EditPlan { before: before.to_owned(), after: after.to_owned() };
+        let plans = call.key.split(',').map(|plan| {
+            let (before, after) = plan.split_once(':').unwrap_or_default();
+            EditPlan { before: before.to_owned(), after: after.to_owned() }
+        });
+        let plan = plans.collect();
         done(cx, Request::Edit { edit: args, plan }).await
     }
 }
@@ -168,8 +173,9 @@ struct Bash;
 impl Handler for Bash {
     type Args = args::Bash;
     const NAME: &'static str = "Bash";
-    const DESCRIPTION: &'static str = "Runs a command in the root of the worktree and shows its output \
-        and exit code. No terminal, no input; what a command leaves running ends with it, but for jobs that were \
+    const DESCRIPTION: &'static str = "Runs a command in the worktree and shows its output and exit code; of a \
+        long output both ends, and the file that has all of it. Each call is a shell of its own: `cd` and variables \
+        don't last. No terminal, no input; what a command leaves running ends with it, but for jobs that were \
         started with `background`. What is hard to undo waits for a user's yes.";
     const RISK: Risk = Risk::Changes;
 
@@ -188,7 +194,9 @@ impl Handler for Bash {
         }
         let foreground = !args.background.unwrap_or(false);
         let command = args.command.clone().unwrap_or_default();
-        let tests = cx.tests.is(&command);
+        // Somewhere else the same words run other tests.
+        let at_root = args.workdir.as_deref().is_none_or(|folder| folder == "." || folder == "./");
+        let tests = at_root && cx.tests.is(&command);
         if !tests && !is_build(&command) {
             return done(cx, Request::Bash(args)).await;
         }
@@ -237,7 +245,8 @@ struct Grep;
 impl Handler for Grep {
     type Args = args::Grep;
     const NAME: &'static str = "Grep";
-    const DESCRIPTION: &'static str = "Searches file contents with a regular expression; files that .gitignore names are left out.";
+    const DESCRIPTION: &'static str = "Searches file contents with a regular expression: escape `(`, `[`, `{` and \
+        `.` where they are meant as they stand. Files that .gitignore names are left out.";
     const RISK: Risk = Risk::Reads;
 
     async fn call(&self, cx: &Context, args: args::Grep, _: Call<'_>) -> Result<Done, Failure> {
@@ -257,35 +266,6 @@ impl Handler for Glob {
 
     async fn call(&self, cx: &Context, args: args::Glob, _: Call<'_>) -> Result<Done, Failure> {
         done(cx, Request::Glob(args)).await
-    }
-}
-
-struct GitLog;
-
-#[async_trait]
-impl Handler for GitLog {
-    type Args = args::GitLog;
-    const NAME: &'static str = "GitLog";
-    const DESCRIPTION: &'static str = "Shows the newest commits of this conversation's branch.";
-    const RISK: Risk = Risk::Reads;
-
-    async fn call(&self, cx: &Context, args: args::GitLog, _: Call<'_>) -> Result<Done, Failure> {
-        done(cx, Request::GitLog(args)).await
-    }
-}
-
-struct GitDiff;
-
-#[async_trait]
-impl Handler for GitDiff {
-    type Args = args::GitDiff;
-    const NAME: &'static str = "GitDiff";
-    const DESCRIPTION: &'static str = "Shows what this conversation changed so far, uncommitted and new \
-        files included.";
-    const RISK: Risk = Risk::Reads;
-
-    async fn call(&self, cx: &Context, args: args::GitDiff, _: Call<'_>) -> Result<Done, Failure> {
-        done(cx, Request::GitDiff(args)).await
     }
 }
 

@@ -130,7 +130,7 @@ async fn known_mail_is_reported_and_pays_nothing() {
 async fn wrong_calls_are_told_to_the_model_and_after_five_to_the_user() {
     let mut world = World::new(in_order(vec![
         calls(&[("Teleport", json!({})), ("Read", json!({"path": "README"}))]),
-        calls(&[("Read", json!({"file": "README"}))]),
+        calls(&[("Read", json!({"pth": "README"}))]),
         calls(&[("Bash", json!("{\"command\": "))]),
         calls(&[("Teleport", json!({}))]),
         calls(&[("Teleport", json!({}))]),
@@ -142,7 +142,7 @@ async fn wrong_calls_are_told_to_the_model_and_after_five_to_the_user() {
     let told = results(&inner.asked[2]);
     assert!(told[0].starts_with("Error: there is no tool `Teleport`; you have Read, "), "{told:?}");
     assert!(told[1].contains("hello"), "{told:?}");
-    assert!(told[2].contains("do not fit its schema: unknown field `file`"), "{told:?}");
+    assert!(told[2].contains("do not fit its schema: `path` is missing (it has `pth`"), "{told:?}");
     assert!(told.iter().all(|text| text.chars().count() <= 510));
     let last = inner.last_report();
     assert_eq!((last.state, last.turns), (RoleState::Failed, 5));
@@ -373,4 +373,61 @@ async fn a_pod_that_nobody_knows_exits_with_three() {
         "not a role of this thread",
     )];
     assert_eq!(world.pod(None).ended().await.code(), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_as_other_agents_make_them_are_carried_out_and_kept_in_their_one_form() {
+    let mut world = World::new(in_order(vec![
+        calls(&[
+            ("read_file", json!({"file_path": "README", "explanation": "to see"})),
+            ("functions.Bash:1", json!({"cmd": ["bash", "-lc", "pwd"], "timeout": 30_000})),
+        ]),
+        calls(&[(
+            "str_replace",
+            json!({"filePath": "README", "oldString": "hello", "newString": "bye"}),
+        )]),
+        says("done"),
+    ]))
+    .await;
+    world.gateway.lock().say("go", true);
+    world.one_pod().await;
+    let transcript = world.transcript();
+    let made = transcript.iter().filter_map(|r| r["message"]["tool_calls"].as_array());
+    let made: Vec<_> = made
+        .flatten()
+        .map(|c| format!("{} {}", c["name"].as_str().unwrap(), c["arguments"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        made,
+        [
+            r#"Read {"path":"README"}"#,
+            r#"Bash {"command":"pwd","timeout":30000}"#,
+            r#"Edit {"edits":[{"new":"bye","old":"hello"}],"path":"README"}"#
+        ]
+    );
+    let inner = world.gateway.lock();
+    let told = results(&inner.asked[2]);
+    assert!(told[1].starts_with("[`timeout` 30000 was taken as milliseconds: 30 s]"), "{told:?}");
+    assert!(told[2].starts_with("Edited `README` (1 replacement)\n     1\tbye"), "{told:?}");
+    let sent = inner.asked[2].iter().find(|m| m["role"] == "assistant").unwrap();
+    assert_eq!(sent["tool_calls"][0]["function"]["name"], "Read");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_stands_behind_a_call_that_waits_is_not_carried_out() {
+    let mut world = World::new(in_order(vec![calls(&[
+        ("SendMessage", json!({"message": "The plan", "decision": "plan"})),
+        ("Write", json!({"path": "early", "content": "x"})),
+        ("Read", json!({"path": "README"})),
+    ])]))
+    .await;
+    world.gateway.lock().say("go", true);
+    world.one_pod().await;
+    assert!(!world.tree("early").exists());
+    let transcript = world.transcript();
+    let told = transcript.iter().filter(|r| r["record"] == "result");
+    let told: Vec<_> = told.map(|r| r["text"].as_str().unwrap()).collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[1..].iter().all(|text| text.starts_with("Not carried out: an earlier call")));
+    assert_eq!(world.gateway.lock().last_report().state, RoleState::Waiting);
 }

@@ -9,7 +9,7 @@ use codebutler_agent::toolbox::client::Toolbox;
 use codebutler_agent::toolbox::protocol::{Reply, Request};
 use codebutler_agent::tools::args;
 
-use crate::toolbox::{alive, bash, start, text};
+use crate::toolbox::{Box, alive, bash, start, start_with, text};
 use crate::world::until;
 
 /// Runs `command` and returns what it printed with its verdict.
@@ -284,4 +284,114 @@ async fn background_jobs_go_on_and_show_their_output() {
     assert!(
         matches!(t.toolbox.ask(look(9, false)).await.unwrap(), Reply::Refused(why) if why.contains("known: 1, 2"))
     );
+}
+
+/// A role that may not change the worktree, with a file of another such role beside its own.
+async fn reader() -> Box {
+    let t = start_with(&["--worktree", "read-only", "--role", "reviewer"]).await;
+    fs::create_dir_all(t.world.path("work/copy/pm/tree")).unwrap();
+    fs::write(t.world.path("work/copy/pm/tree/note"), "theirs\n").unwrap();
+    fs::create_dir_all(t.world.path("work/build")).unwrap();
+    fs::write(t.world.path("work/build/lib"), "built\n").unwrap();
+    t
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_only_reads_can_run_everything_and_change_nothing_of_others() {
+    let t = reader().await;
+    let root = t.world.dir.path().canonicalize().unwrap();
+    let config = fs::read_to_string(t.world.tree(".git/config")).unwrap();
+    let readme = fs::read_to_string(t.world.tree("README")).unwrap();
+    for (command, works) in [
+        ("grep hello README && echo changed > README && grep changed README", true),
+        ("mkdir -p target && echo x > target/out && echo x > new.txt && rm README", true),
+        ("echo x > $CARGO_TARGET_DIR.x && echo x > $TMPDIR/x && echo x > $HOME/x", true),
+        ("git log --oneline && git status && git diff origin/main --stat", true),
+        (
+            "git checkout -q README && git add -A && git commit -qm mine && git reset -q --hard HEAD~1",
+            true,
+        ),
+        ("cat ROOT/work/tree/README", true),
+        ("echo x > ROOT/work/tree/README", false),
+        ("touch ROOT/work/tree/new", false),
+        ("rm -rf ROOT/work/tree/README", false),
+        ("rm -rf ROOT/work/tree/.git/refs", false),
+        ("echo x >> ROOT/work/tree/.git/config", false),
+        ("git -C ROOT/work/tree commit --allow-empty -m x", false),
+        ("git -C ROOT/work/tree gc --prune=now", false),
+        ("git push ROOT/work/tree HEAD:refs/heads/x", false),
+        ("ln -s ROOT/work/tree/README link && echo x > link", false),
+        ("ln ROOT/work/tree/README hard && echo x > hard", false),
+        ("mv ROOT/work/tree/README .", false),
+        ("cat ROOT/work/copy/pm/tree/note", false),
+        ("echo x > ROOT/work/copy/pm/tree/note", false),
+        ("ls ROOT/work/copy", false),
+        ("cat ROOT/work/build/lib", false),
+        ("echo x > ROOT/work/build/lib", false),
+        ("echo x > ROOT/work/copy/reviewer/.setup.json", false),
+        (
+            "rm -rf ROOT/work/copy/reviewer/tree || mv ROOT/work/copy/reviewer/tree ROOT/work/copy/reviewer/x",
+            false,
+        ),
+    ] {
+        let command = command.replace("ROOT", &root.display().to_string());
+        let out = run(&t.toolbox, &command).await;
+        assert_eq!(out.contains("[exit code 0,"), works, "{command}: {out}");
+    }
+    assert_eq!(fs::read_to_string(t.world.tree("README")).unwrap(), readme);
+    assert_eq!(fs::read_to_string(t.world.tree(".git/config")).unwrap(), config);
+    assert_eq!(fs::read_to_string(t.world.path("work/build/lib")).unwrap(), "built\n");
+    let write = Request::Write(args::Write { path: "README".into(), content: "x".into() });
+    assert!(matches!(t.toolbox.ask(write).await.unwrap(), Reply::Refused(_)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_in_a_copy_lead_nothing_into_the_worktree_when_it_is_brought_up_to_date() {
+    let t = reader().await;
+    let root = t.world.dir.path().canonicalize().unwrap();
+    fs::create_dir_all(t.world.tree("src")).unwrap();
+    fs::write(t.world.tree("src/a"), "one\n").unwrap();
+    run(&t.toolbox, "cat src/a").await;
+    let trap = format!(
+        "rm -rf src .git && ln -s {0}/work/build src && ln -s {0}/work/tree/.git .git",
+        root.display()
+    );
+    assert!(run(&t.toolbox, &trap).await.contains("[exit code 0,"));
+    fs::write(t.world.tree("src/a"), "two\n").unwrap();
+    fs::write(t.world.tree("src/b"), "new\n").unwrap();
+    let out = run(&t.toolbox, "cat src/b; ls -l").await;
+    assert!(out.contains("new\n"), "{out}");
+    assert!(!t.world.path("work/build/a").exists() && !t.world.path("work/build/b").exists());
+    assert!(t.world.tree(".git/HEAD").is_file());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_test_run_in_a_copy_is_evidence_for_what_it_tested() {
+    let t = reader().await;
+    let test = |command: &str| {
+        Request::Test(args::Bash { command: Some(command.into()), ..args::Bash::default() })
+    };
+    let tested = async |command: &str| match t.toolbox.ask(test(command)).await.unwrap() {
+        Reply::Tested { text, run } => (text, run),
+        other => panic!("{other:?}"),
+    };
+    let head = crate::world::git(&t.world.tree(""), &["rev-parse", "HEAD^{tree}"]);
+    // What a command has left in the copy is not what is tested.
+    run(&t.toolbox, "echo forged > README && echo x > helper").await;
+    let (text, run_) = tested("grep hello README && test ! -e helper").await;
+    assert_eq!((run_.exit_code, run_.tree.as_deref()), (Some(0), Some(head.trim())), "{text}");
+    let (_, changed) = tested("echo x > README").await;
+    assert_eq!((changed.exit_code, changed.tree), (Some(0), None));
+    // The worktree's own changes are tested, committed or not.
+    fs::write(t.world.tree("README"), "other\n").unwrap();
+    let (_, other) = tested("grep other README").await;
+    assert_eq!(other.exit_code, Some(0));
+    assert!(other.tree.is_some_and(|tree| tree != head.trim()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_landlock_a_role_that_only_reads_runs_nothing() {
+    let t = start_with(&["--worktree", "read-only", "--sandbox", "runtime"]).await;
+    let reply = t.toolbox.ask(bash("true", None)).await.unwrap();
+    assert!(matches!(&reply, Reply::Refused(why) if why.contains("Landlock")), "{reply:?}");
 }

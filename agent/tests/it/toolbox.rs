@@ -34,9 +34,13 @@ fn hello(world: &World) -> Hello {
 }
 
 pub async fn start() -> Box {
+    start_with(&[]).await
+}
+
+pub async fn start_with(args: &[&str]) -> Box {
     let world = World::new(in_order(vec![])).await;
     let socket = world.path("run/toolbox.sock");
-    let process = world.toolbox_command(&socket).spawn().unwrap();
+    let process = world.toolbox_command(&socket).args(args).spawn().unwrap();
     let toolbox = Toolbox::connect(&socket).await.unwrap();
     toolbox.ask(Request::Hello(hello(&world))).await.unwrap();
     assert!(matches!(toolbox.ask(Request::Prepare).await.unwrap(), Reply::Text(_)));
@@ -85,6 +89,68 @@ async fn a_command_shows_what_it_did() {
     );
     let signal = text(&t.toolbox, bash("kill -TERM $$", None)).await;
     assert!(signal.contains("signal"), "{signal}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_of_a_long_output_can_be_read_afterwards() {
+    let t = start().await;
+    let long = text(&t.toolbox, bash("seq 1 100000", None)).await;
+    let (_, rest) = long.split_once("Read `").unwrap();
+    let path = rest.split('`').next().unwrap();
+    let read = args::Read { path: path.into(), offset: Some(50_000), limit: Some(1) };
+    let part = text(&t.toolbox, Request::Read(read)).await;
+    assert!(part.starts_with(" 50000\t50000\n"), "{part}");
+    let found = text(&t.toolbox, bash(&format!("grep -c 9 {path}"), None)).await;
+    assert!(found.contains("[exit code 0"), "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_runs_in_a_folder_of_the_worktree_and_nowhere_else() {
+    let t = start().await;
+    text(&t.toolbox, bash("mkdir -p web/src && ln -s /tmp out && touch file", None)).await;
+    let within = |folder: &str| {
+        Request::Bash(args::Bash {
+            command: Some("basename $PWD".into()),
+            workdir: Some(folder.into()),
+            ..args::Bash::default()
+        })
+    };
+    assert!(text(&t.toolbox, within("web/src")).await.starts_with("src\n"));
+    let absolute = t.world.tree("web").canonicalize().unwrap();
+    assert!(text(&t.toolbox, within(absolute.to_str().unwrap())).await.starts_with("web\n"));
+    for folder in ["..", "/", "out", ".git", "nowhere", "file"] {
+        let reply = t.toolbox.ask(within(folder)).await.unwrap();
+        assert!(matches!(reply, Reply::Refused(_)), "{folder}: {reply:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_job_can_be_waited_for() {
+    let t = start().await;
+    let job = |command: &str| {
+        Request::Bash(args::Bash {
+            command: Some(command.into()),
+            background: Some(true),
+            ..args::Bash::default()
+        })
+    };
+    let look = |job, wait| {
+        Request::Bash(args::Bash { job: Some(job), wait: Some(wait), ..args::Bash::default() })
+    };
+    text(&t.toolbox, job("until [ -e go ]; do sleep 0.05; done; echo built")).await;
+    let running = text(&t.toolbox, look(1, 1)).await;
+    assert!(running.starts_with("[running for "), "{running}");
+    let started = Instant::now();
+    let (ended, _) =
+        tokio::join!(text(&t.toolbox, look(1, 500)), text(&t.toolbox, bash("touch go", None)));
+    assert!(ended.starts_with("built\n[exit code 0"), "{ended}");
+    assert!(started.elapsed() < Duration::from_secs(60));
+    // Who stops to wait takes no output along.
+    text(&t.toolbox, job("echo early; sleep 300")).await;
+    let waiting = t.toolbox.ask(look(2, 500));
+    assert!(tokio::time::timeout(Duration::from_millis(300), waiting).await.is_err());
+    let shown = text(&t.toolbox, look(2, 0)).await;
+    assert!(shown.starts_with("early\n[running"), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

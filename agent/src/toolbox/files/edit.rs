@@ -1,170 +1,293 @@
-//! Edits: exact, unique, all or nothing, and decided before they are done.
+//! Edits: decided before they are done, all or nothing, of one file or of several.
 
-use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
 
 use super::super::ToolError;
 use super::super::paths::{Located, Tree};
 use super::super::protocol::EditPlan;
-use super::{Seen, existing, load, sha256, store};
+use super::patch::{self, Change};
+use super::replace::{Replaced, replace};
+use super::{Seen, existing, io, load, regular, sha256, store};
 use crate::tools::args;
 
-/// Most lines that are named for a text that occurs several times.
-const LINES_NAMED: usize = 6;
+/// Instead of the hash of a file that is not there.
+const NOTHING: &str = "-";
 
-/// What an edit would do.
-pub fn plan_edit(tree: &Tree, seen: &Seen, args: &args::Edit) -> Result<EditPlan, ToolError> {
-    let at = tree.locate(&args.path)?;
-    let bytes = existing(tree, &at)?;
-    let before = sha256(&bytes);
-    match seen.hash(&at.full) {
-        None => {
-            return Err(ToolError::refused(format!(
-                "read `{}` first (what was read before a restart of the pod does not count)",
-                at.shown
-            )));
-        }
-        Some(known) if known != before => {
-            return Err(ToolError::refused(format!(
-                "`{}` has changed since you read it: read it again",
-                at.shown
-            )));
-        }
-        Some(_) => {}
-    }
-    let after = sha256(replaced(&at, &bytes, args)?.as_bytes());
-    Ok(EditPlan { before, after })
+/// A file, as it is and as it is to be.
+struct Step {
+    at: Located,
+    now: Option<Vec<u8>>,
+    next: Option<String>,
+    /// What is told of it.
+    told: String,
 }
 
-/// Does a planned edit. A repetition after a crash finds it done, or does it now.
+impl Step {
+    fn plan(&self) -> EditPlan {
+        let hash = |bytes: Option<&[u8]>| bytes.map_or_else(|| NOTHING.to_owned(), sha256);
+        EditPlan {
+            before: hash(self.now.as_deref()),
+            after: hash(self.next.as_ref().map(String::as_bytes)),
+        }
+    }
+}
+
+/// What an edit would do, a file after the other.
+pub fn plan_edit(tree: &Tree, seen: &Seen, args: &args::Edit) -> Result<Vec<EditPlan>, ToolError> {
+    let steps = match &args.patch {
+        Some(patch) => patch_steps(tree, &changes(args, patch)?)?,
+        None => {
+            let step = single(tree, args)?;
+            let known = seen.hash(&step.at.full);
+            let (before, shown) = (step.plan().before, &step.at.shown);
+            match known {
+                None => {
+                    return Err(ToolError::refused(format!(
+                        "read `{shown}` first (what was read before a restart of the pod does not count)"
+                    )));
+                }
+                Some(known) if known != before => {
+                    return Err(ToolError::refused(format!(
+                        "`{shown}` has changed since you read it: read it again"
+                    )));
+                }
+                Some(_) => vec![step.replaced(&args.edits)?],
+            }
+        }
+    };
+    Ok(steps.iter().map(Step::plan).collect())
+}
+
+/// Does a planned edit. A repetition after a crash finds it done, or does what is left of it now.
 pub fn edit(
     tree: &Tree,
     seen: &Seen,
     scratch: &Path,
     args: &args::Edit,
-    plan: &EditPlan,
+    plan: &[EditPlan],
 ) -> Result<String, ToolError> {
-    let at = tree.locate(&args.path)?;
-    let bytes = load(&at)?;
-    let now = sha256(&bytes);
-    if now == plan.before {
-        let text = replaced(&at, &bytes, args)?;
-        store(&at, scratch, text.as_bytes())?;
-    } else if now != plan.after {
-        return Err(ToolError::refused(format!(
-            "`{}` was changed by something else meanwhile: read it again",
-            at.shown
-        )));
-    }
-    seen.remember(&at.full, &plan.after);
-    let count = args.edits.len();
-    Ok(format!("Edited `{}` ({count} replacement{})", at.shown, if count == 1 { "" } else { "s" }))
-}
-
-fn replaced(at: &Located, bytes: &[u8], args: &args::Edit) -> Result<String, ToolError> {
-    let refuse = |why: String| Err(ToolError::refused(why));
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        return refuse(format!("`{}` is not UTF-8 text", at.shown));
+    let places = match &args.patch {
+        Some(patch) => slots(tree, &changes(args, patch)?)?,
+        None => vec![tree.locate(&args.path)?],
     };
-    if args.edits.is_empty() {
-        return refuse("`edits` is empty".to_owned());
+    let hashes = places.iter().map(hash).collect::<Result<Vec<_>, _>>()?;
+    let mut left = false;
+    for ((at, now), plan) in places.iter().zip(&hashes).zip(plan) {
+        left |= *now == plan.before && plan.before != plan.after;
+        if *now != plan.before && *now != plan.after {
+            return Err(changed(at));
+        }
     }
-    let shown = &at.shown;
-    let ends = LineEnds::of(text);
-    let mut text = text.to_owned();
-    for (index, edit) in args.edits.iter().enumerate() {
-        let number = index + 1;
-        if edit.old.is_empty() {
-            return refuse(format!("edit {number}: `old` is empty: use Write for a new file"));
+    if places.len() != plan.len() {
+        return Err(ToolError::refused("this edit is not the one that was planned: make it again"));
+    }
+    let mut told = String::new();
+    if left {
+        let steps = match &args.patch {
+            Some(patch) => resumed(tree, &changes(args, patch)?, plan, &hashes)?,
+            None => vec![single(tree, args)?.replaced(&args.edits)?],
+        };
+        commit(&steps, scratch)?;
+        for step in &steps {
+            told.push_str(&step.told);
         }
-        if edit.old == edit.new {
-            return refuse(format!("edit {number}: `old` and `new` are the same"));
+    }
+    for (at, plan) in places.iter().zip(plan).filter(|(_, plan)| plan.after != NOTHING) {
+        seen.remember(&at.full, &plan.after);
+    }
+    if told.is_empty() {
+        let names: Vec<_> = places.iter().map(|at| format!("`{}`", at.shown)).collect();
+        let _ = write!(told, "Edited {}", names.join(", "));
+    }
+    Ok(told.trim_end().to_owned())
+}
+
+fn changed(at: &Located) -> ToolError {
+    ToolError::refused(format!(
+        "`{}` was changed by something else meanwhile: read it again",
+        at.shown
+    ))
+}
+
+fn hash(at: &Located) -> Result<String, ToolError> {
+    Ok(match regular(at)? {
+        None => NOTHING.to_owned(),
+        Some(_) => sha256(&load(at)?),
+    })
+}
+
+fn changes(args: &args::Edit, patch: &str) -> Result<Vec<Change>, ToolError> {
+    if !args.path.is_empty() || !args.edits.is_empty() {
+        return Err(ToolError::refused("pass `patch`, or `path` and `edits`, not all of them"));
+    }
+    patch::parse(patch).map_err(ToolError::Refused)
+}
+
+fn single(tree: &Tree, args: &args::Edit) -> Result<Step, ToolError> {
+    let at = tree.locate(&args.path)?;
+    let now = existing(tree, &at)?;
+    Ok(Step { at, now: Some(now), next: None, told: String::new() })
+}
+
+impl Step {
+    fn replaced(mut self, edits: &[args::Replacement]) -> Result<Self, ToolError> {
+        let done = replace(&self.at.shown, self.text()?, edits).map_err(ToolError::Refused)?;
+        self.told = told(&self.at, &done, "replacement");
+        self.next = Some(done.text);
+        Ok(self)
+    }
+
+    fn text(&self) -> Result<&str, ToolError> {
+        let bytes = self.now.as_deref().unwrap_or_default();
+        std::str::from_utf8(bytes)
+            .map_err(|_| ToolError::refused(format!("`{}` is not UTF-8 text", self.at.shown)))
+    }
+}
+
+fn told(at: &Located, done: &Replaced, what: &str) -> String {
+    let (count, plural) = (done.count, if done.count == 1 { "" } else { "s" });
+    let notes: String = done.notes.iter().map(|note| format!("Note: {note}.\n")).collect();
+    format!("Edited `{}` ({count} {what}{plural})\n{notes}{}", at.shown, done.shown())
+}
+
+/// The files of a patch, each once: of one that moves, its new place and then its old one.
+fn slots(tree: &Tree, changes: &[Change]) -> Result<Vec<Located>, ToolError> {
+    let mut places = Vec::new();
+    for change in changes {
+        let (first, second) = match change {
+            Change::Add { path, .. } | Change::Delete { path } => (path, None),
+            Change::Update { path, to: None, .. } => (path, None),
+            Change::Update { path, to: Some(to), .. } => (to, Some(path)),
+        };
+        for path in std::iter::once(first).chain(second) {
+            places.push(tree.locate(path)?);
         }
-        let (old, new) = (ends.as_in_file(&edit.old), ends.as_in_file(&edit.new));
-        match text.matches(&*old).count() {
-            1 => text = text.replacen(&*old, &new, 1),
-            0 => {
-                let hint = nearly(&text, &old).unwrap_or_else(|| {
-                    "whitespace counts; line numbers are not part of the text".to_owned()
-                });
-                return refuse(format!(
-                    "edit {number}: `old` does not occur in `{shown}` ({hint}). Nothing was changed"
-                ));
+    }
+    let mut known = HashSet::new();
+    match places.iter().find(|at| !known.insert(&at.full)) {
+        Some(twice) => Err(ToolError::refused(format!(
+            "the patch names `{}` twice: put all of a file's changes together",
+            twice.shown
+        ))),
+        None => Ok(places),
+    }
+}
+
+/// Everything that a patch does. Nothing is done here.
+fn patch_steps(tree: &Tree, changes: &[Change]) -> Result<Vec<Step>, ToolError> {
+    slots(tree, changes)?;
+    let mut steps = Vec::new();
+    for change in changes {
+        steps.extend(steps_of(tree, change)?);
+    }
+    Ok(steps)
+}
+
+fn steps_of(tree: &Tree, change: &Change) -> Result<Vec<Step>, ToolError> {
+    let fresh = |path: &str| {
+        let at = tree.locate(path)?;
+        match regular(&at)? {
+            None => Ok(at),
+            Some(_) => Err(ToolError::refused(format!("`{}` exists already", at.shown))),
+        }
+    };
+    let there = |path: &str| {
+        let at = tree.locate(path)?;
+        let now = Some(existing(tree, &at)?);
+        Ok::<_, ToolError>(Step { at, now, next: None, told: String::new() })
+    };
+    Ok(match change {
+        Change::Add { path, text } => {
+            let at = fresh(path)?;
+            let told = format!("Created `{}` ({} lines)\n", at.shown, text.lines().count());
+            vec![Step { at, now: None, next: Some(text.clone()), told }]
+        }
+        Change::Delete { path } => {
+            let step = there(path)?;
+            let told = format!("Deleted `{}`\n", step.at.shown);
+            vec![Step { told, ..step }]
+        }
+        Change::Update { path, to, hunks } => {
+            let mut step = there(path)?;
+            let done = patch::apply(&step.at.shown, step.text()?, hunks);
+            let done = done.map_err(ToolError::Refused)?;
+            step.told = told(&step.at, &done, "place");
+            match to {
+                None => {
+                    step.next = Some(done.text);
+                    vec![step]
+                }
+                Some(to) => {
+                    let at = fresh(to)?;
+                    let told = format!("Moved to `{}`\n", at.shown);
+                    vec![Step { at, now: None, next: Some(done.text), told }, step]
+                }
             }
-            times => {
-                let lines = lines_of(&text, &old);
-                return refuse(format!(
-                    "edit {number}: `old` occurs {times} times in `{shown}` (lines {lines}): add \
-                     lines around it until it is unique. Nothing was changed"
-                ));
+        }
+    })
+}
+
+/// What is left of a patch that was cut off by a crash.
+fn resumed(
+    tree: &Tree,
+    changes: &[Change],
+    plan: &[EditPlan],
+    hashes: &[String],
+) -> Result<Vec<Step>, ToolError> {
+    let mut steps = Vec::new();
+    let mut index = 0;
+    for change in changes {
+        let count = if matches!(change, Change::Update { to: Some(_), .. }) { 2 } else { 1 };
+        let part = index..index + count;
+        index += count;
+        let left = |n: usize| hashes[n] == plan[n].before && plan[n].before != plan[n].after;
+        let open: Vec<usize> = part.clone().filter(|n| left(*n)).collect();
+        if open.is_empty() {
+            continue;
+        }
+        if open.len() == count {
+            steps.extend(steps_of(tree, change)?);
+        } else if let (2, [old]) = (count, &open[..])
+            && *old == part.start + 1
+            && let Change::Update { path, .. } = change
+        {
+            // The new place has it already.
+            let at = tree.locate(path)?;
+            let now = Some(load(&at)?);
+            steps.push(Step { at, now, next: None, told: String::new() });
+        } else {
+            return Err(ToolError::refused(
+                "a file was moved away while this edit was interrupted: look at what is there",
+            ));
+        }
+    }
+    Ok(steps)
+}
+
+/// Writes all files, or puts back what it has written.
+fn commit(steps: &[Step], scratch: &Path) -> Result<(), ToolError> {
+    for (done, step) in steps.iter().enumerate() {
+        if let Err(error) = write(&step.at, scratch, step.next.as_ref().map(String::as_bytes)) {
+            for step in &steps[..done] {
+                if let Err(error) = write(&step.at, scratch, step.now.as_deref()) {
+                    tracing::warn!(%error, "a file of an edit that failed was not put back");
+                }
             }
+            return Err(error);
         }
     }
-    Ok(text)
+    Ok(())
 }
 
-/// How a file ends its lines. Read shows them without their ends, so an edit names them without.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LineEnds {
-    Lf,
-    CrLf,
-}
-
-impl LineEnds {
-    /// Mixed ones are taken as they are.
-    fn of(text: &str) -> Self {
-        let both = text.matches("\r\n").count();
-        if both > 0 && both == text.matches('\n').count() { Self::CrLf } else { Self::Lf }
+fn write(at: &Located, scratch: &Path, content: Option<&[u8]>) -> Result<(), ToolError> {
+    let Some(content) = content else {
+        return fs::remove_file(&at.full).map_err(|e| io(at, "can't be removed", &e));
+    };
+    if let Some(parent) = at.full.parent() {
+        fs::create_dir_all(parent).map_err(|e| io(at, "the folder can't be made", &e))?;
     }
-
-    fn as_in_file(self, part: &str) -> Cow<'_, str> {
-        if self == Self::Lf || part.contains('\r') {
-            return Cow::Borrowed(part);
-        }
-        Cow::Owned(part.replace('\n', "\r\n"))
-    }
-}
-
-/// The first lines at which `part` begins, by number.
-fn lines_of(text: &str, part: &str) -> String {
-    let starts = text.match_indices(part).map(|(at, _)| 1 + text[..at].matches('\n').count());
-    let mut named: Vec<String> = starts.take(LINES_NAMED + 1).map(|n| n.to_string()).collect();
-    if named.len() > LINES_NAMED {
-        named.truncate(LINES_NAMED);
-        named.push("…".to_owned());
-    }
-    named.join(", ")
-}
-
-/// Where `old` would be, if whitespace did not count, or at least its first line.
-fn nearly(text: &str, old: &str) -> Option<String> {
-    let squeezed = |line: &str| line.split_whitespace().collect::<String>();
-    let wanted: Vec<String> = old.trim_end_matches(['\r', '\n']).lines().map(squeezed).collect();
-    let lines: Vec<String> = text.lines().map(squeezed).collect();
-    let meant = wanted.iter().any(|line| !line.is_empty());
-    let found =
-        lines.windows(wanted.len().max(1)).position(|window| meant && fits(window, &wanted));
-    if let Some(at) = found {
-        let (first, last) = (at + 1, at + wanted.len());
-        return Some(match wanted.len() {
-            1 => format!("line {first} differs from it only in whitespace: read it again"),
-            _ => format!(
-                "lines {first} to {last} differ from it only in whitespace: read them again"
-            ),
-        });
-    }
-    let first = wanted.iter().find(|line| !line.is_empty())?;
-    let at = lines.iter().position(|line| line == first)?;
-    Some(format!("its first line is line {}, what follows differs: read on from there", at + 1))
-}
-
-/// Whether `wanted` is in `window`, from somewhere in its first line to somewhere in its last.
-fn fits(window: &[String], wanted: &[String]) -> bool {
-    match (window, wanted) {
-        ([line], [part]) => line.contains(part.as_str()),
-        ([first, middle @ .., last], [start, between @ .., end]) => {
-            first.ends_with(start.as_str()) && middle == between && last.starts_with(end.as_str())
-        }
-        _ => false,
-    }
+    store(at, scratch, content)
 }

@@ -1,7 +1,10 @@
 //! Read, Write and Edit.
 
 mod edit;
+mod lenient;
 mod missing;
+mod patch;
+mod replace;
 mod seen;
 #[cfg(test)]
 mod tests;

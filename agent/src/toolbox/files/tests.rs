@@ -46,9 +46,12 @@ impl Place {
 }
 
 fn edits_of(path: &str, edits: &[(&str, &str)]) -> args::Edit {
-    let edit =
-        |(old, new): &(&str, &str)| args::Replacement { old: (*old).into(), new: (*new).into() };
-    args::Edit { path: path.into(), edits: edits.iter().map(edit).collect() }
+    let edit = |(old, new): &(&str, &str)| args::Replacement {
+        old: (*old).into(),
+        new: (*new).into(),
+        all: false,
+    };
+    args::Edit { path: path.into(), edits: edits.iter().map(edit).collect(), patch: None }
 }
 
 fn why<T: std::fmt::Debug>(result: Result<T, ToolError>) -> String {

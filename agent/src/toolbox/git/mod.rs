@@ -6,7 +6,9 @@
 //! lock in it lets one of them at a time change the repository.
 
 mod base;
+mod blame;
 mod commit;
+mod copy;
 mod history;
 mod leftover;
 mod libgit;
@@ -15,6 +17,7 @@ mod prepare;
 mod proof;
 mod push;
 mod surroundings;
+mod show;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -27,7 +30,9 @@ use super::ToolError;
 use super::protocol::Hello;
 
 pub use base::{Base, base_guide, conventions, skills};
+pub use blame::blame;
 pub use commit::commit;
+pub use copy::{Brought, bring};
 pub use history::{diff, log};
 pub use leftover::{keep, take_back};
 pub use libgit::init;
@@ -35,6 +40,7 @@ pub use memory::memory;
 pub use prepare::prepare;
 pub use proof::{TOO_LARGE, snapshot, standing, touched, unchanged};
 pub use push::{Pushed, push};
+pub use show::show;
 pub use surroundings::surroundings;
 
 /// Where Git works and for whom.
@@ -55,7 +61,8 @@ impl From<git2::Error> for ToolError {
 }
 
 impl Place {
-    fn tree(&self) -> PathBuf {
+    /// The worktree.
+    pub fn tree(&self) -> PathBuf {
         self.work.join("tree")
     }
 

@@ -22,17 +22,25 @@ const MAX_NAMED: usize = 10;
 /// Files of a branch that are told.
 const MAX_TOUCHED: usize = 1_000;
 
-/// The tree that a commit of all files would have now, ignored ones left out.
-pub fn snapshot(place: &Place) -> Result<String, ToolError> {
+/// The tree that a commit of all files in a folder would have now, ignored ones left out.
+pub fn snapshot(place: &Place, files: &Path) -> Result<String, ToolError> {
     let _lock = place.lock()?;
+    Ok(tree_of_files(&looking_at(place, files)?)?.to_string())
+}
+
+/// The repository, with the worktree or a copy of it as its files.
+fn looking_at(place: &Place, files: &Path) -> Result<Repository, ToolError> {
     let repo = place.open()?;
-    Ok(tree_of_files(&repo)?.to_string())
+    if repo.workdir().and_then(|own| own.canonicalize().ok()) != files.canonicalize().ok() {
+        repo.set_workdir(files, false)?;
+    }
+    Ok(repo)
 }
 
 /// What a run began with, if it left those files as they were. New ones may have come.
-pub fn unchanged(place: &Place, before: &str) -> Result<Option<String>, ToolError> {
+pub fn unchanged(place: &Place, files: &Path, before: &str) -> Result<Option<String>, ToolError> {
     let _lock = place.lock()?;
-    let repo = place.open()?;
+    let repo = looking_at(place, files)?;
     let from = repo.find_tree(Oid::from_str(before)?)?;
     let to = repo.find_tree(tree_of_files(&repo)?)?;
     let diff = repo.diff_tree_to_tree(Some(&from), Some(&to), None)?;
@@ -69,7 +77,7 @@ pub fn touched(place: &Place) -> Result<Vec<String>, ToolError> {
     difference(&repo, from, own, MAX_TOUCHED)
 }
 
-fn tree_of_files(repo: &Repository) -> Result<Oid, ToolError> {
+pub(super) fn tree_of_files(repo: &Repository) -> Result<Oid, ToolError> {
     let mut index = Index::new()?;
     repo.set_index(&mut index)?;
     let mut index = repo.index()?;
@@ -131,7 +139,7 @@ mod tests {
         f.write("src/a.rs", "fn a() {}\n");
         f.write("target/out", "ignored");
         fs::remove_file(f.place.tree().join("README")).unwrap();
-        let tested = snapshot(&f.place).unwrap();
+        let tested = snapshot(&f.place, &f.place.tree()).unwrap();
         let before = standing(&f.place, Some(&tested)).unwrap();
         assert_eq!(before.changed, ["README", "src/a.rs"]);
         assert_eq!(before.uncommitted, ["README", "src/a.rs"]);
@@ -153,10 +161,13 @@ mod tests {
     fn a_run_that_changes_what_it_tests_proves_nothing() {
         let f = Fixture::new();
         prepare(&f.place).unwrap();
-        let before = snapshot(&f.place).unwrap();
+        let before = snapshot(&f.place, &f.place.tree()).unwrap();
         f.write("report.xml", "new files are fine");
-        assert_eq!(unchanged(&f.place, &before).unwrap().as_deref(), Some(&*before));
+        assert_eq!(
+            unchanged(&f.place, &f.place.tree(), &before).unwrap().as_deref(),
+            Some(&*before)
+        );
         f.write("README", "changed\n");
-        assert_eq!(unchanged(&f.place, &before).unwrap(), None);
+        assert_eq!(unchanged(&f.place, &f.place.tree(), &before).unwrap(), None);
     }
 }

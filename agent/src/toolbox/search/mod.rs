@@ -1,8 +1,10 @@
 //! Grep and Glob, with the libraries of ripgrep: `.gitignore` is respected, `.git` never entered,
 //! symlinks not followed.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::SystemTime;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::{DirEntry, WalkBuilder, WalkState};
@@ -26,6 +28,9 @@ pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> 
     if !at.full.is_dir() {
         return Err(ToolError::refused(format!("`{}` is not a folder", at.shown)));
     }
+    if args.list == Some(true) {
+        return Ok(listed(tree, &at.full));
+    }
     let inside = at.full.strip_prefix(tree.root()).unwrap_or(Path::new("")).to_owned();
     let found = Mutex::new(Vec::<PathBuf>::new());
     walk(tree, &at.full, &(), |(), relative| {
@@ -38,16 +43,48 @@ pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> 
     });
     let mut found = found.into_inner().unwrap_or_default();
     found.sort();
+    if args.newest == Some(true) {
+        found.sort_by_cached_key(|path| Reverse(modified(&tree.root().join(path))));
+    }
     if found.is_empty() {
         return Ok("no file matches".to_owned());
     }
-    let shown: Vec<_> = found.iter().take(MAX_PATHS).map(|p| p.to_string_lossy()).collect();
-    let more = if found.len() > MAX_PATHS {
-        format!("\n({MAX_PATHS} of {} files shown: narrow `pattern` or `path`)", found.len())
+    let total = found.len();
+    let shown = found.iter().take(MAX_PATHS).map(|path| path.to_string_lossy().into_owned());
+    Ok(joined(shown.collect(), total))
+}
+
+fn joined(shown: Vec<String>, total: usize) -> String {
+    let more = if total > shown.len() {
+        format!("\n({MAX_PATHS} of {total} files shown: narrow `pattern` or `path`)")
     } else {
         String::new()
     };
-    Ok(format!("{}{more}", shown.join("\n")))
+    format!("{}{more}", shown.join("\n"))
+}
+
+/// What is directly in a folder, folders with a slash behind them.
+fn listed(tree: &Tree, folder: &Path) -> String {
+    let entries = walker(folder).max_depth(Some(1)).build().flatten().filter(|e| e.depth() == 1);
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| {
+            let path = entry.path().strip_prefix(tree.root()).ok()?.to_string_lossy().into_owned();
+            let slash = if entry.file_type().is_some_and(|kind| kind.is_dir()) { "/" } else { "" };
+            Some(path + slash)
+        })
+        .collect();
+    names.sort();
+    if names.is_empty() {
+        return "the folder is empty, or .gitignore names all that is in it".to_owned();
+    }
+    let total = names.len();
+    names.truncate(MAX_PATHS);
+    joined(names, total)
+}
+
+/// When a file was changed.
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.symlink_metadata().and_then(|meta| meta.modified()).ok()
 }
 
 /// Whether a glob means a file: by its path in the worktree, or in the folder `inside` it.
@@ -80,13 +117,7 @@ pub(super) fn walk<T: Clone + Send>(
     visit: impl Fn(&mut T, &Path) -> WalkState + Send + Sync,
 ) {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS));
-    let walker = WalkBuilder::new(from)
-        .hidden(false)
-        .require_git(false)
-        .git_global(false)
-        .filter_entry(|entry: &DirEntry| !entry.file_name().eq_ignore_ascii_case(".git"))
-        .threads(threads)
-        .build_parallel();
+    let walker = walker(from).threads(threads).build_parallel();
     let visit = &visit;
     walker.run(|| {
         let mut own = with.clone();
@@ -99,6 +130,17 @@ pub(super) fn walk<T: Clone + Send>(
             relative.map_or(WalkState::Continue, |relative| visit(&mut own, relative))
         })
     });
+}
+
+/// What .gitignore leaves of a folder.
+fn walker(from: &Path) -> WalkBuilder {
+    let mut walker = WalkBuilder::new(from);
+    walker
+        .hidden(false)
+        .require_git(false)
+        .git_global(false)
+        .filter_entry(|entry: &DirEntry| !entry.file_name().eq_ignore_ascii_case(".git"));
+    walker
 }
 
 /// The searches alone, for measuring.
@@ -116,7 +158,10 @@ pub mod bench {
 
     /// Glob over all of a tree.
     pub fn glob(tree: &Path, pattern: &str) -> Result<String, ToolError> {
-        super::find(&Tree::open(tree)?, &args::Glob { pattern: pattern.to_owned(), path: None })
+        super::find(
+            &Tree::open(tree)?,
+            &args::Glob { pattern: pattern.to_owned(), ..args::Glob::default() },
+        )
     }
 }
 
@@ -154,13 +199,17 @@ mod tests {
             pattern: pattern.into(),
             path: path.map(Into::into),
             glob: glob.map(Into::into),
-            context: None,
+            ..args::Grep::default()
         };
         grep(tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
     }
 
     fn files(tree: &Tree, pattern: &str, path: Option<&str>) -> String {
-        let args = args::Glob { pattern: pattern.into(), path: path.map(Into::into) };
+        let args = args::Glob {
+            pattern: pattern.into(),
+            path: path.map(Into::into),
+            ..args::Glob::default()
+        };
         find(tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
     }
 
@@ -222,7 +271,11 @@ mod tests {
         let shown = |pattern: &str, context| {
             let glob = Some("*.txt".to_owned());
             let pattern = pattern.to_owned();
-            grep(&tree, &args::Grep { pattern, glob, context: Some(context), path: None }).unwrap()
+            grep(
+                &tree,
+                &args::Grep { pattern, glob, context: Some(context), ..args::Grep::default() },
+            )
+            .unwrap()
         };
         assert_eq!(
             shown("line [37]$", 1),
@@ -243,5 +296,59 @@ mod tests {
             let found = grep_for(&tree, "needle", Some("src"), Some(glob));
             assert_eq!(found, "src/deep/b.py:1:needle = 1", "{glob}");
         }
+    }
+
+    #[test]
+    fn files_counts_types_and_case() {
+        let (_dir, tree) = tree();
+        let of = |args: args::Grep| grep(&tree, &args).unwrap_or_else(|e| format!("refused: {e}"));
+        let needle = || args::Grep { pattern: "needle".into(), ..args::Grep::default() };
+        let files = || args::Grep { mode: Some(args::GrepMode::Files), ..needle() };
+        assert_eq!(of(files()), ".github/ci.yml\nsrc/a.rs\nsrc/deep/b.py");
+        let first = of(args::Grep { limit: Some(1), ..files() });
+        assert!(first.starts_with(".github/ci.yml\n(1 of 3 files shown, from 1 on"), "{first}");
+        assert!(of(args::Grep { offset: Some(2), ..files() }).starts_with("src/deep/b.py\n("));
+        let rust = args::Grep { kind: Some("rust".into()), ignore_case: Some(true), ..files() };
+        assert_eq!(of(rust), "src/a.rs\nsrc/deep/b.rs");
+        let unknown = args::Grep { kind: Some("klingon".into()), ..needle() };
+        assert!(of(unknown).starts_with("refused: `type`"));
+        let count = args::Grep {
+            mode: Some(args::GrepMode::Count),
+            pattern: "e".into(),
+            glob: Some("a.rs".into()),
+            ..needle()
+        };
+        assert_eq!(of(count), "src/a.rs:2");
+        let lines = args::Grep { pattern: "one.needle".into(), multiline: Some(true), ..needle() };
+        assert_eq!(of(lines), "src/a.rs:1:one\nsrc/a.rs:2:needle two");
+        let after = args::Grep { pattern: "^one".into(), after: Some(1), ..needle() };
+        assert_eq!(of(after), "src/a.rs:1:one\nsrc/a.rs-2-needle two");
+    }
+
+    #[test]
+    fn what_was_changed_last_can_come_first_and_a_folder_be_listed() {
+        let (_dir, tree) = tree();
+        let old = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+        for path in ["src/a.rs", ".github/ci.yml"] {
+            let file = fs::File::options().write(true).open(tree.root().join(path)).unwrap();
+            file.set_modified(old).unwrap();
+        }
+        let glob =
+            args::Glob { pattern: "*.rs".into(), newest: Some(true), ..args::Glob::default() };
+        assert_eq!(find(&tree, &glob).unwrap(), "src/deep/b.rs\nsrc/a.rs");
+        let newest = args::Grep {
+            pattern: "needle".into(),
+            newest: Some(true),
+            mode: Some(args::GrepMode::Files),
+            ..args::Grep::default()
+        };
+        assert_eq!(grep(&tree, &newest).unwrap().lines().next(), Some("src/deep/b.py"));
+        let list = |path: Option<&str>| {
+            let path = path.map(Into::into);
+            find(&tree, &args::Glob { pattern: "*".into(), path, list: Some(true), newest: None })
+        };
+        assert_eq!(list(Some("src")).unwrap(), "src/a.rs\nsrc/deep/");
+        assert_eq!(list(None).unwrap(), ".github/\n.gitignore\nbinary\netc\nsrc/");
+        assert!(list(Some("../")).is_err());
     }
 }

@@ -110,7 +110,8 @@ impl OpenAnswer {
             .filter(|(place, _)| !self.results.contains_key(place))
     }
 
-    pub(super) fn any(&self, kind: ResultKind) -> bool {
+    /// Whether a call has come to this.
+    pub fn any(&self, kind: ResultKind) -> bool {
         self.results.values().any(|k| *k == kind)
     }
 }

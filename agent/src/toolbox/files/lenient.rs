@@ -1,0 +1,259 @@
+//! Where a text is meant that is not there to the letter. Only one place may fit, and what was
+//! overlooked is told.
+
+use std::ops::Range;
+
+/// A place that fits.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// Where, in bytes.
+    pub range: Range<usize>,
+    /// What is put there.
+    pub new: String,
+    /// What was overlooked.
+    pub how: &'static str,
+}
+
+const TRAILING: &str = "apart from spaces at the ends of lines";
+const LOOKALIKE: &str = "apart from quotes, dashes or spaces that only look alike";
+const INDENTED: &str = "with another indentation, which `new` was given too";
+
+/// The one place that fits `old` but for what is easily mistaken, from the least on. None if there is
+/// none, or more than one.
+pub fn find(text: &str, old: &str, new: &str) -> Option<Fit> {
+    let file = Lines::of(text);
+    let wanted: Vec<&str> = old.strip_suffix('\n').unwrap_or(old).split('\n').collect();
+    if wanted.iter().all(|line| line.trim().is_empty()) {
+        return None;
+    }
+    let whole = |first: usize| file.range(first, wanted.len(), old.ends_with('\n'));
+    // How lines end is no matter of spaces.
+    let ends_alike = |at: usize| {
+        wanted[..wanted.len() - 1]
+            .iter()
+            .enumerate()
+            .all(|(n, line)| line.ends_with('\r') == file.has_return(at + n))
+    };
+    let same = |fits: &dyn Fn(&str, &str) -> bool| {
+        file.windows(wanted.len(), |at| {
+            ends_alike(at)
+                && wanted.iter().enumerate().all(|(n, line)| fits(file.line(at + n), line))
+        })
+    };
+    let as_is = |places: Vec<usize>, how| match places[..] {
+        [first] => Some(Fit { range: whole(first), new: new.to_owned(), how }),
+        _ => None,
+    };
+    let places = same(&|there, line| there.trim_end() == line.trim_end());
+    if !places.is_empty() {
+        return as_is(places, TRAILING);
+    }
+    let lookalikes = lookalikes(text, old);
+    if let [range] = &lookalikes[..] {
+        return Some(Fit {
+            range: range.clone(),
+            new: kept(text, range, old, new),
+            how: LOOKALIKE,
+        });
+    }
+    if !lookalikes.is_empty() {
+        return None;
+    }
+    let places = same(&|there, line| folded(there).trim_end() == folded(line).trim_end());
+    if !places.is_empty() {
+        return as_is(places, LOOKALIKE);
+    }
+    let shifts = |at: usize| {
+        Shift::between(wanted.iter().enumerate().map(|(n, line)| (file.line(at + n), *line)))
+    };
+    match file.windows(wanted.len(), |at| ends_alike(at) && shifts(at).is_some())[..] {
+        [first] => {
+            let new = shifts(first)?.apply(new)?;
+            Some(Fit { range: whole(first), new, how: INDENTED })
+        }
+        _ => None,
+    }
+}
+
+/// The lines of a text, by where they are in it.
+struct Lines<'a> {
+    text: &'a str,
+    /// Without their ends.
+    at: Vec<Range<usize>>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Self {
+        let mut at = Vec::new();
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            let bare = line.trim_end_matches('\n').trim_end_matches('\r');
+            at.push(start..start + bare.len());
+            start += line.len();
+        }
+        Self { text, at }
+    }
+
+    fn line(&self, number: usize) -> &'a str {
+        self.at.get(number).map_or("", |range| &self.text[range.clone()])
+    }
+
+    fn has_return(&self, number: usize) -> bool {
+        self.at.get(number).is_some_and(|range| self.text[range.end..].starts_with('\r'))
+    }
+
+    fn range(&self, first: usize, count: usize, with_end: bool) -> Range<usize> {
+        let last = self.at[first + count - 1].end;
+        let next = self.at.get(first + count).map_or(self.text.len(), |next| next.start);
+        self.at[first].start..if with_end { next } else { last }
+    }
+
+    fn windows(&self, count: usize, fits: impl Fn(usize) -> bool) -> Vec<usize> {
+        let last = (self.at.len() + 1).saturating_sub(count);
+        (0..last).filter(|first| fits(*first)).take(2).collect()
+    }
+}
+
+/// One character for those that look like it.
+fn fold(c: char) -> char {
+    match c {
+        '\u{2018}'..='\u{201b}' => '\'',
+        '\u{201c}'..='\u{201f}' => '"',
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{3000}' => ' ',
+        c => c,
+    }
+}
+
+fn folded(text: &str) -> String {
+    text.chars().map(fold).collect()
+}
+
+/// Where `old` stands, if what looks alike is the same; also inside a line.
+fn lookalikes(text: &str, old: &str) -> Vec<Range<usize>> {
+    if text.is_ascii() && old.is_ascii() {
+        return Vec::new();
+    }
+    let (flat, wanted) = (folded(text), folded(old));
+    let count = wanted.chars().count();
+    let places = flat.match_indices(&wanted).take(2).map(|(at, _)| {
+        // As many characters stand before it in either text.
+        let before = flat[..at].chars().count();
+        let mut bytes = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+        let start = bytes.nth(before).unwrap_or(text.len());
+        let end = match count {
+            0 => start,
+            count => bytes.nth(count - 1).unwrap_or(text.len()),
+        };
+        start..end
+    });
+    places.collect()
+}
+
+/// `new`, with the file's own characters where it says the same as `old`.
+fn kept(text: &str, range: &Range<usize>, old: &str, new: &str) -> String {
+    let there: Vec<char> = text[range.clone()].chars().collect();
+    let (old, new): (Vec<char>, Vec<char>) = (old.chars().collect(), new.chars().collect());
+    let most = old.len().min(new.len());
+    let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+    let tail = tail.min(most - head);
+    let middle = &new[head..new.len() - tail];
+    there[..head].iter().chain(middle).chain(&there[there.len() - tail..]).collect()
+}
+
+/// How far lines are shifted, all alike.
+enum Shift<'a> {
+    /// The file has so much more.
+    More(&'a str),
+    /// The file has so much less.
+    Less(&'a str),
+}
+
+impl<'a> Shift<'a> {
+    fn between(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
+        let mut found: Option<(bool, &str)> = None;
+        for (there, wanted) in pairs {
+            let (bare, meant) = (there.trim(), wanted.trim());
+            if folded(bare) != folded(meant) {
+                return None;
+            }
+            if bare.is_empty() {
+                continue;
+            }
+            let indent = |line: &'a str| &line[..line.len() - line.trim_start().len()];
+            let (there, wanted) = (indent(there), indent(wanted));
+            let shift = match (there.strip_suffix(wanted), wanted.strip_suffix(there)) {
+                (Some(more), _) => (true, more),
+                (None, Some(less)) => (false, less),
+                (None, None) => return None,
+            };
+            if found.is_some_and(|found| found != shift) {
+                return None;
+            }
+            found = Some(shift);
+        }
+        let (more, by) = found?;
+        Some(if more { Self::More(by) } else { Self::Less(by) })
+    }
+
+    /// The same for `new`; None if a line of it can't be shifted so.
+    fn apply(&self, new: &str) -> Option<String> {
+        let shifted = new.split('\n').map(|line| match self {
+            _ if line.trim().is_empty() => Some(line.to_owned()),
+            Self::More(by) => Some(format!("{by}{line}")),
+            Self::Less(by) => line.strip_prefix(by).map(str::to_owned),
+        });
+        shifted.collect::<Option<Vec<_>>>().map(|lines| lines.join("\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edited(text: &str, old: &str, new: &str) -> Option<(String, &'static str)> {
+        let Fit { range, new, how } = find(text, old, new)?;
+        let mut text = text.to_owned();
+        text.replace_range(range, &new);
+        Some((text, how))
+    }
+
+    #[test]
+    fn one_place_that_fits_almost_is_meant() {
+        for (text, old, new, expected, how) in [
+            ("a  \nb\n", "a\nb", "c", "c\n", TRAILING),
+            ("a\nb\n", "a \nb\n", "c\n", "c\n", TRAILING),
+            ("x = “a” – b;\n", "\"a\" - b", "\"a\" - c", "x = “a” – c;\n", LOOKALIKE),
+            (
+                "    if a {\n        b\n    }\n",
+                "if a {\n    b\n}",
+                "if c {\n\n    d\n}",
+                "    if c {\n\n        d\n    }\n",
+                INDENTED,
+            ),
+            ("if a {\n\tb\n}\n", "\tif a {\n\t\tb\n\t}\n", "\tc\n", "c\n", INDENTED),
+            ("a \r\nb\r\n", "a\r\nb", "c\r\nd", "c\r\nd\r\n", TRAILING),
+        ] {
+            assert_eq!(edited(text, old, new), Some((expected.to_owned(), how)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn two_places_or_another_text_are_not() {
+        for (text, old, new) in [
+            ("a \nb\na  \n", "a\t", "c"),
+            ("  a\n    a\n", "\ta", "c"),
+            // Not all lines are shifted alike.
+            ("  a\n    b\n", "a\nb", "c"),
+            ("if x:\n\ta\n", "if x:\n    b", "c"),
+            ("“a” “a”\n", "\"a\"", "b"),
+            ("a\n\nb\n", "\n", "c"),
+            // A line of `new` can't be moved to the left.
+            ("a\nb\n", "  a\n  b", "c"),
+            ("", "a", "b"),
+        ] {
+            assert_eq!(edited(text, old, new), None, "{text:?} {old:?}");
+        }
+    }
+}

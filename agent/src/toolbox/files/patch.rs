@@ -1,0 +1,272 @@
+//! Patches as Codex' `apply_patch` takes them: several files, by their text and not by line numbers.
+
+use super::lenient;
+use super::replace::{LineEnds, Replaced};
+
+/// What is done to one file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A new one.
+    Add {
+        /// Where.
+        path: String,
+        /// Its content.
+        text: String,
+    },
+    /// One that goes.
+    Delete {
+        /// Where.
+        path: String,
+    },
+    /// One that changes, and perhaps its name.
+    Update {
+        /// Where.
+        path: String,
+        /// Its new name.
+        to: Option<String>,
+        /// In the file's order.
+        hunks: Vec<Hunk>,
+    },
+}
+
+/// A place that changes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Hunk {
+    /// Lines that stand before it, each somewhere after the last.
+    after: Vec<String>,
+    old: Vec<String>,
+    new: Vec<String>,
+    /// It is at the end of the file.
+    at_end: bool,
+}
+
+/// Most files of a patch.
+const MAX_FILES: usize = 20;
+
+/// Reads a patch.
+pub fn parse(patch: &str) -> Result<Vec<Change>, String> {
+    let mut lines = patch.trim().lines().peekable();
+    if lines.next().map(str::trim_end) != Some("*** Begin Patch") {
+        return Err("a patch begins with `*** Begin Patch`".to_owned());
+    }
+    let mut changes = Vec::new();
+    let mut ended = false;
+    while let Some(line) = lines.next() {
+        let line = line.trim_end();
+        if line == "*** End Patch" {
+            ended = true;
+            break;
+        }
+        if let Some(path) = line.strip_prefix("*** Add File: ") {
+            let mut text = String::new();
+            while let Some(added) = lines.next_if(|line| line.starts_with('+')) {
+                text.push_str(&added[1..]);
+                text.push('\n');
+            }
+            changes.push(Change::Add { path: path.trim().to_owned(), text });
+        } else if let Some(path) = line.strip_prefix("*** Delete File: ") {
+            changes.push(Change::Delete { path: path.trim().to_owned() });
+        } else if let Some(path) = line.strip_prefix("*** Update File: ") {
+            let moved = lines.next_if(|line| line.starts_with("*** Move to: "));
+            let to = moved.map(|line| line["*** Move to: ".len()..].trim().to_owned());
+            let hunks = hunks(&mut lines)?;
+            if hunks.is_empty() && to.is_none() {
+                return Err(format!("the patch says nothing about `{}`", path.trim()));
+            }
+            changes.push(Change::Update { path: path.trim().to_owned(), to, hunks });
+        } else if !line.trim().is_empty() {
+            return Err(format!(
+                "`{}` is not `*** Add File: `, `*** Update File: ` or `*** Delete File: `",
+                crate::text::clip(line, 80)
+            ));
+        }
+    }
+    match changes.len() {
+        _ if !ended => Err("a patch ends with `*** End Patch`: perhaps it was cut off".to_owned()),
+        0 => Err("the patch changes no file".to_owned()),
+        1..=MAX_FILES => Ok(changes),
+        many => Err(format!("a patch changes at most {MAX_FILES} files, this one {many}")),
+    }
+}
+
+fn hunks<'a>(
+    lines: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>,
+) -> Result<Vec<Hunk>, String> {
+    let mut hunks: Vec<Hunk> = Vec::new();
+    let outer = |line: &str| line.starts_with("*** ") && line.trim_end() != "*** End of File";
+    while let Some(line) = lines.next_if(|line| !outer(line)) {
+        if let Some(header) = line.strip_prefix("@@") {
+            let bare = hunks.last().is_some_and(|hunk| hunk.old.is_empty() && hunk.new.is_empty());
+            if !bare {
+                hunks.push(Hunk::default());
+            }
+            let header = header.trim().trim_end_matches("@@").trim();
+            // `-1,2 +1,3`: line numbers are not looked at.
+            let numbers = header.starts_with('-') && header.contains(" +");
+            if let Some(hunk) = hunks.last_mut().filter(|_| !header.is_empty() && !numbers) {
+                hunk.after.push(header.to_owned());
+            }
+            continue;
+        }
+        if hunks.is_empty() {
+            hunks.push(Hunk::default());
+        }
+        let Some(hunk) = hunks.last_mut() else { continue };
+        if line.trim_end() == "*** End of File" {
+            hunk.at_end = true;
+            continue;
+        }
+        match line.split_at_checked(1) {
+            Some(("+", line)) => hunk.new.push(line.to_owned()),
+            Some(("-", line)) => hunk.old.push(line.to_owned()),
+            Some((" ", line)) => {
+                hunk.old.push(line.to_owned());
+                hunk.new.push(line.to_owned());
+            }
+            None => {
+                hunk.old.push(String::new());
+                hunk.new.push(String::new());
+            }
+            Some(_) => {
+                return Err(format!(
+                    "a line of a patch begins with a space, `+` or `-`: `{}`",
+                    crate::text::clip(line, 80)
+                ));
+            }
+        }
+    }
+    hunks.retain(|hunk| hunk.old != hunk.new);
+    Ok(hunks)
+}
+
+/// The text after its hunks; otherwise why not.
+pub fn apply(shown: &str, text: &str, hunks: &[Hunk]) -> Result<Replaced, String> {
+    let ends = LineEnds::of(text);
+    let end = if ends == LineEnds::CrLf { "\r\n" } else { "\n" };
+    let mut done = Replaced::begin(text);
+    let mut from = 0;
+    for (index, hunk) in hunks.iter().enumerate() {
+        let number = index + 1;
+        for header in &hunk.after {
+            from = after(&done.text, from, header).ok_or_else(|| {
+                format!("place {number}: `@@ {header}` is no line of `{shown}` from there on")
+            })?;
+        }
+        let joined = |lines: &[String]| lines.iter().map(|line| format!("{line}{end}")).collect();
+        let (old, new): (String, String) = (joined(&hunk.old), joined(&hunk.new));
+        let (range, new) = if hunk.old.is_empty() {
+            let at = if hunk.after.is_empty() || hunk.at_end { done.text.len() } else { from };
+            let gap = at > 0 && !done.text[..at].ends_with('\n');
+            (at..at, if gap { format!("{end}{new}") } else { new })
+        } else {
+            place(&mut done, shown, number, from, (&old, &new), !hunk.after.is_empty())?
+        };
+        from = range.start + new.len();
+        done.put(range, &new);
+    }
+    Ok(done)
+}
+
+/// Behind the first line from `from` on that says `header`.
+fn after(text: &str, from: usize, header: &str) -> Option<usize> {
+    let mut at = from;
+    for line in text[from..].split_inclusive('\n') {
+        at += line.len();
+        if line.trim() == header.trim() {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Where the old lines of a hunk are: at one place, or at the first one behind what was named.
+fn place(
+    done: &mut Replaced,
+    shown: &str,
+    number: usize,
+    from: usize,
+    (old, new): (&str, &str),
+    named: bool,
+) -> Result<(std::ops::Range<usize>, String), String> {
+    let rest = &done.text[from..];
+    // A last line may have no end.
+    let ended = rest.ends_with('\n');
+    let padded = if ended { rest.to_owned() } else { format!("{rest}\n") };
+    let starts = |at: &usize| *at == 0 || padded[..*at].ends_with('\n');
+    let found: Vec<usize> =
+        padded.match_indices(old).map(|(at, _)| at).filter(starts).take(2).collect();
+    let fitting = |at: usize| {
+        let end = (at + old.len()).min(rest.len());
+        let cut = at + old.len() > rest.len();
+        let new = if cut { new.trim_end_matches(['\r', '\n']) } else { new };
+        (from + at..from + end, new.to_owned())
+    };
+    match found[..] {
+        [at] => Ok(fitting(at)),
+        [at, _] if named => Ok(fitting(at)),
+        [_, _, ..] => Err(format!(
+            "place {number}: its lines occur more than once in `{shown}`: add lines around them, or a line \
+             `@@ ` with a line that stands before them. Nothing was changed"
+        )),
+        [] => match lenient::find(rest, old, new) {
+            Some(lenient::Fit { range, new, how }) => {
+                done.notes.push(format!(
+                    "place {number} of `{shown}` is not there to the letter; taken for the one that fits {how}"
+                ));
+                Ok((from + range.start..from + range.end, new))
+            }
+            None => Err(format!(
+                "place {number}: its lines are not in `{shown}`{}: read it again. Nothing was changed",
+                if from > 0 { ", behind what came before" } else { "" }
+            )),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patched(text: &str, body: &str) -> Result<String, String> {
+        let changes = parse(&format!("*** Begin Patch\n*** Update File: f\n{body}*** End Patch"))?;
+        let [Change::Update { hunks, .. }] = &changes[..] else { panic!("{changes:?}") };
+        apply("f", text, hunks).map(|done| done.text)
+    }
+
+    #[test]
+    fn hunks_find_their_place_by_text() {
+        for (text, body, expected) in [
+            ("a\nb\nc\n", "@@\n a\n-b\n+B\n c\n", "a\nB\nc\n"),
+            ("a\nb\nc", " b\n-c\n+d\n", "a\nb\nd"),
+            ("f\n x\ng\n x\n", "@@ g\n- x\n+ y\n", "f\n x\ng\n y\n"),
+            ("a\nb\n", "@@ -1,2 +1,2 @@\n-a\n+c\n b\n", "c\nb\n"),
+            ("a\n", "@@\n+b\n*** End of File\n", "a\nb\n"),
+            ("a\r\nb\r\n", "-a\n+c\n b\n", "c\r\nb\r\n"),
+            ("a\nx\nb\nx\n", "@@ a\n-x\n+1\n@@ b\n-x\n+2\n", "a\n1\nb\n2\n"),
+            ("a \nb\n", " a\n-b\n+c\n", "a\nc\n"),
+        ] {
+            assert_eq!(patched(text, body).as_deref(), Ok(expected), "{text:?} {body:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_sure_is_refused() {
+        for (text, body, why) in [
+            ("x\nx\n", "-x\n+y\n", "more than once"),
+            ("a\n", "-b\n+c\n", "are not in `f`"),
+            ("a\n", "@@ nowhere\n-a\n+b\n", "is no line"),
+            ("a\n", "?a\n", "begins with a space"),
+            ("a\n", "", "says nothing"),
+        ] {
+            assert!(patched(text, body).unwrap_err().contains(why), "{text:?} {body:?}");
+        }
+        for (patch, why) in [
+            ("*** Begin Patch\n*** Add File: a\n+x", "cut off"),
+            ("*** Begin Patch\n*** End Patch", "no file"),
+            ("--- a\n+++ b", "begins with"),
+            ("*** Begin Patch\nhello\n*** End Patch", "is not `*** Add"),
+        ] {
+            assert!(parse(patch).unwrap_err().contains(why), "{patch}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Replacements in a text: exact and unique, all of them, or the one place that almost fits; and what is
+//! shown of them afterwards.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use super::lenient;
+use crate::text::clip;
+use crate::tools::args::Replacement;
+
+/// Most lines that are named for a text that occurs several times.
+const LINES_NAMED: usize = 6;
+/// Lines that are shown around a change, and of it at either end.
+const AROUND: usize = 3;
+/// Lines that are shown in all.
+const MAX_SHOWN: usize = 60;
+const MAX_LINE_CHARS: usize = 200;
+
+/// A text that was changed.
+#[derive(Debug, Default)]
+pub struct Replaced {
+    /// The new text.
+    pub text: String,
+    /// Pieces that were replaced.
+    pub count: usize,
+    /// What the model has to know.
+    pub notes: Vec<String>,
+    /// Where it differs, in bytes of the new text.
+    places: Vec<Range<usize>>,
+}
+
+impl Replaced {
+    /// A text before anything is done to it.
+    pub fn begin(text: &str) -> Self {
+        Self { text: text.to_owned(), ..Self::default() }
+    }
+
+    /// Puts `new` at `range`.
+    pub fn put(&mut self, range: Range<usize>, new: &str) {
+        let (start, end, grown) = (range.start, range.end, range.start + new.len());
+        self.text.replace_range(range, new);
+        for place in &mut self.places {
+            if place.start >= end {
+                place.start = place.start - end + grown;
+                place.end = place.end - end + grown;
+            } else if place.end > start {
+                // What was changed is changed again.
+                *place = place.start.min(start)..(place.end.max(end) - end + grown).max(grown);
+            }
+        }
+        self.places.push(start..grown);
+        self.count += 1;
+    }
+
+    /// The changed places with the lines around them, numbered as Read does.
+    pub fn shown(&self) -> String {
+        let starts: Vec<usize> =
+            std::iter::once(0).chain(self.text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        let line_of = |at: usize| starts.partition_point(|start| *start <= at).saturating_sub(1);
+        let lines: Vec<&str> = self.text.lines().collect();
+        let mut wanted = BTreeSet::new();
+        for place in &self.places {
+            let last = place.end.saturating_sub(1).max(place.start);
+            for edge in [line_of(place.start), line_of(last)] {
+                wanted.extend(edge.saturating_sub(AROUND)..=edge + AROUND);
+            }
+        }
+        let wanted: Vec<usize> = wanted.into_iter().filter(|line| *line < lines.len()).collect();
+        let mut out = String::new();
+        let mut before = None;
+        for number in wanted.iter().take(MAX_SHOWN) {
+            if before.is_some_and(|before| before + 1 != *number) {
+                out.push_str("     …\n");
+            }
+            before = Some(*number);
+            let _ = writeln!(out, "{:>6}\t{}", number + 1, clip(lines[*number], MAX_LINE_CHARS));
+        }
+        if wanted.len() > MAX_SHOWN {
+            out.push_str("     … (more places are not shown)\n");
+        }
+        out
+    }
+}
+
+/// Does replacements one after the other: all, or none and why.
+pub fn replace(shown: &str, text: &str, edits: &[Replacement]) -> Result<Replaced, String> {
+    if edits.is_empty() {
+        return Err("`edits` is empty".to_owned());
+    }
+    let ends = LineEnds::of(text);
+    let mut done = Replaced::begin(text);
+    for (index, edit) in edits.iter().enumerate() {
+        let number = index + 1;
+        if edit.old.is_empty() {
+            return Err(format!("edit {number}: `old` is empty: use Write for a new file"));
+        }
+        if edit.old == edit.new {
+            return Err(format!("edit {number}: `old` and `new` are the same"));
+        }
+        let (old, new) = (ends.as_in_file(&edit.old), ends.as_in_file(&edit.new));
+        match done.text.matches(&*old).count() {
+            0 => almost(&mut done, shown, number, &old, &new)?,
+            times if times == 1 || edit.all => {
+                let mut from = 0;
+                while let Some(at) = done.text[from..].find(&*old).map(|at| from + at) {
+                    done.put(at..at + old.len(), &new);
+                    from = at + new.len();
+                }
+            }
+            times => {
+                let lines = lines_of(&done.text, &old);
+                return Err(format!(
+                    "edit {number}: `old` occurs {times} times in `{shown}` (lines {lines}): add \
+                     lines around it until it is unique, or pass `all: true` to replace all of them. \
+                     Nothing was changed"
+                ));
+            }
+        }
+    }
+    Ok(done)
+}
+
+fn almost(
+    done: &mut Replaced,
+    shown: &str,
+    number: usize,
+    old: &str,
+    new: &str,
+) -> Result<(), String> {
+    if let Some(lenient::Fit { range, new, how }) = lenient::find(&done.text, old, new) {
+        let line = 1 + done.text[..range.start].matches('\n').count();
+        done.notes.push(format!(
+            "edit {number}: `old` is not in the file to the letter; it was taken for what begins at line \
+             {line}, the one place that fits {how}"
+        ));
+        done.put(range, &new);
+        return Ok(());
+    }
+    let hint = nearly(&done.text, old)
+        .unwrap_or_else(|| "whitespace counts; line numbers are not part of the text".to_owned());
+    Err(format!("edit {number}: `old` does not occur in `{shown}` ({hint}). Nothing was changed"))
+}
+
+/// How a file ends its lines. Read shows them without their ends, so an edit names them without.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum LineEnds {
+    Lf,
+    CrLf,
+}
+
+impl LineEnds {
+    /// Mixed ones are taken as they are.
+    pub fn of(text: &str) -> Self {
+        let both = text.matches("\r\n").count();
+        if both > 0 && both == text.matches('\n').count() { Self::CrLf } else { Self::Lf }
+    }
+
+    pub fn as_in_file(self, part: &str) -> Cow<'_, str> {
+        if self == Self::Lf || part.contains('\r') {
+            return Cow::Borrowed(part);
+        }
+        Cow::Owned(part.replace('\n', "\r\n"))
+    }
+}
+/// The first lines at which `part` begins, by number.
+fn lines_of(text: &str, part: &str) -> String {
+    let starts = text.match_indices(part).map(|(at, _)| 1 + text[..at].matches('\n').count());
+    let mut named: Vec<String> = starts.take(LINES_NAMED + 1).map(|n| n.to_string()).collect();
+    if named.len() > LINES_NAMED {
+        named.truncate(LINES_NAMED);
+        named.push("…".to_owned());
+    }
+    named.join(", ")
+}
+
+/// Where `old` would be, if whitespace did not count, or at least its first line.
+fn nearly(text: &str, old: &str) -> Option<String> {
+    let squeezed = |line: &str| line.split_whitespace().collect::<String>();
+    let wanted: Vec<String> = old.trim_end_matches(['\r', '\n']).lines().map(squeezed).collect();
+    let lines: Vec<String> = text.lines().map(squeezed).collect();
+    let meant = wanted.iter().any(|line| !line.is_empty());
+    let found =
+        lines.windows(wanted.len().max(1)).position(|window| meant && fits(window, &wanted));
+    if let Some(at) = found {
+        let (first, last) = (at + 1, at + wanted.len());
+        return Some(match wanted.len() {
+            1 => format!("line {first} differs from it only in whitespace: read it again"),
+            _ => format!(
+                "lines {first} to {last} differ from it only in whitespace: read them again"
+            ),
+        });
+    }
+    let first = wanted.iter().find(|line| !line.is_empty())?;
+    let at = lines.iter().position(|line| line == first)?;
+    Some(format!("its first line is line {}, what follows differs: read on from there", at + 1))
+}
+
+/// Whether `wanted` is in `window`, from somewhere in its first line to somewhere in its last.
+fn fits(window: &[String], wanted: &[String]) -> bool {
+    match (window, wanted) {
+        ([line], [part]) => line.contains(part.as_str()),
+        ([first, middle @ .., last], [start, between @ .., end]) => {
+            first.ends_with(start.as_str()) && middle == between && last.starts_with(end.as_str())
+        }
+        _ => false,
+    }
+}

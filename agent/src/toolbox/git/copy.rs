@@ -1,0 +1,270 @@
+//! A role's own copy of the worktree: for commands of a role that may not change the worktree itself.
+//! It holds what a commit of everything would hold, and a `.git` of its own that borrows the objects.
+//!
+//! Commands write to the copy, so everything that is done in it is done on a thread that can write
+//! nowhere else, whatever links are put there.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use git2::{Delta, Diff, Oid, Repository, RepositoryInitOptions};
+
+use super::Place;
+use super::proof::tree_of_files;
+use crate::sandbox::{Plan, confined};
+use crate::text::clip;
+use crate::toolbox::ToolError;
+
+/// References that a copy is given.
+const MAX_REFERENCES: usize = 2_000;
+
+/// What a copy was brought to last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Brought {
+    tree: Oid,
+    references: Vec<(String, Oid)>,
+    head: (String, Oid),
+}
+
+/// Brings the copy at `to` to what the worktree is. After the first time only what has changed in the
+/// worktree since `last` is brought; without it the copy is made the same, but for what `.gitignore`
+/// names.
+pub fn bring(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Brought, ToolError> {
+    fs::create_dir_all(to).map_err(|e| failed(&e))?;
+    let lock = place.lock()?;
+    let repo = place.open()?;
+    let tree = tree_of_files(&repo)?;
+    let base = match last {
+        Some(last) => last.tree,
+        None => {
+            repo.set_workdir(to, false)?;
+            tree_of_files(&repo)?
+        }
+    };
+    let head = repo.head()?;
+    let branch = String::from_utf8_lossy(head.name_bytes()).into_owned();
+    let head = (branch, head.peel_to_commit()?.id());
+    let brought = Brought { tree, references: references(&repo)?, head };
+    let kept = last
+        .is_some_and(|last| (&last.references, &last.head) == (&brought.references, &brought.head));
+    let own = to.join(".git");
+    let fresh = !kept || !own.join("HEAD").is_file();
+    drop(lock);
+    if base == tree && !fresh {
+        return Ok(brought);
+    }
+    let plan = Plan { write: vec![to.to_owned()], read: vec![place.tree()], hide: vec![] };
+    let work = || -> Result<(), ToolError> {
+        let repo = place.open()?;
+        let (from, goal) = (repo.find_tree(base)?, repo.find_tree(tree)?);
+        let diff = repo.diff_tree_to_tree(Some(&from), Some(&goal), None)?;
+        change(&repo, &diff, to).map_err(|e| failed(&e))?;
+        if fresh { lend(place, &repo, to, &brought) } else { Ok(()) }
+    };
+    let done = confined(&plan, work);
+    done.map_err(|error| ToolError::refused(error.to_string()))??;
+    Ok(brought)
+}
+
+fn failed(error: &io::Error) -> ToolError {
+    ToolError::refused(format!("the copy of the worktree can't be written: {error}"))
+}
+
+fn references(repo: &Repository) -> Result<Vec<(String, Oid)>, ToolError> {
+    let mut found = Vec::new();
+    for reference in repo.references()?.flatten().take(MAX_REFERENCES) {
+        if let (Ok(name), Some(id)) = (reference.name(), reference.target()) {
+            found.push((name.to_owned(), id));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Does to the files what the worktree has done to its own.
+fn change(repo: &Repository, diff: &Diff<'_>, to: &Path) -> io::Result<()> {
+    for delta in diff.deltas() {
+        let old = delta.old_file().path().filter(|_| delta.status() != Delta::Added);
+        let new = delta.new_file();
+        let goal = new.path().filter(|_| delta.status() != Delta::Deleted);
+        for path in old.into_iter().filter(|old| Some(*old) != goal) {
+            if let Some(path) = inside(to, path) {
+                remove(&path)?;
+                // Folders that are empty now are none to Git.
+                for folder in path.ancestors().skip(1).take_while(|folder| *folder != to) {
+                    if fs::remove_dir(folder).is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        let Some(path) = goal.and_then(|path| inside(to, path)) else { continue };
+        make_parents(to, &path)?;
+        let mode = u32::from(new.mode());
+        if mode == u32::from(git2::FileMode::Commit) {
+            fs::create_dir_all(&path)?;
+            continue;
+        }
+        let Ok(blob) = repo.find_blob(new.id()) else { continue };
+        remove(&path)?;
+        if mode == u32::from(git2::FileMode::Link) {
+            symlink(std::ffi::OsStr::from_bytes(blob.content()), &path)?;
+            continue;
+        }
+        fs::write(&path, blob.content())?;
+        let exec = mode == u32::from(git2::FileMode::BlobExecutable);
+        fs::set_permissions(&path, Permissions::from_mode(if exec { 0o755 } else { 0o644 }))?;
+    }
+    Ok(())
+}
+
+/// A path of a tree below the copy; none that would lead out of it or into its `.git`.
+fn inside(to: &Path, path: &Path) -> Option<PathBuf> {
+    let plain = |part: Component<'_>| match part {
+        Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
+        _ => false,
+    };
+    path.components().all(plain).then(|| to.join(path))
+}
+
+/// Whatever is there, and no link followed.
+fn remove(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) if is_missing(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The folders above a file: real ones.
+fn make_parents(to: &Path, path: &Path) -> io::Result<()> {
+    let Some(parent) = path.parent().and_then(|parent| parent.strip_prefix(to).ok()) else {
+        return Ok(());
+    };
+    let mut at = to.to_owned();
+    for part in parent.components() {
+        at.push(part);
+        match at.symlink_metadata() {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(_) => {
+                fs::remove_file(&at)?;
+                fs::create_dir(&at)?;
+            }
+            Err(_) => fs::create_dir(&at)?,
+        }
+    }
+    Ok(())
+}
+
+/// A `.git` with the worktree's branches, which finds their objects there.
+fn lend(place: &Place, repo: &Repository, to: &Path, brought: &Brought) -> Result<(), ToolError> {
+    let own = to.join(".git");
+    remove(&own).map_err(|e| failed(&e))?;
+    let Brought { references, head: (branch, commit), .. } = brought;
+    let mut options = RepositoryInitOptions::new();
+    options.external_template(false).initial_head(branch);
+    drop(Repository::init_opts(to, &options)?);
+    let lent = place.tree().join(".git");
+    let write = |path: &str, text: &[u8]| {
+        let path = own.join(path);
+        path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, text))
+    };
+    let objects = format!("{}\n", lent.join("objects").display());
+    write("objects/info/alternates", objects.as_bytes()).map_err(|e| failed(&e))?;
+    // Where a clone has no more history, and what Git is not to see: as there.
+    for name in ["shallow", "info/exclude"] {
+        if let Ok(text) = fs::read(lent.join(name)) {
+            write(name, &text).map_err(|e| failed(&e))?;
+        }
+    }
+    let copy = Repository::open(to)?;
+    for (name, id) in references {
+        if let Err(error) = copy.reference(name, *id, true, "as in the worktree") {
+            tracing::debug!(name = clip(name, 100), %error, "a reference is not in the copy");
+        }
+    }
+    if branch == "HEAD" {
+        copy.set_head_detached(*commit)?;
+    }
+    let mut index = copy.index()?;
+    index.read_tree(&repo.find_commit(*commit)?.tree()?)?;
+    index.write()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::super::{prepare, snapshot};
+    use super::*;
+
+    fn read(path: &Path) -> String {
+        fs::read_to_string(path).unwrap_or_else(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_copy_follows_the_worktree_and_has_its_history() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        let copy = f.dir.path().join("copy");
+        f.write("src/a.rs", "one\n");
+        f.write("target/out", "ignored");
+        let first = bring(&f.place, &copy, None).unwrap();
+        assert_eq!(read(&copy.join("src/a.rs")), "one\n");
+        assert!(!copy.join("target").exists());
+        assert_eq!(f.git(&copy, &["status", "--porcelain"]), "?? src/");
+        assert_eq!(f.git(&copy, &["log", "--format=%s"]), "First");
+        assert_eq!(f.git(&copy, &["diff", "origin/main", "--stat"]), "");
+
+        // What a command has put there stays, until all is made the same.
+        fs::write(copy.join("mine.txt"), "x").unwrap();
+        fs::write(copy.join("README"), "changed by a command").unwrap();
+        f.write("src/a.rs", "two\n");
+        fs::remove_file(f.place.tree().join(".gitignore")).unwrap();
+        f.write(".gitignore", "target/\n*.log\n");
+        let second = bring(&f.place, &copy, Some(&first)).unwrap();
+        assert_eq!(read(&copy.join("src/a.rs")), "two\n");
+        assert_eq!(read(&copy.join("README")), "changed by a command");
+        assert_eq!(read(&copy.join("mine.txt")), "x");
+        assert_ne!(snapshot(&f.place, &copy).unwrap(), second.tree.to_string());
+
+        let third = bring(&f.place, &copy, None).unwrap();
+        assert_eq!(
+            (read(&copy.join("README")).as_str(), copy.join("mine.txt").exists()),
+            ("hello\n", false)
+        );
+        assert_eq!(snapshot(&f.place, &copy).unwrap(), third.tree.to_string());
+    }
+
+    #[test]
+    fn links_in_the_copy_lead_nothing_into_the_worktree() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        let copy = f.dir.path().join("copy");
+        f.write("src/a.rs", "one\n");
+        let first = bring(&f.place, &copy, None).unwrap();
+        let outside = f.place.work.join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::remove_dir_all(copy.join("src")).unwrap();
+        symlink(&outside, copy.join("src")).unwrap();
+        fs::remove_dir_all(copy.join(".git")).unwrap();
+        symlink(f.place.tree().join(".git"), copy.join(".git")).unwrap();
+        let config = read(&f.place.tree().join(".git/config"));
+        f.write("src/a.rs", "two\n");
+        f.write("src/b.rs", "new\n");
+        let _ = bring(&f.place, &copy, Some(&first));
+        let _ = bring(&f.place, &copy, None);
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        assert_eq!(read(&f.place.tree().join(".git/config")), config);
+        assert_eq!(read(&copy.join("src/b.rs")), "new\n");
+        assert_eq!(f.git(&f.place.tree(), &["log", "--format=%s"]), "First");
+    }
+}

@@ -1,0 +1,111 @@
+//! GitShow: one commit, or a file as it was in it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::history::{MAX_COMPARED, changes, date, find, text_of};
+use super::{Place, short};
+use crate::text::{clip, head_and_tail, plain};
+use crate::toolbox::ToolError;
+use crate::toolbox::paths::Tree;
+use crate::tools::args;
+
+/// Characters of what is shown.
+const MAX_SHOWN: usize = 40_000;
+/// Characters of a message.
+const MAX_MESSAGE: usize = 4_000;
+
+/// A commit's message and change, or a file of it.
+pub fn show(place: &Place, tree: &Tree, args: &args::GitShow) -> Result<String, ToolError> {
+    let repo = place.open()?;
+    // As `git show` has it: commit and path in one.
+    let (name, path) = match (args.commit.split_once(':'), &args.path) {
+        (Some((name, path)), None) if !name.is_empty() => (name, Some((path, true))),
+        (_, path) => {
+            (args.commit.as_str(), path.as_deref().map(|path| (path, args.file == Some(true))))
+        }
+    };
+    let commit = find(place, &repo, name)?;
+    let path = match path {
+        Some((path, whole)) => Some((tree.locate(path)?.shown, whole)),
+        None => None,
+    };
+    let path = path.filter(|(path, _)| path != ".");
+    if let Some((path, true)) = &path {
+        let missing =
+            || ToolError::refused(format!("`{path}` is no file in {}", short(commit.id())));
+        let entry = commit.tree()?.get_path(Path::new(path)).map_err(|_| missing())?;
+        let object = entry.to_object(&repo)?;
+        let blob = object.as_blob().ok_or_else(missing)?;
+        if blob.is_binary() || i64::try_from(blob.size()).unwrap_or(i64::MAX) > MAX_COMPARED {
+            return Err(ToolError::refused(format!("`{path}` is binary or too large to show")));
+        }
+        let text = plain(&String::from_utf8_lossy(blob.content()));
+        let head = format!("`{path}` as it was in {}\n", short(commit.id()));
+        return Ok(head + &head_and_tail(&text, MAX_SHOWN));
+    }
+    let diff = changes(&repo, &commit, path.as_ref().map(|(path, _)| path.as_str()))?;
+    let author = commit.author();
+    let text = |bytes: &[u8], most| clip(&plain(&String::from_utf8_lossy(bytes)), most);
+    let mut out = format!(
+        "commit {}\n{} {} <{}>\n",
+        commit.id(),
+        date(commit.time().seconds()),
+        text(author.name_bytes(), 100),
+        text(author.email_bytes(), 100)
+    );
+    if commit.parent_count() > 1 {
+        let parents: Vec<_> = commit.parent_ids().map(short).collect();
+        let _ = writeln!(out, "a merge of {}; shown against the first", parents.join(" and "));
+    }
+    for line in text(commit.message_bytes(), MAX_MESSAGE).lines() {
+        let _ = writeln!(out, "    {line}");
+    }
+    let missing = commit.parent_ids().next().filter(|parent| repo.find_commit(*parent).is_err());
+    if missing.is_some() || (repo.is_shallow() && commit.parent_count() == 0) {
+        out.push_str("(its parent is on the remote only: every file looks new)\n");
+    }
+    let stats = diff.stats()?;
+    let (files, plus, minus) = (stats.files_changed(), stats.insertions(), stats.deletions());
+    let _ = writeln!(out, "{files} file(s) changed, +{plus} −{minus}\n");
+    Ok(out + &head_and_tail(&text_of(&diff)?, MAX_SHOWN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::super::prepare;
+    use super::*;
+
+    #[test]
+    fn a_commit_its_change_and_its_files_are_shown() {
+        let f = Fixture::new();
+        f.commit_elsewhere("a.txt", "one\n");
+        f.commit_elsewhere("a.txt", "two\n");
+        prepare(&f.place).unwrap();
+        let tree = Tree::open(&f.place.tree()).unwrap();
+        let show = |commit: &str, path: Option<&str>, file| {
+            let args = args::GitShow { commit: commit.into(), path: path.map(Into::into), file };
+            show(&f.place, &tree, &args).unwrap_or_else(|e| format!("refused: {e}"))
+        };
+        let head = show("HEAD", None, None);
+        for part in
+            ["    Elsewhere\n", "-one", "+two", "1 file(s) changed, +1 −1", "<someone@example.org>"]
+        {
+            assert!(head.contains(part), "{part}: {head}");
+        }
+        assert_eq!(show("HEAD~1:a.txt", None, None).lines().last(), Some("one"));
+        assert_eq!(show("HEAD~1", Some("a.txt"), Some(true)).lines().last(), Some("one"));
+        assert!(show("main", None, None).contains("First"), "a branch of the remote");
+        assert!(show("HEAD", Some("README"), None).contains("0 file(s) changed"));
+        for (commit, path) in [
+            ("nope", None),
+            (":/First", None),
+            ("HEAD", Some("../x")),
+            ("HEAD", Some(".git/config")),
+        ] {
+            assert!(show(commit, path, Some(true)).starts_with("refused: "), "{commit}");
+        }
+        assert!(show("HEAD:nowhere", None, None).contains("is no file in"));
+    }
+}

@@ -1,0 +1,289 @@
+//! Arguments that other agents shape otherwise: one replacement beside the path, lists of words as a
+//! command, ranges of lines, one tool for several things.
+
+use serde_json::{Map, Value, json};
+
+use super::bare;
+use super::names::Meant;
+
+type Given = Map<String, Value>;
+
+/// Longest time-out that is taken as seconds.
+const MAX_SECONDS: u64 = 3600;
+
+/// Where a name or the arguments mean another tool, or another use of it.
+pub fn choose(
+    meant: &mut Meant,
+    given: &mut Given,
+    has: impl Fn(&str) -> bool,
+) -> Result<(), String> {
+    match (meant.tool, meant.by.as_str()) {
+        ("Edit", "strreplaceeditor" | "strreplacebasededittool" | "fileeditor") => {
+            let Some(command) = take(given, &["command"]).filter(Value::is_string) else {
+                return Ok(());
+            };
+            meant.tool = match command.as_str().unwrap_or_default() {
+                "view" => "Read",
+                "create" => "Write",
+                "str_replace" => "Edit",
+                other => {
+                    return Err(format!(
+                        "there is no `{other}` here: use Edit with `path`, and `edits` of `old` and `new`"
+                    ));
+                }
+            };
+        }
+        ("Glob", "ls" | "list" | "listdir" | "listdirectory" | "folderls" | "listfiles") => {
+            listing(given);
+        }
+        ("Bash", by) => {
+            jobs(by, given)?;
+            if has("Edit")
+                && let Some(patch) = patch_of(given)
+            {
+                meant.tool = "Edit";
+                given.clear();
+                given.insert("patch".to_owned(), patch.into());
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The same call, as the tool's own schema shapes it.
+pub fn unfold(tool: &str, given: &mut Given) -> Result<(), String> {
+    match tool {
+        "Bash" => command(given),
+        "Edit" => {
+            edit(given);
+            Ok(())
+        }
+        "Read" => {
+            lines(given, "offset", |from, to| ("limit", to.saturating_sub(from) + 1));
+            Ok(())
+        }
+        "GitBlame" => {
+            lines(given, "from", |_, to| ("to", to));
+            Ok(())
+        }
+        "Grep" => {
+            if let Some(Value::Bool(sensitive)) = take(given, &["casesensitive"]) {
+                given.entry("ignoreCase").or_insert(Value::Bool(!sensitive));
+            }
+            Ok(())
+        }
+        "Todo" => {
+            let words = |item: &mut Value| {
+                if let Value::String(text) = item {
+                    *item = json!({ "text": text });
+                }
+            };
+            for list in given.values_mut().filter_map(Value::as_array_mut) {
+                list.iter_mut().for_each(words);
+            }
+            Ok(())
+        }
+        "GHReview" => {
+            if let Some(Value::String(event)) = take(given, &["event"]) {
+                let changes = bare(&event) == "requestchanges";
+                given.entry("requestChanges").or_insert(Value::Bool(changes));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes out what one of these names names.
+fn take(given: &mut Given, names: &[&str]) -> Option<Value> {
+    let key = given.keys().find(|key| names.contains(&bare(key).as_str()))?.clone();
+    given.remove(&key)
+}
+
+fn listing(given: &mut Given) {
+    if take(given, &["recursive"]).is_some_and(|value| value == true || value == "true") {
+        given.entry("pattern").or_insert("**/*".into());
+        return;
+    }
+    if !given.keys().any(|key| ["pattern", "glob", "globpattern"].contains(&bare(key).as_str())) {
+        given.insert("pattern".to_owned(), "*".into());
+        given.insert("list".to_owned(), true.into());
+    }
+}
+
+/// Other agents look at background commands with tools of their own.
+fn jobs(by: &str, given: &mut Given) -> Result<(), String> {
+    match by {
+        "writestdin" => {
+            let typed = take(given, &["chars", "input"]);
+            if typed.and_then(|typed| typed.as_str().map(str::is_empty)) == Some(false) {
+                return Err("a command gets no input here: pass it in the command line".to_owned());
+            }
+            if let Some(wait) = take(given, &["yieldtimems"]).and_then(|ms| whole(&ms)) {
+                given.insert("wait".to_owned(), wait.div_ceil(1000).into());
+            }
+        }
+        "killshell" | "killbash" | "taskstop" => {
+            given.insert("kill".to_owned(), true.into());
+        }
+        "taskoutput" | "bashoutput" => {
+            let waits = take(given, &["block"]).is_some_and(|value| value == true);
+            let most = take(given, &["timeout"]).and_then(|ms| whole(&ms)).unwrap_or(30_000);
+            if waits {
+                given.insert("wait".to_owned(), most.div_ceil(1000).into());
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A command that is nothing but a patch for Codex' own program.
+fn patch_of(given: &Given) -> Option<String> {
+    const BEGIN: &str = "*** Begin Patch";
+    const END: &str = "*** End Patch";
+    let (_, command) = given.iter().find(|(key, _)| ["command", "cmd"].contains(&key.as_str()))?;
+    let words: Vec<&str> = match command {
+        Value::String(line) => vec![line],
+        Value::Array(words) => words.iter().map(Value::as_str).collect::<Option<_>>()?,
+        _ => return None,
+    };
+    let line = match words[..] {
+        ["apply_patch" | "applypatch", patch] => return Some(patch.to_owned()),
+        [line] | ["bash" | "sh" | "zsh", "-c" | "-lc", line] => line.trim(),
+        _ => return None,
+    };
+    // `apply_patch <<'EOF'`, the patch, `EOF`, and not a word more.
+    let rest = line.strip_prefix("apply_patch").or_else(|| line.strip_prefix("applypatch"))?;
+    let rest = rest.trim_start().strip_prefix("<<")?.trim_start();
+    let (word, body) = rest.split_once('\n')?;
+    let word = word.trim().trim_matches(['\'', '"']);
+    let plain = !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let patch = body.strip_suffix(word)?.strip_suffix('\n')?;
+    let once = patch.matches(END).count() == 1 && !patch.lines().any(|line| line == word);
+    let whole = patch.trim().starts_with(BEGIN) && patch.trim().ends_with(END);
+    (plain && once && whole).then(|| patch.to_owned())
+}
+
+fn command(given: &mut Given) -> Result<(), String> {
+    if take(given, &["isinput"]).is_some_and(|value| value == true || value == "true") {
+        return Err("a command gets no input here: pass it in the command line".to_owned());
+    }
+    if let Some(ms) = take(given, &["timeoutms", "timeoutmillis", "timeoutmilliseconds"]) {
+        let seconds = whole(&ms).ok_or("`timeout_ms` is not a whole number")?;
+        given.entry("timeout").or_insert(seconds.div_ceil(1000).min(MAX_SECONDS).into());
+    }
+    for (key, value) in given.iter_mut() {
+        if ["command", "cmd"].contains(&bare(key).as_str())
+            && let Value::Array(words) = value
+        {
+            let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+            let words = words.filter(|words| !words.is_empty());
+            let words = words.ok_or("`command` is a list of something else than words")?;
+            *value = line(&words).into();
+        }
+    }
+    Ok(())
+}
+
+/// A list of words as a command line; what a shell in it was to run is run as it is.
+fn line(words: &[&str]) -> String {
+    match words {
+        [line] => (*line).to_owned(),
+        [shell, "-c" | "-lc" | "-ic", line]
+            if ["bash", "sh", "/bin/bash", "/bin/sh", "zsh"].contains(shell) =>
+        {
+            (*line).to_owned()
+        }
+        words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_@%+:,./-".contains(&b);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// One replacement stands beside the path with most other agents.
+fn edit(given: &mut Given) {
+    if take(given, &["expectedreplacements"]).and_then(|n| whole(&n)).is_some_and(|n| n > 1) {
+        given.insert("replaceall".to_owned(), true.into());
+    }
+    const OLD: [&str; 5] = ["old", "oldstring", "oldstr", "oldtext", "oldcode"];
+    const NEW: [&str; 5] = ["new", "newstring", "newstr", "newtext", "newcode"];
+    const ALL: [&str; 3] = ["all", "replaceall", "allowmultiple"];
+    let keys: Vec<String> = given
+        .keys()
+        .filter(|key| {
+            let bare = bare(key);
+            [&OLD[..], &NEW, &ALL].iter().any(|names| names.contains(&bare.as_str()))
+        })
+        .cloned()
+        .collect();
+    let one: Given = keys.iter().filter_map(|key| given.remove_entry(key)).collect();
+    if one.keys().any(|key| OLD.contains(&bare(key).as_str())) {
+        match given.get_mut("edits") {
+            Some(Value::Array(edits)) => edits.push(Value::Object(one)),
+            _ => {
+                given.insert("edits".to_owned(), json!([one]));
+            }
+        }
+    }
+}
+
+/// A range of lines, as two numbers in one argument or as first and last.
+fn lines(given: &mut Given, first: &str, rest: impl Fn(u64, u64) -> (&'static str, u64)) {
+    let range = take(given, &["viewrange", "linerange", "lines", "range"]);
+    let numbers: Option<Vec<u64>> = match &range {
+        // `[10, -1]`: to the end.
+        Some(Value::Array(numbers)) => Some(numbers.iter().map_while(whole).collect()),
+        Some(Value::String(text)) => {
+            text.split(['-', ',', ':']).map(|part| part.trim().parse().ok()).collect()
+        }
+        Some(Value::Number(_)) if first == "offset" => {
+            // A number of lines.
+            given.entry("limit").or_insert(range.unwrap_or_default());
+            None
+        }
+        _ => None,
+    };
+    let end = match numbers.as_deref() {
+        Some([from, to]) => Some((*from, *to)),
+        Some([from]) => {
+            given.entry(first.to_owned()).or_insert((*from).into());
+            None
+        }
+        _ => None,
+    };
+    let end = end.or_else(|| {
+        let to = take(given, &["endline", "lineend", "endlineoneindexedinclusive"]);
+        let to = to.and_then(|to| whole(&to))?;
+        let names = [first, "startline", "linestart", "startlineoneindexed"];
+        let from = given.iter().find(|(key, _)| names.contains(&bare(key).as_str()));
+        Some((from.and_then(|(_, from)| whole(from)).unwrap_or(1), to))
+    });
+    if let Some((from, to)) = end {
+        let starts = |key: &String| ["startline", "linestart"].contains(&bare(key).as_str());
+        for key in given.keys().filter(|key| starts(key)).cloned().collect::<Vec<_>>() {
+            given.remove(&key);
+        }
+        given.entry(first.to_owned()).or_insert(from.into());
+        let (key, value) = rest(from, to);
+        given.entry(key).or_insert(value.into());
+    }
+}
+
+fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => number.as_u64().or_else(|| {
+            let float = number.as_f64().filter(|n| n.fract() == 0.0 && *n >= 0.0)?;
+            format!("{float:.0}").parse().ok()
+        }),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,81 @@
+//! The one form of a tool call. Models know the tools of other agents, and write their names, their
+//! parameters and their habits; what is meant is the same.
+//!
+//! A call is brought into its one form before anything is decided about it: policy judges, people
+//! approve, the transcript replays and the tool does exactly that text. Bringing it there again
+//! changes nothing.
+
+mod coerce;
+mod forms;
+mod json;
+mod keys;
+mod names;
+
+use serde_json::{Map, Value};
+
+use super::{Failure, Tool, Tools};
+use crate::model::{Assistant, ToolCall};
+
+impl Tools {
+    /// An answer with each call in its one form. What can't be understood stays as it was, and is
+    /// told when it is carried out.
+    pub fn canonical_answer(&self, mut message: Assistant) -> Assistant {
+        for call in &mut message.tool_calls {
+            if let Ok(one) = self.canonical(call) {
+                *call = one;
+            }
+        }
+        message
+    }
+
+    /// A call in its one form.
+    pub fn canonical(&self, call: &ToolCall) -> Result<ToolCall, Failure> {
+        let meant = names::resolve(&call.name, |name| self.has(name));
+        let Some(mut meant) = meant else {
+            return self.find(&call.name).map(|_| call.clone());
+        };
+        let mut given = given(meant.tool, &call.arguments)?;
+        forms::choose(&mut meant, &mut given, |name| self.has(name)).map_err(Failure::Fault)?;
+        let tool = self.find(meant.tool)?;
+        Ok(ToolCall {
+            id: call.id.clone(),
+            name: tool.name().to_owned(),
+            arguments: text(tool.name(), &tool.schema(), given)?,
+        })
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|tool: &Box<dyn Tool>| tool.name() == name)
+    }
+}
+
+/// The arguments of a tool in their one form.
+pub fn arguments(tool: &str, schema: &Value, arguments: &str) -> Result<String, Failure> {
+    text(tool, schema, given(tool, arguments)?)
+}
+
+fn given(tool: &str, arguments: &str) -> Result<Map<String, Value>, Failure> {
+    if tool == "Edit" && arguments.trim_start().starts_with("*** Begin Patch") {
+        return Ok(Map::from_iter([("patch".to_owned(), arguments.into())]));
+    }
+    json::object(arguments).map_err(|why| {
+        Failure::Fault(format!("the arguments of {tool} are not a JSON object: {why}"))
+    })
+}
+
+fn text(tool: &str, schema: &Value, mut given: Map<String, Value>) -> Result<String, Failure> {
+    let fault = |why: String| {
+        Failure::Fault(format!("the arguments of {tool} do not fit its schema: {why}"))
+    };
+    forms::unfold(tool, &mut given).map_err(fault)?;
+    let fitting = coerce::object(tool, schema, given).map_err(fault)?;
+    Ok(Value::Object(fitting).to_string())
+}
+
+/// A name without what agents spell differently: case, `_`, `-`.
+fn bare(name: &str) -> String {
+    name.chars().filter(|c| c.is_ascii_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Names of tools, as other agents have them: Claude Code, Codex, opencode, `OpenHands`, Cline, Cursor,
+//! Gemini CLI.
+
+use super::bare;
+
+/// A tool that is meant, and the name by which, without case and punctuation.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Meant {
+    /// Its own name.
+    pub tool: &'static str,
+    /// As it was called.
+    pub by: String,
+}
+
+/// What models put before a name.
+const PREFIXES: [&str; 5] = ["functions", "function", "tools", "default_api", "tool"];
+
+/// Own name, and what others call it.
+const NAMES: [(&str, &[&str]); 24] = [
+    ("Read", &["readfile", "view", "viewfile", "openfile", "cat", "readtextfile", "fileread"]),
+    ("Write", &["writefile", "createfile", "writetofile", "savefile", "filewrite", "newfile"]),
+    (
+        "Edit",
+        &[
+            "editfile",
+            "multiedit",
+            "strreplace",
+            "searchreplace",
+            "replace",
+            "fileedit",
+            "strreplaceeditor",
+            "strreplacebasededittool",
+            "replaceinfile",
+            "applypatch",
+            "patch",
+            "updatefile",
+            "fileeditor",
+        ],
+    ),
+    (
+        "Bash",
+        &[
+            "shell",
+            "exec",
+            "execcommand",
+            "execbash",
+            "executebash",
+            "executecommand",
+            "runcommand",
+            "runbash",
+            "runterminalcmd",
+            "runterminalcommand",
+            "runshellcommand",
+            "runinterminal",
+            "shellcommand",
+            "localshell",
+            "containerexec",
+            "terminal",
+            "bashoutput",
+            "taskoutput",
+            "killshell",
+            "killbash",
+            "taskstop",
+            "writestdin",
+            "sh",
+            "shellexec",
+        ],
+    ),
+    (
+        "Grep",
+        &[
+            "grepsearch",
+            "searchfilecontent",
+            "ripgrep",
+            "rg",
+            "searchfiles",
+            "grepfiles",
+            "searchcode",
+        ],
+    ),
+    (
+        "Glob",
+        &[
+            "globsearch",
+            "globfiles",
+            "filesearch",
+            "findfiles",
+            "findbyname",
+            "find",
+            "listfiles",
+            "listdir",
+            "listdirectory",
+            "ls",
+            "list",
+            "folderls",
+        ],
+    ),
+    ("GitLog", &["log"]),
+    ("GitDiff", &["diff"]),
+    ("GitShow", &["show", "showcommit"]),
+    ("GitBlame", &["blame"]),
+    ("GitCommit", &["commit"]),
+    ("GitPush", &["push"]),
+    ("ReadMemory", &["memory", "memoryread"]),
+    (
+        "Todo",
+        &[
+            "todowrite",
+            "updateplan",
+            "todolist",
+            "writetodos",
+            "updatetodolist",
+            "managetodolist",
+            "tasktracker",
+            "todos",
+            "plan",
+        ],
+    ),
+    (
+        "WebFetch",
+        &["fetch", "fetchurl", "readurl", "urlfetch", "webread", "browse", "fetchwebpage"],
+    ),
+    ("WebSearch", &["googlewebsearch", "searchweb", "googlesearch"]),
+    ("GHCreatePR", &["createpullrequest", "createpr", "pullrequest"]),
+    ("GHStatus", &["prstatus", "pullrequeststatus"]),
+    ("GHComment", &["prcomment"]),
+    ("GHReview", &["prreview", "submitreview"]),
+    ("GHIssues", &["issues", "getissue", "listissues"]),
+    ("ListThreads", &["threads"]),
+    ("SendMessage", &["message", "postmessage", "sendmessagetouser", "say"]),
+    ("CloseThread", &["close"]),
+];
+
+/// The tool that a name means, among those that there are.
+pub fn resolve(name: &str, has: impl Fn(&str) -> bool) -> Option<Meant> {
+    let by = bare(stripped(name.trim()));
+    let own = |known: &str| bare(known) == by;
+    let tool = NAMES.iter().find(|(tool, _)| own(tool));
+    let tool = tool.or_else(|| NAMES.iter().find(|(_, others)| others.contains(&by.as_str())));
+    tool.map(|(tool, _)| *tool).filter(|tool| has(tool)).map(|tool| Meant { tool, by })
+}
+
+/// Without `functions.` before it and `:0` after it.
+fn stripped(name: &str) -> &str {
+    let bare = PREFIXES.iter().find_map(|prefix| {
+        let head = name.get(..prefix.len())?;
+        let rest = head.eq_ignore_ascii_case(prefix).then(|| &name[prefix.len()..])?;
+        rest.strip_prefix(['.', ':', '/'])
+    });
+    let name = bare.unwrap_or(name);
+    match name.rsplit_once(':') {
+        Some((name, number)) if number.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => name,
+    }
+}

@@ -1,0 +1,73 @@
+//! Tools that show history. The toolbox reads it, with libgit2.
+
+use async_trait::async_trait;
+
+use super::workspace::done;
+use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
+use crate::toolbox::protocol::Request;
+
+/// In the order in which the model sees them.
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![Box::new(GitLog), Box::new(GitDiff), Box::new(GitShow), Box::new(GitBlame)]
+}
+
+struct GitLog;
+
+#[async_trait]
+impl Handler for GitLog {
+    type Args = args::GitLog;
+    const NAME: &'static str = "GitLog";
+    const DESCRIPTION: &'static str = "Shows the newest commits of this conversation's branch: all, or those \
+        that touched a path, added or removed a text (`search`), or are of an author or a time. For when and \
+        why a line came in.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(&self, cx: &Context, args: args::GitLog, _: Call<'_>) -> Result<Done, Failure> {
+        done(cx, Request::GitLog(args)).await
+    }
+}
+
+struct GitDiff;
+
+#[async_trait]
+impl Handler for GitDiff {
+    type Args = args::GitDiff;
+    const NAME: &'static str = "GitDiff";
+    const DESCRIPTION: &'static str = "Shows what this conversation changed so far, uncommitted and new \
+        files included.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(&self, cx: &Context, args: args::GitDiff, _: Call<'_>) -> Result<Done, Failure> {
+        done(cx, Request::GitDiff(args)).await
+    }
+}
+
+struct GitShow;
+
+#[async_trait]
+impl Handler for GitShow {
+    type Args = args::GitShow;
+    const NAME: &'static str = "GitShow";
+    const DESCRIPTION: &'static str = "Shows a commit: its message and what it changed, or a file as it was \
+        then.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(&self, cx: &Context, args: args::GitShow, _: Call<'_>) -> Result<Done, Failure> {
+        done(cx, Request::GitShow(args)).await
+    }
+}
+
+struct GitBlame;
+
+#[async_trait]
+impl Handler for GitBlame {
+    type Args = args::GitBlame;
+    const NAME: &'static str = "GitBlame";
+    const DESCRIPTION: &'static str =
+        "Shows for lines of a file which commit wrote them last, and when.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(&self, cx: &Context, args: args::GitBlame, _: Call<'_>) -> Result<Done, Failure> {
+        done(cx, Request::GitBlame(args)).await
+    }
+}
