@@ -2,14 +2,25 @@
 //! own, under `copy/<role>` on the Thread's volume.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ToolError;
+use super::command::Shell;
 use super::git::{self, Brought, Place};
+use super::protocol::SetUpEnd;
+use super::setup::Site;
+use crate::text::clip;
+
+/// Seconds that a set-up may take.
+const SET_UP_SECONDS: u32 = 900;
 
 /// Why such a role runs no commands.
 pub const NEEDS_LANDLOCK: &str = "this role works in a copy of the worktree (`workspace.worktree: readOnly`), and only \
     Landlock keeps its commands in there: it can't run any with `workspace.sandbox: runtime`";
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -17,12 +28,22 @@ pub struct Copy {
     root: PathBuf,
     last: Mutex<Option<Brought>>,
     told: Mutex<bool>,
+    /// The Repo's own set-up, as it was told last.
+    command: Mutex<Option<String>>,
+    /// A set-up that failed, and is not tried again by this process.
+    failed: Mutex<Option<String>>,
 }
 
 impl Copy {
     /// The copy of a role.
     pub fn of(work: &Path, role: &str) -> Self {
-        Self { root: work.join("copy").join(role), last: Mutex::default(), told: Mutex::default() }
+        Self {
+            root: work.join("copy").join(role),
+            last: Mutex::default(),
+            told: Mutex::default(),
+            command: Mutex::default(),
+            failed: Mutex::default(),
+        }
     }
 
     /// Its folder. Commands write to none of the files in it, but to the two folders.
@@ -42,15 +63,52 @@ impl Copy {
 
     /// Brings it to what the worktree is now; with `whole`, without what commands have changed in it.
     pub fn bring(&self, place: &Place, whole: bool) -> Result<(), ToolError> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         let known = last.take().filter(|_| !whole);
         *last = Some(git::bring(place, &self.tree(), known.as_ref())?);
         Ok(())
     }
 
+    /// Takes down how the Repo sets a worktree up. Nothing is done about it before a command needs it: most
+    /// runs of such a role only look.
+    pub fn set_up_with(&self, command: Option<String>) {
+        *lock(&self.command) = command;
+    }
+
+    /// Sets the copy up if it has not been. Answers with what is told of it.
+    pub async fn set_up(&self, site: Site, shell: &Arc<Shell>) -> Result<String, ToolError> {
+        let command = lock(&self.command).clone();
+        let Some(plan) = site.plan(command.as_deref()) else { return Ok(String::new()) };
+        let tried = lock(&self.failed).as_deref() == Some(plan.fingerprint.as_str());
+        if tried || plan.ended.as_ref().is_some_and(SetUpEnd::is_success) {
+            return Ok(String::new());
+        }
+        let named = clip(&plan.command.replace('`', "'").replace('\n', " "), 200);
+        if let Some(program) = &plan.missing {
+            *lock(&self.failed) = Some(plan.fingerprint.clone());
+            return Ok(format!(
+                "[CodeButler] The copy is not set up: `{named}` needs `{program}`, which is not here.\n"
+            ));
+        }
+        let done = site.perform(shell, &plan, SET_UP_SECONDS).await?;
+        let ended = done.ended.unwrap_or_default();
+        if ended.is_success() {
+            return Ok(format!(
+                "[CodeButler] The copy was set up first, with `{named}` ({} s).\n",
+                ended.seconds
+            ));
+        }
+        *lock(&self.failed) = Some(done.fingerprint);
+        Ok(format!(
+            "[CodeButler] Setting the copy up with `{named}` failed ({}): look at `{}` with Read.\n",
+            clip(&ended.verdict, 100),
+            done.log
+        ))
+    }
+
     /// What is told with the first command.
     pub fn note(&self) -> String {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.told);
         if std::mem::replace(&mut *told, true) {
             return String::new();
         }

@@ -23,6 +23,7 @@ use super::protocol::{Answer, Frame, Hello, Reply, Request, codec};
 use super::setup::{self, Site};
 use super::toolchains::{self, Programs};
 use super::{ToolError, search};
+use crate::policy::builds::is_build;
 use crate::text::clip;
 use crate::tools::args;
 
@@ -176,8 +177,9 @@ impl Toolbox {
                 let _turn = self.turn(args.job.is_none()).await;
                 let ground = self.ground(args.job.is_none(), false).await?;
                 let environment = self.environment(&ground)?;
+                let ready = self.ready(&ground, args.command.as_deref()).await?;
                 let reply = self.shell.bash(&ground, &environment, &args).await?;
-                Ok(self.noted(reply))
+                Ok(self.noted(reply, &ready))
             }
             Request::Test(args) => self.test(&args).await,
             Request::Standing { tested } => {
@@ -223,18 +225,20 @@ impl Toolbox {
     async fn set_up(&self, request: Request) -> Result<Reply, ToolError> {
         match request {
             Request::PlanSetUp { command } => {
-                let _turn = self.turn(self.copy.is_some()).await;
-                let site = self.site(self.ground(true, false).await?)?;
+                if let Some(copy) = &self.copy {
+                    copy.set_up_with(command);
+                    return Ok(Reply::SetUp(None));
+                }
+                let site = self.site(&self.tree()?)?;
                 blocking(move || Ok(site.plan(command.as_deref()))).await.map(Reply::SetUp)
             }
             Request::SetUp { plan, seconds } => {
                 let _turn = self.turn(true).await;
-                let site = self.site(self.ground(true, false).await?)?;
-                let done = site.perform(&self.shell, &plan, seconds).await;
+                let done = self.site(&self.tree()?)?.perform(&self.shell, &plan, seconds).await;
                 done.map(|done| Reply::SetUp(Some(done)))
             }
             Request::SetUpTold { plan, ended } => {
-                let site = self.site(self.ground(false, false).await?)?;
+                let site = self.site(&self.tree()?)?;
                 blocking(move || site.told(&plan, ended)).await?;
                 Ok(Reply::Text(String::new()))
             }
@@ -266,6 +270,7 @@ impl Toolbox {
         let _turn = self.turn(true).await;
         let ground = self.ground(true, true).await?;
         let environment = self.environment(&ground)?;
+        let ready = self.ready(&ground, Some(&command)).await?;
         let files = ground.root().to_owned();
         let before = {
             let (place, files) = (place.clone(), files.clone());
@@ -284,7 +289,7 @@ impl Toolbox {
             }
         };
         let run = TestRun { command, exit_code: ran.code, tree, unknown };
-        Ok(self.noted(Reply::Tested { text: unit_note(args) + &ran.text(), run }))
+        Ok(self.noted(Reply::Tested { text: unit_note(args) + &ran.text(), run }, &ready))
     }
 
     /// The right to run a command, if one is to be run.
@@ -306,12 +311,24 @@ impl Toolbox {
         Tree::open(&copy.tree())
     }
 
-    /// With what has to be said of a copy once.
-    fn noted(&self, mut reply: Reply) -> Reply {
-        if let (Some(copy), Reply::Text(text) | Reply::Tested { text, .. }) =
-            (&self.copy, &mut reply)
+    /// Sets a copy up before the first command that builds or tests in it.
+    async fn ready(&self, ground: &Tree, command: Option<&str>) -> Result<String, ToolError> {
+        match (&self.copy, command) {
+            (Some(copy), Some(command)) if is_build(command) => {
+                copy.set_up(self.site(ground)?, &self.shell).await
+            }
+            _ => Ok(String::new()),
+        }
+    }
+
+    /// With what has to be said of a copy.
+    fn noted(&self, mut reply: Reply, ready: &str) -> Reply {
+        if let (
+            Some(copy),
+            Reply::Text(text) | Reply::Tested { text, .. } | Reply::Started { text, .. },
+        ) = (&self.copy, &mut reply)
         {
-            text.insert_str(0, &copy.note());
+            text.insert_str(0, &(copy.note() + ready));
         }
         reply
     }
@@ -322,8 +339,8 @@ impl Toolbox {
         Ok(base.with_venv(ground.root()))
     }
 
-    fn site(&self, ground: Tree) -> Result<Site, ToolError> {
-        let environment = self.environment(&ground)?;
+    fn site(&self, ground: &Tree) -> Result<Site, ToolError> {
+        let environment = self.environment(ground)?;
         let work = self.copy.as_ref().map_or(self.work.as_path(), |copy| copy.root()).to_owned();
         let git = self.work.join("tree/.git");
         Ok(Site { work, tree: ground.root().to_owned(), git, environment })

@@ -390,6 +390,22 @@ async fn a_test_run_in_a_copy_is_evidence_for_what_it_tested() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_is_set_up_before_the_first_command_that_builds_and_not_for_one_that_looks() {
+    let t = reader().await;
+    let command = Some("mkdir -p made && echo x >> made/log".to_owned());
+    let plan = t.toolbox.ask(Request::PlanSetUp { command }).await.unwrap();
+    assert!(matches!(plan, Reply::SetUp(None)), "{plan:?}");
+    let out = run(&t.toolbox, "cat made/log || git log --oneline").await;
+    assert!(!out.contains("set up first"), "{out}");
+    // Of no account what comes of them: they build.
+    let first = run(&t.toolbox, "make -s nothing; cat made/log").await;
+    assert!(first.starts_with("[CodeButler] The copy was set up first, with `mkdir"), "{first}");
+    let second = run(&t.toolbox, "make -s nothing; cat made/log").await;
+    assert!(!second.contains("set up first") && second.contains("x\n[exit code 0"), "{second}");
+    assert!(!t.world.tree("made").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_landlock_a_role_that_only_reads_runs_nothing() {
     let t = start_with(&["--worktree", "read-only", "--sandbox", "runtime"]).await;
     let reply = t.toolbox.ask(bash("true", None)).await.unwrap();
