@@ -252,7 +252,8 @@ impl Toolbox {
         let mut found = blocking(move || git::surroundings(&place)).await?;
         if programs && self.shell.level().is_ok() {
             let wanted = toolchains::wanted(&found.top);
-            let (tree, environment) = (self.tree()?, self.environment()?);
+            let tree = self.tree()?;
+            let environment = self.environment(&tree)?;
             let ask = async |command: String| {
                 let _turn = self.turn(true).await;
                 self.shell.run(tree.root(), &environment, &command, toolchains::SECONDS).await

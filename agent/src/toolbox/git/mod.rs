@@ -16,8 +16,8 @@ mod memory;
 mod prepare;
 mod proof;
 mod push;
-mod surroundings;
 mod show;
+mod surroundings;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
