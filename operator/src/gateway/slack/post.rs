@@ -94,7 +94,7 @@ pub async fn of_role(
         Err(error) => return Err(inner.failed(error, &caller.repo).await),
     };
     if let (Some(Decision::Plan), Some(ts)) = (message.decision, sent.last()) {
-        inner.keep_plan(&key, ts, &message.text);
+        inner.keep_plan(&key, &ts.ts, &message.text);
     }
     let meaning = meaning::of(&team, &outgoing, &sent, message, closing_head);
     inner
