@@ -261,7 +261,7 @@ mod tests {
         Circumstances { cap: 16_000, tools: vec!["Read".to_owned()], spoke: false, can_nudge: true }
     }
 
-    fn judged(choice: Value, about: &Circumstances) -> Option<Flaw> {
+    fn judged(choice: &Value, about: &Circumstances) -> Option<Flaw> {
         let body = json!({"choices": [choice], "usage": {"completion_tokens": 40}});
         flaw(&parse(body.to_string().as_bytes()).unwrap(), about)
     }
@@ -284,7 +284,7 @@ mod tests {
             json!({"message": {"tool_calls": calls("{\"path\": ")}, "finish_reason": "stop"}),
             json!({"message": {"content": "Let me look.", "tool_calls": calls("{}")}}),
         ] {
-            assert_eq!(judged(choice.clone(), &about()), None, "{choice}");
+            assert_eq!(judged(&choice, &about()), None, "{choice}");
         }
     }
 
@@ -325,7 +325,7 @@ mod tests {
             ),
             (json!({"message": {"content": "Let me run the tests."}}), Flaw::Announced),
         ] {
-            assert_eq!(judged(choice.clone(), &about()), Some(expected), "{choice}");
+            assert_eq!(judged(&choice, &about()), Some(expected), "{choice}");
         }
     }
 
@@ -335,14 +335,14 @@ mod tests {
             json!({"message": {"tool_calls": calls("{\"path\": \"x")}, "finish_reason": "stop"});
         let about = Circumstances { cap: 40, ..about() };
         let expected = Flaw::CutCall { tokens: Some(40), tool: "Read".into() };
-        assert_eq!(judged(choice, &about), Some(expected));
+        assert_eq!(judged(&choice, &about), Some(expected));
     }
 
     #[test]
     fn who_has_just_posted_need_not_say_more() {
         let about = Circumstances { spoke: true, can_nudge: false, ..about() };
-        assert_eq!(judged(json!({"message": {"content": null, "reasoning": "hm"}}), &about), None);
-        assert_eq!(judged(json!({"message": {"content": "Let me run the tests."}}), &about), None);
+        assert_eq!(judged(&json!({"message": {"content": null, "reasoning": "hm"}}), &about), None);
+        assert_eq!(judged(&json!({"message": {"content": "Let me run the tests."}}), &about), None);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::step;
 use crate::text::clip;
 use crate::tools::Tools;
 use crate::transcript::Record;
+use crate::transcript::state::Run;
 
 /// How often in a row a conversation is made shorter before it is given up.
 const OVERFLOWS: u32 = 3;
@@ -172,8 +173,8 @@ impl Agent {
         Circumstances {
             cap: cap.into(),
             tools: if last { Vec::new() } else { self.session.tools.clone() },
-            spoke: run.is_some_and(|run| run.spoke),
-            can_nudge: !last && run.is_some_and(|run| !run.nudged),
+            spoke: run.is_some_and(Run::spoke),
+            can_nudge: !last && run.is_some_and(|run| run.nudges == 0),
         }
     }
 

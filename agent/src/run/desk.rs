@@ -96,7 +96,7 @@ impl Agent {
     /// Answers everything that is open, and what comes meanwhile.
     pub(super) async fn at_desk(&mut self) -> Result<(), RunError> {
         // They wait for models and the toolbox: one thread carries them all.
-        LocalSet::new().run_until(self.answer_all()).await
+        LocalSet::new().run_until(Box::pin(self.answer_all())).await
     }
 
     async fn answer_all(&mut self) -> Result<(), RunError> {

@@ -97,7 +97,7 @@ mod tests {
         }
         assert_eq!(pauses[..8], [1, 2, 4, 8, 16, 32, 60, 60]);
         let waited = now - start;
-        assert!(waited > WHOLE - Duration::from_mins(1) && waited <= WHOLE, "{waited:?}");
+        assert!(waited > Duration::from_mins(29) && waited <= WHOLE, "{waited:?}");
     }
 
     #[test]

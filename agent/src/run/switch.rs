@@ -87,7 +87,7 @@ fn choose<'a>(models: &[&'a str], name: &str) -> Result<&'a str, Vec<&'a str>> {
                 .iter()
                 .map(|model| (distance(&model.to_lowercase(), &lower), *model))
                 .collect();
-            near.sort();
+            near.sort_unstable();
             Err(near.into_iter().map(|(_, model)| model).collect())
         }
         _ => Err(fitting),

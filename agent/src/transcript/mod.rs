@@ -465,7 +465,9 @@ mod tests {
         let (records, good) = parse(lines.as_bytes()).unwrap();
         assert_eq!((records.len(), good), (2, lines.len()));
         let mut state = State::default();
-        records.iter().for_each(|record| state.apply(record));
+        for record in &records {
+            state.apply(record);
+        }
         assert_eq!(state.run().unwrap().next(), state::Next::Post("hi".into()));
     }
 

@@ -315,7 +315,7 @@ impl State {
         }
         self.chat.extend(pictures.iter().map(shown));
         if let Some(run) = &mut self.run {
-            run.spoke = false;
+            run.posted = None;
             run.handled.extend(pending.iter().map(|p| p.id.clone()));
             run.stopped |= pending.iter().any(|p| p.kind == STOP);
             run.allowed.extend(allowed.into_iter().flatten());
@@ -377,7 +377,7 @@ impl State {
         run.published |= kind == ResultKind::Published;
         run.tried_push |= asked.name == PUSH;
         if asked.name == SEND && !text.starts_with("Error: ") {
-            run.spoke = true;
+            run.posted = Some(run.turns);
             run.handed_over = message_of(&asked.arguments).is_some_and(|said| hands_over(&said));
         }
         answer.results.insert(call, kind);

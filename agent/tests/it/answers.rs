@@ -35,7 +35,7 @@ fn reason(world: &World) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_says_nothing_is_asked_for_once_more_and_then_said() {
-    let empty = || ends(json!({"role": "assistant", "content": ""}), "stop");
+    let empty = || ends(&json!({"role": "assistant", "content": ""}), "stop");
     for (nothing, told_of, said) in [
         (empty(), "was empty", "answered with nothing"),
         (thinks("hm"), "held thoughts alone", "only thought"),
@@ -61,7 +61,7 @@ async fn who_has_posted_may_end_without_a_word() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_asked_about_once_more_and_then_said_in_its_words() {
-    let filtered = || ends(json!({"role": "assistant", "content": "Sure, fir"}), "content_filter");
+    let filtered = || ends(&json!({"role": "assistant", "content": "Sure, fir"}), "content_filter");
     let world = played(vec![refuses("I can't help with that."), says("Here it is.")]).await;
     assert_eq!(world.gateway.lock().post_texts(), ["Here it is."]);
     for (answer, said) in
@@ -249,7 +249,7 @@ fn troubled(messages: &[Value]) -> Value {
             return answer;
         }
     }
-    ends(json!({"role": "assistant", "content": ""}), "stop")
+    ends(&json!({"role": "assistant", "content": ""}), "stop")
 }
 
 /// Plays the troubles with a pod that dies at `step`; true if it was killed.

@@ -205,14 +205,14 @@ pub fn calls(calls: &[(&str, Value)]) -> Value {
 }
 
 /// A model's answer, as its provider passes it on: the message, and how it ended.
-pub fn ends(message: Value, finish: &str) -> Value {
+pub fn ends(message: &Value, finish: &str) -> Value {
     json!({"choices": [{"message": message, "finish_reason": finish}],
            "usage": {"prompt_tokens": 10, "completion_tokens": 16_000}})
 }
 
 /// Words that were cut off.
 pub fn cut_off(text: &str) -> Value {
-    ends(json!({"role": "assistant", "content": text}), "length")
+    ends(&json!({"role": "assistant", "content": text}), "length")
 }
 
 /// Thoughts alone.

@@ -189,14 +189,14 @@ impl Serialize for Parts<'_> {
         let cache_control = self.mark.then_some(KEPT);
         let Value::Array(parts) = self.content else {
             let text = self.content.as_str().unwrap_or_default();
-            return [Text { kind: "text", text, cache_control }].serialize(serializer);
+            return [Part { kind: "text", text, cache_control }].serialize(serializer);
         };
         let first = parts.iter().position(|part| part["type"] == "text");
         let mut list = serializer.serialize_seq(Some(parts.len()))?;
         for (at, part) in parts.iter().enumerate() {
             match part["text"].as_str().filter(|_| Some(at) == first) {
                 Some(text) => {
-                    list.serialize_element(&Text { kind: "text", text, cache_control })?;
+                    list.serialize_element(&Part { kind: "text", text, cache_control })?;
                 }
                 None => list.serialize_element(part)?,
             }
@@ -206,7 +206,7 @@ impl Serialize for Parts<'_> {
 }
 
 #[derive(Serialize)]
-struct Text<'a> {
+struct Part<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     text: &'a str,

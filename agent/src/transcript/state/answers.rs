@@ -73,7 +73,6 @@ impl State {
         } else {
             // What was begun was no last word.
             run.begun.clear();
-            run.spoke = false;
         }
         if let Some(said) = &message.content {
             run.words.push(hash(&[said]));

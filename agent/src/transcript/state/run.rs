@@ -34,10 +34,10 @@ pub struct Run {
     pub flaw: Option<(Flaw, u32)>,
     /// What the model has said of an answer that was cut off.
     pub begun: String,
-    /// Whether the last thing that was done was to post.
-    pub spoke: bool,
-    /// Whether it was told that saying so is not doing it.
-    pub nudged: bool,
+    /// The turn in which something was posted last.
+    pub(super) posted: Option<u32>,
+    /// How often it was told that saying so is not doing it.
+    pub nudges: u32,
     /// How often in a row the conversation was longer than the model takes.
     pub overflows: u32,
     /// Pending decisions that it took.
@@ -169,11 +169,16 @@ impl Run {
         }
     }
 
+    /// Whether the last thing that was done was to post.
+    pub fn spoke(&self) -> bool {
+        self.posted == Some(self.turns)
+    }
+
     /// Takes in that a reply was no answer.
     pub(super) fn flawed(&mut self, flaw: &Flaw) {
         let before = self.flaw.take().filter(|(last, _)| last.is_like(flaw));
         self.flaw = Some((flaw.clone(), before.map_or(0, |(_, times)| times) + 1));
-        self.nudged |= *flaw == Flaw::Announced;
+        self.nudges += u32::from(*flaw == Flaw::Announced);
         self.turns += 1;
         self.answer = None;
     }

@@ -183,7 +183,7 @@ fn what_was_begun_stands_in_the_conversation_and_what_leaked_does_not() {
 
 #[test]
 fn who_has_posted_has_spoken_until_it_does_something_else() {
-    let spoke = |records: &[Record]| play(records).run().unwrap().spoke;
+    let spoke = |records: &[Record]| play(records).run().unwrap().spoke();
     let post = [calls(&["SendMessage"]), result(0, ResultKind::Plain)];
     assert!(spoke(&post));
     assert!(!spoke(&[&post[..], &[calls(&["Read"]), result(0, ResultKind::Plain)]].concat()));
