@@ -66,7 +66,10 @@ pub fn roles(
                 .map_err(|e| StackError::Seed { file: file.to_owned(), reason: e.to_string() })?;
             role.metadata.namespace = Some(place.system.clone());
             if let Some(model) = model(&role) {
+                // Nothing else is known there.
                 role.spec.model.default = model;
+                role.spec.model.pool.clear();
+                role.spec.model.tiers = None;
             }
             Ok(role)
         })
