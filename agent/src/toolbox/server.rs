@@ -144,15 +144,7 @@ impl Toolbox {
             }
             Request::Surroundings { programs } => self.surroundings(programs).await,
             Request::Read(args) => {
-                let build = self.shell.environment().build();
-                let beside = setup::is_beside(&args.path, build);
-                let copied = self.copy.as_ref().map(|copy| copy.tree());
-                let copied = copied.filter(|copy| setup::is_beside(&args.path, copy));
-                let tree = match copied {
-                    Some(copy) => Tree::open(&copy)?,
-                    None if beside => Tree::open(build)?,
-                    None => self.tree()?,
-                };
+                let tree = self.readable(&args.path)?;
                 blocking(move || files::read(&tree, &seen, &args)).await
             }
             Request::EndJobs => {
@@ -173,14 +165,7 @@ impl Toolbox {
                 let tree = self.tree()?;
                 blocking(move || files::plan_edit(&tree, &seen, &edit)).await.map(Reply::Plan)
             }
-            Request::Bash(args) => {
-                let _turn = self.turn(args.job.is_none()).await;
-                let ground = self.ground(args.job.is_none(), false).await?;
-                let environment = self.environment(&ground)?;
-                let ready = self.ready(&ground, args.command.as_deref()).await?;
-                let reply = self.shell.bash(&ground, &environment, &args).await?;
-                Ok(self.noted(reply, &ready))
-            }
+            Request::Bash(args) => self.bash(&args).await,
             Request::Test(args) => self.test(&args).await,
             Request::Standing { tested } => {
                 let place = self.place()?;
@@ -220,6 +205,26 @@ impl Toolbox {
                     .map(Reply::Text)
             }
         }
+    }
+
+    /// Where a file is that may be read: the worktree, or what is beside it and the role's own.
+    fn readable(&self, path: &str) -> Result<Tree, ToolError> {
+        let build = self.shell.environment().build();
+        let copy = self.copy.as_ref().map(|copy| copy.tree());
+        match copy.filter(|copy| setup::is_beside(path, copy)) {
+            Some(copy) => Tree::open(&copy),
+            None if setup::is_beside(path, build) => Tree::open(build),
+            None => self.tree(),
+        }
+    }
+
+    async fn bash(&self, args: &args::Bash) -> Result<Reply, ToolError> {
+        let _turn = self.turn(args.job.is_none()).await;
+        let ground = self.ground(args.job.is_none(), false).await?;
+        let environment = self.environment(&ground)?;
+        let ready = self.ready(&ground, args.command.as_deref()).await?;
+        let reply = self.shell.bash(&ground, &environment, args).await?;
+        Ok(self.noted(reply, &ready))
     }
 
     async fn set_up(&self, request: Request) -> Result<Reply, ToolError> {

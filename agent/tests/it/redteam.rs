@@ -378,8 +378,8 @@ async fn a_test_run_in_a_copy_is_evidence_for_what_it_tested() {
     let head = crate::world::git(&t.world.tree(""), &["rev-parse", "HEAD^{tree}"]);
     // What a command has left in the copy is not what is tested.
     run(&t.toolbox, "echo forged > README && echo x > helper").await;
-    let (text, run_) = tested("grep hello README && test ! -e helper").await;
-    assert_eq!((run_.exit_code, run_.tree.as_deref()), (Some(0), Some(head.trim())), "{text}");
+    let (told, seen) = tested("grep hello README && test ! -e helper").await;
+    assert_eq!((seen.exit_code, seen.tree.as_deref()), (Some(0), Some(head.trim())), "{told}");
     let (_, changed) = tested("echo x > README").await;
     assert_eq!((changed.exit_code, changed.tree), (Some(0), None));
     // The worktree's own changes are tested, committed or not.

@@ -37,25 +37,24 @@ impl Step {
 
 /// What an edit would do, a file after the other.
 pub fn plan_edit(tree: &Tree, seen: &Seen, args: &args::Edit) -> Result<Vec<EditPlan>, ToolError> {
-    let steps = match &args.patch {
-        Some(patch) => patch_steps(tree, &changes(args, patch)?)?,
-        None => {
-            let step = single(tree, args)?;
-            let known = seen.hash(&step.at.full);
-            let (before, shown) = (step.plan().before, &step.at.shown);
-            match known {
-                None => {
-                    return Err(ToolError::refused(format!(
-                        "read `{shown}` first (what was read before a restart of the pod does not count)"
-                    )));
-                }
-                Some(known) if known != before => {
-                    return Err(ToolError::refused(format!(
-                        "`{shown}` has changed since you read it: read it again"
-                    )));
-                }
-                Some(_) => vec![step.replaced(&args.edits)?],
+    let steps = if let Some(patch) = &args.patch {
+        patch_steps(tree, &changes(args, patch)?)?
+    } else {
+        let step = single(tree, args)?;
+        let known = seen.hash(&step.at.full);
+        let (before, shown) = (step.plan().before, &step.at.shown);
+        match known {
+            None => {
+                return Err(ToolError::refused(format!(
+                    "read `{shown}` first (what was read before a restart of the pod does not count)"
+                )));
             }
+            Some(known) if known != before => {
+                return Err(ToolError::refused(format!(
+                    "`{shown}` has changed since you read it: read it again"
+                )));
+            }
+            Some(_) => vec![step.replaced(&args.edits)?],
         }
     };
     Ok(steps.iter().map(Step::plan).collect())
@@ -149,8 +148,11 @@ impl Step {
 
 fn told(at: &Located, done: &Replaced, what: &str) -> String {
     let (count, plural) = (done.count, if done.count == 1 { "" } else { "s" });
-    let notes: String = done.notes.iter().map(|note| format!("Note: {note}.\n")).collect();
-    format!("Edited `{}` ({count} {what}{plural})\n{notes}{}", at.shown, done.shown())
+    let mut told = format!("Edited `{}` ({count} {what}{plural})\n", at.shown);
+    for note in &done.notes {
+        let _ = writeln!(told, "Note: {note}.");
+    }
+    told + &done.shown()
 }
 
 /// The files of a patch, each once: of one that moves, its new place and then its old one.
@@ -158,8 +160,9 @@ fn slots(tree: &Tree, changes: &[Change]) -> Result<Vec<Located>, ToolError> {
     let mut places = Vec::new();
     for change in changes {
         let (first, second) = match change {
-            Change::Add { path, .. } | Change::Delete { path } => (path, None),
-            Change::Update { path, to: None, .. } => (path, None),
+            Change::Add { path, .. }
+            | Change::Delete { path }
+            | Change::Update { path, to: None, .. } => (path, None),
             Change::Update { path, to: Some(to), .. } => (to, Some(path)),
         };
         for path in std::iter::once(first).chain(second) {

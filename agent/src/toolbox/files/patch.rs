@@ -152,8 +152,10 @@ pub fn apply(shown: &str, text: &str, hunks: &[Hunk]) -> Result<Replaced, String
                 format!("place {number}: `@@ {header}` is no line of `{shown}` from there on")
             })?;
         }
-        let joined = |lines: &[String]| lines.iter().map(|line| format!("{line}{end}")).collect();
-        let (old, new): (String, String) = (joined(&hunk.old), joined(&hunk.new));
+        let joined = |lines: &[String]| -> String {
+            lines.iter().flat_map(|line| [line.as_str(), end]).collect()
+        };
+        let (old, new) = (joined(&hunk.old), joined(&hunk.new));
         let (range, new) = if hunk.old.is_empty() {
             let at = if hunk.after.is_empty() || hunk.at_end { done.text.len() } else { from };
             let gap = at > 0 && !done.text[..at].ends_with('\n');

@@ -227,3 +227,93 @@ fn line_ends_are_those_of_the_file() {
     assert!(why(place.edit("mixed.txt", &[("one\ntwo", "x")])).contains("differ from it only in"));
     assert_eq!(place.content("mixed.txt"), "one\r\ntwo\n");
 }
+
+#[test]
+fn an_edit_shows_its_places_replaces_all_and_takes_the_one_place_that_almost_fits() {
+    let place = place();
+    place.put("a.py", "def f(x):\n    y = x \n    return y\n\n\n\n\n\n\nf(1)\nf(2)\n");
+    place.read("a.py", None, None).unwrap();
+    let mut args = edits_of("a.py", &[("f(", "g(")]);
+    let refused = why(plan_edit(&place.tree, &place.seen, &args));
+    assert!(refused.contains("occurs 3 times") && refused.contains("all: true"), "{refused}");
+    args.edits[0].all = true;
+    let plan = plan_edit(&place.tree, &place.seen, &args).unwrap();
+    let told = edit(&place.tree, &place.seen, place.dir.path(), &args, &plan).unwrap();
+    assert_eq!(
+        told,
+        "Edited `a.py` (3 replacements)\n     1\tdef g(x):\n     2\t    y = x \n     3\t    return y\n\
+         \x20    4\t\n     …\n     7\t\n     8\t\n     9\t\n    10\tg(1)\n    11\tg(2)"
+    );
+    let told = place.edit("a.py", &[("y = x\n  return y", "return x")]).unwrap_err().to_string();
+    assert!(told.contains("does not occur"), "not all lines are shifted alike: {told}");
+    let told = place.edit("a.py", &[("    y = x\n    return y\n", "    return x\n")]).unwrap();
+    assert!(told.contains("not in the file to the letter") && told.contains("line 2"), "{told}");
+    assert!(place.content("a.py").starts_with("def g(x):\n    return x\n\n"));
+}
+
+const PATCH: &str = "*** Begin Patch\n*** Add File: new/a.txt\n+one\n*** Update File: b.txt\n-two\n+2\n\
+                     *** Update File: c.txt\n*** Move to: new/c.txt\n-three\n+3\n*** Delete File: d.txt\n*** End Patch";
+
+fn patched() -> (Place, args::Edit) {
+    let place = place();
+    for (path, text) in [("b.txt", "two\n"), ("c.txt", "three\n"), ("d.txt", "four\n")] {
+        place.put(path, text);
+    }
+    (place, args::Edit { patch: Some(PATCH.to_owned()), ..args::Edit::default() })
+}
+
+fn state(place: &Place) -> Vec<Option<String>> {
+    let paths = ["new/a.txt", "b.txt", "c.txt", "new/c.txt", "d.txt"];
+    paths.map(|path| fs::read_to_string(place.tree.root().join(path)).ok()).to_vec()
+}
+
+#[test]
+fn a_patch_of_several_files_is_done_as_a_whole_wherever_it_was_cut_off() {
+    let some = |text: &str| Some(text.to_owned());
+    let after = vec![some("one\n"), some("2\n"), None, some("3\n"), None];
+    // In the order in which they are written.
+    let written = [("new/a.txt", "one\n"), ("b.txt", "2\n"), ("new/c.txt", "3\n"), ("c.txt", "")];
+    for cut in 0..=written.len() {
+        let (place, args) = patched();
+        let plan = plan_edit(&place.tree, &place.seen, &args).unwrap();
+        fs::create_dir(place.tree.root().join("new")).unwrap();
+        for (path, text) in &written[..cut] {
+            match *text {
+                "" => fs::remove_file(place.tree.root().join(path)).unwrap(),
+                text => place.put(path, text),
+            }
+        }
+        edit(&place.tree, &place.seen, place.dir.path(), &args, &plan).unwrap();
+        assert_eq!(state(&place), after, "{cut}");
+        // Once more finds it done.
+        edit(&place.tree, &place.seen, place.dir.path(), &args, &plan).unwrap();
+        assert_eq!(state(&place), after, "{cut}");
+    }
+}
+
+#[test]
+fn a_patch_that_fits_not_everywhere_changes_nothing() {
+    let (place, args) = patched();
+    let before = state(&place);
+    let plan = plan_edit(&place.tree, &place.seen, &args).unwrap();
+    place.put("d.txt", "changed\n");
+    let refused = edit(&place.tree, &place.seen, place.dir.path(), &args, &plan);
+    assert!(why(refused).contains("`d.txt` was changed by something else"));
+    place.put("d.txt", "four\n");
+    assert_eq!(state(&place), before);
+    for (from, to, told) in [
+        ("-three", "-nine", "not in `c.txt`"),
+        ("d.txt", "e.txt", "`e.txt` does not exist"),
+        ("d.txt", "../x", "outside"),
+        ("d.txt", ".git/config", ".git"),
+        ("new/a.txt", "b.txt", "twice"),
+        ("new/c.txt", "d.txt", "twice"),
+    ] {
+        let args = args::Edit { patch: Some(PATCH.replace(from, to)), ..args::Edit::default() };
+        let refused = why(plan_edit(&place.tree, &place.seen, &args));
+        assert!(refused.contains(told), "{refused}");
+    }
+    assert_eq!(state(&place), before);
+    let both = args::Edit { path: "b.txt".into(), patch: Some(PATCH.into()), edits: vec![] };
+    assert!(why(plan_edit(&place.tree, &place.seen, &both)).contains("not all of them"));
+}

@@ -37,12 +37,11 @@ pub fn bring(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Brought
     let lock = place.lock()?;
     let repo = place.open()?;
     let tree = tree_of_files(&repo)?;
-    let base = match last {
-        Some(last) => last.tree,
-        None => {
-            repo.set_workdir(to, false)?;
-            tree_of_files(&repo)?
-        }
+    let base = if let Some(last) = last {
+        last.tree
+    } else {
+        repo.set_workdir(to, false)?;
+        tree_of_files(&repo)?
     };
     let head = repo.head()?;
     let branch = String::from_utf8_lossy(head.name_bytes()).into_owned();

@@ -89,7 +89,10 @@ impl Needle {
             Self::Text(text) => Ok(diff.deltas().any(|delta| {
                 let count = |id: Oid| {
                     let blob = repo.find_blob(id).ok();
-                    let blob = blob.filter(|b| !b.is_binary() && b.size() as i64 <= MAX_COMPARED);
+                    let blob = blob.filter(|b| {
+                        !b.is_binary()
+                            && i64::try_from(b.size()).is_ok_and(|size| size <= MAX_COMPARED)
+                    });
                     blob.map_or(0, |b| memmem(b.content(), text.as_bytes()))
                 };
                 count(delta.old_file().id()) != count(delta.new_file().id())

@@ -102,8 +102,8 @@ pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
             return WalkState::Continue;
         }
         // Where only files are told, they are what there can be too many of.
-        let more = if mode == GrepMode::Content { file.matches } else { 1 };
-        let total = count.fetch_add(more, Ordering::Relaxed) + more;
+        let counted = if mode == GrepMode::Content { file.matches } else { 1 };
+        let total = count.fetch_add(counted, Ordering::Relaxed) + counted;
         file.path = relative.to_string_lossy().into_owned();
         if args.newest == Some(true) {
             file.modified = modified(&path);
@@ -124,8 +124,8 @@ pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
         GrepMode::Files => page.of_files(found.iter().map(|file| file.path.clone()).collect()),
         GrepMode::Count => {
             let line = |file: &Found| {
-                let more = if file.is_cut { "+" } else { "" };
-                format!("{}:{}{more}", file.path, file.matches)
+                let cut = if file.is_cut { "+" } else { "" };
+                format!("{}:{}{cut}", file.path, file.matches)
             };
             page.of_files(found.iter().map(line).collect())
         }

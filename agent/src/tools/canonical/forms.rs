@@ -10,6 +10,10 @@ type Given = Map<String, Value>;
 
 /// Longest time-out that is taken as seconds.
 const MAX_SECONDS: u64 = 3600;
+/// One replacement, as others name its parts.
+const OLD: [&str; 5] = ["old", "oldstring", "oldstr", "oldtext", "oldcode"];
+const NEW: [&str; 5] = ["new", "newstring", "newstr", "newtext", "newcode"];
+const ALL: [&str; 3] = ["all", "replaceall", "allowmultiple"];
 
 /// Where a name or the arguments mean another tool, or another use of it.
 pub fn choose(
@@ -213,9 +217,6 @@ fn edit(given: &mut Given) {
     if take(given, &["expectedreplacements"]).and_then(|n| whole(&n)).is_some_and(|n| n > 1) {
         given.insert("replaceall".to_owned(), true.into());
     }
-    const OLD: [&str; 5] = ["old", "oldstring", "oldstr", "oldtext", "oldcode"];
-    const NEW: [&str; 5] = ["new", "newstring", "newstr", "newtext", "newcode"];
-    const ALL: [&str; 3] = ["all", "replaceall", "allowmultiple"];
     let keys: Vec<String> = given
         .keys()
         .filter(|key| {

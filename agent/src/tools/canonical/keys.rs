@@ -1,39 +1,43 @@
 //! Names of parameters, as other agents have them, without case and punctuation.
 
+/// A parameter, and what stands for it.
+type Others = &'static [(&'static str, &'static [&'static str])];
+
+const PATH: (&str, &[&str]) = (
+    "path",
+    &[
+        "filepath",
+        "filename",
+        "file",
+        "absolutepath",
+        "targetfile",
+        "targetpath",
+        "notebookpath",
+        "relativepath",
+        "relativeworkspacepath",
+    ],
+);
+const FOLDER: (&str, &[&str]) = (
+    "path",
+    &[
+        "dir",
+        "directory",
+        "folder",
+        "dirpath",
+        "directorypath",
+        "targetdirectory",
+        "searchpath",
+        "searchdirectory",
+        "filepath",
+        "absolutepath",
+        "root",
+        "relativeworkspacepath",
+        "paths",
+    ],
+);
+
 /// What stands for a parameter at a place: a tool, or a list in its arguments.
-pub fn others(place: &str) -> &'static [(&'static str, &'static [&'static str])] {
-    const PATH: (&str, &[&str]) = (
-        "path",
-        &[
-            "filepath",
-            "filename",
-            "file",
-            "absolutepath",
-            "targetfile",
-            "targetpath",
-            "notebookpath",
-            "relativepath",
-            "relativeworkspacepath",
-        ],
-    );
-    const FOLDER: (&str, &[&str]) = (
-        "path",
-        &[
-            "dir",
-            "directory",
-            "folder",
-            "dirpath",
-            "directorypath",
-            "targetdirectory",
-            "searchpath",
-            "searchdirectory",
-            "filepath",
-            "absolutepath",
-            "root",
-            "relativeworkspacepath",
-            "paths",
-        ],
-    );
+pub fn others(place: &str) -> Others {
     match place {
         "Read" => &[
             PATH,
@@ -76,6 +80,12 @@ pub fn others(place: &str) -> &'static [(&'static str, &'static [&'static str])]
             FOLDER,
             ("pattern", &["glob", "globpattern", "query", "filepattern", "name", "searchpattern"]),
         ],
+        _ => more(place),
+    }
+}
+
+fn more(place: &str) -> Others {
+    match place {
         "GitLog" => &[
             PATH,
             ("limit", &["count", "n", "maxcount", "number"]),

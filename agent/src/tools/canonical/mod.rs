@@ -13,7 +13,7 @@ mod names;
 
 use serde_json::{Map, Value};
 
-use super::{Failure, Tool, Tools};
+use super::{Failure, Tools};
 use crate::model::{Assistant, ToolCall};
 
 impl Tools {
@@ -45,7 +45,7 @@ impl Tools {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|tool: &Box<dyn Tool>| tool.name() == name)
+        self.0.iter().any(|tool| tool.name() == name)
     }
 }
 
@@ -74,7 +74,7 @@ fn text(tool: &str, schema: &Value, mut given: Map<String, Value>) -> Result<Str
 
 /// A name without what agents spell differently: case, `_`, `-`.
 fn bare(name: &str) -> String {
-    name.chars().filter(|c| c.is_ascii_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect()
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 #[cfg(test)]
