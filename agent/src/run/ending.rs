@@ -21,7 +21,7 @@ impl Agent {
     /// would rest. Once in a run, and not if there is no turn left to do anything about it.
     pub(super) async fn goes_on(&mut self, text: &str) -> Result<bool, RunError> {
         let may = |run: &crate::transcript::state::Run| {
-            !run.held && !run.stopped && run.turns < self.session.max_turns
+            !run.parting.held && !run.stopped && run.turns < self.session.max_turns
         };
         // One of several conversations answers who asked, and nothing else.
         if self.seat.is_some() || !self.transcript.state().run().is_some_and(may) {
@@ -44,7 +44,7 @@ impl Agent {
 
     /// Whether the run has handed over already and these words say no more than that.
     pub(super) fn has_said_it(&self, text: &str) -> bool {
-        let handed = self.transcript.state().run().is_some_and(|run| run.handed_over);
+        let handed = self.transcript.state().run().is_some_and(|run| run.parting.handed_over);
         handed && adds_nothing(text)
     }
 }

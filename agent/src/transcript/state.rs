@@ -187,17 +187,7 @@ impl State {
                 self.answered(message, usage.as_ref(), source.as_ref());
             }
             Record::Flawed { flaw, message, .. } => self.flawed(flaw, message),
-            Record::Unreadable { why } => {
-                self.answer_dangling_calls();
-                self.chat.push(model::user(&format!(
-                    "[CodeButler] Your last reply could not be read: {why}. Answer again."
-                )));
-                if let Some(run) = &mut self.run {
-                    run.turns += 1;
-                    run.faults += 1;
-                    run.answer = None;
-                }
-            }
+            Record::Unreadable { why } => self.unreadable(why),
             Record::Intent { call, key, consent } => {
                 if let Some(consent) = consent {
                     self.used_up(consent);
@@ -207,13 +197,7 @@ impl State {
                 }
             }
             Record::Result { call, text, kind } => self.result(*call, text, *kind),
-            Record::Held { why } => {
-                self.chat.push(model::user(&format!("[CodeButler] {why}")));
-                if let Some(run) = &mut self.run {
-                    run.held = true;
-                    run.answer = None;
-                }
-            }
+            Record::Held { why } => self.hold(why),
             Record::Stuck { why, model } => self.stuck(why, model.as_deref()),
             Record::Asked { hash, key, call } => {
                 let asked = Asked { key: key.clone(), call: call.clone() };
@@ -274,6 +258,26 @@ impl State {
                     last.reported = true;
                 }
             }
+        }
+    }
+
+    fn unreadable(&mut self, why: &str) {
+        self.answer_dangling_calls();
+        self.chat.push(model::user(&format!(
+            "[CodeButler] Your last reply could not be read: {why}. Answer again."
+        )));
+        if let Some(run) = &mut self.run {
+            run.turns += 1;
+            run.faults += 1;
+            run.answer = None;
+        }
+    }
+
+    fn hold(&mut self, why: &str) {
+        self.chat.push(model::user(&format!("[CodeButler] {why}")));
+        if let Some(run) = &mut self.run {
+            run.parting.held = true;
+            run.answer = None;
         }
     }
 
@@ -378,7 +382,8 @@ impl State {
         run.tried_push |= asked.name == PUSH;
         if asked.name == SEND && !text.starts_with("Error: ") {
             run.posted = Some(run.turns);
-            run.handed_over = message_of(&asked.arguments).is_some_and(|said| hands_over(&said));
+            run.parting.handed_over =
+                message_of(&asked.arguments).is_some_and(|said| hands_over(&said));
         }
         answer.results.insert(call, kind);
         if answer.open_calls().next().is_none() {

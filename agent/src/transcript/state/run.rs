@@ -62,16 +62,23 @@ pub struct Run {
     pub published: bool,
     /// Whether it has tried to push.
     pub tried_push: bool,
-    /// Whether it was told that the work would rest with its last words.
-    pub held: bool,
-    /// Whether the last message that it sent hands over.
-    pub handed_over: bool,
+    /// What is known about its last words.
+    pub parting: Parting,
     /// Whether a user ended it.
     pub stopped: bool,
     /// Keys of questions that were answered with yes, and whose action is to be carried out.
     pub(super) allowed: VecDeque<String>,
     /// Pictures of the answer's calls, shown once all of them have a result.
     pub(super) pictures: Vec<Value>,
+}
+
+/// About the last words of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parting {
+    /// It was told that the work would rest with them.
+    pub held: bool,
+    /// The last message that it sent hands over already.
+    pub handed_over: bool,
 }
 
 /// An answer of the model that is being carried out.

@@ -49,10 +49,8 @@ impl Heard {
         let run = own.clone().next();
         for line in self.lines.iter().rev() {
             match &line.by {
-                Speaker::Role { role: by, run: its } if by == role => {
-                    if Some(its.as_str()) != run {
-                        return None;
-                    }
+                Speaker::Role { role: by, run: its } if by == role && Some(its.as_str()) != run => {
+                    return None;
                 }
                 Speaker::Role { role: by, .. } if line.to.iter().any(|to| to == role) => {
                     return Some((by, &line.ts));

@@ -73,15 +73,27 @@ fn next(role: &str, value: &Value, lines: &[(&str, &str, &str)]) -> String {
     }
 }
 
+/// Whose run ended, the Thread, what was said, and who goes on.
+type Case<'a> = (&'a str, &'a Value, &'a [(&'a str, &'a str, &'a str)], &'a str);
+
+/// Each row with all roles at rest.
+fn check(table: &[Case<'_>]) {
+    for (role, status, lines, expected) in table {
+        let mut status = (*status).clone();
+        status["roles"] =
+            json!({"front": idle(), "maker": idle(), "judge": idle(), "chief": idle()});
+        assert_eq!(next(role, &status, lines), *expected, "{role} {status} {lines:?}");
+    }
+}
+
 #[test]
 fn who_goes_on_after_a_run() {
     let (planned, open) =
         (json!({"plan": approved()}), json!({"plan": approved(), "pullRequest": pull()}));
     let free = json!({});
-    let reviewed = [("judge", "maker", "One finding"), ("maker#2", "", "Done")];
-    for (role, status, lines, expected) in [
+    let table: &[Case<'_>] = &[
         // Nothing is approved: an answer is an answer.
-        ("front", &free, &[("U", "front", "why?"), ("front", "", "Because.")][..], "-"),
+        ("front", &free, &[("U", "front", "why?"), ("front", "", "Because.")], "-"),
         ("maker", &free, &[("U", "maker", "?"), ("maker", "", "Yes.")], "-"),
         // Asked by a role, and nobody is addressed: back to it.
         ("scout", &free, &[("front", "scout", "which?"), ("scout", "", "3.2")], "front Answered"),
@@ -135,10 +147,19 @@ fn who_goes_on_after_a_run() {
         ),
         // The role that implements stops without a pull request.
         ("maker", &planned, &[("maker", "", "Done, all tests pass.")], "people NoPullRequest"),
+    ];
+    check(table);
+}
+
+#[test]
+fn who_goes_on_once_there_is_a_pull_request() {
+    let open = json!({"plan": approved(), "pullRequest": pull()});
+    let reviewed = [("judge", "maker", "One finding"), ("maker#2", "", "Done")];
+    let table: &[Case<'_>] = &[
         // Its pull request is there.
         ("maker", &open, &[("maker", "", "Done, all tests pass.")], "judge NotReviewed"),
         ("maker", &open, &[("front", "maker", "go"), ("maker", "", "Done.")], "judge NotReviewed"),
-        ("maker", &open, &reviewed[..], "judge Answered"),
+        ("maker", &open, &reviewed, "judge Answered"),
         (
             "maker",
             &open,
@@ -186,12 +207,8 @@ fn who_goes_on_after_a_run() {
             "chief NotClosed",
         ),
         ("front", &open, &[("U", "front", "?"), ("front", "", "It is 3.")], "judge NotReviewed"),
-    ] {
-        let mut status = status.clone();
-        status["roles"] =
-            json!({"front": idle(), "maker": idle(), "judge": idle(), "chief": idle()});
-        assert_eq!(next(role, &status, lines), expected, "{role} {status} {lines:?}");
-    }
+    ];
+    check(table);
 }
 
 #[test]
@@ -325,7 +342,7 @@ fn a_run_is_nudged_where_its_words_would_let_the_work_rest() {
         match expected {
             None => assert_eq!(said, None, "{role} {words}"),
             Some(part) => {
-                assert!(said.as_ref().is_some_and(|s| s.contains(part)), "{role} {words} {said:?}")
+                assert!(said.as_ref().is_some_and(|s| s.contains(part)), "{role} {words} {said:?}");
             }
         }
     }

@@ -89,7 +89,7 @@ pub fn is_plan(text: &str) -> bool {
         let named = line.starts_with("plan") || line.ends_with("plan:") || line.ends_with("plan");
         named && (line.ends_with(':') || line.len() <= 40) && !line.ends_with('.')
     };
-    if !lines.by_ref().any(|line| heads(line)) {
+    if !lines.by_ref().any(heads) {
         return false;
     }
     lines.filter(|line| is_step(line)).count() >= 2

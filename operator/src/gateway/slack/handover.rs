@@ -225,11 +225,10 @@ async fn tell(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<(), LaterEr
     for one in &decided {
         let links = links(inner, repo, thread, &one.views).await;
         let names = Names::of(inner, repo);
-        let mut text = sentence(one, &names, &links);
-        if one.role.is_none() {
-            text = format!("{text} {}", people::mentioned(thread)).trim_end().to_owned();
-        }
-        let ts = post::notice(inner, &key, &notice_key(one), &text).await.map_err(unposted)?;
+        let people = if one.role.is_none() { people::mentioned(thread) } else { String::new() };
+        let text = format!("{} {people}", sentence(one, &names, &links));
+        let ts = post::notice(inner, &key, &notice_key(one), text.trim_end()).await;
+        let ts = ts.map_err(|error| unposted(&error))?;
         let now = Time(jiff::Timestamp::now());
         let done = |status: &mut ThreadStatus| told(status, one, &ts, &now);
         inner.threads.update(&key, done).await?;
@@ -246,7 +245,7 @@ fn notice_key(decided: &HandOver) -> String {
     }
 }
 
-fn unposted(error: ApiError) -> LaterError {
+fn unposted(error: &ApiError) -> LaterError {
     tracing::warn!(%error, "who goes on is not told yet");
     LaterError::Slow
 }

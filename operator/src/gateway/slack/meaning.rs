@@ -91,7 +91,7 @@ impl Passing {
 
     fn apply(&self, status: &mut ThreadStatus, sender: &str, now: &Time) {
         if let Some((role, ts)) = &self.first {
-            threads::raise_inbox(status, &[role.clone()], ts, now);
+            threads::raise_inbox(status, std::slice::from_ref(role), ts, now);
             rounds::count(status, sender, role, ts);
         }
         for (role, ts) in &self.others {
