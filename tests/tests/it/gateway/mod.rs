@@ -16,6 +16,7 @@ mod hosts;
 mod identity;
 mod incoming;
 mod models;
+mod providers;
 mod pull_request;
 mod push_approval;
 mod redteam;

@@ -81,7 +81,7 @@ async fn a_passing_failure_is_waited_out_and_an_unknown_outcome_is_not_repeated(
     for kind in [FaultKind::Cut, FaultKind::BadJson] {
         let world = World::start(fault(kind, 9)).await;
         let (status, body) = world.post("coder", CHAT, &ask("x")).await;
-        assert_eq!((status, body["error"]["code"].as_str()), (502, Some("upstream")), "{body}");
+        assert_eq!((status, body["error"]["code"].as_str()), (502, Some("unanswered")), "{body}");
         assert_eq!(world.models.requests().len(), 1);
         assert_eq!(world.thread().await.status.unwrap().cost, None);
     }
@@ -135,7 +135,7 @@ async fn a_cut_stream_says_so_and_counts_as_spent() {
     let (status, text) = world.post("coder", CHAT, &streamed("x")).await;
     let text = text.as_str().unwrap();
     assert_eq!(status, 200, "the headers were sent before it broke");
-    assert!(text.contains("one ") && text.contains(r#""code":"upstream""#), "{text}");
+    assert!(text.contains("one ") && text.contains(r#""code":"unanswered""#), "{text}");
     eventually("the call is flagged", || async {
         let status = world.thread().await.status.unwrap();
         let flagged = status.budget.is_some_and(|budget| budget.flagged > NanoUsd::ZERO);
