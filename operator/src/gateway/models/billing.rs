@@ -83,9 +83,12 @@ struct Reported<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Details {
-    cached_tokens: Option<u64>,
-    cache_write_tokens: Option<u64>,
-    reasoning_tokens: Option<u64>,
+    #[serde(rename = "cached_tokens")]
+    cached: Option<u64>,
+    #[serde(rename = "cache_write_tokens")]
+    written: Option<u64>,
+    #[serde(rename = "reasoning_tokens")]
+    reasoning: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -120,9 +123,9 @@ impl Reported<'_> {
         };
         let (sent, received) =
             (details(self.prompt_tokens_details), details(self.completion_tokens_details));
-        let told = [sent.cached_tokens, self.cache_read_input_tokens, self.prompt_cache_hit_tokens];
+        let told = [sent.cached, self.cache_read_input_tokens, self.prompt_cache_hit_tokens];
         let cached = told.into_iter().flatten().max().unwrap_or(0);
-        let told = [sent.cache_write_tokens, self.cache_creation_input_tokens];
+        let told = [sent.written, self.cache_creation_input_tokens];
         let written = told.into_iter().flatten().max().unwrap_or(0);
         // Anthropic's own count is of the fresh ones alone.
         let prompt = self.prompt_tokens.unwrap_or_else(|| {
@@ -139,7 +142,7 @@ impl Reported<'_> {
             completion_tokens: completion,
             cached_tokens: cached,
             written_tokens: written.min(prompt - cached),
-            reasoning_tokens: received.reasoning_tokens.unwrap_or(0).min(completion),
+            reasoning_tokens: received.reasoning.unwrap_or(0).min(completion),
             calls: 1,
         }
     }

@@ -117,7 +117,7 @@ impl Request {
         let mut messages: Vec<Value> = serde_json::from_str(field.get()).ok()?;
         for message in messages.iter_mut().filter_map(Value::as_object_mut) {
             if foreign && message.get("role").is_some_and(|role| role == "assistant") {
-                THOUGHTS.iter().for_each(|name| drop(message.remove(*name)));
+                message.retain(|name, _| !THOUGHTS.contains(&name.as_str()));
             }
             if unmarked {
                 unmark(message);
@@ -203,6 +203,7 @@ const fn rank(effort: ReasoningEffort) -> u8 {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value)] // so that what is expected reads well
 mod tests {
     use super::*;
 

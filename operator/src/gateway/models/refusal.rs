@@ -100,7 +100,11 @@ fn sentence(verdict: Verdict, about: &About<'_>) -> String {
         Verdict::Unanswered => {
             "the provider failed in the middle of its answer; it may have been billed".to_owned()
         }
-        Verdict::Overflow => format!("the conversation is longer than the model `{model}` takes"),
+        Verdict::Overflow => format!(
+            "the conversation is longer than the model `{model}` takes: it has to be shorter, or \
+             one with a larger window chosen in {}",
+            field("spec.model")
+        ),
         Verdict::Content => format!(
             "the provider of `{model}` does not let this content pass: say it differently, or \
              choose another model in {}",

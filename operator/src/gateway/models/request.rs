@@ -150,9 +150,9 @@ fn mask(value: &mut Value, redactor: &Redactor) {
         Value::Object(fields) => {
             // A model knows its own thoughts by what they are signed with: changed, it refuses them.
             let speaks = fields.get("role").is_some_and(|role| role == "assistant");
-            let texts = fields.iter_mut().filter(|(name, _)| {
-                !OPAQUE.contains(&name.as_str()) && !(speaks && THOUGHTS.contains(&name.as_str()))
-            });
+            let is_kept =
+                |name: &str| OPAQUE.contains(&name) || (speaks && THOUGHTS.contains(&name));
+            let texts = fields.iter_mut().filter(|(name, _)| !is_kept(name));
             texts.for_each(|(_, value)| mask(value, redactor));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}

@@ -115,10 +115,14 @@ impl Catalog {
         lock(&self.lists).insert(source, List { at, known: known.map(Arc::new) });
     }
 
-    /// Waits a moment for a list that nobody has asked for yet.
+    /// Waits a moment for a list that nobody has asked for yet. Who comes next does not wait again.
     pub async fn ready(&self, gateway: &Shared, repo: &Repo) {
-        if self.list(repo).is_none() {
-            let _ = timeout(PATIENCE, self.refresh(gateway, repo, GOOD)).await;
+        if self.list(repo).is_some() {
+            return;
+        }
+        if timeout(PATIENCE, self.refresh(gateway, repo, GOOD)).await.is_err() {
+            let none = List { at: Instant::now(), known: Err("no answer in time".to_owned()) };
+            lock(&self.lists).entry(source(repo)).or_insert(none);
         }
     }
 

@@ -8,6 +8,8 @@ use kube::ResourceExt as _;
 
 use super::Facts;
 
+/// Tokens that the guides and tools of a role and a little work take at least.
+const LEAST: u32 = 12_000;
 /// Names that are proposed for one that does not exist.
 const PROPOSED: usize = 3;
 /// How alike two names have to be at least.
@@ -68,6 +70,12 @@ fn fault(
     if has_tools && facts.tools == Some(false) {
         return Some("can't call tools, which the role has: choose one that can".to_owned());
     }
+    if let Some(window) = facts.window.filter(|window| has_tools && *window < LEAST) {
+        return Some(format!(
+            "takes {window} tokens, too few for work with tools: choose one that takes more, or \
+             have it served with a larger window (spec.model.models of the Repo says which)"
+        ));
+    }
     let ended = |day: &&String| day.parse::<Date>().is_ok_and(|day| day < today);
     let day = facts.expires.as_ref().filter(ended)?;
     Some(format!("has ended on {day}: choose another"))
@@ -118,6 +126,7 @@ fn likeness(wanted: &str, id: &str) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value)] // so that what is expected reads well
 mod tests {
     use super::*;
     use serde_json::{Value, json};
@@ -179,6 +188,20 @@ mod tests {
         assert_eq!(found(&[talker]), None);
         let coder = role("coder", &["Bash"], json!({"default": "deepseek/deepseek-r1"}));
         assert!(found(&[coder]).unwrap().contains("AgentRole `coder` can't call tools"));
+    }
+
+    #[test]
+    fn a_window_that_the_prompt_alone_fills_is_told() {
+        let listed =
+            Models::from([("m".to_owned(), Facts { window: Some(4_096), ..Facts::default() })]);
+        let facts = |model: &str| listed[model].clone();
+        let told = |tools: &[&str]| {
+            let role = role("coder", tools, json!({"default": "m"}));
+            let workers = [Worker { role: &role, facts: &facts }];
+            faults(&workers, &listed, "2026-11-22".parse().unwrap())
+        };
+        assert!(told(&["Bash"]).unwrap().contains("AgentRole `coder` takes 4096 tokens, too few"));
+        assert_eq!(told(&[]), None);
     }
 
     #[test]

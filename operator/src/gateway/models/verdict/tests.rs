@@ -13,275 +13,274 @@ fn judged(status: u16, headers: &[(&'static str, &str)], body: &str) -> Refusal 
     classify(status, &headers.collect(), body.as_bytes(), now)
 }
 
+/// Status, body, and what it means.
+const REFUSALS: &[(u16, &str, Verdict)] = &[
+    // The conversation is too long.
+    (
+        400,
+        r#"{"error":{"message":"This model's maximum context length is 128000 tokens. However, your messages resulted in 129015 tokens. Please reduce the length of the messages.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
+        Overflow,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Your input exceeds the context window of this model. Please adjust your input and try again.","code":"context_length_exceeded"}}"#,
+        Overflow,
+    ),
+    (
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 213462 tokens > 200000 maximum"}}"#,
+        Overflow,
+    ),
+    (
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"}}"#,
+        Overflow,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"This endpoint's maximum context length is 262144 tokens. However, you requested about 300000 tokens (280000 of text input, 4000 of tool input, 16000 in the output).","code":400,"metadata":{"error_type":"context_length_exceeded","provider_name":null}}}"#,
+        Overflow,
+    ),
+    (
+        400,
+        r#"[{"error":{"code":400,"message":"The input token count (1196265) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}]"#,
+        Overflow,
+    ),
+    (400, r#"{"message":"Input is too long for requested model."}"#, Overflow),
+    (
+        400,
+        r#"{"error":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}"#,
+        Overflow,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Please reduce the length of the messages or completion.","type":"invalid_request_error"}}"#,
+        Overflow,
+    ),
+    (
+        400,
+        r#"{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error"}}"#,
+        Overflow,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Invalid request: Your request exceeded model token limit: 262144","type":"invalid_request_error"}}"#,
+        Overflow,
+    ),
+    (
+        400,
+        r#"{"object":"error","message":"'max_tokens' or 'max_completion_tokens' is too large: 16000. This model's maximum context length is 32768 tokens and your request has 20000 input tokens (16000 > 32768 - 20000).","type":"BadRequestError","code":400}"#,
+        Overflow,
+    ),
+    (
+        400,
+        r#"{"object":"error","message":"Prompt contains 40000 tokens, too large for model with 32768 maximum context length","type":"invalid_request_error"}"#,
+        Overflow,
+    ),
+    (400, r#"{"error":{"code":"1261","message":"Prompt exceeds max length"}}"#, Overflow),
+    (
+        400,
+        r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"prompt is too long: 1 tokens > 0 maximum\"}}","provider_name":"Anthropic"}}}"#,
+        Overflow,
+    ),
+    (413, "<html><head><title>413 Request Entity Too Large</title></head></html>", Overflow),
+    (
+        413,
+        r#"{"error":{"message":"Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 7000, please reduce your message size and try again.","code":"rate_limit_exceeded"}}"#,
+        Overflow,
+    ),
+    (
+        429,
+        r#"{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000. The input or output tokens must be reduced in order to run successfully.","code":"rate_limit_exceeded"}}"#,
+        Overflow,
+    ),
+    // The content.
+    (
+        403,
+        r#"{"error":{"code":403,"message":"Your chosen model requires moderation and your input was flagged","metadata":{"reasons":["violence"],"flagged_input":"…","provider_name":"X"}}}"#,
+        Content,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content management policy.","code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation"}}}"#,
+        Content,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Invalid prompt: your prompt was flagged as potentially violating our usage policy.","code":"invalid_prompt"}}"#,
+        Content,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Content Exists Risk","type":"invalid_request_error","code":"invalid_request_error"}}"#,
+        Content,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"Input data may contain inappropriate content.","code":"data_inspection_failed"}}"#,
+        Content,
+    ),
+    // The key.
+    (401, r#"{"error":{"message":"User not found.","code":401}}"#, Key),
+    (401, "", Key),
+    (403, r#"{"error":{"message":"Forbidden","code":403}}"#, Key),
+    (
+        400,
+        r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}]"#,
+        Key,
+    ),
+    (
+        403,
+        r#"{"error":{"code":"unsupported_country_region_territory","message":"Country, region, or territory not supported"}}"#,
+        Strange,
+    ),
+    // The money.
+    (
+        402,
+        r#"{"error":{"message":"Insufficient credits. Add more using https://openrouter.ai/settings/credits","code":402}}"#,
+        Credit,
+    ),
+    (
+        402,
+        r#"{"error":{"message":"This request requires more credits, or fewer max_tokens. You requested up to 65536 tokens, but can only afford 30104. To increase, visit …","code":402}}"#,
+        Affordable(30_104),
+    ),
+    (
+        402,
+        r#"{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}"#,
+        Credit,
+    ),
+    (
+        403,
+        r#"{"error":{"message":"Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings/keys","code":403}}"#,
+        Credit,
+    ),
+    (
+        429,
+        r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+        Credit,
+    ),
+    (
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}}"#,
+        Credit,
+    ),
+    (
+        402,
+        r#"{"error":{"message":"Too many requests in flight","code":402,"metadata":{"limit_source":"openrouter_in_flight_budget"}}}"#,
+        Again,
+    ),
+    // The model.
+    (
+        400,
+        r#"{"error":{"message":"anthropic/claude-opus-4-6 is not a valid model ID","code":400}}"#,
+        UnknownModel,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"The model `gpt-9` does not exist or you do not have access to it.","type":"invalid_request_error","code":"model_not_found"}}"#,
+        UnknownModel,
+    ),
+    (404, r#"{"error":{"message":"No endpoints found for x/y.","code":404}}"#, UnknownModel),
+    (
+        400,
+        r#"{"error":{"message":"Model Not Exist","code":"invalid_request_error"}}"#,
+        UnknownModel,
+    ),
+    (404, r#"{"error":"model 'qwen9' not found"}"#, UnknownModel),
+    (
+        404,
+        r#"{"error":{"message":"No endpoints found that support tool use. Try disabling \"Bash\".","code":404}}"#,
+        NoTools,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"registry.ollama.ai/library/gemma3:4b does not support tools","type":"api_error"}}"#,
+        NoTools,
+    ),
+    (
+        400,
+        r#"{"object":"error","message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","code":400}"#,
+        NoTools,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"No endpoints found that support image input","code":404}}"#,
+        NoPictures,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"No endpoints found matching your data policy. Configure: https://openrouter.ai/settings/privacy","code":404}}"#,
+        DataPolicy,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"No endpoints available matching your guardrail restrictions and data policy.","code":404}}"#,
+        DataPolicy,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"No endpoints found that can handle the requested parameters.","code":404}}"#,
+        NoParameters,
+    ),
+    (
+        404,
+        r#"{"error":{"message":"No allowed providers are available for the selected model.","code":404}}"#,
+        NoProvider,
+    ),
+    // The answer's length, and the request.
+    (
+        400,
+        r#"{"error":{"message":"max_tokens is too large: 100000. This model supports at most 16384 completion tokens, whereas you provided 100000.","param":"max_tokens"}}"#,
+        AnswerTooLong,
+    ),
+    (
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens for claude-opus"}}"#,
+        AnswerTooLong,
+    ),
+    (
+        422,
+        r#"{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","usage"],"msg":"Extra inputs are not permitted"}]}}"#,
+        Request,
+    ),
+    (
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.3.content.0: Invalid `signature` in `thinking` block"}}"#,
+        Request,
+    ),
+    // What passes.
+    (
+        429,
+        r#"{"error":{"message":"Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day","code":429}}"#,
+        Again,
+    ),
+    (529, r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, Again),
+    (
+        502,
+        r#"{"error":{"message":"Provider returned error","code":502,"metadata":{"error_type":"provider_unavailable"}}}"#,
+        Again,
+    ),
+    (503, "", Again),
+    (500, "<html>", Again),
+    (
+        400,
+        r#"{"error":{"message":"try later","code":400,"metadata":{"error_type":"provider_overloaded"}}}"#,
+        Again,
+    ),
+    // What may have been billed.
+    (524, "<html><head><title>A timeout occurred</title></head></html>", Unanswered),
+    (520, "", Unanswered),
+    // What nobody expects.
+    (301, "", Strange),
+    (418, "", Strange),
+];
+
 #[test]
 fn refusals_are_told_apart_by_what_they_say() {
-    for (status, body, verdict) in [
-        // The conversation is too long.
-        (
-            400,
-            r#"{"error":{"message":"This model's maximum context length is 128000 tokens. However, your messages resulted in 129015 tokens. Please reduce the length of the messages.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
-            Overflow,
-        ),
-        (
-            400,
-            r#"{"error":{"message":"Your input exceeds the context window of this model. Please adjust your input and try again.","code":"context_length_exceeded"}}"#,
-            Overflow,
-        ),
-        (
-            400,
-            r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 213462 tokens > 200000 maximum"}}"#,
-            Overflow,
-        ),
-        (
-            400,
-            r#"{"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"}}"#,
-            Overflow,
-        ),
-        (
-            400,
-            r#"{"error":{"message":"This endpoint's maximum context length is 262144 tokens. However, you requested about 300000 tokens (280000 of text input, 4000 of tool input, 16000 in the output).","code":400,"metadata":{"error_type":"context_length_exceeded","provider_name":null}}}"#,
-            Overflow,
-        ),
-        (
-            400,
-            r#"[{"error":{"code":400,"message":"The input token count (1196265) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}]"#,
-            Overflow,
-        ),
-        (400, r#"{"message":"Input is too long for requested model."}"#, Overflow),
-        (
-            400,
-            r#"{"error":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}"#,
-            Overflow,
-        ),
-        (
-            400,
-            r#"{"error":{"message":"Please reduce the length of the messages or completion.","type":"invalid_request_error"}}"#,
-            Overflow,
-        ),
-        (
-            400,
-            r#"{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error"}}"#,
-            Overflow,
-        ),
-        (
-            400,
-            r#"{"error":{"message":"Invalid request: Your request exceeded model token limit: 262144","type":"invalid_request_error"}}"#,
-            Overflow,
-        ),
-        (
-            400,
-            r#"{"object":"error","message":"'max_tokens' or 'max_completion_tokens' is too large: 16000. This model's maximum context length is 32768 tokens and your request has 20000 input tokens (16000 > 32768 - 20000).","type":"BadRequestError","code":400}"#,
-            Overflow,
-        ),
-        (
-            400,
-            r#"{"object":"error","message":"Prompt contains 40000 tokens, too large for model with 32768 maximum context length","type":"invalid_request_error"}"#,
-            Overflow,
-        ),
-        (400, r#"{"error":{"code":"1261","message":"Prompt exceeds max length"}}"#, Overflow),
-        (
-            400,
-            r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"prompt is too long: 1 tokens > 0 maximum\"}}","provider_name":"Anthropic"}}}"#,
-            Overflow,
-        ),
-        (413, "<html><head><title>413 Request Entity Too Large</title></head></html>", Overflow),
-        (
-            413,
-            r#"{"error":{"message":"Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 7000, please reduce your message size and try again.","code":"rate_limit_exceeded"}}"#,
-            Overflow,
-        ),
-        (
-            429,
-            r#"{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000. The input or output tokens must be reduced in order to run successfully.","code":"rate_limit_exceeded"}}"#,
-            Overflow,
-        ),
-        // The content.
-        (
-            403,
-            r#"{"error":{"code":403,"message":"Your chosen model requires moderation and your input was flagged","metadata":{"reasons":["violence"],"flagged_input":"…","provider_name":"X"}}}"#,
-            Content,
-        ),
-        (
-            400,
-            r#"{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content management policy.","code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation"}}}"#,
-            Content,
-        ),
-        (
-            400,
-            r#"{"error":{"message":"Invalid prompt: your prompt was flagged as potentially violating our usage policy.","code":"invalid_prompt"}}"#,
-            Content,
-        ),
-        (
-            400,
-            r#"{"error":{"message":"Content Exists Risk","type":"invalid_request_error","code":"invalid_request_error"}}"#,
-            Content,
-        ),
-        (
-            400,
-            r#"{"error":{"message":"Input data may contain inappropriate content.","code":"data_inspection_failed"}}"#,
-            Content,
-        ),
-        // The key.
-        (401, r#"{"error":{"message":"User not found.","code":401}}"#, Key),
-        (401, "", Key),
-        (403, r#"{"error":{"message":"Forbidden","code":403}}"#, Key),
-        (
-            400,
-            r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}]"#,
-            Key,
-        ),
-        (
-            403,
-            r#"{"error":{"code":"unsupported_country_region_territory","message":"Country, region, or territory not supported"}}"#,
-            Strange,
-        ),
-        // The money.
-        (
-            402,
-            r#"{"error":{"message":"Insufficient credits. Add more using https://openrouter.ai/settings/credits","code":402}}"#,
-            Credit,
-        ),
-        (
-            402,
-            r#"{"error":{"message":"This request requires more credits, or fewer max_tokens. You requested up to 65536 tokens, but can only afford 30104. To increase, visit …","code":402}}"#,
-            Affordable(30_104),
-        ),
-        (
-            402,
-            r#"{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}"#,
-            Credit,
-        ),
-        (
-            403,
-            r#"{"error":{"message":"Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings/keys","code":403}}"#,
-            Credit,
-        ),
-        (
-            429,
-            r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}"#,
-            Credit,
-        ),
-        (
-            400,
-            r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}}"#,
-            Credit,
-        ),
-        (
-            402,
-            r#"{"error":{"message":"Too many requests in flight","code":402,"metadata":{"limit_source":"openrouter_in_flight_budget"}}}"#,
-            Again,
-        ),
-        // The model.
-        (
-            400,
-            r#"{"error":{"message":"anthropic/claude-opus-4-6 is not a valid model ID","code":400}}"#,
-            UnknownModel,
-        ),
-        (
-            404,
-            r#"{"error":{"message":"The model `gpt-9` does not exist or you do not have access to it.","type":"invalid_request_error","code":"model_not_found"}}"#,
-            UnknownModel,
-        ),
-        (404, r#"{"error":{"message":"No endpoints found for x/y.","code":404}}"#, UnknownModel),
-        (
-            400,
-            r#"{"error":{"message":"Model Not Exist","code":"invalid_request_error"}}"#,
-            UnknownModel,
-        ),
-        (404, r#"{"error":"model 'qwen9' not found"}"#, UnknownModel),
-        (
-            404,
-            r#"{"error":{"message":"No endpoints found that support tool use. Try disabling \"Bash\".","code":404}}"#,
-            NoTools,
-        ),
-        (
-            400,
-            r#"{"error":{"message":"registry.ollama.ai/library/gemma3:4b does not support tools","type":"api_error"}}"#,
-            NoTools,
-        ),
-        (
-            400,
-            r#"{"object":"error","message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","code":400}"#,
-            NoTools,
-        ),
-        (
-            404,
-            r#"{"error":{"message":"No endpoints found that support image input","code":404}}"#,
-            NoPictures,
-        ),
-        (
-            404,
-            r#"{"error":{"message":"No endpoints found matching your data policy. Configure: https://openrouter.ai/settings/privacy","code":404}}"#,
-            DataPolicy,
-        ),
-        (
-            404,
-            r#"{"error":{"message":"No endpoints available matching your guardrail restrictions and data policy.","code":404}}"#,
-            DataPolicy,
-        ),
-        (
-            404,
-            r#"{"error":{"message":"No endpoints found that can handle the requested parameters.","code":404}}"#,
-            NoParameters,
-        ),
-        (
-            404,
-            r#"{"error":{"message":"No allowed providers are available for the selected model.","code":404}}"#,
-            NoProvider,
-        ),
-        // The answer's length, and the request.
-        (
-            400,
-            r#"{"error":{"message":"max_tokens is too large: 100000. This model supports at most 16384 completion tokens, whereas you provided 100000.","param":"max_tokens"}}"#,
-            AnswerTooLong,
-        ),
-        (
-            400,
-            r#"{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens for claude-opus"}}"#,
-            AnswerTooLong,
-        ),
-        (
-            422,
-            r#"{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","usage"],"msg":"Extra inputs are not permitted"}]}}"#,
-            Request,
-        ),
-        (
-            400,
-            r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.3.content.0: Invalid `signature` in `thinking` block"}}"#,
-            Request,
-        ),
-        // What passes.
-        (
-            429,
-            r#"{"error":{"message":"Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day","code":429}}"#,
-            Again,
-        ),
-        (
-            529,
-            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
-            Again,
-        ),
-        (
-            502,
-            r#"{"error":{"message":"Provider returned error","code":502,"metadata":{"error_type":"provider_unavailable"}}}"#,
-            Again,
-        ),
-        (503, "", Again),
-        (500, "<html>", Again),
-        (
-            400,
-            r#"{"error":{"message":"try later","code":400,"metadata":{"error_type":"provider_overloaded"}}}"#,
-            Again,
-        ),
-        // What may have been billed.
-        (524, "<html><head><title>A timeout occurred</title></head></html>", Unanswered),
-        (520, "", Unanswered),
-        // What nobody expects.
-        (301, "", Strange),
-        (418, "", Strange),
-    ] {
-        let refusal = judged(status, NOTHING, body);
-        assert_eq!(refusal.verdict, verdict, "{status} {body}");
+    for (status, body, verdict) in REFUSALS {
+        let refusal = judged(*status, NOTHING, body);
+        assert_eq!(refusal.verdict, *verdict, "{status} {body}");
     }
 }
 
