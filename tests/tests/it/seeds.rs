@@ -5,6 +5,8 @@ use std::path::Path;
 
 use codebutler_crds::AgentRole;
 use codebutler_crds::role::{DataCollection, TOOLS};
+use codebutler_operator::gateway::models::facts::check::{self, Worker};
+use codebutler_operator::gateway::models::facts::list;
 
 fn seed(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../seeds").join(path);
@@ -174,4 +176,26 @@ fn only_the_coder_changes_anything() {
     }
     assert!(role("coder").spec.push.is_some_and(|p| p.needs_approved_plan));
     assert!(!role("coder").spec.tools.allow.iter().any(|t| t == "CloseThread"));
+}
+
+/// The ids, windows and prices of a list as its provider documents it.
+#[test]
+fn the_shipped_models_are_on_the_providers_list_and_can_do_the_work() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let list = std::fs::read(folder.join("corpus/openrouter-models.json")).unwrap();
+    let listed = list::read(&list).unwrap().models;
+    let known = |model: &str| check::find(model, &listed).cloned().unwrap_or_default();
+    for role in std::fs::read_dir(folder.join("../charts/codebutler/files/roles")).unwrap() {
+        let text = std::fs::read_to_string(role.unwrap().path()).unwrap();
+        let role: AgentRole = serde_saphyr::from_str(&text).unwrap();
+        let workers = [Worker { role: &role, facts: &known }];
+        let faults = check::faults(&workers, &listed, "2026-11-22".parse().unwrap());
+        assert_eq!(faults, None);
+        for (field, model) in role.spec.model.talking() {
+            let facts = known(model);
+            assert!(facts.prices.is_some(), "{field} {model} has no price");
+            let wanted = role.spec.model.reasoning.and_then(|reasoning| reasoning.effort);
+            assert!(wanted.is_none() || facts.thinking.is_some(), "{field} {model} can't think");
+        }
+    }
 }
