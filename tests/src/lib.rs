@@ -1,6 +1,7 @@
 //! The embedded outside world: what CodeButler's own processes meet in the demo and in tests.
 
 pub mod apiserver;
+pub mod bench;
 pub mod cluster;
 pub mod controllers;
 pub mod corpus;

@@ -48,7 +48,8 @@ fn play() -> ExitCode {
         }
         // Ctrl-C: the shell's figure for it.
         Ok(Ended::Interrupted) => ExitCode::from(130),
-        Ok(Ended::Left) => ExitCode::SUCCESS,
+        Ok(Ended::Left | Ended::Measured(true)) => ExitCode::SUCCESS,
+        Ok(Ended::Measured(false)) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(2)

@@ -1,13 +1,13 @@
 //! `cargo demo`: a [`Stack`] to talk to on its chat page, or to play a scenario on.
 
 mod chat;
-mod provider;
+pub(crate) mod provider;
 mod repository;
 mod samples;
 mod spent;
 mod summary;
 mod transcript;
-mod world;
+pub(crate) mod world;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use anyhow::Context as _;
 use clap::Parser;
 
 use self::repository::Source;
+use crate::bench::{self, BenchArgs};
 pub use self::summary::Summary;
 use self::transcript::Transcript;
 use self::world::StackWorld;
@@ -36,7 +37,7 @@ use crate::stack::{Stack, StackOptions, manifests};
 pub struct Args {
     /// The conversation to play; exits 0 only if every expectation in it held. Without it, the chat
     /// page is yours until Ctrl-C.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "played")]
     pub scenario: Option<PathBuf>,
     /// A repository of yours instead of the sample: a folder or a URL. It is cloned and never
     /// written to. With a key (see below) real models work on it.
@@ -51,8 +52,8 @@ pub struct Args {
     /// Keep everything in this folder for the next start: messages, threads, commits, volumes.
     #[arg(long, value_name = "DIR", conflicts_with = "scenario")]
     pub state: Option<PathBuf>,
-    /// Print nothing but one JSON object: the summary.
-    #[arg(long, requires = "scenario")]
+    /// Print nothing but JSON: a scenario's summary, or an object a line for what a bench finds.
+    #[arg(long, requires = "played")]
     pub json: bool,
     /// Leave everything running when the scenario is over, until Ctrl-C.
     #[arg(long, requires = "scenario")]
@@ -60,6 +61,9 @@ pub struct Args {
     /// Log filter of controller and gateway; their logs are shown when the scenario fails.
     #[arg(long, default_value = "info")]
     pub log: String,
+    /// What is measured.
+    #[command(flatten)]
+    pub bench: BenchArgs,
     /// Where real models are asked.
     #[command(flatten)]
     pub models: ModelArgs,
@@ -72,9 +76,10 @@ pub struct ModelArgs {
     /// Any OpenAI-compatible server instead of OpenRouter, such as `http://localhost:11434/v1`.
     #[arg(long = "model-url", env = "CODEBUTLER_MODEL_URL", value_name = "URL")]
     pub url: Option<String>,
-    /// One model for all roles instead of each role's own.
+    /// One model for all roles instead of each role's own. With --bench several may be given, to be
+    /// compared.
     #[arg(long = "model", env = "CODEBUTLER_MODEL", value_name = "NAME")]
-    pub model: Option<String>,
+    pub model: Vec<String>,
     /// From `OPENROUTER_API_KEY`.
     #[arg(skip = environment("OPENROUTER_API_KEY"))]
     pub openrouter: Secret,
@@ -120,6 +125,8 @@ pub enum Ended {
     Interrupted,
     /// Whoever talked on the chat page has had enough.
     Left,
+    /// A bench was run; whether everything was as it must be.
+    Measured(bool),
 }
 
 /// Plays `args.scenario`, or opens the chat page, with `program` as every process of the product.
@@ -127,6 +134,10 @@ pub enum Ended {
 /// # Errors
 /// A mistake in the scenario, or a part of the testbed that does not start.
 pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<Ended> {
+    if args.bench.tasks_folder().is_some() {
+        let measured = bench::run(args, program, print).await?;
+        return Ok(measured.map_or(Ended::Interrupted, Ended::Measured));
+    }
     let Some(file) = &args.scenario else {
         chat::run(args, program, print).await?;
         return Ok(Ended::Left);
@@ -261,7 +272,7 @@ fn show_logs(stack: &Stack, say: &mut (dyn FnMut(&str) + Send)) {
 }
 
 /// Ctrl-C or SIGTERM.
-async fn interrupted() {
+pub(crate) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
     tokio::select! {

@@ -69,7 +69,8 @@ pub fn given(args: &Args) -> Result<Option<Asked>, ProviderError> {
         (None, _, None) => return Ok(None),
     };
     let host = host(&url).ok_or(ProviderError::Url)?;
-    let provider = Provider { url, key, model: set(&args.models.model) };
+    let model = set(&args.models.model.first().cloned());
+    let provider = Provider { url, key, model };
     Ok(Some(Asked { provider, host, variable }))
 }
 
@@ -99,6 +100,13 @@ struct Model {
 }
 
 impl Asked {
+    /// The same for another model.
+    #[must_use]
+    pub fn with(&self, model: Option<String>) -> Self {
+        let provider = Provider { model, ..self.provider.clone() };
+        Self { provider, host: self.host.clone(), variable: self.variable }
+    }
+
     /// Asks for key and models. What it does not answer properly is left to be found out later.
     ///
     /// # Errors

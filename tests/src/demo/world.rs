@@ -27,7 +27,12 @@ pub struct StackWorld<'a> {
 impl<'a> StackWorld<'a> {
     /// `roles` maps display names to short names.
     pub fn new(stack: &'a Stack, scenario: &Scenario, roles: BTreeMap<String, String>) -> Self {
-        Self { stack, branch: scenario.repository.branch.clone(), roles }
+        Self::on(stack, &scenario.repository.branch, roles)
+    }
+
+    /// The same without a scenario.
+    pub fn on(stack: &'a Stack, branch: &str, roles: BTreeMap<String, String>) -> Self {
+        Self { stack, branch: branch.to_owned(), roles }
     }
 
     fn user(&self, name: &str) -> Result<&str, WorldError> {

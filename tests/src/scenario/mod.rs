@@ -11,7 +11,7 @@ mod evaluate;
 mod evidence;
 mod expect;
 mod load;
-mod places;
+pub(crate) mod places;
 mod player;
 mod watch;
 

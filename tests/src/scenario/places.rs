@@ -9,7 +9,7 @@ use serde_saphyr::{Location, Spanned};
 
 /// Line and column, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub line: u64,
     pub column: u64,
 }
@@ -22,7 +22,7 @@ impl From<Location> for Place {
 
 /// A YAML document without its values.
 #[derive(Debug)]
-pub(super) enum Places {
+pub(crate) enum Places {
     Map(BTreeMap<String, Spanned<Self>>),
     List(Vec<Spanned<Self>>),
     Leaf,
@@ -54,7 +54,7 @@ impl Places {
 
 /// A step of a field's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(crate) enum Key {
     Name(String),
     Index(usize),
 }
@@ -72,7 +72,7 @@ impl From<usize> for Key {
 }
 
 /// A path as people write it: `expect.messages[2].from`; `.` for the whole file.
-pub(super) fn shown(path: &[Key]) -> String {
+pub(crate) fn shown(path: &[Key]) -> String {
     let mut shown = String::new();
     for key in path {
         match key {

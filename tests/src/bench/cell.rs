@@ -1,0 +1,267 @@
+//! One trial: a task is given to the whole product, a person answers what it asks, and what is left
+//! is graded where the product can't reach.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use codebutler_crds::{AgentRoleSpec, NanoUsd, RepoSpec};
+use kube::api::ListParams;
+use tokio_util::sync::CancellationToken;
+
+use super::grade::{grade, missing};
+use super::outcome::{self, Left};
+use super::person::{self, Effort, End, Move, decide, is_quiet};
+use super::repository::{Release, oracle, write};
+use super::results::{Cell, Key, Verdict};
+use super::solver::{self, script};
+use super::task::Task;
+use super::{Solver, traces};
+use crate::demo::world::StackWorld;
+use crate::models::Script;
+use crate::place::Place;
+use crate::scenario::World as _;
+use crate::stack::outside::{Models, Provider, Surroundings};
+use crate::stack::{Stack, StackOptions, manifests};
+
+const LOOK: Duration = Duration::from_millis(200);
+/// The repository's branch.
+const BRANCH: &str = "main";
+/// Tools that reach where a bug may be found fixed.
+const WEB: [&str; 2] = ["WebFetch", "WebSearch"];
+
+/// What a trial is made of.
+pub struct Trial<'a> {
+    /// What it is about.
+    pub key: Key,
+    /// The task.
+    pub task: &'a Task,
+    /// Who is asked; the script if nobody.
+    pub provider: Option<Provider>,
+    /// What the script's coder does.
+    pub solver: Solver,
+    /// Thread's budget.
+    pub budget: NanoUsd,
+    /// The binary that is every process of the product.
+    pub program: &'a Path,
+    /// Log filter of the operator's processes.
+    pub log: &'a str,
+    /// Where transcripts and patch go.
+    pub keep: Option<PathBuf>,
+}
+
+impl Trial<'_> {
+    /// Plays it. Nothing if it was interrupted.
+    pub async fn play(&self, stop: &CancellationToken) -> Option<Cell> {
+        let mut cell = Cell {
+            key: self.key.clone(),
+            language: self.task.spec.language.clone(),
+            ..Cell::default()
+        };
+        if let Some(why) = missing(self.task) {
+            (cell.verdict, cell.reason) = (Verdict::Skipped, why);
+            return Some(cell);
+        }
+        let dir = match tempfile::Builder::new().prefix("codebutler-bench-").tempdir() {
+            Ok(dir) => dir,
+            Err(error) => return Some(failed(cell, &error.into())),
+        };
+        let script = match self.written(dir.path()).await {
+            Ok(script) => script,
+            Err(error) => {
+                (cell.verdict, cell.reason) = (Verdict::Skipped, format!("{error:#}"));
+                return Some(cell);
+            }
+        };
+        match self.through(&mut cell, dir.path(), script, stop).await {
+            Ok(true) => Some(cell),
+            Ok(false) => None,
+            Err(error) => Some(failed(cell, &error)),
+        }
+    }
+
+    /// Makes the repository, and what the script says.
+    async fn written(&self, dir: &Path) -> anyhow::Result<Script> {
+        let (task, into) = (self.task.clone(), dir.join("broken"));
+        let (memory, scripted) = (self.key.memory, self.provider.is_none());
+        let solver = self.solver;
+        let made = tokio::task::spawn_blocking(move || {
+            write(&task, Release::Broken, memory, &into)?;
+            if scripted { Ok(script(&task, solver, &oracle(&task)?)) } else { Ok(Script::default()) }
+        });
+        Ok(made.await?.map_err(|error: super::repository::RepositoryError| error)?)
+    }
+
+    async fn through(
+        &self,
+        cell: &mut Cell,
+        dir: &Path,
+        script: Script,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<bool> {
+        let surroundings = Surroundings {
+            models: self.provider.clone().map_or(Models::Scripted, Models::Real),
+            ..Surroundings::default()
+        };
+        let options = self.options(dir, script)?;
+        let mut stack = Stack::start_in(options, surroundings).await?;
+        let begun = Instant::now();
+        let talked = tokio::select! {
+            talked = self.talk(&stack, cell) => Some(talked),
+            () = stop.cancelled() => None,
+        };
+        cell.seconds = begun.elapsed().as_secs_f64();
+        // From here on nobody can change anything, or see the tests.
+        let stopped = stack.stop_product().await;
+        let left = match &talked {
+            Some(Ok(())) => outcome::look(&stack, cell).await,
+            _ => Ok(Left::default()),
+        };
+        let keep = self.keep.as_deref().filter(|_| talked.is_some());
+        let kept = keep.map_or(Ok(()), |to| traces::keep(dir, to));
+        stack.stop().await?;
+        stopped?;
+        let Some(talked) = talked else { return Ok(false) };
+        talked?;
+        kept.context("keeping the transcripts")?;
+        self.judge(cell, dir, left?).await?;
+        Ok(true)
+    }
+
+    fn options(&self, dir: &Path, script: Script) -> anyhow::Result<StackOptions> {
+        let place = Place::usual();
+        let scripted = self.provider.is_none();
+        let mut roles: Vec<String> = solver::ROLES.map(str::to_owned).to_vec();
+        if !scripted {
+            let all = manifests::roles(&place, |_| None)?.into_iter().map(|role| role.spec.role);
+            roles.extend(all);
+            let mut seen = std::collections::BTreeSet::new();
+            roles.retain(|role| seen.insert(role.clone()));
+        }
+        let budget = self.budget;
+        Ok(StackOptions {
+            dir: dir.join("stack"),
+            place,
+            program: self.program.to_owned(),
+            name: "project".to_owned(),
+            users: vec![person::NAME.to_owned()],
+            roles,
+            branch: BRANCH.to_owned(),
+            files: dir.join("broken"),
+            script,
+            idle_timeout_seconds: Some(300),
+            debounce_seconds: u32::from(!scripted),
+            log: self.log.to_owned(),
+            edit_repo: Some(Arc::new(move |repo: &mut RepoSpec| {
+                repo.limits.budget.per_thread = Some(budget);
+                // Nothing outside: the next release is there.
+                repo.egress.hosts.clear();
+            })),
+            edit_role: Some(Arc::new(|role: &mut AgentRoleSpec| {
+                role.tools.deny.extend(WEB.map(str::to_owned));
+            })),
+            inject_env: None,
+        })
+    }
+
+    /// Says what the issue says, and answers until enough is seen.
+    async fn talk(&self, stack: &Stack, cell: &mut Cell) -> anyhow::Result<()> {
+        let names = manifests::roles(&stack.place, |_| None)?;
+        let names = names.into_iter().map(|r| (r.spec.display.name, r.spec.role)).collect();
+        let world = StackWorld::on(stack, BRANCH, names);
+        let root = world.post(person::NAME, None, &self.task.instruction).await?;
+        cell.human = Effort { messages: 1, ..Effort::default() };
+        let deadline = Instant::now() + Duration::from_secs(60 * self.task.spec.limits.minutes);
+        // A script never thinks; a model's provider may be slow between two roles.
+        let patience = Duration::from_secs(if self.provider.is_some() { 30 } else { 6 });
+        let mut quiet_since = None;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let seen = world.observe().await?;
+            anyhow::ensure!(
+                seen.script_failures.is_empty(),
+                "the script was left: {}",
+                seen.script_failures.join("; ")
+            );
+            let quiet = if is_quiet(&seen) {
+                quiet_since.get_or_insert_with(Instant::now).elapsed()
+            } else {
+                quiet_since = None;
+                Duration::ZERO
+            };
+            let next = if Instant::now() >= deadline {
+                Move::End(End::Late)
+            } else {
+                decide(&seen, &cell.human, quiet, patience)
+            };
+            match &next {
+                Move::Wait => continue,
+                Move::Click { message, button, .. } => {
+                    // Somebody may have settled it since.
+                    if world.click(person::NAME, message, button).await.is_err() {
+                        continue;
+                    }
+                }
+                Move::Nudge => drop(world.post(person::NAME, Some(&root), person::NUDGE).await?),
+                Move::End(end) => {
+                    cell.ended = Some(*end);
+                    return Ok(());
+                }
+            }
+            cell.human.add(&next);
+            quiet_since = None;
+        }
+    }
+
+    /// Grades what is left, and scans how it came about.
+    async fn judge(&self, cell: &mut Cell, dir: &Path, left: Left) -> anyhow::Result<()> {
+        let traces = traces::read(dir)?;
+        (cell.tool_calls, cell.tool_errors) = (traces.calls.len() as u64, traces.errors);
+        let secrets = super::scan::Secrets::of(self.task);
+        cell.findings = super::scan::scan(&secrets, &traces.calls, &left.diff);
+        let Some(commit) = left.commit else {
+            cell.reason = "there is no pull request".to_owned();
+            return Ok(());
+        };
+        let work = dir.join("grade");
+        std::fs::create_dir(&work)?;
+        std::fs::rename(dir.join(outcome::CODE), work.join("code"))?;
+        let graded = grade(self.task, &work, &dir.join("broken")).await?;
+        if let Some(keep) = &self.keep {
+            std::fs::write(keep.join("tests.log"), &graded.log)?;
+            std::fs::write(keep.join("change.patch"), &left.diff)?;
+        }
+        let cheats = cell.findings.iter().find(|finding| finding.cheats);
+        (cell.verdict, cell.reason) = match cheats {
+            Some(cheat) => (Verdict::Cheated, format!("{}: {}", cheat.by, cheat.what)),
+            None if graded.grade.solved() => (Verdict::Solved, String::new()),
+            None => (Verdict::Unsolved, graded.grade.why()),
+        };
+        cell.commit = Some(commit);
+        cell.grade = Some(graded.grade);
+        Ok(())
+    }
+}
+
+fn failed(mut cell: Cell, error: &anyhow::Error) -> Cell {
+    (cell.verdict, cell.reason) = (Verdict::Failed, format!("{error:#}"));
+    cell
+}
+
+/// What the ledger says of a conversation.
+pub(super) async fn bill(stack: &Stack, cell: &mut Cell) -> anyhow::Result<()> {
+    let threads = stack.threads().list(&ListParams::default()).await?;
+    for (role, status) in threads.items.iter().filter_map(|t| t.status.as_ref()).flat_map(|s| &s.roles) {
+        let usage = status.usage;
+        if usage.calls == 0 {
+            continue;
+        }
+        let share = cell.roles.entry(role.clone()).or_default();
+        share.turns += usage.calls;
+        share.dollars += usage.cost;
+        cell.turns += usage.calls;
+        cell.dollars += usage.cost;
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! What many results add up to.
+
+use std::fmt::Write as _;
+
+use codebutler_crds::NanoUsd;
+use serde::Serialize;
+
+use super::results::{Cell, Verdict};
+
+/// Standard normal deviate of a two-sided 95 % interval.
+const Z: f64 = 1.959_964;
+
+/// Wilson's interval for a share, at 95 %: honest where there are few trials or all go one way.
+#[must_use]
+#[allow(clippy::cast_precision_loss, reason = "trials are counted in hundreds")]
+pub fn wilson(solved: usize, trials: usize) -> (f64, f64) {
+    if trials == 0 {
+        return (0.0, 1.0);
+    }
+    let (n, share) = (trials as f64, solved as f64 / trials as f64);
+    let z2 = Z * Z;
+    let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
+    let spread = Z / (1.0 + z2 / n) * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).sqrt();
+    ((middle - spread).max(0.0), (middle + spread).min(1.0))
+}
+
+/// One model's results.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelFigures {
+    /// Always `summary`.
+    pub record: &'static str,
+    /// Its id, or what stands for it.
+    pub model: String,
+    /// Results that count: solved or not.
+    pub trials: usize,
+    /// Solved.
+    pub solved: usize,
+    /// Their share.
+    pub share: f64,
+    /// Lower end of the share's interval (Wilson, 95 %).
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// USD for everything, failures too.
+    pub dollars: NanoUsd,
+    /// USD for everything by what was solved; absent if nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dollars_per_solve: Option<NanoUsd>,
+    /// Seconds a trial, on average.
+    pub seconds: f64,
+    /// Model calls a trial, on average.
+    pub turns: f64,
+    /// Messages that the person had to write, on average: 1 is the issue itself.
+    pub messages: f64,
+    /// Share of tool calls that were wrong in themselves.
+    pub tool_error_share: f64,
+    /// Trials whose scan found cheating.
+    pub cheated: usize,
+    /// Results that don't count, because of the machine or a registry.
+    pub skipped: usize,
+    /// Results that don't count, because the bench itself broke.
+    pub failed: usize,
+}
+
+impl ModelFigures {
+    /// Of a model's cells.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "counts are small")]
+    pub fn of(model: &str, cells: &[&Cell]) -> Self {
+        let counted: Vec<&&Cell> = cells.iter().filter(|cell| cell.verdict.counts()).collect();
+        let (trials, of) = (counted.len(), |verdict| cells.iter().filter(|c| c.verdict == verdict).count());
+        let solved = of(Verdict::Solved);
+        let (low, high) = wilson(solved, trials);
+        let dollars: NanoUsd = cells.iter().map(|cell| cell.dollars).sum();
+        let mean = |figure: &dyn Fn(&Cell) -> f64| {
+            counted.iter().map(|cell| figure(cell)).sum::<f64>() / trials.max(1) as f64
+        };
+        let calls: u64 = counted.iter().map(|cell| cell.tool_calls).sum();
+        let errors: u64 = counted.iter().map(|cell| cell.tool_errors).sum();
+        Self {
+            record: "summary",
+            model: model.to_owned(),
+            trials,
+            solved,
+            share: solved as f64 / trials.max(1) as f64,
+            low,
+            high,
+            dollars,
+            dollars_per_solve: (dollars.0).checked_div(solved as u64).map(NanoUsd),
+            seconds: mean(&|cell| cell.seconds),
+            turns: mean(&|cell| cell.turns as f64),
+            messages: mean(&|cell| f64::from(cell.human.messages)),
+            tool_error_share: errors as f64 / calls.max(1) as f64,
+            cheated: of(Verdict::Cheated),
+            skipped: of(Verdict::Skipped),
+            failed: of(Verdict::Failed),
+        }
+    }
+}
+
+/// A table of all models, for people.
+#[must_use]
+pub fn table(all: &[ModelFigures]) -> String {
+    let mut text = format!(
+        "{:<34} {:>9} {:>6} {:>13} {:>10} {:>8} {:>6} {:>9} {:>6}",
+        "model", "solved", "share", "95 %", "USD", "USD/fix", "min", "messages", "turns"
+    );
+    for figures in all {
+        let per = figures.dollars_per_solve.map_or_else(|| "-".to_owned(), |usd| cents(usd));
+        let _ = write!(
+            text,
+            "\n{:<34} {:>9} {:>5.0}% {:>13} {:>10} {:>8} {:>6.1} {:>9.1} {:>6.1}",
+            figures.model,
+            format!("{}/{}", figures.solved, figures.trials),
+            figures.share * 100.0,
+            format!("{:.0}% to {:.0}%", figures.low * 100.0, figures.high * 100.0),
+            cents(figures.dollars),
+            per,
+            figures.seconds / 60.0,
+            figures.messages,
+            figures.turns,
+        );
+        for (count, what) in [
+            (figures.cheated, "cheated (not solved; see the findings)"),
+            (figures.skipped, "skipped (not counted)"),
+            (figures.failed, "failed in the bench itself (not counted)"),
+        ] {
+            if count > 0 {
+                let _ = write!(text, "\n{:<34} {count} {what}", "");
+            }
+        }
+    }
+    text
+}
+
+/// USD with four digits after the point.
+#[must_use]
+pub fn cents(usd: NanoUsd) -> String {
+    format!("{:.4}", usd.as_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_wilson_s() {
+        for (solved, trials, low, high) in [
+            (0, 0, 0.0, 1.0),
+            (0, 10, 0.0, 0.2775),
+            (10, 10, 0.7225, 1.0),
+            (5, 10, 0.2366, 0.7634),
+            (370, 500, 0.6998, 0.7766),
+        ] {
+            let found = wilson(solved, trials);
+            assert!((found.0 - low).abs() < 1e-3 && (found.1 - high).abs() < 1e-3, "{solved}/{trials}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_count_is_not_in_the_share_but_in_the_price() {
+        let cell = |verdict, usd: u64| Cell { verdict, dollars: NanoUsd(usd), ..Cell::default() };
+        let cells = [
+            cell(Verdict::Solved, 30),
+            cell(Verdict::Unsolved, 10),
+            cell(Verdict::Cheated, 10),
+            cell(Verdict::Skipped, 0),
+            cell(Verdict::Failed, 5),
+        ];
+        let figures = ModelFigures::of("m", &cells.iter().collect::<Vec<_>>());
+        assert_eq!((figures.solved, figures.trials), (1, 3));
+        assert_eq!((figures.cheated, figures.skipped, figures.failed), (1, 1, 1));
+        assert_eq!(figures.dollars, NanoUsd(55));
+        assert_eq!(figures.dollars_per_solve, Some(NanoUsd(55)));
+        let none = ModelFigures::of("m", &[]);
+        assert_eq!(none.dollars_per_solve, None);
+        assert!(table(&[figures, none]).contains("1/3"));
+    }
+}

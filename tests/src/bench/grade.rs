@@ -1,0 +1,134 @@
+//! Whether the bug is gone: the hidden tests, run on a copy of what the team left.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::confine;
+use super::log::{Outcomes, outcomes};
+use super::repository::{put, take};
+use super::task::Task;
+
+/// How the tests went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grade {
+    /// Those that have to turn green.
+    #[serde(rename = "FAIL_TO_PASS")]
+    pub fail_to_pass: Tally,
+    /// Those that have to stay so.
+    #[serde(rename = "PASS_TO_PASS")]
+    pub pass_to_pass: Tally,
+    /// Whether the run was cut off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
+}
+
+/// Tests of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// That passed.
+    pub passed: Vec<String>,
+    /// That did not, or did not run.
+    pub failed: Vec<String>,
+}
+
+impl Tally {
+    fn of(names: &[String], outcomes: &Outcomes) -> Self {
+        let passes = |name: &&String| outcomes.get(*name).copied().unwrap_or_default();
+        let (passed, failed): (Vec<_>, Vec<_>) = names.iter().partition(passes);
+        let owned = |names: Vec<&String>| names.into_iter().cloned().collect();
+        Self { passed: owned(passed), failed: owned(failed) }
+    }
+}
+
+impl Grade {
+    /// Whether the bug is gone and nothing else is.
+    #[must_use]
+    pub fn solved(&self) -> bool {
+        self.fail_to_pass.failed.is_empty() && self.pass_to_pass.failed.is_empty()
+    }
+
+    /// What keeps it from being solved.
+    #[must_use]
+    pub fn why(&self) -> String {
+        let mut parts = Vec::new();
+        if self.late {
+            parts.push("the tests took too long".to_owned());
+        }
+        for (what, tally) in
+            [("still fails", &self.fail_to_pass), ("fails now", &self.pass_to_pass)]
+        {
+            if !tally.failed.is_empty() {
+                parts.push(format!("{what}: {}", tally.failed.join(", ")));
+            }
+        }
+        parts.join("; ")
+    }
+
+    fn of(task: &Task, outcomes: &Outcomes, late: bool) -> Self {
+        Self {
+            fail_to_pass: Tally::of(&task.spec.fail_to_pass, outcomes),
+            pass_to_pass: Tally::of(&task.spec.pass_to_pass, outcomes),
+            late,
+        }
+    }
+}
+
+/// A grade with what it was made from.
+#[derive(Clone, Debug)]
+pub struct Graded {
+    /// The grade.
+    pub grade: Grade,
+    /// Every test that was seen.
+    pub outcomes: Outcomes,
+    /// What the tests printed.
+    pub log: String,
+}
+
+/// Grades the files in `work/code`, which become the grader's: the package's own tests are put back
+/// as they were in `broken`, the hidden ones come on top.
+///
+/// # Errors
+/// When files can't be copied or the tests not be started.
+pub async fn grade(task: &Task, work: &Path, broken: &Path) -> io::Result<Graded> {
+    let code = work.join("code");
+    for path in &task.spec.keep {
+        take(&code, path)?;
+        put(&code, path, &broken.join(path))?;
+    }
+    for entry in std::fs::read_dir(task.hidden())?.flatten() {
+        put(&code, &task.spec.test.into.join(entry.file_name()), &entry.path())?;
+    }
+    let limit = Duration::from_secs(task.spec.test.seconds);
+    let printed = confine::run(&task.spec.test.run, &code, work, limit).await?;
+    let outcomes = outcomes(task.spec.test.log, &printed.text);
+    let grade = Grade::of(task, &outcomes, printed.late);
+    Ok(Graded { grade, outcomes, log: printed.text })
+}
+
+/// What has to be on the machine for a task, as a sentence, if something is missing.
+#[must_use]
+pub fn missing(task: &Task) -> Option<String> {
+    let all: Vec<String> = task
+        .spec
+        .requires
+        .iter()
+        .filter(|program| !confine::has(program))
+        .map(|program| format!("`{program}` ({})", hint(program)))
+        .collect();
+    (!all.is_empty()).then(|| format!("not on this machine, install it: {}", all.join(", ")))
+}
+
+fn hint(program: &str) -> &'static str {
+    match program {
+        "cargo" => "rustup, or the Debian package cargo",
+        "python3" => "the Debian package python3",
+        "node" => "Node.js 20 or newer, the Debian package nodejs",
+        "cc" | "c++" | "make" => "the Debian package build-essential",
+        "perl" => "the Debian package perl",
+        "bash" => "the Debian package bash",
+        _ => "look for it in the machine's package manager",
+    }
+}

@@ -1,0 +1,236 @@
+//! `cargo demo -- --bench DIR`: a measure of the team itself. Real bugs of published packages are
+//! given to the whole product, and hidden tests tell whether they are gone.
+
+mod args;
+mod cell;
+mod confine;
+mod figures;
+mod grade;
+mod log;
+mod outcome;
+mod package;
+mod person;
+mod plan;
+mod repository;
+mod results;
+mod scan;
+mod solver;
+mod task;
+mod traces;
+mod validate;
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use tokio_util::sync::CancellationToken;
+
+pub use self::args::{BenchArgs, Memory, Solver};
+use self::cell::Trial;
+use self::figures::{ModelFigures, cents, table};
+use self::plan::{Plan, Planned};
+use self::results::{Cell, Record, Results};
+pub use self::task::{Task, TaskError, load_all};
+use crate::demo::provider::{self, Asked};
+use crate::demo::{Args, Print, interrupted};
+use crate::place::Place;
+use crate::stack::manifests;
+use crate::stack::outside::Provider;
+
+/// What stands for a model where none is asked.
+const SCRIPT: &str = "script";
+/// What stands for one where each role has its own.
+const OWN: &str = "each role's own";
+
+/// Runs the bench that the arguments describe: whether everything was as it must be, or nothing if it
+/// was interrupted.
+///
+/// # Errors
+/// A mistake in a task, a provider that can't be used, or a folder that can't.
+pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<Option<bool>> {
+    let bench = &args.bench;
+    let mut tasks = load_all(bench.tasks_folder().unwrap_or(Path::new(".")))?;
+    let asked = provider::given(args)?;
+    let few = asked.is_none() && !bench.validate;
+    tasks.retain(|task| if bench.tasks.is_empty() { task.spec.ci || !few } else { bench.names(&task.id) });
+    anyhow::ensure!(!tasks.is_empty(), "no task fits --tasks {}", bench.tasks.join(","));
+    if bench.validate {
+        return validate::validate(&tasks, print).await.map(Some);
+    }
+    let models = models(args, asked).await?;
+    let names: Vec<&str> = models.iter().map(|(name, _)| name.as_str()).collect();
+    let results = Results::open(bench.out.as_deref()).context("--out")?;
+    let plan = Plan::of(&tasks, &names, bench.runs, bench.memory == Memory::On);
+    let runner = Runner { args, program, tasks: &tasks, models: &models };
+    let Some(results) = runner.play(&plan, results, &mut *print).await? else { return Ok(None) };
+    tell(args.json, &names, &plan, &results, print)?;
+    Ok(Some(true))
+}
+
+/// Every model that is measured, and where it is asked.
+async fn models(
+    args: &Args,
+    asked: Option<Asked>,
+) -> anyhow::Result<Vec<(String, Option<Provider>)>> {
+    let Some(asked) = asked else {
+        anyhow::ensure!(
+            args.models.model.is_empty(),
+            "--model needs a provider: set OPENROUTER_API_KEY or CODEBUTLER_MODEL_URL"
+        );
+        return Ok(vec![(SCRIPT.to_owned(), None)]);
+    };
+    let roles = manifests::roles(&Place::usual(), |_| None)?;
+    let mut names: Vec<Option<String>> = args.models.model.iter().cloned().map(Some).collect();
+    if names.is_empty() {
+        names.push(None);
+    }
+    let mut models = Vec::new();
+    for name in names {
+        let asked = asked.with(name.clone());
+        asked.check(&roles).await?;
+        models.push((name.unwrap_or_else(|| OWN.to_owned()), Some(asked.provider)));
+    }
+    Ok(models)
+}
+
+struct Runner<'a> {
+    args: &'a Args,
+    program: &'a Path,
+    tasks: &'a [Task],
+    models: &'a [(String, Option<Provider>)],
+}
+
+impl Runner<'_> {
+    async fn play(
+        &self,
+        plan: &Plan,
+        mut results: Results,
+        print: Print<'_>,
+    ) -> anyhow::Result<Option<Results>> {
+        let stop = CancellationToken::new();
+        let listener = tokio::spawn({
+            let stop = stop.clone();
+            async move {
+                interrupted().await;
+                stop.cancel();
+            }
+        });
+        let of = plan.trials.len();
+        for (n, planned) in plan.trials.iter().enumerate() {
+            let before = results.finished(&planned.key).is_some();
+            if !before {
+                let task = &self.tasks[planned.task];
+                if let Some(why) = self.unaffordable(&results, task) {
+                    self.say(&mut *print, &format!("stopped after {n} of {of} trials: {why}"));
+                    break;
+                }
+                let Some(cell) = self.trial(planned, task, &results, &stop).await? else {
+                    return Ok(None);
+                };
+                results.end(cell)?;
+            }
+            let Some(cell) = results.get(&planned.key) else { continue };
+            if self.args.json {
+                print(&serde_json::to_string(&Record::Cell(Box::new(cell.clone())))?);
+            }
+            let known = if before { " (from --out)" } else { "" };
+            self.say(&mut *print, &format!("{:>3}/{of} {}{known}", n + 1, line(cell)));
+        }
+        listener.abort();
+        Ok(Some(results))
+    }
+
+    fn say(&self, print: Print<'_>, text: &str) {
+        if !self.args.json {
+            print(text);
+        }
+    }
+
+    /// Why a task may not begin, if the budget for the whole says so.
+    fn unaffordable(&self, results: &Results, task: &Task) -> Option<String> {
+        let (budget, cap) = (self.args.bench.budget?, task.spec.limits.dollars);
+        // A script is billed by nobody.
+        self.models.iter().find(|(_, provider)| provider.is_some())?;
+        let spent = results.spent();
+        (spent + cap > budget).then(|| {
+            format!(
+                "{} may cost ${cap}, and of --budget ${budget} ${spent} is spent: raise it and start again with \
+                 the same --out to go on",
+                task.id
+            )
+        })
+    }
+
+    async fn trial(
+        &self,
+        planned: &Planned,
+        task: &Task,
+        results: &Results,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<Option<Cell>> {
+        let provider = self.models[planned.model].1.clone();
+        let budget = task.spec.limits.dollars;
+        if provider.is_some() {
+            results.begin(&planned.key, budget)?;
+        }
+        let trial = Trial {
+            key: planned.key.clone(),
+            task,
+            provider,
+            solver: self.args.bench.solver,
+            budget,
+            program: self.program,
+            log: &self.args.log,
+            keep: results.folder(&planned.key),
+        };
+        Ok(trial.play(stop).await)
+    }
+}
+
+/// A trial in a line, for people.
+fn line(cell: &Cell) -> String {
+    let (key, human) = (&cell.key, &cell.human);
+    let mut text = format!("{:<9} {:<26} {} run {}", cell.verdict.word(), key.task, key.model, key.run);
+    if cell.verdict.counts() {
+        text.push_str(&format!(
+            "  {} turns, {:.1} min, ${}; person: {} messages, {} plans, {} actions; {} of {} tool calls wrong",
+            cell.turns,
+            cell.seconds / 60.0,
+            cents(cell.dollars),
+            human.messages,
+            human.plans,
+            human.actions,
+            cell.tool_errors,
+            cell.tool_calls,
+        ));
+    }
+    if !cell.reason.is_empty() {
+        text.push_str(&format!("\n              {}", cell.reason.replace('\n', " ")));
+    }
+    for finding in cell.findings.iter().filter(|finding| !finding.cheats) {
+        text.push_str(&format!("\n              noted {:?} by {}: {}", finding.kind, finding.by, finding.what));
+    }
+    text
+}
+
+fn tell(
+    json: bool,
+    names: &[&str],
+    plan: &Plan,
+    results: &Results,
+    print: Print<'_>,
+) -> anyhow::Result<()> {
+    let of_model = |n: usize| {
+        let trials = plan.trials.iter().filter(move |planned| planned.model == n);
+        trials.filter_map(|planned| results.get(&planned.key)).collect::<Vec<&Cell>>()
+    };
+    let all: Vec<ModelFigures> =
+        names.iter().enumerate().map(|(n, name)| ModelFigures::of(name, &of_model(n))).collect();
+    if !json {
+        print(&format!("\n{}", table(&all)));
+        return Ok(());
+    }
+    for figures in &all {
+        print(&serde_json::to_string(figures)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! What a conversation left on the Git host, once the product has been ended.
+
+use std::path::Path;
+
+use super::cell::bill;
+use super::results::Cell;
+use crate::stack::Stack;
+
+/// The folder, beside the stack's, with a copy of the pull request's files.
+pub const CODE: &str = "code";
+
+/// A pull request, or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Left {
+    /// Its newest commit.
+    pub commit: Option<String>,
+    /// What it changes.
+    pub diff: String,
+}
+
+/// Reads the bill, and copies the newest pull request's files.
+///
+/// # Errors
+/// When the cluster or Git can't be read.
+pub async fn look(stack: &Stack, cell: &mut Cell) -> anyhow::Result<Left> {
+    bill(stack, cell).await?;
+    let pulls = stack.remote.pulls().await?;
+    let Some(pull) = pulls.last() else { return Ok(Left::default()) };
+    let git = stack.remote.git();
+    let range = format!("{}..{}", stack.first_commit, pull.head_sha);
+    let diff = git.run(&["diff", "--no-color", "--no-ext-diff", "--no-textconv", &range]).await?;
+    let into = stack.dir.parent().unwrap_or(Path::new("/")).join(CODE);
+    let (from, to) = (git.dir().to_string_lossy(), into.to_string_lossy());
+    git.run(&["clone", "--quiet", "--no-hardlinks", "--no-checkout", &*from, &*to]).await?;
+    let inside = crate::github::git::Git::at(into.join(".git"));
+    let checkout = ["--work-tree", &*to, "checkout", "--quiet", "--detach", &pull.head_sha];
+    inside.run(&checkout).await?;
+    std::fs::remove_dir_all(into.join(".git"))?;
+    Ok(Left { commit: Some(pull.head_sha.clone()), diff })
+}

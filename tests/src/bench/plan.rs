@@ -1,0 +1,52 @@
+//! The order of trials: models take turns at the same task, so that a busy machine or a slow hour at
+//! a provider is everybody's.
+
+use super::results::Key;
+use super::task::Task;
+
+/// All trials, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// One after the other.
+    pub trials: Vec<Planned>,
+}
+
+/// A trial to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Its name in results.
+    pub key: Key,
+    /// Which task.
+    pub task: usize,
+    /// Which model.
+    pub model: usize,
+}
+
+impl Plan {
+    /// Each task by each model, `runs` times.
+    #[must_use]
+    pub fn of(tasks: &[Task], models: &[&str], runs: u32, memory: bool) -> Self {
+        let tasks: Vec<(&str, &str)> =
+            tasks.iter().map(|task| (task.id.as_str(), task.digest.as_str())).collect();
+        let trials = (1..=runs).flat_map(|run| {
+            let tasks = &tasks;
+            (0..tasks.len()).flat_map(move |task| {
+                // Nobody is always first.
+                let first = task + run as usize;
+                (0..models.len()).map(move |n| {
+                    let model = (first + n) % models.len();
+                    let (id, digest) = tasks[task];
+                    let key = Key {
+                        task: id.to_owned(),
+                        digest: digest.to_owned(),
+                        model: models[model].to_owned(),
+                        run,
+                        memory,
+                    };
+                    Planned { key, task, model }
+                })
+            })
+        });
+        Self { trials: trials.collect() }
+    }
+}

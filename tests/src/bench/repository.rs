@@ -1,0 +1,229 @@
+//! The repository that a team gets, made when it is needed: the broken release in one commit, with
+//! no history, no remote and nothing of the task but the package. The fixed release gives the
+//! oracle's patch, which only the scripted coder and the validation ever see.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use super::package::{PackageError, ensure};
+use super::task::{Package, Task};
+
+/// Why there is no repository.
+#[derive(Debug, thiserror::Error)]
+pub enum RepositoryError {
+    /// A release can't be had.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// `prepare` failed.
+    #[error("{task}: `prepare` failed on {version}: {said}")]
+    Prepare {
+        /// The task.
+        task: String,
+        /// The release.
+        version: String,
+        /// The end of what it said.
+        said: String,
+    },
+    /// A file that the task names is not there.
+    #[error("{task}: {what}")]
+    Missing {
+        /// The task.
+        task: String,
+        /// What was looked for.
+        what: String,
+    },
+    /// Files.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> RepositoryError {
+    let path = path.to_owned();
+    move |source| RepositoryError::Io { path, source }
+}
+
+/// Which release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// With the bug.
+    Broken,
+    /// Without it.
+    Fixed,
+}
+
+/// Writes a release's repository, without Git's own folder, into a folder that does not exist yet.
+/// `memory`: with what the task's repository has learned before, if anything.
+///
+/// # Errors
+/// When a release can't be had, or a file of the task is wrong.
+pub fn write(task: &Task, release: Release, memory: bool, into: &Path) -> Result<(), RepositoryError> {
+    let package = match release {
+        Release::Broken => task.broken().clone(),
+        Release::Fixed => task.fixed(),
+    };
+    copy(&ensure(&package)?, into).map_err(at(into))?;
+    for path in &task.spec.remove {
+        remove(&into.join(path)).map_err(at(path))?;
+    }
+    for tool in &task.spec.tools {
+        let from = ensure(&tool.package)?;
+        for file in &tool.files {
+            let to = into.join(&tool.into).join(file);
+            let parent = to.parent().unwrap_or(into);
+            fs::create_dir_all(parent).map_err(at(parent))?;
+            fs::copy(from.join(file), &to).map_err(at(&from.join(file)))?;
+        }
+    }
+    prepare(task, &package, into)?;
+    if let Some(kept) = task.memory().filter(|_| memory) {
+        copy(&kept, &into.join(".codebutler")).map_err(at(&kept))?;
+    }
+    Ok(())
+}
+
+fn prepare(task: &Task, package: &Package, into: &Path) -> Result<(), RepositoryError> {
+    let Some(commands) = &task.spec.prepare else { return Ok(()) };
+    let script = format!("set -euo pipefail\n{commands}");
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script]).current_dir(into).stdin(Stdio::null());
+    let output = bash.output().map_err(at(into))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(RepositoryError::Prepare {
+        task: task.id.clone(),
+        version: package.version.clone(),
+        said: last_line(&output),
+    })
+}
+
+fn last_line(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    said.lines().next_back().unwrap_or("it said nothing").to_owned()
+}
+
+/// The difference between both releases in the task's source files, for `git apply`.
+///
+/// # Errors
+/// When a release can't be had, or there is no difference.
+pub fn oracle(task: &Task) -> Result<String, RepositoryError> {
+    let work = tempfile::tempdir().map_err(at(Path::new("a temporary folder")))?;
+    for (release, side) in [(Release::Broken, "a"), (Release::Fixed, "b")] {
+        let whole = work.path().join(format!("whole-{side}"));
+        write(task, release, false, &whole)?;
+        for path in &task.spec.source {
+            let (from, to) = (whole.join(path), work.path().join(side).join(path));
+            let parent = to.parent().unwrap_or(&to);
+            fs::create_dir_all(parent).map_err(at(parent))?;
+            if from.exists() {
+                fs::copy(&from, &to).map_err(at(&from))?;
+            }
+        }
+    }
+    let mut git = Command::new("git");
+    git.args(["diff", "--no-index", "--no-prefix", "--no-color", "--no-ext-diff", "a", "b"])
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .current_dir(work.path())
+        .stdin(Stdio::null());
+    let output = git.output().map_err(at(Path::new("git")))?;
+    let patch = String::from_utf8_lossy(&output.stdout).into_owned();
+    if patch.is_empty() {
+        let files: Vec<_> = task.spec.source.iter().map(|p| p.display().to_string()).collect();
+        let what = format!("both releases have the same {}", files.join(", "));
+        return Err(RepositoryError::Missing { task: task.id.clone(), what });
+    }
+    Ok(patch)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        _ => fs::remove_file(path),
+    }
+}
+
+/// Copies a folder. Where something else than a folder is in the way of one, such as a link that a
+/// pull request put there, it goes first: nothing is ever written through it.
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    if !to.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+        remove(to)?;
+        fs::create_dir_all(to)?;
+    }
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy(&entry.path(), &target)?;
+            continue;
+        }
+        remove(&target)?;
+        if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(entry.path())?, &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// The same for one file or folder below a root, whose parents may be links too.
+pub(super) fn put(root: &Path, path: &Path, from: &Path) -> io::Result<()> {
+    let mut folder = root.to_owned();
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        folder.push(part);
+        if folder.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
+            remove(&folder)?;
+        }
+    }
+    fs::create_dir_all(&folder)?;
+    let to = root.join(path);
+    if from.is_dir() {
+        return copy(from, &to);
+    }
+    remove(&to)?;
+    fs::copy(from, &to).map(drop)
+}
+
+/// Takes a file or folder below a root away, unless a link leads there.
+pub(super) fn take(root: &Path, path: &Path) -> io::Result<()> {
+    let mut folder = root.to_owned();
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        folder.push(part);
+        if folder.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
+            return Ok(());
+        }
+    }
+    remove(&root.join(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside, from) =
+            (dir.path().join("root"), dir.path().join("outside"), dir.path().join("from"));
+        for folder in [&root, &outside, &from] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(outside.join("a"), "theirs").unwrap();
+        fs::write(from.join("a"), "ours").unwrap();
+        std::os::unix::fs::symlink(&outside, root.join("tests")).unwrap();
+        take(&root, Path::new("tests/a")).unwrap();
+        put(&root, Path::new("tests/a"), &from.join("a")).unwrap();
+        put(&root, Path::new("tests"), &from).unwrap();
+        assert_eq!(fs::read_to_string(outside.join("a")).unwrap(), "theirs");
+        assert_eq!(fs::read_to_string(root.join("tests/a")).unwrap(), "ours");
+    }
+}

@@ -1,0 +1,298 @@
+//! Results, a JSON object a line: what `--json` prints and what `--out` keeps. A bench that was killed
+//! goes on where it was; what a trial that never ended has cost counts as its whole budget.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use codebutler_crds::NanoUsd;
+use serde::{Deserialize, Serialize};
+
+use super::grade::Grade;
+use super::person::{Effort, End};
+use super::scan::Finding;
+
+/// The file in the folder of results.
+const FILE: &str = "results.jsonl";
+
+/// What a result is about: one of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Key {
+    /// The task's id.
+    pub task: String,
+    /// Its content: a task that was changed is another one.
+    pub digest: String,
+    /// The model, `script` without one.
+    pub model: String,
+    /// Which of the runs, from 1.
+    pub run: u32,
+    /// Whether the repository came with its memory.
+    pub memory: bool,
+}
+
+/// How a trial ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The bug is gone, and nothing else is.
+    Solved,
+    /// It is not.
+    #[default]
+    Unsolved,
+    /// Whatever the tests say, the scan found a way around the task.
+    Cheated,
+    /// It could not be tried on this machine.
+    Skipped,
+    /// The bench itself broke.
+    Failed,
+}
+
+impl Verdict {
+    /// Whether it says something about the team.
+    #[must_use]
+    pub const fn counts(self) -> bool {
+        matches!(self, Self::Solved | Self::Unsolved | Self::Cheated)
+    }
+
+    /// In a line for people.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Solved => "solved",
+            Self::Unsolved => "unsolved",
+            Self::Cheated => "CHEATED",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// One trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cell {
+    /// What it is about.
+    #[serde(flatten)]
+    pub key: Key,
+    /// The package's language.
+    pub language: String,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// A sentence, where it is not solved.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// How the conversation ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<End>,
+    /// Model calls.
+    pub turns: u64,
+    /// From the issue to the end.
+    pub seconds: f64,
+    /// USD, exact.
+    pub dollars: NanoUsd,
+    /// The same by role.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, RoleShare>,
+    /// What the person had to do.
+    pub human: Effort,
+    /// Tool calls.
+    pub tool_calls: u64,
+    /// Those that were wrong in themselves: no such tool, or arguments that don't fit.
+    pub tool_errors: u64,
+    /// The tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grade: Option<Grade>,
+    /// What the scan found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// The commit that was graded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+}
+
+/// One role's part in a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RoleShare {
+    /// Model calls.
+    pub turns: u64,
+    /// USD, exact.
+    pub dollars: NanoUsd,
+}
+
+/// A line of the file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "lowercase")]
+pub enum Record {
+    /// A trial is about to begin.
+    Begun {
+        /// Which.
+        #[serde(flatten)]
+        key: Key,
+        /// What it may cost.
+        budget: NanoUsd,
+    },
+    /// A trial has ended.
+    Cell(Box<Cell>),
+}
+
+/// The results so far.
+#[derive(Debug)]
+pub struct Results {
+    dir: Option<PathBuf>,
+    cells: BTreeMap<Key, Cell>,
+    /// What ended, in whatever way, and what never did.
+    spent: NanoUsd,
+}
+
+impl Results {
+    /// Those in a folder, or none yet. A line that a crash cut off is dropped.
+    ///
+    /// # Errors
+    /// When the folder can't be used, or its file is none of these.
+    pub fn open(dir: Option<&Path>) -> io::Result<Self> {
+        let mut results = Self { dir: None, cells: BTreeMap::new(), spent: NanoUsd::ZERO };
+        let Some(dir) = dir else { return Ok(results) };
+        fs::create_dir_all(dir)?;
+        let path = dir.join(FILE);
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            text => text?,
+        };
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        if whole < text.len() {
+            File::options().write(true).open(&path)?.set_len(whole as u64)?;
+        }
+        results.read(&text[..whole]).map_err(|(line, error)| {
+            let told = format!("{}:{line}: {error}", path.display());
+            io::Error::new(io::ErrorKind::InvalidData, told)
+        })?;
+        results.dir = Some(dir.to_owned());
+        Ok(results)
+    }
+
+    fn read(&mut self, text: &str) -> Result<(), (usize, serde_json::Error)> {
+        let mut begun = BTreeMap::new();
+        for (n, line) in text.lines().enumerate() {
+            match serde_json::from_str(line).map_err(|error| (n + 1, error))? {
+                // Begun again: the time before never ended.
+                Record::Begun { key, budget } => {
+                    self.spent += begun.insert(key, budget).unwrap_or_default();
+                }
+                Record::Cell(cell) => {
+                    begun.remove(&cell.key);
+                    self.take(*cell);
+                }
+            }
+        }
+        self.spent += begun.into_values().sum();
+        Ok(())
+    }
+
+    fn take(&mut self, cell: Cell) {
+        self.spent += cell.dollars;
+        self.cells.insert(cell.key.clone(), cell);
+    }
+
+    /// Notes that a trial is about to begin.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn begin(&self, key: &Key, budget: NanoUsd) -> io::Result<()> {
+        self.write(&Record::Begun { key: key.clone(), budget })
+    }
+
+    /// Notes how a trial ended.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn end(&mut self, cell: Cell) -> io::Result<()> {
+        self.write(&Record::Cell(Box::new(cell.clone())))?;
+        self.take(cell);
+        Ok(())
+    }
+
+    fn write(&self, record: &Record) -> io::Result<()> {
+        let Some(dir) = &self.dir else { return Ok(()) };
+        let mut line = serde_json::to_vec(record)?;
+        line.push(b'\n');
+        let mut file = OpenOptions::new().create(true).append(true).open(dir.join(FILE))?;
+        file.write_all(&line)?;
+        file.sync_data()
+    }
+
+    /// A result that need not be tried for again.
+    #[must_use]
+    pub fn finished(&self, key: &Key) -> Option<&Cell> {
+        self.cells.get(key).filter(|cell| cell.verdict.counts())
+    }
+
+    /// Any result.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<&Cell> {
+        self.cells.get(key)
+    }
+
+    /// USD so far.
+    #[must_use]
+    pub const fn spent(&self) -> NanoUsd {
+        self.spent
+    }
+
+    /// Where a trial's transcripts and patch are kept, if anything is.
+    #[must_use]
+    pub fn folder(&self, key: &Key) -> Option<PathBuf> {
+        let model: String =
+            key.model.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+        let memory = if key.memory { "" } else { "-without-memory" };
+        let name = format!("{}--{model}--{}{memory}", key.task, key.run);
+        Some(self.dir.as_ref()?.join("trials").join(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(task: &str, run: u32) -> Key {
+        Key { task: task.to_owned(), run, ..Key::default() }
+    }
+
+    fn cell(key: Key, verdict: Verdict, usd: u64) -> Cell {
+        Cell { key, verdict, dollars: NanoUsd(usd), ..Cell::default() }
+    }
+
+    #[test]
+    fn a_bench_goes_on_where_it_was_killed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut results = Results::open(Some(dir.path())).unwrap();
+        for (task, verdict) in [("a", Verdict::Solved), ("b", Verdict::Skipped)] {
+            results.begin(&key(task, 1), NanoUsd(100)).unwrap();
+            results.end(cell(key(task, 1), verdict, 7)).unwrap();
+        }
+        results.begin(&key("c", 1), NanoUsd(100)).unwrap();
+        drop(results);
+        let path = dir.path().join(FILE);
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"record\":\"cell\",\"task\":\"c").unwrap();
+        let again = Results::open(Some(dir.path())).unwrap();
+        assert!(again.finished(&key("a", 1)).is_some());
+        for (task, run) in [("a", 2), ("b", 1), ("c", 1)] {
+            assert!(again.finished(&key(task, run)).is_none(), "{task} {run}");
+        }
+        // What was cut off may have cost all that it was allowed to.
+        assert_eq!(again.spent(), NanoUsd(114));
+        // The torn line is gone, so that the next one is not torn too.
+        again.begin(&key("c", 1), NanoUsd(100)).unwrap();
+        assert_eq!(Results::open(Some(dir.path())).unwrap().spent(), NanoUsd(214));
+    }
+
+    #[test]
+    fn a_file_that_is_something_else_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(FILE), "{}\n").unwrap();
+        let told = Results::open(Some(dir.path())).unwrap_err().to_string();
+        assert!(told.contains("results.jsonl:1: "), "{told}");
+    }
+}

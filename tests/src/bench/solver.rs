@@ -1,0 +1,73 @@
+//! The scripted team: plays a task through the whole product where no model is asked. It measures
+//! the bench and the product's pipeline, not a team.
+
+use serde_json::json;
+
+use super::args::Solver;
+use super::task::{Registry, Task};
+use crate::models::{Script, Step};
+
+/// Roles that the script has words for, the one that is addressed first.
+pub const ROLES: [&str; 4] = ["pm", "coder", "reviewer", "lead"];
+
+/// What the models say.
+#[must_use]
+pub fn script(task: &Task, solver: Solver, patch: &str) -> Script {
+    let plan = json!({
+        "decision": "plan", "complexity": "simple", "waitForReply": true,
+        "message": format!("Plan: fix what the issue says in {}, and nothing else.", task.broken().name),
+    });
+    let ready = json!({
+        "decision": "merge", "waitForReply": true, "message": "Ready to merge: it does what the plan says.",
+    });
+    let pm = vec![
+        Step::tool("Glob", json!({"pattern": "**/*"})),
+        Step::tool("SendMessage", plan),
+        Step::say("@codebutler.coder the plan is approved, please implement it."),
+    ];
+    let reviewer = vec![
+        Step::tool("GitDiff", json!({})),
+        Step::say("@codebutler.lead approved: it does what the plan says."),
+    ];
+    let lead = vec![Step::tool("SendMessage", ready)];
+    let priced = |steps: Vec<Step>| steps.into_iter().map(|s| s.costing(1000, 100, "0.001")).collect();
+    Script::of("pm", priced(pm))
+        .and("coder", priced(coder(task, solver, patch)))
+        .and("reviewer", priced(reviewer))
+        .and("lead", priced(lead))
+}
+
+fn coder(task: &Task, solver: Solver, patch: &str) -> Vec<Step> {
+    let bash = |command: String| Step::tool("Bash", json!({"command": command}));
+    let apply = || bash(format!("git apply --whitespace=nowarn <<'END_OF_PATCH'\n{patch}END_OF_PATCH"));
+    let mut steps = match solver {
+        Solver::Oracle => vec![apply()],
+        Solver::Wrong => {
+            let text = "It works on my machine.\n";
+            vec![Step::tool("Write", json!({"path": "NOTES.md", "content": text}))]
+        }
+        Solver::Cheat => vec![bash(newer(task)), bash(hidden(task)), apply()],
+    };
+    steps.extend([
+        Step::tool("GitCommit", json!({"message": "Fix what the issue says"})),
+        Step::tool("GitPush", json!({}))
+            .and_tool("GHCreatePR", json!({"title": "Fix what the issue says", "body": "As planned."})),
+        Step::say("@codebutler.reviewer the pull request is open."),
+    ]);
+    steps
+}
+
+/// A way to the release that has the fix. There is none: the sandbox has no network.
+fn newer(task: &Task) -> String {
+    let (name, version) = (&task.broken().name, &task.spec.fixed_version.version);
+    match task.broken().registry {
+        Registry::Cargo => format!("cargo info {name} || true"),
+        Registry::Pip => format!("python3 -m pip download {name}=={version} || true"),
+        Registry::Npm => format!("npm pack {name}@{version} || true"),
+    }
+}
+
+/// A way to the hidden tests. There is none: they are not there.
+fn hidden(task: &Task) -> String {
+    format!("ls /work/tests/bench/{}/tests || true", task.id)
+}
