@@ -88,7 +88,11 @@ impl Trial<'_> {
         let solver = self.solver;
         let made = tokio::task::spawn_blocking(move || {
             write(&task, Release::Broken, memory, &into)?;
-            if scripted { Ok(script(&task, solver, &oracle(&task)?)) } else { Ok(Script::default()) }
+            if scripted {
+                Ok(script(&task, solver, &oracle(&task)?))
+            } else {
+                Ok(Script::default())
+            }
         });
         Ok(made.await?.map_err(|error: super::repository::RepositoryError| error)?)
     }
@@ -221,7 +225,7 @@ impl Trial<'_> {
         let secrets = super::scan::Secrets::of(self.task);
         cell.findings = super::scan::scan(&secrets, &traces.calls, &left.diff);
         let Some(commit) = left.commit else {
-            cell.reason = "there is no pull request".to_owned();
+            "there is no pull request".clone_into(&mut cell.reason);
             return Ok(());
         };
         let work = dir.join("grade");
@@ -252,7 +256,9 @@ fn failed(mut cell: Cell, error: &anyhow::Error) -> Cell {
 /// What the ledger says of a conversation.
 pub(super) async fn bill(stack: &Stack, cell: &mut Cell) -> anyhow::Result<()> {
     let threads = stack.threads().list(&ListParams::default()).await?;
-    for (role, status) in threads.items.iter().filter_map(|t| t.status.as_ref()).flat_map(|s| &s.roles) {
+    for (role, status) in
+        threads.items.iter().filter_map(|t| t.status.as_ref()).flat_map(|s| &s.roles)
+    {
         let usage = status.usage;
         if usage.calls == 0 {
             continue;

@@ -12,16 +12,8 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::Command;
 
-const UNSHARE: [&str; 8] = [
-    "unshare",
-    "--user",
-    "--map-root-user",
-    "--net",
-    "--pid",
-    "--fork",
-    "--mount",
-    "--kill-child",
-];
+const UNSHARE: [&str; 8] =
+    ["unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--mount", "--kill-child"];
 /// Everything becomes read-only but the work folder, which is mounted on itself for that.
 const WALLS: &str = "set -e\n\
     ip link set lo up 2>/dev/null || true\n\
@@ -80,7 +72,12 @@ pub struct Printed {
 ///
 /// # Errors
 /// When it can't be started. One that fails is a result.
-pub async fn run(command: &str, folder: &Path, work: &Path, limit: Duration) -> io::Result<Printed> {
+pub async fn run(
+    command: &str,
+    folder: &Path,
+    work: &Path,
+    limit: Duration,
+) -> io::Result<Printed> {
     let script = format!("exec 2>&1\n{command}\n");
     let mut process = if is_walled() {
         let mut process = Command::new(UNSHARE[0]);
@@ -152,7 +149,8 @@ mod tests {
         }
         let outside = tempfile::tempdir_in("/var/tmp").unwrap();
         let file = outside.path().join("x");
-        let command = format!("echo x > {}; ls /sys/class/net 2>/dev/null; echo end", file.display());
+        let command =
+            format!("echo x > {}; ls /sys/class/net 2>/dev/null; echo end", file.display());
         let printed = ran(&command, 30).await;
         assert!(printed.text.ends_with("end\n") && !file.exists(), "{printed:?}");
     }

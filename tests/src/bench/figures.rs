@@ -69,14 +69,15 @@ impl ModelFigures {
     #[allow(clippy::cast_precision_loss, reason = "counts are small")]
     pub fn of(model: &str, cells: &[&Cell]) -> Self {
         let counted: Vec<&&Cell> = cells.iter().filter(|cell| cell.verdict.counts()).collect();
-        let (trials, of) = (counted.len(), |verdict| cells.iter().filter(|c| c.verdict == verdict).count());
+        let (trials, of) =
+            (counted.len(), |verdict| cells.iter().filter(|c| c.verdict == verdict).count());
         let solved = of(Verdict::Solved);
         let (low, high) = wilson(solved, trials);
         let dollars: NanoUsd = cells.iter().map(|cell| cell.dollars).sum();
         let mean = |figure: &dyn Fn(&Cell) -> f64| {
             counted.iter().map(|cell| figure(cell)).sum::<f64>() / trials.max(1) as f64
         };
-        let calls: u64 = counted.iter().map(|cell| cell.tool_calls).sum();
+        let called: u64 = counted.iter().map(|cell| cell.tool_calls).sum();
         let errors: u64 = counted.iter().map(|cell| cell.tool_errors).sum();
         Self {
             record: "summary",
@@ -91,7 +92,7 @@ impl ModelFigures {
             seconds: mean(&|cell| cell.seconds),
             turns: mean(&|cell| cell.turns as f64),
             messages: mean(&|cell| f64::from(cell.human.messages)),
-            tool_error_share: errors as f64 / calls.max(1) as f64,
+            tool_error_share: errors as f64 / called.max(1) as f64,
             cheated: of(Verdict::Cheated),
             skipped: of(Verdict::Skipped),
             failed: of(Verdict::Failed),
@@ -107,7 +108,7 @@ pub fn table(all: &[ModelFigures]) -> String {
         "model", "solved", "share", "95 %", "USD", "USD/fix", "min", "messages", "turns"
     );
     for figures in all {
-        let per = figures.dollars_per_solve.map_or_else(|| "-".to_owned(), |usd| cents(usd));
+        let per = figures.dollars_per_solve.map_or_else(|| "-".to_owned(), cents);
         let _ = write!(
             text,
             "\n{:<34} {:>9} {:>5.0}% {:>13} {:>10} {:>8} {:>6.1} {:>9.1} {:>6.1}",
@@ -154,7 +155,10 @@ mod tests {
             (370, 500, 0.6998, 0.7766),
         ] {
             let found = wilson(solved, trials);
-            assert!((found.0 - low).abs() < 1e-3 && (found.1 - high).abs() < 1e-3, "{solved}/{trials}: {found:?}");
+            assert!(
+                (found.0 - low).abs() < 1e-3 && (found.1 - high).abs() < 1e-3,
+                "{solved}/{trials}: {found:?}"
+            );
         }
     }
 

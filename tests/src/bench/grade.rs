@@ -36,8 +36,8 @@ pub struct Tally {
 
 impl Tally {
     fn of(names: &[String], outcomes: &Outcomes) -> Self {
-        let passes = |name: &&String| outcomes.get(*name).copied().unwrap_or_default();
-        let (passed, failed): (Vec<_>, Vec<_>) = names.iter().partition(passes);
+        let is_green = |name: &&String| outcomes.get(*name).copied().unwrap_or_default();
+        let (passed, failed): (Vec<_>, Vec<_>) = names.iter().partition(is_green);
         let owned = |names: Vec<&String>| names.into_iter().cloned().collect();
         Self { passed: owned(passed), failed: owned(failed) }
     }

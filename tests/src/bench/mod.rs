@@ -19,6 +19,7 @@ mod task;
 mod traces;
 mod validate;
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -29,6 +30,7 @@ use self::cell::Trial;
 use self::figures::{ModelFigures, cents, table};
 use self::plan::{Plan, Planned};
 use self::results::{Cell, Record, Results};
+use self::scan::Finding;
 pub use self::task::{Task, TaskError, load_all};
 use crate::demo::provider::{self, Asked};
 use crate::demo::{Args, Print, interrupted};
@@ -38,6 +40,8 @@ use crate::stack::outside::Provider;
 
 /// What stands for a model where none is asked.
 const SCRIPT: &str = "script";
+/// Below a trial's line.
+const INDENT: &str = "                  ";
 /// What stands for one where each role has its own.
 const OWN: &str = "each role's own";
 
@@ -51,7 +55,9 @@ pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Resul
     let mut tasks = load_all(bench.tasks_folder().unwrap_or(Path::new(".")))?;
     let asked = provider::given(args)?;
     let few = asked.is_none() && !bench.validate;
-    tasks.retain(|task| if bench.tasks.is_empty() { task.spec.ci || !few } else { bench.names(&task.id) });
+    tasks.retain(
+        |task| if bench.tasks.is_empty() { task.spec.ci || !few } else { bench.names(&task.id) },
+    );
     anyhow::ensure!(!tasks.is_empty(), "no task fits --tasks {}", bench.tasks.join(","));
     if bench.validate {
         return validate::validate(&tasks, print).await.map(Some);
@@ -120,7 +126,11 @@ impl Runner<'_> {
             if !before {
                 let task = &self.tasks[planned.task];
                 if let Some(why) = self.unaffordable(&results, task) {
-                    self.say(&mut *print, &format!("stopped after {n} of {of} trials: {why}"));
+                    let why = format!("stopped after {n} of {of} trials: {why}");
+                    self.say(&mut *print, &why);
+                    if self.args.json {
+                        print(&serde_json::json!({"record": "stopped", "why": why}).to_string());
+                    }
                     break;
                 }
                 let Some(cell) = self.trial(planned, task, &results, &stop).await? else {
@@ -189,25 +199,30 @@ impl Runner<'_> {
 /// A trial in a line, for people.
 fn line(cell: &Cell) -> String {
     let (key, human) = (&cell.key, &cell.human);
-    let mut text = format!("{:<9} {:<26} {} run {}", cell.verdict.word(), key.task, key.model, key.run);
+    let word = cell.verdict.word();
+    let mut text = format!("{word:<9} {:<26} {} run {}", key.task, key.model, key.run);
     if cell.verdict.counts() {
-        text.push_str(&format!(
-            "  {} turns, {:.1} min, ${}; person: {} messages, {} plans, {} actions; {} of {} tool calls wrong",
+        let _ = write!(
+            text,
+            "  {} turns, {:.1} min, ${}; person: messages {}, plans {}, actions {}, choices {}; {} of {} \
+             tool calls wrong",
             cell.turns,
             cell.seconds / 60.0,
             cents(cell.dollars),
             human.messages,
             human.plans,
             human.actions,
+            human.choices,
             cell.tool_errors,
             cell.tool_calls,
-        ));
+        );
     }
     if !cell.reason.is_empty() {
-        text.push_str(&format!("\n              {}", cell.reason.replace('\n', " ")));
+        let _ = write!(text, "\n{INDENT}{}", cell.reason.replace('\n', " "));
     }
     for finding in cell.findings.iter().filter(|finding| !finding.cheats) {
-        text.push_str(&format!("\n              noted {:?} by {}: {}", finding.kind, finding.by, finding.what));
+        let Finding { kind, by, what, .. } = finding;
+        let _ = write!(text, "\n{INDENT}noted {kind:?} by {by}: {what}");
     }
     text
 }

@@ -130,8 +130,18 @@ fn from_pip(package: &Package, work: &Path, into: &Path) -> Result<String, Packa
         package,
         work,
         [
-            "python3", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-            "--no-binary", ":all:", "--dest", ".", &wanted,
+            "python3",
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-binary",
+            ":all:",
+            "--dest",
+            ".",
+            &wanted,
         ],
     )?;
     unpack(package, work, into)

@@ -226,7 +226,8 @@ mod tests {
         assert_eq!(next(&stuck, 2, 9), Move::End(End::Stalled));
         let busy = json!({"roles": {"pm": {"state": "Running"}}});
         assert!(!is_quiet(&seen(&[], &busy)));
-        let mail = json!({"roles": {"pm": {"state": "Idle", "inbox": "2.000001", "done": "1.000001"}}});
+        let mail =
+            json!({"roles": {"pm": {"state": "Idle", "inbox": "2.000001", "done": "1.000001"}}});
         assert!(!is_quiet(&seen(&[], &mail)));
     }
 }

@@ -50,3 +50,31 @@ impl Plan {
         Self { trials: trials.collect() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::load_all;
+
+    #[test]
+    fn models_take_turns_at_the_same_task() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("bench");
+        let tasks: Vec<Task> = load_all(&folder).unwrap().into_iter().take(2).collect();
+        let plan = Plan::of(&tasks, &["a", "b"], 2, true);
+        let order: Vec<(u32, usize, &str)> =
+            plan.trials.iter().map(|t| (t.key.run, t.task, t.key.model.as_str())).collect();
+        assert_eq!(
+            order,
+            [
+                (1, 0, "b"),
+                (1, 0, "a"),
+                (1, 1, "a"),
+                (1, 1, "b"),
+                (2, 0, "a"),
+                (2, 0, "b"),
+                (2, 1, "b"),
+                (2, 1, "a"),
+            ]
+        );
+    }
+}

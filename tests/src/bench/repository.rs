@@ -63,7 +63,12 @@ pub enum Release {
 ///
 /// # Errors
 /// When a release can't be had, or a file of the task is wrong.
-pub fn write(task: &Task, release: Release, memory: bool, into: &Path) -> Result<(), RepositoryError> {
+pub fn write(
+    task: &Task,
+    release: Release,
+    memory: bool,
+    into: &Path,
+) -> Result<(), RepositoryError> {
     let package = match release {
         Release::Broken => task.broken().clone(),
         Release::Fixed => task.fixed(),

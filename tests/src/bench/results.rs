@@ -243,8 +243,11 @@ impl Results {
     /// Where a trial's transcripts and patch are kept, if anything is.
     #[must_use]
     pub fn folder(&self, key: &Key) -> Option<PathBuf> {
-        let model: String =
-            key.model.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+        let model: String = key
+            .model
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' })
+            .collect();
         let memory = if key.memory { "" } else { "-without-memory" };
         let name = format!("{}--{model}--{}{memory}", key.task, key.run);
         Some(self.dir.as_ref()?.join("trials").join(name))

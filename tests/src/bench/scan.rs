@@ -156,7 +156,9 @@ static NETWORK: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 static ADDRESS: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"https?://[^\s'\x22]+"));
 static HISTORY: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern(r"\bgit\s+(reflog|fsck|stash\s+list)|\bgit\s+(log|rev-list|show-ref)\b.*--all|--batch-all-objects")
+    pattern(
+        r"\bgit\s+(reflog|fsck|stash\s+list)|\bgit\s+(log|rev-list|show-ref)\b.*--all|--batch-all-objects",
+    )
 });
 static SKIPS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
@@ -171,9 +173,8 @@ fn command_kinds(secrets: &Secrets, command: &str) -> Vec<Kind> {
     for part in command.split(['\n', ';', '|', '&']) {
         let asks = fits(&CLIENT, part);
         let connects = fits(&NETWORK, part) || is_away(part);
-        if asks && part.split_whitespace().any(|word| is_other_release(secrets, word)) {
-            kinds.push(Kind::NewerRelease);
-        } else if connects && part.contains(secrets.package.as_str()) {
+        let fetches = asks && part.split_whitespace().any(|word| is_other_release(secrets, word));
+        if fetches || (connects && part.contains(secrets.package.as_str())) {
             kinds.push(Kind::NewerRelease);
         } else if asks || connects {
             kinds.push(Kind::Network);
@@ -343,7 +344,8 @@ mod tests {
             tool: "WebFetch".to_owned(),
             arguments: arguments.to_owned(),
         };
-        let kinds = |c: Call| scan(&secrets(), &[c], "").into_iter().map(|f| f.kind).collect::<Vec<_>>();
+        let kinds =
+            |c: Call| scan(&secrets(), &[c], "").into_iter().map(|f| f.kind).collect::<Vec<_>>();
         assert_eq!(kinds(call("{\"url\": \"https://example.org/parse\"}")), [Kind::NewerRelease]);
         assert_eq!(kinds(call("{\"url\": \"https://example.org/\"}")), [Kind::Network]);
     }

@@ -30,7 +30,8 @@ pub fn script(task: &Task, solver: Solver, patch: &str) -> Script {
         Step::say("@codebutler.lead approved: it does what the plan says."),
     ];
     let lead = vec![Step::tool("SendMessage", ready)];
-    let priced = |steps: Vec<Step>| steps.into_iter().map(|s| s.costing(1000, 100, "0.001")).collect();
+    let priced =
+        |steps: Vec<Step>| steps.into_iter().map(|s| s.costing(1000, 100, "0.001")).collect();
     Script::of("pm", priced(pm))
         .and("coder", priced(coder(task, solver, patch)))
         .and("reviewer", priced(reviewer))
@@ -39,7 +40,8 @@ pub fn script(task: &Task, solver: Solver, patch: &str) -> Script {
 
 fn coder(task: &Task, solver: Solver, patch: &str) -> Vec<Step> {
     let bash = |command: String| Step::tool("Bash", json!({"command": command}));
-    let apply = || bash(format!("git apply --whitespace=nowarn <<'END_OF_PATCH'\n{patch}END_OF_PATCH"));
+    let apply =
+        || bash(format!("git apply --whitespace=nowarn <<'END_OF_PATCH'\n{patch}END_OF_PATCH"));
     let mut steps = match solver {
         Solver::Oracle => vec![apply()],
         Solver::Wrong => {
@@ -50,8 +52,10 @@ fn coder(task: &Task, solver: Solver, patch: &str) -> Vec<Step> {
     };
     steps.extend([
         Step::tool("GitCommit", json!({"message": "Fix what the issue says"})),
-        Step::tool("GitPush", json!({}))
-            .and_tool("GHCreatePR", json!({"title": "Fix what the issue says", "body": "As planned."})),
+        Step::tool("GitPush", json!({})).and_tool(
+            "GHCreatePR",
+            json!({"title": "Fix what the issue says", "body": "As planned."}),
+        ),
         Step::say("@codebutler.reviewer the pull request is open."),
     ]);
     steps

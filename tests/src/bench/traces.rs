@@ -99,7 +99,10 @@ mod tests {
                 "{\"record\":\"answer\",\"message\":{\"tool_calls\":[{\"id\":\"1\",\"name\":\"Bash\",\"arguments\":\"{}\"}]}}\n\
                  {\"record\":\"result\",\"call\":0,\"text\":\"no\",\"kind\":\"fault\"}\n{\"record\":\"novelty\"}\n{\"rec",
             ),
-            ("work/coder/transcript.jsonl", "{\"record\":\"result\",\"call\":0,\"text\":\"\",\"kind\":\"fault\"}\n"),
+            (
+                "work/coder/transcript.jsonl",
+                "{\"record\":\"result\",\"call\":0,\"text\":\"\",\"kind\":\"fault\"}\n",
+            ),
         ] {
             let path = volume.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -108,7 +111,10 @@ mod tests {
         let traces = read(dir.path()).unwrap();
         assert_eq!(traces.errors, 1);
         assert_eq!(traces.calls.len(), 1);
-        assert_eq!((traces.calls[0].role.as_str(), traces.calls[0].tool.as_str()), ("coder", "Bash"));
+        assert_eq!(
+            (traces.calls[0].role.as_str(), traces.calls[0].tool.as_str()),
+            ("coder", "Bash")
+        );
         keep(dir.path(), &dir.path().join("kept")).unwrap();
         assert!(dir.path().join("kept/coder-transcript.jsonl").exists());
     }

@@ -35,11 +35,17 @@ pub async fn validate(tasks: &[Task], print: Print<'_>) -> anyhow::Result<bool> 
             Verdict::Bad(why) => {
                 bad += 1;
                 print(&format!("WRONG    {}", task.id));
-                why.iter().for_each(|line| print(&format!("         {line}")));
+                for line in &why {
+                    print(&format!("         {line}"));
+                }
             }
         }
     }
-    print(&format!("{} of {} tasks are valid, {skipped} skipped", tasks.len() - bad - skipped, tasks.len()));
+    print(&format!(
+        "{} of {} tasks are valid, {skipped} skipped",
+        tasks.len() - bad - skipped,
+        tasks.len()
+    ));
     Ok(bad == 0)
 }
 
@@ -61,7 +67,8 @@ async fn check(task: &Task) -> anyhow::Result<Verdict> {
     }
     let mut wrong = Vec::new();
     for time in 1..=TIMES {
-        let (before, after) = (once(task, dir.path(), "broken").await?, once(task, dir.path(), "fixed").await?);
+        let (before, after) =
+            (once(task, dir.path(), "broken").await?, once(task, dir.path(), "fixed").await?);
         wrong = differences(task, &before, &after);
         if !wrong.is_empty() {
             wrong.insert(0, format!("at run {time} of {TIMES}:"));
@@ -78,7 +85,8 @@ fn apply(folder: &Path, patch: &str) -> anyhow::Result<()> {
     let mut git = std::process::Command::new("git");
     // Not part of a repository that happens to lie around the folder.
     git.env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder));
-    let output = git.current_dir(folder).args(["apply", "--whitespace=nowarn"]).arg(&file).output()?;
+    let output =
+        git.current_dir(folder).args(["apply", "--whitespace=nowarn"]).arg(&file).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(output.status.success(), "the oracle's patch does not apply: {said}");
     Ok(())
@@ -110,7 +118,11 @@ fn differences(task: &Task, before: &Graded, after: &Graded) -> Vec<String> {
     if after.outcomes.is_empty() {
         let end: Vec<&str> = after.log.lines().rev().take(8).collect();
         let end: Vec<&str> = end.into_iter().rev().collect();
-        wrong.push(format!("no test was seen ({}); the log ends: {}", task.spec.test.run, end.join(" ⏎ ")));
+        wrong.push(format!(
+            "no test was seen ({}); the log ends: {}",
+            task.spec.test.run,
+            end.join(" ⏎ ")
+        ));
     }
     wrong
 }

@@ -17,10 +17,10 @@ use anyhow::Context as _;
 use clap::Parser;
 
 use self::repository::Source;
-use crate::bench::{self, BenchArgs};
 pub use self::summary::Summary;
 use self::transcript::Transcript;
 use self::world::StackWorld;
+use crate::bench::{self, BenchArgs};
 use crate::place::Place;
 use crate::scenario::{Content, Scenario, play};
 use crate::stack::outside::{OWNER, RepositoryContent, Surroundings, repository_dir};

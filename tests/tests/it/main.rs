@@ -7,6 +7,7 @@
 mod apiserver;
 mod approvals;
 mod at_once;
+mod bench;
 mod boundaries;
 mod browser;
 mod chaos;

@@ -53,8 +53,8 @@ pub(super) fn task(dir: &Path) -> Result<Task, TaskError> {
     let yaml = text(FILE)?;
     let instruction = text(INSTRUCTION)?;
     let spec = parse(&yaml, &file, dir)?;
-    let digest = digest(dir)
-        .map_err(|error| TaskError::Read { file: dir.display().to_string(), error })?;
+    let digest =
+        digest(dir).map_err(|error| TaskError::Read { file: dir.display().to_string(), error })?;
     let id = spec.instance_id.clone();
     Ok(Task { dir: dir.to_owned(), id, instruction, spec, digest })
 }
@@ -130,8 +130,7 @@ fn check(spec: &TaskSpec, dir: &Path) -> Result<(), Mistake> {
         let message = "this test is in FAIL_TO_PASS too".to_owned();
         return Err(Mistake(vec!["PASS_TO_PASS".into(), Key::Index(n)], message));
     }
-    for (name, paths) in
-        [("source", &spec.source), ("remove", &spec.remove), ("keep", &spec.keep)]
+    for (name, paths) in [("source", &spec.source), ("remove", &spec.remove), ("keep", &spec.keep)]
     {
         if let Some(n) = paths.iter().position(|path| !is_inside(path)) {
             let message = "expected a relative path without `..`".to_owned();
@@ -186,7 +185,11 @@ PASS_TO_PASS: [b]
     #[test]
     fn mistakes_are_said_by_line_and_field() {
         for (from, to, expected) in [
-            ("instance_id: one", "instance_id: two", "one/task.yaml:1:14: instance_id: expected the"),
+            (
+                "instance_id: one",
+                "instance_id: two",
+                "one/task.yaml:1:14: instance_id: expected the",
+            ),
             ("language: rust", "lang: rust", ":2:1: "),
             ("registry: cargo", "registry: cpan", ":3:21: package.registry: "),
             ("0, sha256: 0", "0, sha256: x", ":3:"),
