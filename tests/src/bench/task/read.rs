@@ -164,7 +164,7 @@ fn is_inside(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    const GOOD: &str = r#"instance_id: one
+    const GOOD: &str = r"instance_id: one
 language: rust
 package: {registry: cargo, name: a, version: 1.0.0, sha256: 0000000000000000000000000000000000000000000000000000000000000000}
 fixed_version: {version: 1.0.1, sha256: 0000000000000000000000000000000000000000000000000000000000000000}
@@ -173,7 +173,7 @@ requires: [cargo]
 test: {into: tests, run: cargo test, log: cargo}
 FAIL_TO_PASS: [a]
 PASS_TO_PASS: [b]
-"#;
+";
 
     fn mistake(change: impl Fn(&str) -> String) -> String {
         let folder = tempfile::tempdir().unwrap();
