@@ -49,6 +49,8 @@ pub enum Command {
     Install(InstallArgs),
     /// Checks a repository's `.codebutler/`: 0 if nothing is wrong, 1 if something is.
     Validate(ValidateArgs),
+    /// Says what commands would be taken for: whether they run, run after a snapshot, or ask people first.
+    Policy(PolicyArgs),
 }
 
 /// The loop's configuration. Paths are those of the pod unless a test says otherwise.
@@ -187,4 +189,22 @@ pub struct ValidateArgs {
     /// Fail on warnings too.
     #[arg(long)]
     pub strict: bool,
+}
+
+/// `policy`'s configuration.
+#[derive(Clone, Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["command", "file"]))]
+pub struct PolicyArgs {
+    /// The command, in one argument.
+    pub command: Option<String>,
+    /// A list instead, one command a line; `-` is stdin. A line that is a JSON string, or an object with
+    /// `command`, can hold a command of several lines. Empty lines are left out.
+    #[arg(long, value_name = "LIST")]
+    pub file: Option<PathBuf>,
+    /// One object a line: `command`, `tier`, `asks`, `snapshot`, `why`.
+    #[arg(long)]
+    pub json: bool,
+    /// Rules of a repository: its `.codebutler/policy.json`.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
 }

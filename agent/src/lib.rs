@@ -74,6 +74,9 @@ fn start(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Validate(args) => {
             Ok(validate::run(&args.dir, args.strict, &mut std::io::stdout()))
         }
+        args::Command::Policy(args) => {
+            Ok(policy::tell::run(&args, &mut std::io::stdout(), &mut std::io::stderr()))
+        }
         args::Command::Toolbox(args) => {
             let runtime = runtime()?;
             let served = runtime.block_on(toolbox::run(&args));

@@ -1,19 +1,30 @@
 //! How much harm a tool call can do, and who may say otherwise. Pure.
 //!
-//! [`builds`] tells which commands build. [`shell`] finds the commands of a script, [`risk`] judges them by what `programs` knows, [`rules`] is what the repository
-//! says in `.codebutler/policy.json`. This keeps a model from breaking things that people care about
-//! by accident; the walls against a hostile one are the sandbox and the gateway.
+//! [`builds`] tells which commands build. [`shell`] finds the commands of a script, [`risk`] judges them by
+//! what `programs`, `reach` and `names` know, [`rules`] is what the repository says in
+//! `.codebutler/policy.json`, [`tell`] says beforehand what a command would be taken for. This keeps a model
+//! from breaking things that people care about by accident; the walls against a hostile one are the sandbox
+//! and the gateway.
 
 pub mod builds;
+mod names;
 mod programs;
+mod reach;
 pub mod risk;
 pub mod rules;
 pub mod shell;
+pub mod tell;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use codebutler_crds::policy::RiskTier;
 use rules::Rules;
+
+/// Commands that other commands run, in one call.
+const MOST: u32 = 500;
+/// Pieces of a script that can't be parsed as a whole.
+const PIECES: usize = 500;
 
 /// Everything that decides about a call.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +40,51 @@ pub struct Policy {
 pub struct Verdict {
     /// How much harm.
     pub tier: RiskTier,
+    /// It could throw away what nothing else has: a snapshot of the worktree comes first.
+    pub loses: bool,
     /// For people: which command, which rule.
     pub why: String,
+}
+
+impl Verdict {
+    fn of(tier: RiskTier, loses: bool, why: impl Into<String>) -> Self {
+        Self { tier, loses, why: why.into() }
+    }
+
+    fn reads(why: impl Into<String>) -> Self {
+        Self::of(RiskTier::Read, false, why)
+    }
+
+    /// It changes what lies in the sandbox.
+    fn local(why: impl Into<String>) -> Self {
+        Self::of(RiskTier::WriteLocal, false, why)
+    }
+
+    /// The same, and work could be lost.
+    fn loses(why: impl Into<String>) -> Self {
+        Self::of(RiskTier::WriteLocal, true, why)
+    }
+
+    fn visible(why: impl Into<String>) -> Self {
+        Self::of(RiskTier::WriteVisible, false, why)
+    }
+
+    /// It leaves the sandbox, or nothing brings back what it does.
+    fn leaves(why: impl Into<String>) -> Self {
+        Self::of(RiskTier::Destructive, false, why)
+    }
+
+    /// Whether people are asked first.
+    pub fn asks(&self) -> bool {
+        self.tier == RiskTier::Destructive
+    }
+
+    /// Both: the worse tier and its reason, and what either could lose.
+    fn or(self, other: Self) -> Self {
+        let loses = self.loses || other.loses;
+        let worse = (other.tier, other.loses) > (self.tier, self.loses);
+        Self { loses, ..if worse { other } else { self } }
+    }
 }
 
 impl Policy {
@@ -38,34 +92,59 @@ impl Policy {
     pub fn tool(&self, name: &str, own: RiskTier) -> Verdict {
         let verdict = match self.rules.tool(name) {
             Some(tier) if tier > own => {
-                Verdict { tier, why: format!("policy.json says so of {name}") }
+                Verdict::of(tier, false, format!("policy.json says so of {name}"))
             }
-            _ => Verdict { tier: own, why: format!("{name} is like that") },
+            _ => Verdict::of(own, false, format!("{name} is like that")),
         };
         self.stricter(name, verdict)
     }
 
     /// A Bash call: the worst of its commands.
     pub fn bash(&self, script: &str) -> Verdict {
-        let verdict = match shell::commands(script) {
-            Err(shell::Unparsed) => Verdict {
-                tier: RiskTier::Destructive,
-                why: "it can't be told what this runs".to_owned(),
-            },
-            Ok(found) => found
-                .iter()
-                .map(|simple| self.rules.command(simple).unwrap_or_else(|| risk::of(simple, self)))
-                .max_by_key(|verdict| verdict.tier)
-                .unwrap_or(Verdict { tier: RiskTier::Read, why: "it runs nothing".to_owned() }),
+        let verdict = self.script(script, 0, &Cell::new(MOST));
+        let verdict = match self.rules.tool("Bash") {
+            Some(tier) if tier > verdict.tier => {
+                Verdict { tier, why: "policy.json says so of Bash".to_owned(), ..verdict }
+            }
+            _ => verdict,
         };
         self.stricter("Bash", verdict)
     }
 
+    /// A script, `depth` scripts deep, of which so many commands more are looked at.
+    fn script(&self, script: &str, depth: u32, left: &Cell<u32>) -> Verdict {
+        let Ok(found) = shell::commands(script) else {
+            return self.unparsed(script, depth, left);
+        };
+        let scene = risk::Scene::new(self, &found, depth, left);
+        found
+            .iter()
+            .map(|simple| scene.command(simple))
+            .reduce(Verdict::or)
+            .unwrap_or_else(|| Verdict::reads("it runs nothing"))
+    }
+
+    /// It may run nothing, or anything in the sandbox. What is plainly meant to leave that is found.
+    fn unparsed(&self, script: &str, depth: u32, left: &Cell<u32>) -> Verdict {
+        let scene = risk::Scene::new(self, &[], depth, left);
+        let pieces = script.split(['\n', ';', '|', '&', '(', ')', '`']).take(PIECES);
+        let commands = |piece: &str| {
+            let whole = shell::commands(piece.trim());
+            whole.or_else(|_| shell::commands(&piece.replace(['\'', '"'], ""))).ok()
+        };
+        let found = pieces.filter_map(commands).flatten();
+        found
+            .filter_map(|simple| risk::fragment(&simple, &scene))
+            .fold(Verdict::loses("it can't be told what this runs"), Verdict::or)
+    }
+
     fn stricter(&self, name: &str, verdict: Verdict) -> Verdict {
         match self.overrides.get(name) {
-            Some(tier) if *tier > verdict.tier => {
-                Verdict { tier: *tier, why: format!("the Repo's policy says so of {name}") }
-            }
+            Some(tier) if *tier > verdict.tier => Verdict {
+                tier: *tier,
+                why: format!("the Repo's policy says so of {name}"),
+                ..verdict
+            },
             _ => verdict,
         }
     }

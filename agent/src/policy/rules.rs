@@ -81,6 +81,7 @@ impl Rules {
     pub fn command(&self, simple: &Simple) -> Option<Verdict> {
         let find = |rules: &[Vec<String>], tier, word: &str| {
             rules.iter().find(|rule| applies(rule, simple)).map(|rule| Verdict {
+                loses: false,
                 tier,
                 why: format!("policy.json calls `{}` {word}", rule.join(" ")),
             })

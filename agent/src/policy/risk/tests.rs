@@ -1,11 +1,15 @@
 //! Commands by tier, and what a repository may say of them.
 
-use super::*;
+use codebutler_crds::policy::RiskTier::{self, Destructive, Read, WriteLocal, WriteVisible};
+
+use crate::policy::Policy;
 use crate::policy::rules::Rules;
 
-const TIERS: &[(RiskTier, &[&str])] = &[
+/// Tier, whether a snapshot comes first, and commands.
+const TIERS: &[(RiskTier, bool, &[&str])] = &[
     (
         Read,
+        false,
         &[
             "ls -la",
             "cat a | grep b | sort",
@@ -14,101 +18,85 @@ const TIERS: &[(RiskTier, &[&str])] = &[
             "",
             "sed -n 1p a",
             "cd x && git -C y status 2>/dev/null",
+            "command -v npm",
         ],
     ),
     (
         WriteLocal,
+        false,
         &[
             "cargo test --offline",
             "npm test",
             "pytest -q",
             "make build",
             "echo x > y",
-            "rm a.txt",
             "sed -i s/a/b/ x",
-            "chmod +x run.sh",
+            "chmod 777 x",
             "./run.sh",
             "bash test.sh",
             "python3 -c 'print(1)'",
             "find . -name '*.bak' -exec grep x {} \\;  > out",
             "env A=1 cargo build",
             "timeout 10 make",
-            "$UNKNOWN x",
-            "go test ./...",
-            "npm run lint",
             "bash <<'E'\ncargo test\nE",
             "git add -A",
             "mkdir -p a",
             "echo 'rm -rf /'  > notes",
             "echo rm -rf x | cat > y",
             "perl -pe 's/a/b/' x > y",
+            "docker ps",
+            "psql -c 'drop table x'",
         ],
     ),
-    (WriteVisible, &["git push", "cd x; git -c a=b push origin HEAD"]),
     (
-        Destructive,
+        WriteLocal,
+        true,
         &[
+            "rm a.txt",
             "rm -rf x",
-            "rm -r -f x",
             "cd y && (rm -fr x)",
             "/bin/rm --recursive x",
             "r\\m -r'f' x",
             "sh -c 'rm -rf x'",
-            "bash -ec \"rm -rf x\"",
             "echo $(rm -rf x)",
             "cat <(rm -rf x)",
             "env A=1 rm -rf x",
             "find . -name x -exec rm -rf {} +",
-            "find . -delete",
+            "find x -delete",
             "ls | xargs rm -rf",
-            "nice -n 5 rm -rf x",
-            "sudo ls",
-            "curl http://x | sh",
-            "curl x | bash -s -- y",
             "X=rm; $X -rf y",
-            "npm install x",
-            "npm ci",
-            "pip install x",
-            "python3 -m pip install x",
-            "docker ps",
-            "chmod 777 x",
-            "psql -c 'drop table x'",
-            "sqlite3 a.db <<E\nDELETE FROM x;\nE",
-            "./deploy.sh",
-            "npm run deploy",
-            "make deploy",
-            "bash deploy.sh prod",
+            "$UNKNOWN x",
             "python3 -c 'import shutil; shutil.rmtree(\"x\")'",
-            "python - <<E\nimport os; os.system('x')\nE",
-            "node -e 'require(\"child_process\").execSync(\"x\")'",
-            "perl -e 'system(\"x\")'",
             "bash -c \"$X\"",
             "eval \"$X\"",
-            "eval rm -rf x",
             "trap 'rm -rf x' EXIT",
             "git reset --hard",
             "git clean -fd",
-            "git -c alias.x='!rm -rf y' x",
-            "echo x > .git/hooks/pre-commit",
+            "git checkout main -- src",
+            "git stash drop",
+            "git branch -D x",
             "echo 'unclosed",
             "if x; then",
             "bash <<E\nrm -rf x\nE",
             "f() { rm -rf x; }; f",
-            "awk 'BEGIN{system(\"x\")}'",
-            "kubectl delete pod x",
-            "time rm -rf x",
-            "timeout 5 rm -rf x",
-            "env -S 'rm -rf x'",
-            "echo ${x:-$(rm -rf y)}",
-            "cat x | python3 -",
-            "apt-get -y install x",
-            "cargo publish",
-            "echo x > /dev/sda",
             "busybox rm -rf x",
             "while read x; do rm -rf $x; done < y",
             "echo 'rm -rf x' | sh",
+            "mv x /dev/null",
+            "truncate -s 0 x",
+            "> x",
+            "make clean",
+            "sudo rm x",
         ],
     ),
+    (
+        WriteVisible,
+        false,
+        &["git push", "cd x; git -c a=b push origin HEAD", "npm ci", "pip install x"],
+    ),
+    (WriteVisible, true, &["rm -rf node_modules && npm ci", "git push; rm x"]),
+    (Destructive, false, &["npm publish", "git push --force", "make deploy", "rm -rf .git"]),
+    (Destructive, true, &["rm -rf src; npm publish", "npm publish || git reset --hard"]),
 ];
 
 fn tier(policy: &Policy, script: &str) -> RiskTier {
@@ -119,10 +107,10 @@ fn tier(policy: &Policy, script: &str) -> RiskTier {
 fn commands_have_the_tier_of_their_worst_part() {
     let policy = Policy::default();
     let mut wrong = Vec::new();
-    for (expected, scripts) in TIERS {
+    for (expected, loses, scripts) in TIERS {
         for script in *scripts {
             let found = policy.bash(script);
-            if found.tier != *expected {
+            if found.tier != *expected || found.loses != *loses {
                 wrong.push(format!("{script}: {found:?}, not {expected:?}"));
             }
         }
@@ -133,20 +121,24 @@ fn commands_have_the_tier_of_their_worst_part() {
 #[test]
 fn a_repository_demotes_and_promotes_and_the_stricter_wins() {
     let rules = r#"{"tool_overrides": {
-        "bash": {"destructive": ["./scripts/migrate.sh", "npm ci --force"],
+        "bash": {"destructive": ["./scripts/migrate.sh", "npm ci --force", "rm -rf"],
                  "safe": [{"command": "npm ci", "matches": ["npm ci --offline"], "spares": ["npm install"]},
-                          "docker compose up"]},
+                          "docker push local", "npm publish"]},
         "tools": {"GitPush": "Destructive", "Write": "Read"}}, "require_approval": {}}"#;
     let mut policy = Policy { rules: Rules::parse(rules).unwrap(), ..Policy::default() };
     for (expected, script) in [
         (WriteLocal, "npm ci"),
         (Destructive, "npm ci --force"),
-        (Destructive, "npm install x"),
+        (WriteVisible, "npm install x"),
         (Destructive, "npm ci && rm -rf x"),
-        (WriteLocal, "docker compose up -d"),
-        (Destructive, "docker ps"),
+        (WriteLocal, "rm x"),
+        (Destructive, "find . -name x -exec rm -rf {} +"),
+        (WriteLocal, "npm publish --tag next"),
+        (WriteLocal, "docker push local"),
+        (Destructive, "docker push x"),
         (Destructive, "A=1 ./scripts/migrate.sh --env production"),
         (Destructive, "nice ./scripts/migrate.sh"),
+        (Destructive, "./scripts/migrate.sh 'unclosed"),
     ] {
         assert_eq!(tier(&policy, script), expected, "{script}");
     }
@@ -168,4 +160,31 @@ fn a_repository_demotes_and_promotes_and_the_stricter_wins() {
     ] {
         assert!(Rules::parse(bad).unwrap_err().contains(why), "{bad}");
     }
+}
+
+#[test]
+fn nothing_is_too_deep_or_too_odd_to_be_judged() {
+    let policy = Policy::default();
+    for script in [
+        "eval ".repeat(4000) + "ls",
+        "nice ".repeat(4000) + "ls",
+        "sudo ".repeat(4000) + "npm publish",
+        "$(".repeat(200) + "ls" + &")".repeat(200),
+        "for a in 1 2 3 4 5 6 7 8 9; do ".repeat(8) + "ls" + &"; done".repeat(8),
+        "(".repeat(20_000),
+        "if a; then ".repeat(5000),
+        "{ ".repeat(5000),
+        "! ".repeat(5000) + "ls",
+        "npx ".repeat(3000) + "ls",
+        "find . -exec ".repeat(2000),
+        "flock x ".repeat(2000),
+        "\u{0}npm publish".to_owned(),
+        "cat > a <<'E'\nbash a\nE\nbash a".to_owned(),
+        "find . -exec ".repeat(500),
+        "git".to_owned() + &" -c a=!git".repeat(300) + " push",
+    ] {
+        let found = policy.bash(&script);
+        assert!(!found.why.is_empty());
+    }
+    assert!(policy.bash(&("nice ".repeat(4000) + "npm publish")).asks());
 }

@@ -1,0 +1,182 @@
+//! What the name of a script or of a target promises: whether it hands work to the world. Pure.
+
+/// Words of names that hand something over.
+const HANDS_OVER: [&str; 13] = [
+    "deploy",
+    "redeploy",
+    "undeploy",
+    "deployment",
+    "publish",
+    "unpublish",
+    "release",
+    "rollout",
+    "rollback",
+    "promote",
+    "upload",
+    "push",
+    "destroy",
+];
+/// Of these, the ones that count in the name of a file: modules are called `upload.py`, too.
+const FILES: [&str; 5] = ["deploy", "redeploy", "undeploy", "publish", "release"];
+/// First words after which the others only say what is looked at.
+const LOOKS: [&str; 37] = [
+    "test",
+    "tests",
+    "build",
+    "lint",
+    "check",
+    "verify",
+    "validate",
+    "fmt",
+    "format",
+    "typecheck",
+    "clean",
+    "generate",
+    "gen",
+    "render",
+    "diff",
+    "plan",
+    "show",
+    "list",
+    "ls",
+    "print",
+    "watch",
+    "serve",
+    "dev",
+    "bench",
+    "e2e",
+    "unit",
+    "cov",
+    "coverage",
+    "compile",
+    "preview",
+    "assemble",
+    "process",
+    "merge",
+    "mock",
+    "stop",
+    "logs",
+    "help",
+];
+/// First words after which `release` is a kind of build.
+const BUILDS: [&str; 7] = ["bundle", "install", "package", "pack", "sign", "run", "cargo"];
+/// Words that make it harmless wherever they stand.
+const HARMLESS: [&str; 6] = ["local", "dry", "notes", "note", "changelog", "snapshot"];
+/// Words that join a second action to the first.
+const JOINS: [&str; 3] = ["and", "then", "n"];
+
+/// Whether a target such as `docs:deploy` hands something over.
+pub fn is_handover(target: &str) -> bool {
+    hands_over(&words(target), &HANDS_OVER)
+}
+
+/// The same of a script's path.
+pub fn is_handover_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let stem = match name.split_once('.') {
+        Some((stem, rest)) if !stem.is_empty() => {
+            if rest.split('.').any(|part| matches!(part, "test" | "spec")) {
+                return false;
+            }
+            stem
+        }
+        _ => name,
+    };
+    let words = words(stem);
+    let tests = words.last().is_some_and(|word| matches!(word.as_str(), "test" | "tests" | "spec"));
+    !tests && hands_over(&words, &FILES)
+}
+
+/// Whether a word is nothing but an order to hand over, as in `./manage.sh deploy`.
+pub fn is_order(word: &str) -> bool {
+    matches!(word, "deploy" | "redeploy" | "undeploy" | "publish" | "release" | "rollback")
+}
+
+fn hands_over(words: &[String], known: &[&str]) -> bool {
+    let is = |list: &[&str], word: &String| list.contains(&word.as_str());
+    let Some(first) = words.first() else { return false };
+    if words.iter().any(|word| is(&HARMLESS, word)) {
+        return false;
+    }
+    let looks = is(&LOOKS, first) && !words.iter().any(|word| is(&JOINS, word));
+    let builds = is(&BUILDS, first);
+    words
+        .iter()
+        .enumerate()
+        .any(|(at, word)| is(known, word) && (at == 0 || !(looks || (builds && word == "release"))))
+}
+
+/// Lower-case words, cut at punctuation and before capitals.
+fn words(name: &str) -> Vec<String> {
+    let mut out = vec![String::new()];
+    let mut lower = false;
+    for c in name.chars() {
+        let cut = !c.is_alphanumeric() || (c.is_uppercase() && lower);
+        lower = c.is_lowercase();
+        if cut && out.last().is_some_and(|word| !word.is_empty()) {
+            out.push(String::new());
+        }
+        if let Some(word) = out.last_mut().filter(|_| c.is_alphanumeric()) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    out.retain(|word| !word.is_empty());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_promise_what_their_words_say() {
+        for yes in [
+            "deploy",
+            "deploy:prod",
+            "deploy_staging",
+            "docs:deploy",
+            "publish",
+            "npm-publish",
+            "release",
+            "release-minor",
+            "docker-push",
+            "publishToSonatype",
+            "build-and-deploy",
+            "DEPLOY",
+        ] {
+            assert!(is_handover(yes), "{yes}");
+        }
+        for no in [
+            "test",
+            "build-release",
+            "build:release",
+            "assembleRelease",
+            "bundleRelease",
+            "publishToMavenLocal",
+            "deploy:local",
+            "deploy-dry-run",
+            "release-notes",
+            "test:deploy",
+            "check-release",
+            "employ",
+            "pushd",
+            "",
+        ] {
+            assert!(!is_handover(no), "{no}");
+        }
+        for (yes, file) in [
+            (true, "deploy.sh"),
+            (true, "./scripts/release.js"),
+            (true, "bin/publish"),
+            (true, "../deploy-prod.py"),
+            (false, "deploy/run.sh"),
+            (false, "upload.py"),
+            (false, "deploy_test.py"),
+            (false, "release.test.ts"),
+            (false, "scripts/release_notes.py"),
+            (false, "test_deploy.py"),
+        ] {
+            assert_eq!(is_handover_file(file), yes, "{file}");
+        }
+    }
+}

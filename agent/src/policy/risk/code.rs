@@ -1,0 +1,192 @@
+//! Code on the command line of an interpreter, or fed to it.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::super::Verdict;
+use super::super::programs::CODE;
+use super::super::reach;
+use super::super::shell::{Arg, Simple};
+use super::runs::piped;
+use super::{Scene, first_plain, script_file};
+
+/// Interpreters, and the letters of options after which code follows.
+const INTERPRETERS: [(&str, &str); 13] = [
+    ("python", "c"),
+    ("pypy", "c"),
+    ("node", "ep"),
+    ("nodejs", "ep"),
+    ("bun", "e"),
+    ("perl", "eE"),
+    ("ruby", "e"),
+    ("php", "r"),
+    ("lua", "e"),
+    ("rscript", "e"),
+    ("tsx", "e"),
+    ("ts-node", "e"),
+    ("osascript", "e"),
+];
+/// Code that starts other programs.
+const STARTS: &str = r"(?i)system\s*\(|subprocess|popen|exec\w*\s*\(|spawn\w*\s*\(|child_process|\bqx\b|%x|`|\bsystem\b|Deno\.Command|\bexec\b";
+/// Code that is hidden in other text.
+const HIDES: &str = r"(?i)b64decode|fromhex|unhexlify|\batob\s*\(|,\s*.base64.\s*\)|decode_base64|base64_decode|codecs\.decode|pack\s*\(|zlib\.decompress|marshal\.loads";
+/// Code that runs text.
+const RUNS: &str =
+    r"(?i)(^|[^.\w])(exec|eval)\s*\(|\bsystem\s*\(|subprocess|execSync|new\s+Function|\beval\b";
+/// Requests that change something.
+const SENDS: &str = r#"(?i)(requests|httpx|axios|session|client|http)\.(post|put|patch|delete)\s*\(|method\s*[=:]\s*["'](post|put|patch|delete)"#;
+
+static STRINGS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#""((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`([^`]*)`"#).ok());
+static STARTING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(STARTS).ok());
+static HIDING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(HIDES).ok());
+static RUNNING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(RUNS).ok());
+static SENDING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(SENDS).ok());
+static ADDRESSES: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#"https?://[^\s"'`)]+"#).ok());
+
+/// An interpreter; nothing if it is none.
+pub fn of(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
+    if matches!(name, "awk" | "gawk" | "mawk") {
+        let program = first_plain(rest).cloned().flatten().unwrap_or_default();
+        let runs = program.contains("system(") || program.contains("| getline");
+        let found =
+            if runs { judge(name, &program, scene) } else { Verdict::local("awk computes") };
+        return Some(found);
+    }
+    let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').to_lowercase();
+    let (_, letters) = INTERPRETERS.iter().find(|(known, _)| *known == base)?;
+    if base == "bun" && !rest.first().is_some_and(|w| matches!(w.as_deref(), Some("-e" | "--eval")))
+    {
+        return None;
+    }
+    if base == "python"
+        && let Some(found) = module(simple, rest, scene)
+    {
+        return Some(found);
+    }
+    let is_code = |word: &Arg| {
+        word.as_deref().is_some_and(|w| {
+            matches!(w, "--eval" | "--print" | "-pe")
+                || (w.starts_with('-')
+                    && !w.starts_with("--")
+                    && w.ends_with(|c| letters.contains(c)))
+        })
+    };
+    if let Some(at) = rest.iter().position(is_code) {
+        return Some(match rest.get(at + 1) {
+            Some(Some(code)) => judge(name, code, scene),
+            _ => Verdict::loses(format!("`{name}` runs code that is not known before")),
+        });
+    }
+    let file = first_plain(rest).filter(|word| word.as_deref() != Some("-"));
+    Some(match file {
+        Some(Some(file)) => run_file(name, file, rest, scene),
+        Some(None) => Verdict::loses(format!("`{name}` runs code that is not known before")),
+        None => match simple.input.as_ref().or(simple.fed.as_ref()) {
+            Some(code) => judge(name, code, scene),
+            None => piped(name, simple, scene),
+        },
+    })
+}
+
+/// `python -m x`: as the program of that name.
+fn module(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
+    let at = rest.iter().position(|word| word.as_deref() == Some("-m"))?;
+    let before = rest[..at].iter().all(|word| word.as_deref().is_some_and(|w| w.starts_with('-')));
+    let words = rest.get(at + 1..)?.to_vec();
+    let known = matches!(
+        words.first()?.as_deref(),
+        Some("pip" | "twine" | "awscli" | "poetry" | "flit" | "hatch" | "invoke")
+    );
+    (before && !words.is_empty()).then(|| {
+        if known {
+            scene.inner(&simple.with_words(words))
+        } else {
+            Verdict::local("it runs a module")
+        }
+    })
+}
+
+fn run_file(name: &str, file: &str, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+    let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
+    let after: Vec<&str> = texts.iter().copied().skip_while(|text| *text != file).skip(1).collect();
+    if file.ends_with("setup.py") && after.iter().any(|word| matches!(*word, "upload" | "register"))
+    {
+        return Verdict::leaves("`setup.py upload` publishes");
+    }
+    if file.ends_with("manage.py")
+        && after.first().is_some_and(|word| matches!(*word, "flush" | "reset_db" | "sqlflush"))
+    {
+        return Verdict::loses("it empties a database");
+    }
+    let own = script_file(file, &after);
+    match scene.files.get(file.trim_start_matches("./")) {
+        Some(code) => own.or(judge(name, code, scene)),
+        None => own,
+    }
+}
+
+/// Code whose text is known.
+fn judge(name: &str, code: &str, scene: &Scene<'_>) -> Verdict {
+    let has = |regex: &Option<Regex>| regex.as_ref().is_some_and(|regex| regex.is_match(code));
+    if has(&HIDING) && has(&RUNNING) {
+        return Verdict::leaves(format!("`{name}` runs code that is hidden in other text"));
+    }
+    let remote = || {
+        ADDRESSES.as_ref().is_some_and(|regex| {
+            regex.find_iter(code).any(|url| !reach::is_local_url(url.as_str()))
+        })
+    };
+    if has(&SENDING) && remote() {
+        return Verdict::leaves(format!("`{name}` sends something to another host"));
+    }
+    if has(&STARTING)
+        && let Some(asks) =
+            started(code).into_iter().map(|line| scene.script(&line)).find(Verdict::asks)
+    {
+        return asks;
+    }
+    let low = code.to_lowercase();
+    match CODE.iter().find(|word| low.contains(*word)) {
+        Some(word) => Verdict::loses(format!("`{name}` runs code with `{word}`")),
+        None => Verdict::local(format!("`{name}` runs code")),
+    }
+}
+
+/// Command lines that code may start: strings with more than one word, and lists of strings.
+fn started(code: &str) -> Vec<String> {
+    let Some(regex) = STRINGS.as_ref() else { return Vec::new() };
+    let mut lines = Vec::new();
+    let mut list: Vec<String> = Vec::new();
+    let mut end = 0;
+    for found in regex.captures_iter(code) {
+        let Some(whole) = found.get(0) else { continue };
+        let text =
+            found.iter().skip(1).flatten().next().map(|text| text.as_str()).unwrap_or_default();
+        let between = code.get(end..whole.start()).unwrap_or_default();
+        if !between.chars().all(|c| c.is_whitespace() || matches!(c, ',' | '[')) {
+            lines.push(joined(&list));
+            list.clear();
+        }
+        if text.contains(char::is_whitespace) {
+            lines.push(text.replace("\\n", "\n").replace("\\\"", "\""));
+        }
+        list.push(text.to_owned());
+        end = whole.end();
+    }
+    lines.push(joined(&list));
+    lines.retain(|line| !line.is_empty());
+    lines
+}
+
+/// The words of a list as a command line; one word alone is no program's call.
+fn joined(list: &[String]) -> String {
+    let quoted = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
+    if list.len() < 2 {
+        String::new()
+    } else {
+        list.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    }
+}

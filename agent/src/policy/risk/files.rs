@@ -1,0 +1,158 @@
+//! What happens to files: what is thrown away, and what no snapshot brings back.
+
+use std::collections::HashMap;
+
+use super::super::Verdict;
+use super::super::shell::{Arg, HOLE, Simple, said};
+
+/// Parts of `.git` that hold the work itself, snapshots included.
+const HOLDS: [&str; 6] = ["objects", "refs", "HEAD", "packed-refs", "logs", "worktrees"];
+/// Where the worktree is in a pod.
+const TREE: &str = "/work/tree";
+
+/// Texts that a script writes to files before it goes on, by the file's name.
+pub fn written(found: &[Simple]) -> HashMap<String, String> {
+    let mut out = HashMap::new();
+    for simple in found {
+        let tee = simple.words.first().and_then(Option::as_deref) == Some("tee");
+        let bare = Simple { writes: Vec::new(), ..simple.clone() };
+        let text =
+            if tee { simple.input.clone().or_else(|| simple.fed.clone()) } else { said(&bare) };
+        let Some(text) = text else { continue };
+        let named = simple.words.iter().skip(1).filter(|_| tee);
+        for file in simple.writes.iter().chain(named).flatten() {
+            let file = file.trim_start_matches("./").to_owned();
+            let before: String = out.remove(&file).unwrap_or_default();
+            out.insert(file, format!("{before}\n{text}"));
+        }
+    }
+    out
+}
+
+/// A file that a redirection writes.
+pub fn redirected(simple: &Simple, file: &Arg) -> Verdict {
+    match file.as_deref() {
+        Some("/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty") => {
+            Verdict::reads("it shows")
+        }
+        Some(file) if is_device(file) => {
+            Verdict::leaves(format!("it writes to the device `{file}`"))
+        }
+        Some(file) if holds_work(file) => {
+            Verdict::leaves("it writes over the repository's own data")
+        }
+        _ => {
+            let name = simple.words.first().and_then(Option::as_deref);
+            let empties = matches!(name, None | Some(":" | "true"))
+                || simple.words.iter().any(|word| word.as_deref() == Some("/dev/null"));
+            if empties {
+                Verdict::loses("it empties a file")
+            } else {
+                Verdict::local("it writes a file")
+            }
+        }
+    }
+}
+
+/// `sed`.
+pub fn sed(texts: &[&str]) -> Verdict {
+    let edits = texts.iter().any(|text| {
+        text.starts_with("--in-place")
+            || (text.starts_with('-') && !text.starts_with("--") && text.contains('i'))
+    });
+    if edits { Verdict::local("sed edits") } else { Verdict::reads("sed reads") }
+}
+
+/// A program that moves or removes files; nothing if it is none.
+pub fn of(name: &str, simple: &Simple, texts: &[&str]) -> Option<Verdict> {
+    let short = |flag: char| {
+        texts.iter().any(|text| {
+            text.starts_with('-') && !text.starts_with("--") && text[1..].contains(flag)
+        })
+    };
+    let plain = || simple.shapes.iter().skip(1).filter(|word| !word.starts_with('-'));
+    match name {
+        "rm" => {
+            let recursive = short('r') || short('R') || texts.contains(&"--recursive");
+            let all =
+                plain().any(|target| (recursive && is_everything(target)) || holds_work(target));
+            Some(if all {
+                Verdict::leaves("`rm` removes the repository itself, snapshots and all")
+            } else {
+                Verdict::loses("`rm` removes files")
+            })
+        }
+        "mv" if plain().any(|path| is_git(path)) && plain().any(|to| to == "/dev/null") => {
+            Some(Verdict::leaves("`mv` removes the repository itself"))
+        }
+        "mv" if short('f') || plain().any(|path| path == "/dev/null") => {
+            Some(Verdict::loses("`mv` throws a file away"))
+        }
+        "cp" if plain().next().is_some_and(|from| from == "/dev/null") => {
+            Some(Verdict::loses("`cp` empties a file"))
+        }
+        "truncate" | "unlink" | "shred" | "trash" | "rimraf" | "del-cli" | "srm" => {
+            Some(match plain().find(|path| is_device(path) || holds_work(path)) {
+                Some(path) => Verdict::leaves(format!("`{name}` destroys `{path}`")),
+                None => Verdict::loses(format!("`{name}` throws files away")),
+            })
+        }
+        "dd" | "tee" => {
+            Some(match texts.iter().find(|t| is_device(t.strip_prefix("of=").unwrap_or(t))) {
+                Some(_) => Verdict::leaves(format!("`{name}` writes to a device")),
+                None if name == "dd" => Verdict::loses("`dd` writes over files"),
+                None => Verdict::local("`tee` writes a file"),
+            })
+        }
+        "rsync"
+            if texts
+                .iter()
+                .any(|text| text.starts_with("--delete") || *text == "--remove-source-files") =>
+        {
+            Some(Verdict::loses("`rsync` removes files"))
+        }
+        "tar" if texts.contains(&"--remove-files") => Some(Verdict::loses("`tar` removes files")),
+        "wipefs" | "fdisk" | "sfdisk" | "parted" | "blkdiscard" => {
+            Some(Verdict::leaves(format!("`{name}` writes to a device")))
+        }
+        name if name.starts_with("mkfs") => {
+            Some(Verdict::leaves(format!("`{name}` writes to a device")))
+        }
+        _ => None,
+    }
+}
+
+/// A disk; memory, terminals and the like hold nothing.
+fn is_device(path: &str) -> bool {
+    let disks = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "dm-", "mapper/", "disk", "loop", "md"];
+    path.strip_prefix("/dev/").is_some_and(|name| disks.iter().any(|disk| name.starts_with(disk)))
+}
+
+/// Whether a path, removed with all below it, takes the repository along.
+fn is_everything(path: &str) -> bool {
+    let path = path.replace("//", "/");
+    let path = path.strip_prefix(TREE).map_or(path.clone(), |rest| format!(".{rest}"));
+    let plain =
+        path.strip_suffix("/*").filter(|path| path.starts_with(['/', '~'])).unwrap_or(&path);
+    let parts: Vec<&str> = plain.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let up = parts.iter().all(|part| *part == "..");
+    let hidden = matches!(parts.as_slice(), [".*" | ".?*" | ".[!.]*" | ".g*" | ".??*"]);
+    let system =
+        path.starts_with('/') && matches!(parts.as_slice(), ["work" | "home" | "root" | "*"]);
+    !path.contains(HOLE)
+        && !path.is_empty()
+        && (up || hidden || system || parts == ["~"] || is_git(&path))
+}
+
+fn is_git(path: &str) -> bool {
+    path.trim_end_matches(['/', '*'])
+        .rsplit('/')
+        .next()
+        .is_some_and(|last| last.eq_ignore_ascii_case(".git"))
+}
+
+/// Whether a path is one of those in `.git` that hold what snapshots hold.
+fn holds_work(path: &str) -> bool {
+    let mut parts = path.split('/').skip_while(|part| !part.eq_ignore_ascii_case(".git")).skip(1);
+    parts.next().is_some_and(|part| HOLDS.contains(&part))
+}

@@ -1,0 +1,194 @@
+//! What a command does, as far as it is known. Pure.
+//!
+//! A command that stays in the sandbox never waits for people: what it could throw away is kept before.
+//! [`runs`] finds what a command runs in turn, [`targets`] what a build tool is told to do, [`git`],
+//! [`files`] and [`code`] what could be lost, [`send`] what reaches others.
+
+mod code;
+mod files;
+mod git;
+mod runs;
+mod send;
+mod targets;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use super::names::{is_handover_file, is_order};
+use super::programs::{FILERS, READERS, SHELLS};
+use super::reach::{self, Reach};
+use super::shell::{Arg, Simple};
+use super::{Policy, Verdict};
+
+/// Scripts in scripts.
+const DEEPEST: u32 = 12;
+/// Wrappers in wrappers.
+const NESTED: u32 = 24;
+/// Orders that a program which is not known may be given.
+const ORDERS: [&str; 8] =
+    ["publish", "deploy", "push", "apply", "delete", "destroy", "upload", "release"];
+
+/// What is known around a command.
+pub struct Scene<'a> {
+    policy: &'a Policy,
+    /// Files that the script writes before, by name.
+    files: HashMap<String, String>,
+    depth: u32,
+    /// Commands that run commands.
+    nested: Cell<u32>,
+    /// How many more are looked at, in all scripts.
+    left: &'a Cell<u32>,
+}
+
+impl<'a> Scene<'a> {
+    /// Of a script's commands.
+    pub fn new(policy: &'a Policy, found: &[Simple], depth: u32, left: &'a Cell<u32>) -> Self {
+        Self { policy, files: files::written(found), depth, nested: Cell::new(0), left }
+    }
+
+    /// A script inside of this one.
+    fn script(&self, text: &str) -> Verdict {
+        if self.depth >= DEEPEST || self.is_tired() {
+            return Verdict::leaves("it hides what it runs in too many scripts");
+        }
+        self.policy.script(text, self.depth + 1, self.left)
+    }
+
+    /// One command, unless the repository says what it is.
+    pub fn command(&self, simple: &Simple) -> Verdict {
+        let own = of(simple, self);
+        match self.policy.rules.command(simple) {
+            // What is called safe runs; what it could throw away is kept all the same.
+            Some(said) => Verdict { loses: own.loses, ..said },
+            None => own,
+        }
+    }
+
+    /// Whether too much is hidden in each other to go on.
+    fn is_tired(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left == 0
+    }
+
+    /// A command that another one runs.
+    fn inner(&self, simple: &Simple) -> Verdict {
+        let nested = self.nested.get() + 1;
+        if nested > NESTED || self.is_tired() {
+            return Verdict::leaves("it hides what it runs behind too many programs");
+        }
+        self.nested.set(nested);
+        let verdict = self.command(simple);
+        self.nested.set(nested - 1);
+        verdict
+    }
+}
+
+/// One command, and what it runs in turn.
+fn of(simple: &Simple, scene: &Scene<'_>) -> Verdict {
+    let own = program(simple, scene);
+    simple.writes.iter().fold(own, |worst, file| worst.or(files::redirected(simple, file)))
+}
+
+fn program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
+    let Some(first) = simple.words.first() else { return Verdict::reads("it runs nothing") };
+    let rest = &simple.words[1..];
+    let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
+    let Some(first) = first else { return unknown(&texts) };
+    if first.trim().contains(char::is_whitespace) {
+        // `$CMD x`, where the variable holds more than a name.
+        let words = simple.words.iter().cloned().collect::<Option<Vec<_>>>();
+        return words.map_or_else(|| scene.script(first), |words| scene.script(&words.join(" ")));
+    }
+    let name = first.rsplit('/').next().unwrap_or(first);
+    if let Some(verdict) = runs::in_turn(name, simple, rest, scene) {
+        return verdict;
+    }
+    let reach = reach::of(name, rest);
+    match &reach {
+        Some(Reach::Leaves(what)) => {
+            return Verdict::leaves(format!("`{what}` changes something outside of the sandbox"));
+        }
+        Some(Reach::Installs) => {
+            return Verdict::visible(format!("`{name}` installs, from hosts that the Repo allows"));
+        }
+        Some(Reach::Stays) | None => {}
+    }
+    let own = match name {
+        "git" => git::of(&texts, rest, scene),
+        "sed" => files::sed(&texts),
+        _ => files::of(name, simple, &texts)
+            .or_else(|| send::of(name, simple, &texts))
+            .or_else(|| code::of(name, simple, rest, scene))
+            .or_else(|| targets::of(name, rest))
+            .or_else(|| reach.map(|_| Verdict::local(format!("`{name}` works in the sandbox"))))
+            .unwrap_or_else(|| other(first, name, &texts)),
+    };
+    match scene.files.get(first.trim_start_matches("./")) {
+        Some(text) if first.contains('/') => own.or(scene.script(text)),
+        _ => own,
+    }
+}
+
+/// A program that is in no table.
+fn other(first: &str, name: &str, texts: &[&str]) -> Verdict {
+    if READERS.contains(&name) {
+        return Verdict::reads("it only looks");
+    }
+    if FILERS.contains(&name) || name.ends_with("lint") {
+        return Verdict::local("it works in the worktree");
+    }
+    script_file(first, texts)
+}
+
+/// A script or program by its name and its first argument.
+fn script_file(path: &str, texts: &[&str]) -> Verdict {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if matches!(texts, ["--help" | "-h" | "--version"]) {
+        return Verdict::local(format!("`{name}` tells what it could do"));
+    }
+    if is_handover_file(path) {
+        return Verdict::leaves(format!("`{name}` hands something over, by its name"));
+    }
+    let order = texts.iter().find(|text| !text.starts_with('-')).filter(|text| is_order(text));
+    match order {
+        Some(order) => Verdict::leaves(format!("`{name}` is told to {order}")),
+        None => Verdict::local(format!("`{name}` runs in the sandbox")),
+    }
+}
+
+/// A program that is only known when it runs.
+fn unknown(texts: &[&str]) -> Verdict {
+    let order = texts.iter().find(|text| !text.starts_with('-'));
+    match order.filter(|order| ORDERS.contains(order)) {
+        Some(order) => {
+            Verdict::leaves(format!("a program that is not known before does `{order}`"))
+        }
+        None => Verdict::loses("its program is not known before"),
+    }
+}
+
+/// A part of a script that can't be parsed as a whole: only what is sure to leave the sandbox.
+pub fn fragment(simple: &Simple, scene: &Scene<'_>) -> Option<Verdict> {
+    let name = simple.words.first()?.as_deref()?.rsplit('/').next()?;
+    let said = scene.policy.rules.command(simple);
+    let leaves = matches!(reach::of(name, &simple.words[1..]), Some(Reach::Leaves(_)))
+        || (name == "git" && program(simple, scene).asks());
+    said.or_else(|| {
+        leaves.then(|| Verdict::leaves(format!("`{name}` changes something elsewhere")))
+    })
+}
+
+fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
+}
+
+/// The first argument that is no option.
+fn first_plain(rest: &[Arg]) -> Option<&Arg> {
+    rest.iter().find(|word| word.as_deref().is_none_or(|word| !word.starts_with('-')))
+}
+
+#[cfg(test)]
+mod corpus;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! What build tools and script runners are told to do, by the names of targets.
+
+use super::super::Verdict;
+use super::super::names::is_handover;
+use super::super::programs::TARGETS;
+use super::super::reach::only_tells;
+use super::super::shell::Arg;
+
+/// Targets that clean up: what they remove is in nobody's list.
+const CLEANS: [&str; 6] = ["clean", "distclean", "reset", "purge", "flush", "clobber"];
+/// Options before a target that take a value.
+const VALUES: &str = "-C -f -I -o -W --directory --file --makefile --prefix -w --workspace --filter -F --cwd -p -pl -P -s -b \
+                      --build-file --project-dir -c --config --rakefile -n --projects --exclude --configuration --tasklist -m";
+
+/// A runner of targets; nothing if it is none.
+pub fn of(name: &str, rest: &[Arg]) -> Option<Verdict> {
+    let (_, verbs, all) =
+        TARGETS.iter().find(|(names, ..)| names.split(' ').any(|one| one == name))?;
+    let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
+    let shows = only_tells(&texts)
+        || (*all
+            && texts.iter().any(|text| matches!(*text, "-n" | "--just-print" | "-l" | "--list")));
+    if shows {
+        return Some(Verdict::local(format!("`{name}` tells what it would do")));
+    }
+    let words = targets(rest, verbs, *all);
+    if let Some(target) = words.iter().find(|word| is_target_handover(word)) {
+        return Some(Verdict::leaves(format!(
+            "`{name} {target}` hands something over, by its name"
+        )));
+    }
+    let cleans = words.iter().any(|word| CLEANS.contains(word));
+    Some(if cleans {
+        Verdict::loses(format!("`{name}` cleans up"))
+    } else {
+        Verdict::local(format!("`{name}` runs in the sandbox"))
+    })
+}
+
+fn is_target_handover(word: &str) -> bool {
+    let applies = [
+        "apply",
+        "tf-apply",
+        "terraform-apply",
+        "infra-apply",
+        "k8s-apply",
+        "kubectl-apply",
+        "helm-apply",
+    ];
+    is_handover(word) || applies.contains(&word)
+}
+
+/// The targets among the arguments: all, or the first after one of `verbs`.
+fn targets<'a>(rest: &'a [Arg], verbs: &str, all: bool) -> Vec<&'a str> {
+    let mut out = Vec::new();
+    let mut words = rest.iter();
+    let mut after_verb = verbs.is_empty();
+    while let Some(word) = words.next() {
+        let Some(word) = word.as_deref() else { continue };
+        if word == "--" {
+            break;
+        }
+        if matches!(word, "-t" | "--target" | "--targets" | "--target=" | "-e") && all {
+            out.extend(words.next().and_then(|word| word.as_deref()));
+        } else if let Some(target) =
+            word.strip_prefix("--target=").or(word.strip_prefix("--targets="))
+        {
+            out.push(target);
+        } else if VALUES.split_whitespace().any(|option| option == word) {
+            words.next();
+        } else if word.starts_with('-')
+            || word.contains('=')
+            || (word.starts_with('+') && !verbs.is_empty())
+        {
+        } else if !after_verb && verbs.split(' ').any(|verb| verb == word) {
+            after_verb = true;
+        } else {
+            // Without the verb, a word is the script itself where that is a way to say it.
+            let implied = verbs.split(' ').any(|verb| verb == "*");
+            if after_verb || implied {
+                out.push(word.rsplit("//").next().unwrap_or(word));
+            }
+            if !all {
+                break;
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,112 @@
+//! `policy`: what commands would be taken for, for whoever writes a policy.json.
+
+use std::io::{BufRead as _, Read as _, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+
+use super::rules::Rules;
+use super::{Policy, Verdict};
+use crate::args::PolicyArgs;
+
+/// What is said of one command.
+#[derive(Debug, Serialize)]
+pub struct Told<'a> {
+    command: &'a str,
+    tier: codebutler_crds::policy::RiskTier,
+    asks: bool,
+    /// Whether a snapshot comes first.
+    snapshot: bool,
+    why: &'a str,
+}
+
+/// A command of a list that is written as JSON.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Command(String),
+    Named { command: String },
+}
+
+/// Prints a line for each command. 0: all were judged; 2: there is nothing to judge, or nothing to judge
+/// it by.
+pub fn run(args: &PolicyArgs, out: &mut impl Write, errors: &mut impl Write) -> ExitCode {
+    let judged = policy(args.policy.as_deref()).and_then(|policy| {
+        let commands = commands(args)?;
+        for command in &commands {
+            say(command, &policy.bash(command), args.json, out)
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    });
+    match judged {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            let _ = writeln!(errors, "error: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn policy(file: Option<&Path>) -> Result<Policy, String> {
+    let Some(file) = file else { return Ok(Policy::default()) };
+    let shown = file.display();
+    let text =
+        std::fs::read_to_string(file).map_err(|error| format!("{shown} can't be read: {error}"))?;
+    let rules = Rules::parse(&text).map_err(|why| format!("{shown}: {why}"))?;
+    Ok(Policy { rules, ..Policy::default() })
+}
+
+fn commands(args: &PolicyArgs) -> Result<Vec<String>, String> {
+    let Some(file) = &args.file else { return Ok(args.command.iter().cloned().collect()) };
+    let text = if file.as_os_str() == "-" {
+        let mut text = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut text);
+        read.map_err(|error| format!("the list on stdin can't be read: {error}"))?;
+        text
+    } else {
+        std::fs::read(file).map_err(|error| format!("{} can't be read: {error}", file.display()))?
+    };
+    let mut out = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.map_err(|_| format!("line {} of the list is not UTF-8", at + 1))?;
+        let line = line.trim_end_matches('\r');
+        if line.trim().is_empty() {
+            continue;
+        }
+        out.push(one(line).ok_or_else(|| {
+            format!("line {} of the list begins like JSON and is neither a string nor {{\"command\": …}}", at + 1)
+        })?);
+    }
+    Ok(out)
+}
+
+/// A line of a list: a JSON string or object, or the command itself.
+fn one(line: &str) -> Option<String> {
+    match serde_json::from_str::<Line>(line) {
+        Ok(Line::Command(command) | Line::Named { command }) => Some(command),
+        Err(_) if line.starts_with("{\"") => None,
+        Err(_) => Some(line.to_owned()),
+    }
+}
+
+fn say(command: &str, verdict: &Verdict, json: bool, out: &mut impl Write) -> std::io::Result<()> {
+    let told = Told {
+        command,
+        tier: verdict.tier,
+        asks: verdict.asks(),
+        snapshot: verdict.loses,
+        why: &verdict.why,
+    };
+    if json {
+        let line = serde_json::to_string(&told).map_err(std::io::Error::other)?;
+        return writeln!(out, "{line}");
+    }
+    let first = match (told.asks, told.snapshot) {
+        (true, _) => "asks",
+        (false, true) => "runs, after a snapshot",
+        (false, false) => "runs",
+    };
+    writeln!(out, "{first} ({:?}): {command}\n  {}", told.tier, told.why)
+}
