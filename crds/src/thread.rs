@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::decisions::{
     Approval, ApprovalAnswer, Closing, ClosingChoice, Complexity, Offer, OfferAnswer, OfferKind,
-    Plan, PlanDetails, Receipt,
+    Plan, PlanDetails, Receipt, StandingApproval,
 };
 pub use self::handover::{HandOver, HandOverReason, QueuedRole, Rounds, RoutedReply};
 use crate::spend::ThreadBudget;
@@ -170,6 +170,10 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub approvals: Vec<Approval>,
+    /// Commands that were approved for the whole thread, oldest first. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub standing: Vec<StandingApproval>,
     /// Questions with answers to choose from, and learnings to judge one by one, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]

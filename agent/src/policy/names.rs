@@ -18,6 +18,9 @@ const HANDS_OVER: [&str; 13] = [
 ];
 /// Of these, the ones that count in the name of a file: modules are called `upload.py`, too.
 const FILES: [&str; 5] = ["deploy", "redeploy", "undeploy", "publish", "release"];
+/// Last words of files that only look at what is handed over.
+const FILES_LOOK: [&str; 9] =
+    ["test", "tests", "spec", "check", "checks", "plan", "lint", "validate", "config"];
 /// First words after which the others only say what is looked at.
 const LOOKS: [&str; 37] = [
     "test",
@@ -75,7 +78,7 @@ pub fn is_handover_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let stem = match name.split_once('.') {
         Some((stem, rest)) if !stem.is_empty() => {
-            if rest.split('.').any(|part| matches!(part, "test" | "spec")) {
+            if rest.split('.').any(|part| FILES_LOOK.contains(&part)) {
                 return false;
             }
             stem
@@ -83,8 +86,8 @@ pub fn is_handover_file(path: &str) -> bool {
         _ => name,
     };
     let words = words(stem);
-    let tests = words.last().is_some_and(|word| matches!(word.as_str(), "test" | "tests" | "spec"));
-    !tests && hands_over(&words, &FILES)
+    let looks = words.last().is_some_and(|last| FILES_LOOK.contains(&last.as_str()));
+    !looks && hands_over(&words, &FILES)
 }
 
 /// Whether a word is nothing but an order to hand over, as in `./manage.sh deploy`.
@@ -173,6 +176,8 @@ mod tests {
             (false, "upload.py"),
             (false, "deploy_test.py"),
             (false, "release.test.ts"),
+            (false, "scripts/release-check.sh"),
+            (false, "deploy.config.js"),
             (false, "scripts/release_notes.py"),
             (false, "test_deploy.py"),
         ] {

@@ -6,6 +6,7 @@ use codebutler_crds::wire::{ApprovalRequest, ApprovalState, ErrorCode};
 use futures::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 
+use super::keepsake::{Keeping, note_after_crash, with_note};
 use super::turns::Ended;
 use super::watch::{Cut, Deadline};
 use super::{Agent, RunError, progress};
@@ -118,17 +119,20 @@ impl Agent {
         deadline: &Deadline,
     ) -> Result<Option<Ended>, RunError> {
         let cx = self.tools.clone();
-        let mut consent = None;
-        if open.intent.is_none() {
+        let (consent, note) = if open.intent.is_some() {
+            let tool = tools.find(&open.call.name).ok();
+            let verdict = tool.map(|tool| tool.verdict(&self.policy, &open.call.arguments));
+            (None, verdict.as_ref().and_then(note_after_crash))
+        } else {
             match self.permit(tools, open).await {
-                Ok(Permit::Go(yes)) => consent = yes,
+                Ok(Permit::Go(yes, kept)) => (yes, kept),
                 Ok(Permit::Wait(text)) => {
                     self.result(open, text, ResultKind::Waits)?;
                     return Ok(None);
                 }
                 Err(failure) => return self.conclude(open, Err(failure)),
             }
-        }
+        };
         let (key, again) = match &open.intent {
             Some(key) => (key.clone(), true),
             None => match self.key(tools, &cx, open).await {
@@ -152,27 +156,33 @@ impl Agent {
                 let text = format!(
                     "[CodeButler] Interrupted: {why}. Whether it was carried out is not known."
                 );
+                let text = note.iter().cloned().chain([text]).collect::<Vec<_>>().join("\n");
                 self.result(open, text, ResultKind::Plain)?;
                 return self.cut(cut).await.map(Some);
             }
         };
         step::point("after effect");
-        self.conclude(open, result)
+        self.conclude(open, result.map(|done| with_note(note.as_deref(), done)))
     }
 
     /// Lets a call go on, or asks the people first.
     async fn permit(&mut self, tools: &Tools, open: &Open) -> Result<Permit, Failure> {
         let ToolCall { name, arguments, .. } = &open.call;
-        let verdict = tools.find(name)?.verdict(&self.policy, arguments);
+        let mut verdict = tools.find(name)?.verdict(&self.policy, arguments);
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         let shown = clip(arguments, 300);
-        match verdict.tier {
-            RiskTier::Read | RiskTier::WriteLocal => return Ok(Permit::Go(None)),
-            RiskTier::WriteVisible => {
-                self.log.note(&run, Kind::Visible, name, &[], &shown);
-                return Ok(Permit::Go(None));
+        if verdict.tier != RiskTier::Destructive {
+            let kept = self.keep_work(&verdict).await?;
+            if let Keeping::Impossible(why) = &kept {
+                let why = clip(why, 100);
+                verdict.why =
+                    format!("{}, and no snapshot can be kept before ({why})", verdict.why);
+            } else {
+                if verdict.tier == RiskTier::WriteVisible {
+                    self.log.note(&run, Kind::Visible, name, &[], &shown);
+                }
+                return Ok(Permit::Go(None, kept.note()));
             }
-            RiskTier::Destructive => {}
         }
         let hash = hex::encode(Sha256::digest(format!("{name}\n{arguments}")));
         // Each use needs a yes of its own; a question that is open is not asked again.
@@ -192,14 +202,22 @@ impl Agent {
             }
             reply => reply?,
         };
-        self.log.note(&run, Kind::Approval, &format!("{:?}", reply.state), &["not asked"], &shown);
+        let chosen = if reply.standing {
+            format!("{:?}, for this thread", reply.state)
+        } else {
+            format!("{:?}", reply.state)
+        };
+        self.log.note(&run, Kind::Approval, &chosen, &["not asked"], &shown);
         let consent = Consent { hash, pending: Some(format!("approval:{}", reply.id)) };
         if matches!(reply.state, ApprovalState::Denied | ApprovalState::Expired) {
             self.record(&Record::NotAllowed(consent.clone()))?;
         }
         let no = |text: String| Err(Failure::Respond(text));
         match reply.state {
-            ApprovalState::Approved => Ok(Permit::Go(Some(consent))),
+            // People have said yes, snapshot or no snapshot.
+            ApprovalState::Approved => {
+                Ok(Permit::Go(Some(consent), self.keep_work(&verdict).await?.note()))
+            }
             ApprovalState::Pending => Ok(Permit::Wait(format!(
                 "Not carried out yet: {}, so people are asked first. Your run ends here. Once they have said \
                  yes, exactly this call is carried out, and you go on from its result.",
@@ -307,19 +325,21 @@ impl Agent {
 
 /// What a call may do.
 enum Permit {
-    /// Go on, with this yes.
-    Go(Option<Consent>),
+    /// Go on, with this yes, and with this to be told beside what comes of it.
+    Go(Option<Consent>, Option<String>),
     /// The run ends until people have answered; what the model is told.
     Wait(String),
 }
 
-/// What people are asked about: the command itself, with the folder that it runs in, or all arguments.
+/// What people are asked about: the command itself, and where it runs unless that is the root; or all
+/// arguments.
 fn exact(arguments: &str) -> String {
-    let value: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
-    match (value["command"].as_str(), value["workdir"].as_str()) {
+    let value: Option<serde_json::Value> = serde_json::from_str(arguments).ok();
+    let text = |name: &str| value.as_ref().and_then(|value| value.get(name)?.as_str());
+    match (text("command"), text("workdir").filter(|folder| !matches!(*folder, "" | "." | "./"))) {
         (Some(command), None) => command.to_owned(),
-        (Some(command), Some(folder)) => format!("{command}\n# in the folder {folder}"),
-        _ => arguments.to_owned(),
+        (Some(command), Some(folder)) => format!("# in {}\n{command}", folder.replace('\n', " ")),
+        (None, _) => arguments.to_owned(),
     }
 }
 

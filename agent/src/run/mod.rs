@@ -11,6 +11,7 @@ mod compact;
 mod desk;
 mod ending;
 mod guides;
+mod keepsake;
 mod ladder;
 mod leftover;
 mod mail;

@@ -106,6 +106,8 @@ pub enum Request {
         /// As `Bash` named it.
         job: u32,
     },
+    /// Keeps index and worktree under a ref of their own. → [`Reply::Kept`]
+    Snapshot,
     /// Runs a command.
     Bash(args::Bash),
     /// Runs the test command, and looks at the files that it tests. → [`Reply::Tested`]
@@ -236,6 +238,15 @@ pub struct Leftover {
     pub unpushed: bool,
 }
 
+/// A snapshot of index and worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its ref.
+    pub name: String,
+    /// Files that are too large for it, the first ones by name.
+    pub left_out: Vec<String>,
+}
+
 /// What prepares a worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetUp {
@@ -333,6 +344,8 @@ pub enum Reply {
     Surroundings(Surroundings),
     /// What was left of a run.
     Leftover(Leftover),
+    /// It is kept.
+    Kept(Kept),
     /// It did not work; the model is told why.
     Refused(String),
     /// The toolbox itself can't go on with this (no worktree, no disk).

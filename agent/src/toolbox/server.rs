@@ -165,6 +165,7 @@ impl Toolbox {
                 let tree = self.tree()?;
                 blocking(move || files::plan_edit(&tree, &seen, &edit)).await.map(Reply::Plan)
             }
+            Request::Snapshot => self.keep_work().await,
             Request::Bash(args) => self.bash(&args).await,
             Request::Test(args) => self.test(&args).await,
             Request::Standing { tested } => {
@@ -225,6 +226,11 @@ impl Toolbox {
         let ready = self.ready(&ground, args.command.as_deref()).await?;
         let reply = self.shell.bash(&ground, &environment, args).await?;
         Ok(self.noted(reply, &ready))
+    }
+
+    async fn keep_work(&self) -> Result<Reply, ToolError> {
+        let place = self.place()?;
+        blocking(move || git::keep_work(&place)).await.map(Reply::Kept)
     }
 
     async fn set_up(&self, request: Request) -> Result<Reply, ToolError> {

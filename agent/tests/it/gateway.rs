@@ -323,7 +323,7 @@ async fn approval(
     let id = request.key.clone();
     let state = inner.approvals.get(&id).copied().unwrap_or(ApprovalState::Pending);
     inner.asked_for.push(request);
-    Json(ApprovalReply { id, state, by: None })
+    Json(ApprovalReply { id, state, by: None, standing: false })
 }
 
 async fn build(

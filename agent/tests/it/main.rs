@@ -10,6 +10,7 @@ mod ends;
 mod gateway;
 mod guides;
 mod keeping;
+mod keepsakes;
 mod life;
 mod parallel;
 mod patience;

@@ -75,7 +75,7 @@ async fn a_stop_that_comes_late_wakes_nobody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_hard_to_undo_waits_for_a_yes_to_exactly_this() {
-    let command = "rm -rf docs; echo gone >> $TMPDIR/gone";
+    let command = "vercel --prod; rm -rf docs; echo gone >> $TMPDIR/gone";
     let call = || calls(&[("Bash", json!({"command": command}))]);
     let mut world = World::new(in_order(vec![call(), call(), says("I leave it.")])).await;
     world.gateway.lock().say("clean up", true);
@@ -120,7 +120,7 @@ async fn what_is_hard_to_undo_waits_for_a_yes_to_exactly_this() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_allowed_call_runs_once_whenever_its_pod_is_killed() {
-    let command = "rm -rf docs; echo gone >> $TMPDIR/gone";
+    let command = "vercel --prod; rm -rf docs; echo gone >> $TMPDIR/gone";
     let mut world =
         World::new(in_order(vec![calls(&[("Bash", json!({"command": command}))]), says("Gone.")]))
             .await;

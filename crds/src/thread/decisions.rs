@@ -38,6 +38,33 @@ pub struct Approval {
     /// The role has the answer. It was for one action: a second one needs a new yes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub used: bool,
+    /// SHA-256 of the words that were shown, in hex, where a yes can be for the whole thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub words: Option<String>,
+    /// Nobody was asked: a [`StandingApproval`] answered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub standing: bool,
+}
+
+/// A yes to the same words of a command for the rest of a Thread. The words themselves stand in the
+/// message that asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StandingApproval {
+    /// SHA-256 of tool and words, in hex.
+    #[schemars(length(min = 1, max = 64))]
+    pub words: String,
+    /// The tool.
+    #[schemars(length(max = 64))]
+    pub tool: String,
+    /// The message that showed the words.
+    pub ts: SlackTs,
+    /// Slack user id of who said so.
+    #[schemars(length(max = 64))]
+    pub by: String,
+    /// When.
+    pub at: Time,
 }
 
 /// How a question ended.

@@ -35,6 +35,9 @@ pub struct ApprovalReply {
     /// Slack user id of who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Nobody was asked this time: somebody has said yes to the same words for the whole thread.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub standing: bool,
 }
 
 /// What people answered. Only `approved` is a yes.

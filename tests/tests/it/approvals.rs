@@ -17,9 +17,9 @@ fn wants(command: &str) -> Step {
     Step::tool("Bash", json!({"command": command}))
 }
 
-/// A coder that deletes, and says what came of it.
+/// A coder that hands over and deletes, and says what came of it.
 fn deletes(times: usize) -> Script {
-    let steps = std::iter::repeat_n(wants("rm -rf src; ls; echo end"), times);
+    let steps = std::iter::repeat_n(wants("vercel --prod; rm -rf src; ls; echo end"), times);
     Script::of("coder", steps.chain([Step::say("So be it.")]).collect())
 }
 
@@ -59,10 +59,14 @@ impl Team {
 async fn a_yes_survives_the_end_of_everything_that_waits_for_it() {
     let mut team = Setup::new(deletes(1)).start().await;
     let (root, question) = team.asked().await;
-    assert!(question.shown.contains("rm -rf src; ls; echo end"), "{}", question.shown);
+    assert!(
+        question.shown.contains("vercel --prod; rm -rf src; ls; echo end"),
+        "{}",
+        question.shown
+    );
     assert!(question.shown.contains("@ana"), "who is asked is mentioned: {}", question.shown);
     let labels: Vec<_> = question.buttons.iter().map(|b| b.text.as_str()).collect();
-    assert_eq!(labels, ["Approve", "Deny"]);
+    assert_eq!(labels, ["Approve", "Approve for this thread", "Deny"]);
     let thread = team.thread(&root).await;
     let stored = serde_json::to_string(&thread).unwrap();
     assert!(!stored.contains("rm -rf"), "no command is in etcd: {stored}");
@@ -119,6 +123,69 @@ async fn a_question_that_nobody_answers_ends_as_neither_yes_nor_no() {
     assert!(team.prompts().contains("neither a yes nor a no"));
     let thread = team.settled(&root, "coder").await;
     assert_eq!(thread.status.unwrap().roles["coder"].state, Some(RoleState::Idle));
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_for_the_thread_lasts_until_it_is_taken_back() {
+    let script = wants("printf 'echo live >> count' > deploy.sh; ls");
+    let deploy = || wants("sh deploy.sh preview 2>&1 | tail -5");
+    let other = wants("sh deploy.sh production");
+    let steps = vec![
+        script,
+        deploy(),
+        deploy(),
+        Step::say("Twice."),
+        deploy(),
+        other,
+        Step::say("Not that one."),
+        deploy(),
+        Step::say("Asked again."),
+    ];
+    let mut team = Setup::new(Script::of("coder", steps)).start().await;
+    let (root, question) = team.asked().await;
+    let slack = &team.stack.slack;
+    let ana = team.stack.users["ana"].clone();
+    slack.click(&ana, &team.stack.channel, &question.ts, "approval:thread").unwrap();
+    team.message(&root, "Twice.").await;
+    team.question_when(&root, &question.ts, "Approved for this thread").await;
+    let told = team.message(&root, "approved it for this thread").await;
+    assert!(
+        told.shown.contains("sh deploy.sh preview") && told.buttons.is_empty(),
+        "{}",
+        told.shown
+    );
+    let asks = |team: &Team| team.messages(&root).iter().filter(|m| m.shown.contains(ASKS)).count();
+    assert_eq!(asks(&team), 1);
+    let thread = team.settled(&root, "coder").await;
+    let stored = serde_json::to_value(&thread).unwrap()["status"]["standing"].clone();
+    assert_eq!((&stored[0]["by"], stored.as_array().unwrap().len()), (&json!(ana), 1));
+    assert!(!stored.to_string().contains("deploy"), "no command is in etcd: {stored}");
+
+    // It outlives the gateway, and is for these words alone.
+    team.stack.gateway.kill().await.unwrap();
+    team.stack.gateway.restart().unwrap();
+    team.says("ana", Some(&root), "@codebutler.coder once more, and production");
+    team.until("the second question", || async { (asks(&team) == 2).then_some(()) }).await;
+    let asked = team.messages(&root);
+    let production = asked.iter().rfind(|m| m.shown.contains(ASKS)).unwrap();
+    assert!(production.shown.contains("sh deploy.sh production"), "{}", production.shown);
+    team.settled(&root, "coder").await;
+    team.says("ana", Some(&root), "no");
+    team.message(&root, "Not that one.").await;
+    let notices = team.messages(&root);
+    let notices =
+        notices.iter().filter(|m| m.shown.contains("approved it for this thread")).count();
+    assert_eq!(notices, 2, "each use is told");
+
+    team.says("ana", Some(&root), "revoke");
+    team.until("Ana to be told", || async {
+        team.whispers(&root, "ana").into_iter().find(|text| text.contains("any more"))
+    })
+    .await;
+    assert!(team.thread(&root).await.status.unwrap().standing.is_empty());
+    team.says("ana", Some(&root), "@codebutler.coder again");
+    team.until("the third question", || async { (asks(&team) == 3).then_some(()) }).await;
     team.stop().await;
 }
 

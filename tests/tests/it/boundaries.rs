@@ -153,6 +153,7 @@ async fn a_push_is_refused_before_approval_and_to_any_other_ref() {
         "HEAD:refs/heads/main".to_owned(),
         "HEAD:refs/heads/codebutler/other".to_owned(),
         "HEAD:refs/tags/v1".to_owned(),
+        "HEAD:refs/codebutler/snap/1".to_owned(),
         format!(":refs/heads/{branch}"),
         "+HEAD:refs/heads/main".to_owned(),
     ] {

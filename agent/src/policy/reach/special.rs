@@ -89,7 +89,7 @@ fn elsewhere(texts: &[&str]) -> bool {
             || text.starts_with("--context=")
             || text.starts_with("--host=ssh")
             || text.starts_with("--host=tcp")
-    }) || texts.first() == Some(&"--context")
+    }) || matches!(texts.first(), Some(&("--context" | "-c")))
 }
 
 fn looks(rest: &[Arg]) -> bool {

@@ -104,7 +104,7 @@ fn module(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
         if known {
             scene.inner(&simple.with_words(words))
         } else {
-            Verdict::local("it runs a module")
+            script_file(words[0].as_deref().unwrap_or_default(), &[])
         }
     })
 }
@@ -160,15 +160,20 @@ fn started(code: &str) -> Vec<String> {
     let Some(regex) = STRINGS.as_ref() else { return Vec::new() };
     let mut lines = Vec::new();
     let mut list: Vec<String> = Vec::new();
-    let mut end = 0;
+    let (mut begin, mut end) = (0, 0);
     for found in regex.captures_iter(code) {
         let Some(whole) = found.get(0) else { continue };
         let text =
             found.iter().skip(1).flatten().next().map(|text| text.as_str()).unwrap_or_default();
         let between = code.get(end..whole.start()).unwrap_or_default();
         if !between.chars().all(|c| c.is_whitespace() || matches!(c, ',' | '[')) {
+            lines.push(joined(&list[begin..]));
             lines.push(joined(&list));
             list.clear();
+            begin = 0;
+        } else if between.contains('[') {
+            // `execvp("npm", ["npm", "publish"])` names the program twice, `spawn("npm", ["publish"])` once.
+            begin = list.len();
         }
         if text.contains(char::is_whitespace) {
             lines.push(text.replace("\\n", "\n").replace("\\\"", "\""));
@@ -176,6 +181,7 @@ fn started(code: &str) -> Vec<String> {
         list.push(text.to_owned());
         end = whole.end();
     }
+    lines.push(joined(&list[begin..]));
     lines.push(joined(&list));
     lines.retain(|line| !line.is_empty());
     lines

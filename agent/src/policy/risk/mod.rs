@@ -36,6 +36,8 @@ pub struct Scene<'a> {
     depth: u32,
     /// Commands that run commands.
     nested: Cell<u32>,
+    /// Whether the script fetches, or takes out of what hides it, something that it may then run.
+    pub brings: Option<String>,
     /// How many more are looked at, in all scripts.
     left: &'a Cell<u32>,
 }
@@ -43,7 +45,14 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// Of a script's commands.
     pub fn new(policy: &'a Policy, found: &[Simple], depth: u32, left: &'a Cell<u32>) -> Self {
-        Self { policy, files: files::written(found), depth, nested: Cell::new(0), left }
+        Self {
+            policy,
+            brings: runs::brings(found),
+            files: files::written(found),
+            depth,
+            nested: Cell::new(0),
+            left,
+        }
     }
 
     /// A script inside of this one.
@@ -94,7 +103,7 @@ fn program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
     let Some(first) = simple.words.first() else { return Verdict::reads("it runs nothing") };
     let rest = &simple.words[1..];
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
-    let Some(first) = first else { return unknown(&texts) };
+    let Some(first) = first else { return unknown(&texts, scene) };
     if first.trim().contains(char::is_whitespace) {
         // `$CMD x`, where the variable holds more than a name.
         let words = simple.words.iter().cloned().collect::<Option<Vec<_>>>();
@@ -158,7 +167,10 @@ fn script_file(path: &str, texts: &[&str]) -> Verdict {
 }
 
 /// A program that is only known when it runs.
-fn unknown(texts: &[&str]) -> Verdict {
+fn unknown(texts: &[&str], scene: &Scene<'_>) -> Verdict {
+    if let Some(hides) = scene.brings.as_deref().filter(|from| runs::hides(from)) {
+        return Verdict::leaves(format!("its program may be what `{hides}` brings"));
+    }
     let order = texts.iter().find(|text| !text.starts_with('-'));
     match order.filter(|order| ORDERS.contains(order)) {
         Some(order) => {

@@ -23,9 +23,25 @@ pub fn in_turn(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> 
         return Some(inner_of(inner, simple, scene));
     }
     match name {
+        "yarn" if matches!(first_plain(rest), Some(Some(verb)) if verb.starts_with("workspace")) => {
+            let at = rest
+                .iter()
+                .position(|word| word.as_deref().is_some_and(|w| w.starts_with("workspace")));
+            // A name, or how the workspaces are gone through; options of that are yarn's own, too.
+            let inner = rest.get(at.unwrap_or(0) + 2..).unwrap_or_default().to_vec();
+            let yarn = std::iter::once(Some("yarn".to_owned())).chain(inner).collect();
+            (rest.len() > 2).then(|| inner_of(yarn, simple, scene))
+        }
+        "docker" | "podman" | "docker-compose" => in_container(simple, rest, scene),
+        "go" | "deno" if rest.first().is_some_and(|word| word.as_deref() == Some("run")) => {
+            let texts: Vec<&str> = rest[1..].iter().filter_map(Option::as_deref).collect();
+            let file = texts.iter().position(|text| !text.starts_with('-'))?;
+            Some(file_run(texts[file], &texts[file + 1..], scene))
+        }
+        "at" | "batch" => Some(piped(name, simple, scene)),
         "eval" => Some(evaluated(rest, scene)),
         "trap" => Some(text(rest.first().cloned().flatten(), scene)),
-        "source" | "." => Some(sourced(rest, scene)),
+        "source" | "." => Some(sourced(simple, rest, scene)),
         "find" | "fd" | "fdfind" => Some(find(rest, simple, scene)),
         "command" | "builtin"
             if rest.first().is_some_and(|w| matches!(w.as_deref(), Some("-v" | "-V"))) =>
@@ -33,7 +49,9 @@ pub fn in_turn(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> 
             Some(Verdict::reads("it only looks"))
         }
         "su" | "runuser" | "script" | "nix-shell" | "watch" | "hyperfine" | "concurrently"
-        | "flock" | "parallel" | "nix" | "devbox" | "entr" => Some(quoted(simple, rest, scene)),
+        | "flock" | "parallel" | "nix" | "devbox" | "entr" | "tmux" | "screen" => {
+            Some(quoted(simple, rest, scene))
+        }
         _ if WRAPPERS.contains(&name) => Some(wrapped(name, simple, rest, scene)),
         _ => None,
     }
@@ -51,8 +69,43 @@ fn inner_of(words: Vec<Arg>, simple: &Simple, scene: &Scene<'_>) -> Verdict {
 fn text(text: Option<String>, scene: &Scene<'_>) -> Verdict {
     match text {
         Some(text) => scene.script(&text),
-        None => Verdict::loses("it runs a script that is not known before"),
+        None => unseen("it runs a script that is not known before", scene),
     }
+}
+
+/// Code that nobody has seen asks where it comes from elsewhere.
+fn unseen(why: &str, scene: &Scene<'_>) -> Verdict {
+    match &scene.brings {
+        Some(from) => {
+            Verdict::leaves(format!("it runs what `{from}` may bring, which nobody has seen"))
+        }
+        None => Verdict::loses(why),
+    }
+}
+
+/// The program of a script that brings code from elsewhere, or out of what hides it.
+pub fn brings(found: &[Simple]) -> Option<String> {
+    let names = found.iter().filter_map(|one| one.words.first()?.as_deref());
+    let mut names = names.map(|name| name.rsplit('/').next().unwrap_or(name));
+    names
+        .find(|name| BRINGS.contains(name) && !matches!(*name, "tr" | "gunzip" | "zcat" | "gpg"))
+        .map(str::to_owned)
+}
+
+/// Whether a program takes something out of what hides it.
+pub fn hides(name: &str) -> bool {
+    matches!(name, "base64" | "base32" | "xxd" | "openssl" | "rev")
+}
+
+/// What is run in a container, as far as it leaves that.
+fn in_container(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
+    let runs = rest.iter().take(6).position(|w| matches!(w.as_deref(), Some("run" | "exec")))?;
+    let is_option = |at: usize| rest[at].as_deref().is_some_and(|word| word.starts_with('-'));
+    (runs + 2..rest.len())
+        .filter(|at| !is_option(*at) && !is_option(at - 1))
+        .take(8)
+        .map(|at| scene.inner(&simple.with_words(rest[at..].to_vec())))
+        .find(Verdict::asks)
 }
 
 fn evaluated(rest: &[Arg], scene: &Scene<'_>) -> Verdict {
@@ -60,10 +113,18 @@ fn evaluated(rest: &[Arg], scene: &Scene<'_>) -> Verdict {
     text(words, scene)
 }
 
-fn sourced(rest: &[Arg], scene: &Scene<'_>) -> Verdict {
+fn sourced(simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdict {
     match rest.first() {
         Some(Some(file)) => file_run(file, &[], scene),
-        _ => Verdict::loses("it runs a script that is not known before"),
+        _ => substituted(simple, scene),
+    }
+}
+
+/// `bash <(…)`: what that puts out, or what another command of the script brings.
+fn substituted(simple: &Simple, scene: &Scene<'_>) -> Verdict {
+    match &simple.fed {
+        Some(text) => scene.script(text),
+        None => unseen("it runs a script that is not known before", scene),
     }
 }
 
@@ -100,10 +161,7 @@ fn shell(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verdic
                 rest[options + 1..].iter().filter_map(Option::as_deref).collect();
             file_run(file, &texts, scene)
         }
-        Some(None) => {
-            // `bash <(curl …)`: what brings it is another command of the script.
-            Verdict::loses(format!("`{name}` runs a script that is not known before"))
-        }
+        Some(None) => substituted(simple, scene),
         _ => piped(name, simple, scene),
     }
 }
@@ -190,7 +248,9 @@ fn wrapped(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verd
         "exec" => "-a",
         _ => "",
     };
-    while let Some(Some(word)) = rest.get(at) {
+    let shapes =
+        simple.shapes.get(simple.shapes.len().saturating_sub(rest.len())..).unwrap_or_default();
+    while let Some(word) = shapes.get(at) {
         if name == "env" && (word == "-S" || word.starts_with("--split-string")) {
             let line = word.split_once('=').map(|(_, line)| Some(line.to_owned()));
             return text(line.unwrap_or_else(|| rest.get(at + 1).cloned().flatten()), scene);
@@ -202,7 +262,7 @@ fn wrapped(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verd
         }
         if takes_value.split(' ').any(|option| option == word) {
             at += 2;
-        } else if word.starts_with('-') || assigns {
+        } else if (word.starts_with('-') && rest[at].is_some()) || assigns {
             at += 1;
         } else {
             break;
@@ -239,15 +299,19 @@ fn wrapped(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verd
 
 fn find(rest: &[Arg], simple: &Simple, scene: &Scene<'_>) -> Verdict {
     let mut worst = Verdict::reads("it looks for files");
-    let named = rest.iter().flatten().any(|word| {
-        matches!(
-            word.as_str(),
-            "-name" | "-iname" | "-path" | "-wholename" | "-regex" | "-iregex" | "-empty"
-        )
-    });
+    let has = |known: &[&str]| rest.iter().flatten().any(|word| known.contains(&word.as_str()));
+    let named = has(&["-name", "-iname", "-path", "-wholename", "-regex", "-iregex", "-empty"]);
+    // The repository itself is looked for, and not left out.
+    let git = rest
+        .windows(2)
+        .any(|two| two[0].as_deref() == Some("-name") && two[1].as_deref() == Some(".git"))
+        && !has(&["-prune", "-not", "!"]);
+    let inside =
+        first_plain(rest).is_some_and(|path| matches!(path.as_deref(), Some(".git" | "./.git")));
+    let all = git || inside || (!named && is_all(rest));
     for (at, word) in rest.iter().enumerate() {
         let found = match word.as_deref() {
-            Some("-delete") if !named && is_all(rest) => {
+            Some("-delete") if all => {
                 Verdict::leaves("`find -delete` removes the repository itself, snapshots and all")
             }
             Some("-delete") => Verdict::loses("`find -delete` removes files"),
@@ -256,7 +320,12 @@ fn find(rest: &[Arg], simple: &Simple, scene: &Scene<'_>) -> Verdict {
             ) => {
                 let words =
                     rest[at + 1..].iter().take_while(|w| !matches!(w.as_deref(), Some(";" | "+")));
-                inner_of(words.cloned().collect(), simple, scene)
+                let found = inner_of(words.cloned().collect(), simple, scene);
+                if git && found.loses {
+                    Verdict::leaves("it removes the repository itself, snapshots and all")
+                } else {
+                    found
+                }
             }
             Some("-fprint" | "-fprintf" | "-fls") => Verdict::local("find writes"),
             _ => continue,

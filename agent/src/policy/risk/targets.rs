@@ -8,9 +8,21 @@ use super::super::shell::Arg;
 
 /// Targets that clean up: what they remove is in nobody's list.
 const CLEANS: [&str; 6] = ["clean", "distclean", "reset", "purge", "flush", "clobber"];
+
 /// Options before a target that take a value.
-const VALUES: &str = "-C -f -I -o -W --directory --file --makefile --prefix -w --workspace --filter -F --cwd -p -pl -P -s -b \
-                      --build-file --project-dir -c --config --rakefile -n --projects --exclude --configuration --tasklist -m";
+fn values(name: &str) -> &'static str {
+    match name {
+        "gradle" | "gradlew" => "-b -c -p -I -g -x --exclude-task --build-file --project-dir",
+        "mvn" | "mvnw" => "-f -pl -P -s -gs -T --file --projects --settings",
+        "nx" | "turbo" | "lerna" => {
+            "-p --projects --filter --exclude -c --configuration --scope --cwd --parallel"
+        }
+        "npm" | "pnpm" | "yarn" | "bun" => "--prefix -w --workspace --filter -F -C --dir --cwd",
+        "tox" | "nox" => "-c --conf -f --noxfile",
+        "cargo" | "deno" | "mix" | "composer" => "--manifest-path --config -c -d --working-dir",
+        _ => "-C -f -I -o -W -d --directory --file --makefile --justfile --rakefile --taskfile",
+    }
+}
 
 /// A runner of targets; nothing if it is none.
 pub fn of(name: &str, rest: &[Arg]) -> Option<Verdict> {
@@ -23,8 +35,11 @@ pub fn of(name: &str, rest: &[Arg]) -> Option<Verdict> {
     if shows {
         return Some(Verdict::local(format!("`{name}` tells what it would do")));
     }
-    let words = targets(rest, verbs, *all);
-    if let Some(target) = words.iter().find(|word| is_target_handover(word)) {
+    let words = targets(name, rest, verbs, *all);
+    if let Some(target) = words
+        .iter()
+        .find(|word| is_target_handover(word) && !(name == "mix" && **word == "release"))
+    {
         return Some(Verdict::leaves(format!(
             "`{name} {target}` hands something over, by its name"
         )));
@@ -51,7 +66,7 @@ fn is_target_handover(word: &str) -> bool {
 }
 
 /// The targets among the arguments: all, or the first after one of `verbs`.
-fn targets<'a>(rest: &'a [Arg], verbs: &str, all: bool) -> Vec<&'a str> {
+fn targets<'a>(name: &str, rest: &'a [Arg], verbs: &str, all: bool) -> Vec<&'a str> {
     let mut out = Vec::new();
     let mut words = rest.iter();
     let mut after_verb = verbs.is_empty();
@@ -60,13 +75,15 @@ fn targets<'a>(rest: &'a [Arg], verbs: &str, all: bool) -> Vec<&'a str> {
         if word == "--" {
             break;
         }
-        if matches!(word, "-t" | "--target" | "--targets" | "--target=" | "-e") && all {
+        if matches!(word, "-t" | "--target" | "--targets" | "-e" | "-s" | "--session")
+            && matches!(name, "nx" | "turbo" | "tox" | "nox")
+        {
             out.extend(words.next().and_then(|word| word.as_deref()));
         } else if let Some(target) =
             word.strip_prefix("--target=").or(word.strip_prefix("--targets="))
         {
             out.push(target);
-        } else if VALUES.split_whitespace().any(|option| option == word) {
+        } else if values(name).split(' ').any(|option| option == word) {
             words.next();
         } else if word.starts_with('-')
             || word.contains('=')

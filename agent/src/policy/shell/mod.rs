@@ -294,7 +294,12 @@ impl Walk {
             }
             Item::ProcessSubstitution(_, shell) => {
                 out.push(HOLE.to_string());
-                self.list(&shell.list)
+                let before = self.found.len();
+                self.list(&shell.list)?;
+                if let [one] = &self.found[before..] {
+                    out.fed = said(one);
+                }
+                Ok(())
             }
         }
     }

@@ -11,7 +11,8 @@ use crate::toolbox::protocol::Leftover;
 /// Larger files that Git does not know yet are not committed.
 const MAX_NEW: u64 = 5 * 1024 * 1024;
 /// Folders that tools make, where no .gitignore names them.
-const MADE: [&str; 5] = ["node_modules", "target", "__pycache__", ".venv", ".pytest_cache"];
+pub(super) const MADE: [&str; 5] =
+    ["node_modules", "target", "__pycache__", ".venv", ".pytest_cache"];
 
 /// Commits everything that differs from HEAD with `message`, if anything does, and says whether the
 /// remote lacks something. A repetition finds nothing to commit.

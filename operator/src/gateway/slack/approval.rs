@@ -5,6 +5,7 @@
 pub mod answer;
 pub mod ask;
 pub mod shown;
+mod standing;
 
 use codebutler_crds::thread::{Approval, ApprovalAnswer, Pending, Settled};
 use codebutler_crds::wire::ApprovalState;
@@ -17,6 +18,8 @@ use crate::gateway::threads::{self, Refusal};
 
 /// `kind` of the message's metadata and of the pending item that wakes the role.
 pub const KIND: &str = "approval";
+/// `kind` of a message that tells of an action that was approved for the thread.
+pub const STANDING: &str = "standing";
 /// [`Settled::choice`] of a question that nobody answered in time.
 pub const EXPIRED: &str = "approval:expired";
 /// Questions that a Thread remembers.
@@ -27,18 +30,21 @@ const KEPT: usize = 8;
 pub enum Answer {
     /// Exactly this may happen, once.
     Approve,
+    /// This may happen, and the same words again in this thread.
+    Always,
     /// It may not.
     Deny,
 }
 
 impl Answer {
     /// The buttons, in order.
-    pub const ALL: [Self; 2] = [Self::Approve, Self::Deny];
+    pub const ALL: [Self; 3] = [Self::Approve, Self::Always, Self::Deny];
 
     /// Slack's `action_id`.
     pub const fn action_id(self) -> &'static str {
         match self {
             Self::Approve => "approval:approve",
+            Self::Always => "approval:thread",
             Self::Deny => "approval:deny",
         }
     }
@@ -47,6 +53,7 @@ impl Answer {
     pub const fn label(self) -> &'static str {
         match self {
             Self::Approve => "Approve",
+            Self::Always => "Approve for this thread",
             Self::Deny => "Deny",
         }
     }
@@ -55,6 +62,9 @@ impl Answer {
     pub const fn told(self) -> &'static str {
         match self {
             Self::Approve => ":white_check_mark: Approved, once, by",
+            Self::Always => {
+                ":white_check_mark: Approved for this thread, until somebody says *revoke* or *stop*, by"
+            }
             Self::Deny => ":x: Denied by",
         }
     }
@@ -75,7 +85,7 @@ impl Answer {
 
     const fn recorded(self) -> ApprovalAnswer {
         match self {
-            Self::Approve => ApprovalAnswer::Approved,
+            Self::Approve | Self::Always => ApprovalAnswer::Approved,
             Self::Deny => ApprovalAnswer::Denied,
         }
     }
@@ -151,7 +161,7 @@ pub fn take(
         }
         None => {}
     }
-    record(status, place, answered.answer.recorded(), Some(&answered.user), None)?;
+    give(status, place, answered.answer, &answered.user, None, now)?;
     Ok(Outcome::Counts)
 }
 
@@ -168,7 +178,7 @@ pub enum Words<'a> {
 
 /// Which question words answer: only what was asked before them, and only if there is no doubt.
 pub fn words<'a>(status: &'a ThreadStatus, said: &Said) -> Words<'a> {
-    if !matches!(said.intent, Some(Intent::Approve | Intent::Deny)) {
+    if !matches!(said.intent, Some(Intent::Approve | Intent::Always | Intent::Deny)) {
         return Words::Nothing;
     }
     if let Some(one) = status.approvals.iter().find(|one| one.said.as_ref() == Some(&said.ts)) {
@@ -211,10 +221,33 @@ pub fn take_words(
     }
     let answer = match said.intent {
         Some(Intent::Approve) => Answer::Approve,
+        Some(Intent::Always) => Answer::Always,
         _ => Answer::Deny,
     };
-    record(status, place, answer.recorded(), Some(&said.user), Some(&said.ts))?;
+    give(status, place, answer, &said.user, Some(&said.ts), now)?;
     Ok(Outcome::Counts)
+}
+
+/// Writes a person's answer down. A yes for the thread to what can only be allowed once is one for once.
+fn give(
+    status: &mut ThreadStatus,
+    place: usize,
+    answer: Answer,
+    user: &str,
+    said: Option<&SlackTs>,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    let question = status.approvals.get(place).cloned().ok_or(Refusal::NotAsked)?;
+    let always = answer == Answer::Always && question.words.is_some();
+    let shown = if answer == Answer::Always && !always { Answer::Approve } else { answer };
+    record(status, place, shown.recorded(), Some(user), said)?;
+    if always {
+        if let Some(settled) = status.settled.iter_mut().find(|one| one.ts == question.ts) {
+            settled.choice = Some(Answer::Always.action_id().to_owned());
+        }
+        standing::grant(status, &question, user, now);
+    }
+    Ok(())
 }
 
 /// Whether a question has waited for too long.

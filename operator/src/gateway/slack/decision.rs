@@ -129,6 +129,8 @@ pub enum Taken {
     Decided(Decided),
     /// The answer to a question about an action, in time or too late.
     Answered,
+    /// What was approved for the thread is not any more.
+    Revoked,
     /// A yes or no that can mean several things.
     Unclear,
 }
@@ -140,7 +142,7 @@ pub fn recipients(status: &ThreadStatus, said: &Said, team: &Team) -> Vec<String
         return said.mentioned.clone();
     }
     // It ends what runs and wakes nobody.
-    if said.intent == Some(Intent::Stop) {
+    if matches!(said.intent, Some(Intent::Stop | Intent::Revoke)) {
         return Vec::new();
     }
     let asker = match (reply::stored(status, &said.ts), approval::words(status, said)) {
@@ -182,7 +184,7 @@ fn question<'a>(status: &'a ThreadStatus, said: &Said, team: &'a Team) -> Option
         Intent::Merge | Intent::Close => {
             closing.map(|closing| (closing.role.as_str(), closing.choice.is_none()))
         }
-        Intent::Deny | Intent::Stop => None,
+        Intent::Always | Intent::Revoke | Intent::Deny | Intent::Stop => None,
     }
 }
 
@@ -238,6 +240,10 @@ fn in_words(
         }
     }
     let decided = match (&said.intent, question(status, said, team)) {
+        (Some(Intent::Revoke), _) => {
+            status.standing.clear();
+            return Ok(Taken::Revoked);
+        }
         (Some(Intent::Stop), _) => {
             stop(status, &said.ts, &said.user)?;
             None
@@ -268,7 +274,7 @@ fn decide_in_words(
         Intent::Approve => (Choice::Approve, status.plan.as_ref().map(|plan| plan.ts.clone())),
         Intent::Merge => (Choice::Merge, status.closing.as_ref().map(|c| c.ts.clone())),
         Intent::Close => (Choice::Discard, status.closing.as_ref().map(|c| c.ts.clone())),
-        Intent::Deny | Intent::Stop => return Ok(None),
+        Intent::Always | Intent::Revoke | Intent::Deny | Intent::Stop => return Ok(None),
     };
     let Some(asked) = asked else { return Ok(None) };
     let id = format!("text:{}", said.ts);
@@ -276,14 +282,15 @@ fn decide_in_words(
     Ok(Some(Decided { asked, choice }))
 }
 
-/// Every role that runs now is told; whoever has ended meanwhile takes it as done. `ts` is the word's
-/// or sign's own.
+/// Every role that runs now is told; whoever has ended meanwhile takes it as done. What was approved for
+/// the thread is not any more. `ts` is the word's or sign's own.
 ///
 /// # Errors
 /// When too many decisions wait already.
 pub fn stop(status: &mut ThreadStatus, ts: &SlackTs, user: &str) -> Result<(), Refusal> {
     let running = status.roles.iter().filter(|(_, role)| role.state == Some(RoleState::Running));
     let running: Vec<String> = running.map(|(name, _)| name.clone()).collect();
+    status.standing.clear();
     for role in running {
         let pending = Pending {
             id: format!("stop:{ts}:{role}"),

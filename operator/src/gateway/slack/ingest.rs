@@ -25,6 +25,7 @@ use crate::gateway::threads::{Refusal, WriteError};
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Told to who says yes or no where that can mean several things.
+const REVOKED: &str = "Nothing is approved for this thread any more: people are asked each time.";
 const UNCLEAR: &str =
     "Several questions are open here: please answer with the buttons of the one that you mean.";
 
@@ -186,6 +187,10 @@ impl Inner {
         match stored.taken {
             Taken::Message => {}
             Taken::Decided(_) | Taken::Answered => effects.push(Effect::Settled { thread: key }),
+            Taken::Revoked => {
+                let (user, text) = (said.user.clone(), REVOKED.to_owned());
+                effects.push(Effect::Whisper { thread: key, user, text });
+            }
             Taken::Unclear => {
                 let (user, text) = (said.user.clone(), UNCLEAR.to_owned());
                 effects.push(Effect::Whisper { thread: key, user, text });

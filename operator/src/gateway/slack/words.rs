@@ -5,6 +5,10 @@
 pub enum Intent {
     /// Yes, to a plan or an action.
     Approve,
+    /// Yes, to an action and to the same words of it for the rest of the thread.
+    Always,
+    /// Such a yes counts no more.
+    Revoke,
     /// No, to an action.
     Deny,
     /// Merge.
@@ -43,6 +47,35 @@ const APPROVE: &[&str] = &[
     "vale",
     "de acuerdo",
     "perfecto",
+];
+const ALWAYS: &[&str] = &[
+    "approve for this thread",
+    "approve for the thread",
+    "approved for this thread",
+    "approve in this thread",
+    "yes for this thread",
+    "yes always",
+    "always",
+    "always approve",
+    "approve always",
+    "siempre",
+    "sí siempre",
+    "si siempre",
+    "aprobar siempre",
+    "apruebo siempre",
+    "aprobar para este hilo",
+    "apruebo para este hilo",
+];
+const REVOKE: &[&str] = &[
+    "revoke",
+    "revoke it",
+    "revoke approval",
+    "revoke approvals",
+    "revoke the approval",
+    "revocar",
+    "revoca",
+    "revocar aprobación",
+    "revocar aprobaciones",
 ];
 const DENY: &[&str] = &[
     "no",
@@ -137,6 +170,10 @@ pub fn intent(text: &str) -> Option<Intent> {
     let means = |list: &[&str]| list.contains(&words.as_str());
     if means(APPROVE) {
         Some(Intent::Approve)
+    } else if means(ALWAYS) {
+        Some(Intent::Always)
+    } else if means(REVOKE) {
+        Some(Intent::Revoke)
     } else if means(DENY) {
         Some(Intent::Deny)
     } else if means(MERGE) {

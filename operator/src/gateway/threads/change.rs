@@ -171,6 +171,7 @@ pub fn settle_open(status: &mut ThreadStatus) {
         settle(status, Settled { ts, choice: Some(CLOSED.to_owned()), user: None });
     }
     status.warned = None;
+    status.standing.clear();
     status.offers.retain(|offer| !offer.is_open());
     status.closing = status.closing.take().filter(|closing| closing.choice.is_some());
     let answered = |plan: &Plan| plan.approved_by.is_some() || plan.declined_by.is_some();

@@ -53,6 +53,7 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
         "receipt": status.receipt,
         "closing": status.closing,
         "approvals": list(&status.approvals),
+        "standing": list(&status.standing),
         "offers": list(&status.offers),
         "warned": status.warned,
         "finished": status.finished,

@@ -50,7 +50,7 @@ fn script() -> Script {
             ],
         ),
     ];
-    let tidy = Step::tool("Bash", json!({"command": "rm -rf src; ls"}));
+    let tidy = Step::tool("Bash", json!({"command": "vercel --prod; rm -rf src; ls"}));
     let coder = vec![talk("tidy up", vec![tidy])];
     let roles = [("pm", pm), ("coder", coder)];
     let roles = roles.map(|(role, conversations)| (role.to_owned(), RoleScript { conversations }));

@@ -15,7 +15,7 @@ use super::super::Inner;
 use super::super::effects::Effect;
 use super::super::people;
 use super::super::post::{self, Asks, Handing, Outgoing};
-use super::{KIND, add, hand_out, has_room, is_late, shown};
+use super::{KIND, STANDING, add, hand_out, has_room, is_late, shown, standing};
 use crate::gateway::context::{ApiError, Caller, conversation};
 use crate::gateway::threads::{Refusal, WriteError};
 
@@ -39,7 +39,9 @@ pub async fn ask(
     let deadline = Instant::now() + wait.min(LONGEST);
     // A question that was asked long ago must not be missed because a cache lags behind.
     let thread = inner.threads.read(&key).await.map_err(|error| unwritten(&error))?;
-    if find(&thread, &id).is_none() {
+    if let Some(by) = stands(inner, caller, &thread, request, &id).await? {
+        tell(inner, caller, &thread, request, &by).await?;
+    } else if find(&thread, &id).is_none() {
         post(inner, caller, &thread, request, &id).await?;
     }
     loop {
@@ -52,13 +54,15 @@ pub async fn ask(
             let take =
                 |status: &mut ThreadStatus| hand_out(status, &id, &request.hash, Timestamp::now());
             let handed = inner.threads.try_update(&key, take).await;
-            let (_, (state, by)) = handed.map_err(|error| unwritten(&error))?;
+            let (now, (state, by)) = handed.map_err(|error| unwritten(&error))?;
+            let standing = find(&now, &id).is_some_and(|one| one.standing);
+            let reply = ApprovalReply { id: id.clone(), state, by, standing };
             if state == ApprovalState::Expired {
                 inner.follow_up(vec![Effect::Settled { thread: key }]);
-                return Ok(ApprovalReply { id, state, by });
+                return Ok(reply);
             }
             if state != ApprovalState::Pending || Instant::now() >= deadline {
-                return Ok(ApprovalReply { id, state, by });
+                return Ok(reply);
             }
         }
         tokio::time::sleep(LOOK).await;
@@ -68,6 +72,68 @@ pub async fn ask(
 fn find<'a>(thread: &'a Thread, id: &str) -> Option<&'a Approval> {
     let status = thread.status.as_ref()?;
     status.approvals.iter().find(|one| one.id == id)
+}
+
+/// Who has approved the same words for the thread, if somebody has: it is on record then, and nobody is
+/// asked.
+async fn stands(
+    inner: &Inner,
+    caller: &Caller,
+    thread: &Thread,
+    request: &ApprovalRequest,
+    id: &str,
+) -> Result<Option<String>, ApiError> {
+    let users = &caller.repo.spec.access.users;
+    if let Some(known) = find(thread, id) {
+        return Ok(known.by.clone().filter(|_| known.standing));
+    }
+    let is_over = thread.spec.state == ThreadState::Closed || thread.is_going();
+    let status = thread.status.as_ref().filter(|_| !is_over);
+    let given =
+        standing::words(request).and_then(|words| standing::find(status?, &words, users).cloned());
+    let Some(given) = given else { return Ok(None) };
+    let question = record(caller, request, id, given.ts.clone(), Timestamp::now(), 0);
+    let answer = |status: &mut ThreadStatus| standing::answer(status, &question, users);
+    let answered = inner.threads.try_update(&caller.key(), answer).await;
+    let (_, stands) = answered.map_err(|error| unwritten(&error))?;
+    Ok(stands.then_some(given.by))
+}
+
+/// Says in the thread what is done on a yes that was given before. Before it is: what nobody can see is
+/// not done.
+async fn tell(
+    inner: &Inner,
+    caller: &Caller,
+    thread: &Thread,
+    request: &ApprovalRequest,
+    by: &str,
+) -> Result<(), ApiError> {
+    let notice = shown::notice(&masked(inner, caller, request), by);
+    let outgoing = Outgoing {
+        repo: &caller.repo,
+        thread,
+        slack: conversation(thread)?,
+        key: &request.key,
+        role: Some(&caller.role),
+        kind: STANDING,
+        asks: Asks::Blocks(&notice.blocks),
+        note: None,
+        parts: vec![notice.text],
+    };
+    let _turn = inner.posting.lock(&caller.key()).await;
+    match post::once(inner, &outgoing).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(inner.failed(error, &caller.repo).await),
+    }
+}
+
+fn masked(inner: &Inner, caller: &Caller, request: &ApprovalRequest) -> ApprovalRequest {
+    let redactor = inner.context.redactors.of(&caller.repo);
+    ApprovalRequest {
+        summary: redactor.mask(&request.summary).into_owned(),
+        detail: request.detail.as_deref().map(|detail| redactor.mask(detail).into_owned()),
+        ..request.clone()
+    }
 }
 
 /// Posts the question and records it. A quick answer waits until it is.
@@ -85,13 +151,9 @@ async fn post(
         return Err(ApiError::new(ErrorCode::InvalidRequest, Refusal::Asked.to_string()));
     }
     let key = caller.key();
-    let redactor = inner.context.redactors.of(&caller.repo);
-    let masked = ApprovalRequest {
-        summary: redactor.mask(&request.summary).into_owned(),
-        detail: request.detail.as_deref().map(|detail| redactor.mask(detail).into_owned()),
-        ..request.clone()
-    };
-    let question = shown::question(&masked, &people::of(thread));
+    let masked = masked(inner, caller, request);
+    let question =
+        shown::question(&masked, &people::of(thread), standing::words(request).is_some());
     let outgoing = Outgoing {
         repo: &caller.repo,
         thread,
@@ -138,6 +200,8 @@ fn record(
         by: None,
         said: None,
         used: false,
+        words: standing::words(request),
+        standing: false,
     }
 }
 

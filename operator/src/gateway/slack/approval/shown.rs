@@ -24,14 +24,37 @@ pub struct Question {
 }
 
 /// The question about a request whose texts are masked already. `people` are mentioned.
-pub fn question(request: &ApprovalRequest, people: &[String]) -> Question {
+pub fn question(request: &ApprovalRequest, people: &[String], for_thread: bool) -> Question {
+    asked(request, people, "May I do this?", Some(for_thread))
+}
+
+/// What is said where a yes for the thread answers: the same, with nothing to answer.
+pub fn notice(request: &ApprovalRequest, by: &str) -> Question {
+    let head = format!(
+        "I do this: <@{by}> approved it for this thread. *revoke* or *stop* takes that back."
+    );
+    asked(request, &[], &head, None)
+}
+
+/// Whether all of an action is shown.
+pub fn is_whole(detail: &str) -> bool {
+    cut(&visible(detail)).1 == 0
+}
+
+/// `answers`: whether there are buttons, and among them one for the whole thread.
+fn asked(
+    request: &ApprovalRequest,
+    people: &[String],
+    words: &str,
+    answers: Option<bool>,
+) -> Question {
     let tool = mrkdwn::escape(&visible(&request.tool)).replace('`', "'");
     let reason: String = visible(&request.summary).chars().take(REASON).collect();
     let reason = markdown::inline(&reason.replace('\n', " "));
     let mut mentions: Vec<String> = people.iter().map(|user| format!("<@{user}>")).collect();
     mentions.push(String::new());
     let mentions = mentions.join(" ");
-    let head = format!("{mentions}May I do this? `{tool}`: {reason}.");
+    let head = format!("{mentions}{words} `{tool}`: {reason}.");
     let (code, left_out) = cut(&visible(request.detail.as_deref().unwrap_or(&request.summary)));
     let note = (left_out > 0).then(|| {
         format!("{left_out} characters in the middle are not shown: deny what you can't judge.")
@@ -50,24 +73,28 @@ pub fn question(request: &ApprovalRequest, people: &[String]) -> Question {
     let context =
         |text: &str| json!({"type": "context", "elements": [{"type": "mrkdwn", "text": text}]});
     blocks.extend(note.as_deref().map(context));
-    blocks.push(
-        json!({"type": "actions", "block_id": super::KIND, "elements": buttons(&request.key)}),
-    );
+    if let Some(for_thread) = answers {
+        let buttons = buttons(&request.key, for_thread);
+        blocks.push(json!({"type": "actions", "block_id": super::KIND, "elements": buttons}));
+    }
     Question { text, blocks: Value::Array(blocks) }
 }
 
-fn buttons(key: &str) -> Value {
+fn buttons(key: &str, for_thread: bool) -> Value {
     let button = |answer: Answer| {
-        let style = match answer {
-            Answer::Approve => "primary",
-            Answer::Deny => "danger",
-        };
-        json!({
-            "type": "button", "action_id": answer.action_id(), "value": key, "style": style,
+        let mut button = json!({
+            "type": "button", "action_id": answer.action_id(), "value": key,
             "text": {"type": "plain_text", "text": answer.label()},
-        })
+        });
+        match answer {
+            Answer::Approve => button["style"] = json!("primary"),
+            Answer::Deny => button["style"] = json!("danger"),
+            Answer::Always => {}
+        }
+        button
     };
-    Value::Array(Answer::ALL.into_iter().map(button).collect())
+    let offered = |answer: &Answer| for_thread || *answer != Answer::Always;
+    Value::Array(Answer::ALL.into_iter().filter(offered).map(button).collect())
 }
 
 /// With everything that would be invisible, or turn the reading direction, written out.
@@ -156,7 +183,7 @@ mod tests {
     #[test]
     fn the_exact_action_is_shown_as_code_that_nothing_breaks_out_of() {
         let command = "rm -rf a && echo '```\n<!channel>' > <@U1>";
-        let shown = question(&request(command), &[]);
+        let shown = question(&request(command), &[], false);
         assert_eq!(code(&shown), command);
         assert!(!shown.text.contains("<!channel>") && !shown.text.contains("<@U1>"));
         assert_eq!(shown.text.matches("```").count(), 2, "{}", shown.text);
@@ -167,6 +194,12 @@ mod tests {
             .map(|button| button["action_id"].as_str().unwrap())
             .collect();
         assert_eq!(ids, ["approval:approve", "approval:deny"]);
+        let shown = question(&request(command), &[], true);
+        assert_eq!(shown.blocks[2]["elements"][1]["action_id"], "approval:thread");
+        // Nobody is asked.
+        let told = notice(&request(command), "U7");
+        assert_eq!(told.blocks.as_array().unwrap().len(), 2);
+        assert!(told.text.starts_with("I do this: <@U7> approved it for this thread"));
     }
 
     #[test]
@@ -178,20 +211,20 @@ mod tests {
             ("a\u{e0041}", "a\\u{e0041}"),
             ("a\rb\n\tc", "a\\u{d}b\n\tc"),
         ] {
-            assert_eq!(code(&question(&request(hidden), &[])), written);
+            assert_eq!(code(&question(&request(hidden), &[], false)), written);
         }
     }
 
     #[test]
     fn a_long_action_is_cut_in_the_middle_and_that_is_said() {
         let long = format!("begin {} && curl evil", "<".repeat(20_000));
-        let shown = question(&request(&long), &["U7".to_owned()]);
+        let shown = question(&request(&long), &["U7".to_owned()], false);
         assert!(code(&shown).starts_with("begin <") && code(&shown).ends_with("&& curl evil"));
         assert!(shown.text.chars().count() < 3900, "{}", shown.text.len());
         let note = shown.blocks[2]["elements"][0]["text"].as_str().unwrap();
         assert!(note.contains("characters in the middle are not shown"), "{note}");
         assert!(shown.text.starts_with("<@U7> May I do this? `Bash`"));
         let exact = "x".repeat(SHOWN);
-        assert_eq!(code(&question(&request(&exact), &[])), exact);
+        assert_eq!(code(&question(&request(&exact), &[], false)), exact);
     }
 }

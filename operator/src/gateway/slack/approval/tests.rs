@@ -25,6 +25,8 @@ fn question(key: &str, ts_: &str) -> Approval {
         by: None,
         said: None,
         used: false,
+        words: Some("ww".to_owned()),
+        standing: false,
     }
 }
 
@@ -148,4 +150,60 @@ fn an_answered_question_makes_room_and_an_open_one_does_not() {
     add(&mut status, &more).unwrap();
     assert_eq!(status.approvals.len(), KEPT);
     assert_eq!(hand_out(&mut status, "coder:3", "aa", at(10)), Err(Refusal::NotAsked));
+}
+
+#[test]
+fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
+    let mut status = asked(&[question("k", "5.000000")]);
+    take(&mut status, &answered("5.000000", Answer::Always, "U1"), at(10)).unwrap();
+    hand_out(&mut status, "coder:k", "aa", at(10)).unwrap();
+    assert_eq!(status.settled[0].choice.as_deref(), Some("approval:thread"));
+    let given = &status.standing[0];
+    assert_eq!(
+        (&*given.words, &*given.by, given.at.0, &given.ts),
+        ("ww", "U1", at(10), &ts("5.000000"))
+    );
+
+    let again =
+        Approval { role: "pm".to_owned(), id: "pm:l".to_owned(), ..question("l", "5.000000") };
+    // Whoever said so may not any more.
+    assert_eq!(standing::answer(&mut status, &again, &["U2".to_owned()]), Ok(false));
+    let other = Approval { words: Some("xx".to_owned()), ..again.clone() };
+    assert_eq!(standing::answer(&mut status, &other, &[]), Ok(false));
+    let once = Approval { words: None, ..again.clone() };
+    assert_eq!(standing::answer(&mut status, &once, &[]), Ok(false));
+    for _ in 0..2 {
+        assert_eq!(standing::answer(&mut status, &again, &["U1".to_owned()]), Ok(true));
+    }
+    assert_eq!(status.approvals.len(), 2);
+    let (state, by) = hand_out(&mut status, "pm:l", "aa", at(11)).unwrap();
+    assert_eq!((state, by.as_deref()), (ApprovalState::Approved, Some("U1")));
+    // Nobody is woken by it, and no message loses its buttons.
+    assert_eq!((status.pending.len(), status.settled.len()), (1, 1));
+
+    super::super::decision::stop(&mut status, &ts("7.000000"), "U2").unwrap();
+    assert!(status.standing.is_empty());
+    let third = Approval { id: "pm:m".to_owned(), ..again };
+    assert_eq!(standing::answer(&mut status, &third, &[]), Ok(false));
+}
+
+#[test]
+fn words_give_it_and_what_has_no_words_gets_a_yes_for_once() {
+    for (words, stands) in [(Some("ww".to_owned()), 1), (None, 0)] {
+        let open = Approval { words, ..question("k", "5.000000") };
+        let mut status = asked(&[open]);
+        let reply = said("6.000000", "Approve for this thread!");
+        take_words(&mut status, "coder:k", &reply, at(10)).unwrap();
+        assert_eq!(status.approvals[0].answer, Some(ApprovalAnswer::Approved));
+        assert_eq!(status.standing.len(), stands);
+    }
+    assert_eq!(intent("siempre"), Some(Intent::Always));
+    assert_eq!(intent("revoke"), Some(Intent::Revoke));
+    assert_eq!(intent("always use tabs"), None);
+    let mut many = ThreadStatus::default();
+    for n in 0..40 {
+        let one = Approval { words: Some(n.to_string()), ..question("k", "5.000000") };
+        standing::grant(&mut many, &one, "U1", at(n));
+    }
+    assert_eq!((many.standing.len(), &*many.standing[0].words), (16, "24"));
 }
