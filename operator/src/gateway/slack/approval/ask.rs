@@ -118,6 +118,7 @@ async fn tell(
         kind: STANDING,
         asks: Asks::Blocks(&notice.blocks),
         note: None,
+        handing: Handing::default(),
         parts: vec![notice.text],
     };
     let _turn = inner.posting.lock(&caller.key()).await;
