@@ -57,8 +57,10 @@ async fn lists_pictures_and_memory_are_shown() {
     assert_eq!(last(1), "[CodeButler] Your list:\n- [x] look\n- [~] write it");
     // The results of all calls first, then what they show.
     let told: Vec<_> = inner.asked[1].iter().map(|m| m["role"].as_str().unwrap()).collect();
-    assert_eq!(told, ["system", "user", "assistant", "tool", "tool", "tool", "user", "user"]);
-    let picture = &inner.asked[1][6]["content"];
+    // The second one: what is so now, behind the message that woke the run.
+    let roles = ["system", "user", "user", "assistant", "tool", "tool", "tool", "user", "user"];
+    assert_eq!(told, roles);
+    let picture = &inner.asked[1][7]["content"];
     assert_eq!(picture[0]["text"], "[CodeButler] `a.png`:");
     let url = picture[1]["image_url"]["url"].as_str().unwrap();
     assert_eq!(url, "data:image/png;base64,iVBORw0KGgoAAA==");

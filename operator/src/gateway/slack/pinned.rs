@@ -207,9 +207,11 @@ fn said(parts: &[Stored]) -> Option<String> {
     let texts = parts.iter().map(|part| mrkdwn::to_text(part.text.as_deref().unwrap_or_default()));
     let text = texts.collect::<Vec<_>>().join("\n");
     let mut text = text.trim();
-    while let Some((before, last)) = text.rsplit_once('\n')
-        && last.split_whitespace().all(|word| word.starts_with("<@") && word.ends_with('>'))
-    {
+    while !text.is_empty() {
+        let (before, last) = text.rsplit_once('\n').unwrap_or(("", text));
+        if !last.split_whitespace().all(|word| word.starts_with("<@") && word.ends_with('>')) {
+            break;
+        }
         text = before.trim_end();
     }
     Some(text.to_owned()).filter(|text| !text.is_empty())
