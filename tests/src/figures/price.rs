@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use codebutler_crds::NanoUsd;
 use serde_json::json;
 
-use super::{Figure, product};
+use super::Figure;
 use crate::models::{CacheRule, ModelCard, ModelOptions, Pricing, Script, Served, Step};
 use crate::stack::outside::Surroundings;
 use crate::stack::{Stack, StackOptions};
@@ -24,12 +24,10 @@ const SHARE: f64 = 0.3;
 /// The least share of the input, from then on, that was kept.
 const CACHED: f64 = 0.8;
 const PATIENCE: Duration = Duration::from_mins(5);
-const PROGRAM: &str = "codebutler-agent";
 const WINDOW: u32 = 1_000_000;
 
 /// Dollars with marks and without, and the share of the input that was sold for less.
 pub async fn measure() -> anyhow::Result<Vec<Figure>> {
-    let agent = tokio::task::spawn_blocking(|| product::program(PROGRAM)).await??;
     let taking = |card: ModelCard| card.taking(u64::from(WINDOW), 16_000);
     let marked = taking(ModelCard::new("anthropic/scripted-coder"));
     // The same rules and prices, but nothing tells that it takes marks.
@@ -38,8 +36,8 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let plain =
         taking(ModelCard::new("plain/scripted-coder")).priced(pricing).caching(marked.cache);
     ensure!(matches!(marked.cache, CacheRule::Marked { .. }), "marks are what is measured");
-    let with = Box::pin(run(marked, agent.clone())).await.context("with marks")?;
-    let without = Box::pin(run(plain, agent)).await.context("without marks")?;
+    let with = Box::pin(run(marked)).await.context("with marks")?;
+    let without = Box::pin(run(plain)).await.context("without marks")?;
     ensure!(without.iter().all(|call| call.cached_tokens == 0), "nothing marks what nobody may");
     let dollars = |calls: &[Served]| calls.iter().map(|call| call.cost).sum::<NanoUsd>().as_f64();
     let warm = with.get(WARM..).unwrap_or_default();
@@ -54,7 +52,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
 }
 
 /// One run with a model; every answer that was billed.
-async fn run(card: ModelCard, agent: std::path::PathBuf) -> anyhow::Result<Vec<Served>> {
+async fn run(card: ModelCard) -> anyhow::Result<Vec<Served>> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
@@ -86,7 +84,7 @@ async fn run(card: ModelCard, agent: std::path::PathBuf) -> anyhow::Result<Vec<S
     };
     std::fs::create_dir_all(&options.dir)?;
     let provider = ModelOptions { metered: true, ..ModelOptions::default() }.offer(card);
-    let surroundings = Surroundings { agent: Some(agent), provider, ..Surroundings::default() };
+    let surroundings = Surroundings { provider, ..Surroundings::default() };
     let stack = Box::pin(Stack::start_in(options, surroundings)).await?;
     let ended = Box::pin(converse(&stack)).await;
     let served = stack.models.served();

@@ -56,6 +56,8 @@ pub struct Misplayed {
     pub role: String,
     /// Tells conversations of a role apart.
     pub conversation: u64,
+    /// What the conversation began with.
+    pub opening: String,
     /// Index of the step that was asked for.
     pub step: usize,
     /// What went wrong.
@@ -157,6 +159,7 @@ impl Ledger {
         self.misplayed.push(Misplayed {
             role: place.role.to_owned(),
             conversation: place.conversation,
+            opening: place.opening.clone(),
             step: place.index,
             kind,
             cost: usage.cost.amount,
