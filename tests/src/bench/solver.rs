@@ -23,7 +23,6 @@ pub fn script(task: &Task, solver: Solver, patch: &str) -> Script {
     let pm = vec![
         Step::tool("Glob", json!({"pattern": "**/*"})),
         Step::tool("SendMessage", plan),
-        Step::say("@codebutler.coder the plan is approved, please implement it."),
     ];
     let reviewer = vec![
         Step::tool("GitDiff", json!({})),
