@@ -96,7 +96,7 @@ async fn every_dollar_is_on_the_thread_and_in_the_metrics() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_talks_nonsense_is_told_three_times_and_then_the_user() {
+async fn a_model_that_talks_nonsense_is_told_five_times_and_then_the_user() {
     let unknown = Step::tool("LaunchRocket", json!({}));
     let invalid = Step::tool("Read", json!({"pfad": "README.md"}));
     let garbled = Step {
@@ -107,7 +107,9 @@ async fn a_model_that_talks_nonsense_is_told_three_times_and_then_the_user() {
         }],
         ..Step::default()
     };
-    let script = Script::of("pm", vec![unknown, invalid, garbled, Step::say("never reached")]);
+    let nonsense = [unknown.clone(), invalid.clone(), garbled, unknown, invalid];
+    let steps = nonsense.into_iter().chain([Step::say("never reached")]);
+    let script = Script::of("pm", steps.collect());
     let team = Setup::new(script).start().await;
     let root = team.says("ana", None, "hello");
     let thread = team.settled(&root, "pm").await;
@@ -115,9 +117,9 @@ async fn a_model_that_talks_nonsense_is_told_three_times_and_then_the_user() {
     assert_eq!(state, Some(codebutler_crds::thread::RoleState::Failed));
     let told = team.messages(&root);
     let notice = told.last().unwrap();
-    assert!(notice.shown.contains("3 replies"), "{}", notice.shown);
+    assert!(notice.shown.contains("5 replies"), "{}", notice.shown);
     let requests = team.stack.models.requests();
-    assert_eq!(requests.len(), 3, "one call each");
+    assert_eq!(requests.len(), 5, "one call each");
     let last = requests.last().unwrap().body["messages"].to_string();
     assert!(last.contains("LaunchRocket") && last.contains("Grep"), "the tools there are: {last}");
     team.stop().await;
