@@ -49,6 +49,7 @@ mod sandbox;
 mod scenario;
 mod seeds;
 mod slack;
+mod soak;
 mod stop;
 mod support;
 mod switching;
