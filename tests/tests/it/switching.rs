@@ -22,7 +22,11 @@ async fn a_role_that_works_goes_on_with_the_model_that_a_person_names() {
     team.settled(&root, "coder").await;
 
     team.says("ana", Some(&root), "@codebutler.coder model");
-    let listed = team.message(&root, "I think with `scripted/spare`.").await;
+    let said = || async {
+        let all = team.messages(&root);
+        all.into_iter().find(|message| message.shown.starts_with("I think with `scripted/spare`."))
+    };
+    let listed = team.until("the list of models", said).await;
     assert!(listed.shown.contains("`scripted/coder`"), "{}", listed.shown);
     team.settled(&root, "coder").await;
     let requests = team.stack.models.requests();
