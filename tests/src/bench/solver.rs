@@ -20,10 +20,7 @@ pub fn script(task: &Task, solver: Solver, patch: &str) -> Script {
     let ready = json!({
         "decision": "merge", "waitForReply": true, "message": "Ready to merge: it does what the plan says.",
     });
-    let pm = vec![
-        Step::tool("Glob", json!({"pattern": "**/*"})),
-        Step::tool("SendMessage", plan),
-    ];
+    let pm = vec![Step::tool("Glob", json!({"pattern": "**/*"})), Step::tool("SendMessage", plan)];
     let reviewer = vec![
         Step::tool("GitDiff", json!({})),
         Step::say("@codebutler.lead approved: it does what the plan says."),

@@ -192,8 +192,7 @@ async fn no_task_is_begun_that_could_cost_more_than_is_left() {
     let output = command.output().await.unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{told}{}", String::from_utf8_lossy(&output.stderr));
-    let expected =
-        "stopped after 0 of 3 trials: parse-1.12.0 may cost $2.00, and of --budget $1.99 $0.00 is spent";
+    let expected = "stopped after 0 of 3 trials: parse-1.12.0 may cost $2.00, and of --budget $1.99 $0.00 is spent";
     assert!(told.contains(expected), "{told}");
     assert!(told.contains("scripted/pm"), "{told}");
 }

@@ -228,7 +228,7 @@ fn text(
         Ok(text) => Ok(Some(text.to_owned())),
         Err(error) => {
             let good = &blob.content()[..error.valid_up_to()];
-            let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
+            let line = 1 + good.split(|byte| *byte == b'\n').skip(1).count();
             Err(ToolError::refused(format!("line {line} of `{path}` is not UTF-8 text")))
         }
     }

@@ -178,7 +178,7 @@ mod tests {
             (r#"{"a": 1}{"a": 2}"#, "2 values"),
             ("[1, 2]", "a list"),
             ("ls -la", "expected"),
-            (r#"{'a': 1}"#, "key must be a string"),
+            (r"{'a': 1}", "key must be a string"),
         ] {
             let refused = object(text).unwrap_err();
             let why = if why == "cut" { "end in the middle" } else { why };

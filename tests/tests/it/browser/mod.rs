@@ -76,7 +76,10 @@ async fn the_bugfix_from_message_to_merge_in_a_browser() {
     browser.until(&button("Merge")).await;
     let names =
         "[...new Set([...document.querySelectorAll('#replies .name')].map(n => n.textContent))]";
-    assert_eq!(browser.value(names).await, json!(["ana", "PM", "codebutler", "Coder", "Reviewer", "Lead"]));
+    assert_eq!(
+        browser.value(names).await,
+        json!(["ana", "PM", "codebutler", "Coder", "Reviewer", "Lead"])
+    );
     let icons =
         "[...document.querySelectorAll('#replies .icon')].every(i => i.textContent.length > 0)";
     assert_eq!(browser.value(icons).await, json!(true));
