@@ -139,7 +139,7 @@ pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Resul
         return Ok(measured.map_or(Ended::Interrupted, Ended::Measured));
     }
     let Some(file) = &args.scenario else {
-        chat::run(args, program, print).await?;
+        Box::pin(chat::run(args, program, print)).await?;
         return Ok(Ended::Left);
     };
     let played = play_file(file, args, program, print).await?;

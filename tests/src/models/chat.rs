@@ -52,9 +52,12 @@ fn place<'a>(shared: &'a Shared, request: &'a Value) -> Option<Place<'a>> {
 }
 
 async fn answer(shared: &Arc<Shared>, place: Option<Place<'_>>, request: &Value) -> Response {
-    let valid = validate::request(request).and_then(|()| match shared.options.strict {
-        true => strict::request(request, &shared.options.api_key),
-        false => Ok(()),
+    let valid = validate::request(request).and_then(|()| {
+        if shared.options.strict {
+            strict::request(request, &shared.options.api_key)
+        } else {
+            Ok(())
+        }
     });
     if let Err(invalid) = valid {
         let role = place.as_ref().map_or("?", |p| p.role);
@@ -100,15 +103,15 @@ fn unknown_model(catalogue: Catalogue, model: &str) -> Response {
     match catalogue {
         Catalogue::OpenRouter => error(400, &format!("{model} is not a valid model ID")),
         Catalogue::OpenAi => {
-            plain_error(404, "invalid_request_error", "model_not_found".into(), &text)
+            plain_error(404, "invalid_request_error", &"model_not_found".into(), &text)
         }
         Catalogue::Ollama => {
             let text = format!("model \"{model}\" not found, try pulling it first");
-            plain_error(404, "api_error", Value::Null, &text)
+            plain_error(404, "api_error", &Value::Null, &text)
         }
         Catalogue::Vllm => {
             let text = format!("The model `{model}` does not exist.");
-            plain_error(404, "NotFoundError", 404.into(), &text)
+            plain_error(404, "NotFoundError", &404.into(), &text)
         }
     }
 }
@@ -179,7 +182,8 @@ impl Call<'_> {
     /// What is billed: as the script has it, or by the card.
     fn bill(&self, reply: &Reply, scripted: &Usage) -> Usage {
         let unsaid = scripted.cost.amount == NanoUsd::ZERO && scripted.prompt == 0;
-        if !scripted.metered && !(unsaid && self.shared.options.metered) {
+        let metered = scripted.metered || (unsaid && self.shared.options.metered);
+        if !metered {
             return scripted.clone();
         }
         let at = (self.shared.options.providers, self.shared.now());

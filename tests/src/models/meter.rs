@@ -243,7 +243,7 @@ mod tests {
             let text = format!("{turn} {}", "x".repeat(4000));
             messages.push(json!({"role": "user", "content": text}));
         }
-        let text = messages.last().map(|m| super::super::play::text_of(m)).unwrap_or_default();
+        let text = messages.last().map(super::super::play::text_of).unwrap_or_default();
         if let Some(last) = messages.last_mut() {
             last["content"] = json!([part(&text, marks)]);
         }

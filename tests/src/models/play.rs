@@ -73,12 +73,13 @@ pub(super) fn locate<'a>(
     let messages = messages(request);
     let opening = messages.iter().find(|m| m["role"] == "user").map(text_of).unwrap_or_default();
     let told = summary::told(&opening);
-    let conversation = told.map(|(conversation, _)| conversation).unwrap_or_else(|| {
+    let hashed = || {
         let mut hasher = DefaultHasher::new();
         (role, &opening).hash(&mut hasher);
         let by_id = summary::is_own_word(&opening).then(|| conversation_by_id(messages)).flatten();
         by_id.unwrap_or_else(|| hasher.finish())
-    });
+    };
+    let conversation = told.map_or_else(hashed, |(conversation, _)| conversation);
     let fits = |thread: &Option<super::Text>| thread.as_ref().is_none_or(|t| t.is_in(&opening));
     let list = script.conversations.iter().position(|c| fits(&c.thread));
     let list = memory.lists.get(&conversation).copied().or(list);

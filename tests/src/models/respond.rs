@@ -40,7 +40,7 @@ pub(super) fn failure(failed: &Failure<'_>) -> Response {
 }
 
 /// A refusal in `OpenAI`'s shape.
-pub(super) fn plain_error(status: u16, kind: &str, code: Value, message: &str) -> Response {
+pub(super) fn plain_error(status: u16, kind: &str, code: &Value, message: &str) -> Response {
     let error = json!({"message": message, "type": kind, "param": null, "code": code});
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     (status, axum::Json(json!({"error": error}))).into_response()

@@ -130,6 +130,7 @@ async fn the_place_survives_bad_answers_that_are_kept_or_dropped() {
                     }
                 }
                 let choice = chat.choice().await;
+                #[allow(clippy::single_match_else)] // which step says what
                 match step {
                     0 => assert_eq!(choice["finish_reason"], "tool_calls", "{kind}: {choice}"),
                     _ => {

@@ -188,13 +188,13 @@ mod tests {
 
     #[test]
     fn one_several_and_details_are_read() {
+        use MischiefKind::{ErrorIn200, Refusal};
         let read = |yaml: &str| serde_saphyr::from_str::<Mischiefs>(yaml).map(|m| m.0);
         assert_eq!(read("empty").unwrap()[0].kind, MischiefKind::Empty);
         let full = read("{kind: rate_limited, times: 2, retry_after: 3}").unwrap();
         assert_eq!((full[0].times, full[0].retry_after), (2, Some(3)));
         let list = Mischiefs(read("[{kind: error_in_200, times: 2}, refusal]").unwrap());
         let at = |time| list.at(time).map(|m| m.kind);
-        use MischiefKind::{ErrorIn200, Refusal};
         let expected = [Some(ErrorIn200), Some(ErrorIn200), Some(Refusal), None];
         assert_eq!([0, 1, 2, 3].map(at), expected);
         for wrong in ["rage", "{kind: empty, often: 2}", "[rage]"] {

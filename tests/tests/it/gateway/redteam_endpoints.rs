@@ -247,7 +247,7 @@ fn wants(commit: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn every_endpoint_with_another_threads_ids_reaches_nothing_of_it() {
-    let siege = Siege::begin().await;
+    let siege = Box::pin(Siege::begin()).await;
     let before = siege.scene().await;
     let calls = api::calls();
     assert!(calls.len() >= 20, "{calls:?}");
@@ -265,7 +265,7 @@ async fn every_endpoint_with_another_threads_ids_reaches_nothing_of_it() {
 
 #[tokio::test]
 async fn a_post_goes_to_the_own_thread_under_the_own_name_whatever_it_asks_for() {
-    let siege = Siege::begin().await;
+    let siege = Box::pin(Siege::begin()).await;
     let (world, before) = (&siege.world, siege.scene().await);
     let ana = world.slack.create_user("bea", "Bea");
     let elsewhere = world.slack.create_channel("secrets", &[&ana]);
