@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::core::Core;
+use super::emoji;
 use super::failure::{Failure, fail};
 use super::view::{Change, MessageView};
 use super::world::{Edited, Message, Metadata, Reaction, Sender, ThreadStatus, unix_now};
@@ -174,7 +175,7 @@ impl Core {
         channel.messages.insert(after.ts.clone(), after.clone());
         let mut shown = self.for_event(self.world.channels.get(channel_id)?, after);
         for name in ["source_team", "user_team"] {
-            shown.insert(name.to_owned(), json!(self.world.team.id));
+            shown.entry(name).or_insert_with(|| json!(self.world.team.id));
         }
         let event = object(json!({
             "type": "message",
@@ -231,10 +232,7 @@ impl Core {
         name: &str,
         added: bool,
     ) -> Result<(), Failure> {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_+-':".contains(c);
-        if name.is_empty() || name.starts_with(':') || !name.chars().all(plain) {
-            return fail("invalid_name");
-        }
+        let Some(name) = emoji::canonical(name) else { return fail("invalid_name") };
         let channel = self.world.channels.get_mut(channel_id);
         let message = channel.and_then(|channel| channel.messages.get_mut(ts));
         let Some(message) = message else { return fail("message_not_found") };
@@ -250,7 +248,7 @@ impl Core {
             (true, false, Some(at)) => message.reactions[at].users.push(user.to_owned()),
             (true, false, None) => message
                 .reactions
-                .push(Reaction { name: name.to_owned(), users: vec![user.to_owned()] }),
+                .push(Reaction { name: name.clone(), users: vec![user.to_owned()] }),
             (false, true, Some(at)) => {
                 message.reactions[at].users.retain(|id| id != user);
                 message.reactions.retain(|reaction| !reaction.users.is_empty());
@@ -270,7 +268,7 @@ impl Core {
             channel: channel_id.to_owned(),
             ts: ts.to_owned(),
             user: user.to_owned(),
-            name: name.to_owned(),
+            name: name.clone(),
             added,
         });
         Ok(())

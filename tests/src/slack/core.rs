@@ -40,6 +40,8 @@ pub(super) struct Core {
     pub sessions: BTreeMap<(String, String), String>,
     pub bot_token: String,
     pub app_token: String,
+    /// Why the workspace does not know the app's tokens any more.
+    pub revoked: Option<String>,
     /// Set when the app's Socket Mode was switched off.
     pub link_disabled: bool,
 }
@@ -116,6 +118,7 @@ impl Core {
             sessions: BTreeMap::new(),
             bot_token: format!("xoxb-{}", secret()),
             app_token: format!("xapp-1-{}-{}", world.app.id, secret()),
+            revoked: None,
             link_disabled: false,
             world,
             options,
@@ -179,9 +182,15 @@ impl Core {
         if !self.world.bot_in(channel) {
             return;
         }
-        let kind = if channel.is_private { "group" } else { "channel" };
+        let kind = match channel {
+            Channel { is_im: true, .. } => "im",
+            Channel { is_private: true, .. } => "group",
+            Channel { .. } => "channel",
+        };
+        let is_shared = !self.world.strange_teams(channel).is_empty();
         let event_type = event.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
         let subscription = match event_type.as_str() {
+            "message" if kind == "im" => "message.im".to_owned(),
             "message" => format!("message.{kind}s"),
             other => other.to_owned(),
         };
@@ -213,7 +222,7 @@ impl Core {
                 "is_bot": true,
                 "is_enterprise_install": false,
             }],
-            "is_ext_shared_channel": false,
+            "is_ext_shared_channel": is_shared,
             "event_context": format!("4-{event_id}"),
         });
         let kind = EnvelopeKind::EventsApi;

@@ -8,7 +8,7 @@ use super::core::Core;
 use super::failure::Failure;
 use super::interaction::NoClick;
 use super::text;
-use super::world::{Channel, FileRecord, Message, Sender, unix_now};
+use super::world::{Channel, FileRecord, Message, Sender, User, unix_now};
 
 /// Why a test's wish can't be fulfilled.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +95,15 @@ impl Core {
         }
     }
 
+    /// What begins with a slash is a command to Slack, wherever it is typed: it is never sent.
+    fn sendable(typed: &str) -> Result<(), SlackError> {
+        let word = typed.split_whitespace().next().unwrap_or_default();
+        if typed.starts_with('/') {
+            return Err(SlackError::Refused(format!("{word} is not a valid command")));
+        }
+        Ok(())
+    }
+
     fn typed(&self, typed: &str) -> String {
         text::typed(typed, &|handle| self.world.user_named(handle).map(|user| user.id.clone()))
     }
@@ -106,6 +115,7 @@ impl Core {
         thread: Option<&str>,
         typed: &str,
     ) -> Result<Message, SlackError> {
+        Self::sendable(typed)?;
         if self.member(user, channel)?.is_archived {
             return Err(SlackError::Refused("is_archived".to_owned()));
         }
@@ -181,6 +191,46 @@ impl SlackServer {
         self.inner.update(|core| core.world.add_user(name, real_name, false))
     }
 
+    /// Adds a guest of the workspace; returns the user id.
+    pub fn create_guest(&self, name: &str, real_name: &str) -> String {
+        self.created(name, real_name, |_, guest| guest.is_restricted = true)
+    }
+
+    /// Adds somebody of another company, whose channels are shared by Slack Connect; returns the user
+    /// id.
+    pub fn create_stranger(&self, name: &str, real_name: &str) -> String {
+        self.created(name, real_name, |team, stranger| stranger.team = Some(team))
+    }
+
+    fn created(&self, name: &str, real_name: &str, change: fn(String, &mut User)) -> String {
+        self.inner.update(|core| {
+            let (id, team) = (core.world.add_user(name, real_name, false), core.world.id('T'));
+            if let Some(user) = core.world.users.get_mut(&id) {
+                change(team, user);
+            }
+            id
+        })
+    }
+
+    /// The channel id of a person's conversation with the app alone.
+    pub fn direct(&self, user: &str) -> String {
+        self.inner.update(|core| core.world.direct(user))
+    }
+
+    /// Adds public channels that nobody is in; returns the channel ids.
+    pub fn create_channels(&self, names: impl Iterator<Item = String>) -> Vec<String> {
+        self.inner.update(|core| {
+            let other = core.world.id('U');
+            names.map(|name| core.world.add_channel(&name, false, &[&other])).collect()
+        })
+    }
+
+    /// From now on the bot's token is refused with this code, as when an administrator takes the app
+    /// out; None: it is accepted again.
+    pub fn revoke(&self, code: Option<&str>) {
+        self.inner.update(|core| core.revoked = code.map(str::to_owned));
+    }
+
     /// Adds a public channel with the bot and these users in it; returns the channel id.
     pub fn create_channel(&self, name: &str, members: &[&str]) -> String {
         self.channel_with_bot(name, false, members)
@@ -236,10 +286,19 @@ impl SlackServer {
 
     /// Makes a channel read-only.
     pub fn archive(&self, channel: &str) -> Result<(), SlackError> {
+        self.set_archived(channel, true)
+    }
+
+    /// Takes that back.
+    pub fn unarchive(&self, channel: &str) -> Result<(), SlackError> {
+        self.set_archived(channel, false)
+    }
+
+    fn set_archived(&self, channel: &str, archived: bool) -> Result<(), SlackError> {
         self.inner.update(|core| {
             core.channel(channel)?;
             if let Some(channel) = core.world.channels.get_mut(channel) {
-                channel.is_archived = true;
+                channel.is_archived = archived;
             }
             Ok(())
         })
@@ -320,6 +379,7 @@ impl SlackServer {
     ) -> Result<(), SlackError> {
         self.inner.update(|core| {
             core.written_by(user, channel, ts)?;
+            Core::sendable(typed)?;
             let text = Some(core.typed(typed));
             core.edit(channel, ts, Edit { text, marked: true, ..Edit::default() });
             Ok(())

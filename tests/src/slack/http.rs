@@ -102,6 +102,9 @@ fn authorise(core: &Core, method: &Method, token: Option<&str>) -> Result<(), Fa
     };
     match token {
         None => fail("not_authed"),
+        Some(token) if token == core.bot_token && core.revoked.is_some() => {
+            fail(core.revoked.as_deref().unwrap_or_default())
+        }
         Some(token) if token == wanted => {
             method.scopes.iter().try_for_each(|scope| core.require(scope))
         }

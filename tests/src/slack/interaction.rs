@@ -102,7 +102,7 @@ impl Core {
         }
         let mut payload = object(json!({
             "type": "block_actions",
-            "user": { "id": user, "username": name, "name": name, "team_id": self.world.team.id },
+            "user": { "id": user, "username": name, "name": name, "team_id": self.world.team_of(user) },
             "api_app_id": self.world.app.id,
             "token": "verification-token",
             "container": container,

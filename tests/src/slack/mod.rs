@@ -16,6 +16,7 @@ mod blocks;
 mod core;
 mod delivery;
 mod driver;
+mod emoji;
 mod failure;
 mod http;
 mod interaction;
@@ -32,6 +33,7 @@ mod world;
 
 pub use delivery::{Delivery, DeliveryStats, EnvelopeKind};
 pub use driver::SlackError;
+pub use emoji::canonical as canonical_emoji;
 pub use limits::Fault;
 pub use options::{Options, RateLimits, Suggestion, Timing};
 pub use view::{ButtonView, Change, FileView, MessageView, SenderKind, SenderView};

@@ -30,6 +30,13 @@ pub(super) fn message(
     for (name, value) in sender(world, message) {
         put(name, value);
     }
+    if let Sender::User { id } = &message.sender
+        && !world.strange_teams(channel).is_empty()
+    {
+        let team = world.team_of(id);
+        put("user_team", json!(team));
+        put("source_team", json!(team));
+    }
     if let Some(subtype) = &message.subtype {
         put("subtype", json!(subtype));
     } else if message.broadcast {
@@ -87,7 +94,7 @@ pub(super) fn message(
 fn sender(world: &World, message: &Message) -> Vec<(&'static str, Value)> {
     let app = &world.app;
     match &message.sender {
-        Sender::User { id } => vec![("user", json!(id)), ("team", json!(world.team.id))],
+        Sender::User { id } => vec![("user", json!(id)), ("team", json!(world.team_of(id)))],
         Sender::App { username: None, icon_emoji: None, icon_url: None } => vec![
             ("user", json!(app.user_id)),
             ("team", json!(world.team.id)),
@@ -169,7 +176,7 @@ pub(super) fn user(world: &World, user: &User) -> Value {
     let (first, last) = user.real_name.split_once(' ').unwrap_or((&user.real_name, ""));
     json!({
         "id": user.id,
-        "team_id": world.team.id,
+        "team_id": world.team_of(&user.id),
         "name": user.name,
         "real_name": user.real_name,
         "deleted": false,
@@ -180,10 +187,12 @@ pub(super) fn user(world: &World, user: &User) -> Value {
         "is_admin": false,
         "is_owner": false,
         "is_primary_owner": false,
-        "is_restricted": false,
+        "is_restricted": user.is_restricted,
         "is_ultra_restricted": false,
         "is_bot": user.is_bot,
         "is_app_user": false,
+        // Of another company, and in no channel that the app sees.
+        "is_stranger": false,
         "updated": 1_700_000_000,
         "profile": {
             "display_name": user.name,
@@ -196,12 +205,14 @@ pub(super) fn user(world: &World, user: &User) -> Value {
             "phone": "",
             "status_text": "",
             "status_emoji": "",
-            "team": world.team.id,
+            "team": world.team_of(&user.id),
         },
     })
 }
 
 pub(super) fn channel(world: &World, channel: &Channel) -> Value {
+    let strange = world.strange_teams(channel);
+    let shared = !strange.is_empty();
     json!({
         "id": channel.id,
         "name": channel.name,
@@ -210,16 +221,17 @@ pub(super) fn channel(world: &World, channel: &Channel) -> Value {
         "updated": channel.created * 1000,
         "creator": channel.creator,
         "context_team_id": world.team.id,
-        "is_channel": !channel.is_private,
+        "is_channel": !channel.is_private && !channel.is_im,
         "is_group": false,
-        "is_im": false,
+        "is_im": channel.is_im,
         "is_mpim": false,
         "is_private": channel.is_private,
         "is_archived": channel.is_archived,
         "is_general": false,
-        "is_shared": false,
+        "is_shared": shared,
         "is_org_shared": false,
-        "is_ext_shared": false,
+        "is_ext_shared": shared,
+        "connected_team_ids": strange,
         "is_member": world.bot_in(channel),
         "unlinked": 0,
         "topic": { "value": "", "creator": "", "last_set": 0 },

@@ -59,6 +59,12 @@ pub struct User {
     pub real_name: String,
     /// Whether it is the app's.
     pub is_bot: bool,
+    /// The workspace of somebody from another company, met in a shared channel.
+    #[serde(default)]
+    pub team: Option<String>,
+    /// A guest, who sees some channels only.
+    #[serde(default)]
+    pub is_restricted: bool,
 }
 
 /// A channel with all its messages.
@@ -70,6 +76,9 @@ pub struct Channel {
     pub name: String,
     /// Invisible to those outside.
     pub is_private: bool,
+    /// A conversation of one person with the app.
+    #[serde(default)]
+    pub is_im: bool,
     /// Read-only.
     pub is_archived: bool,
     /// User id.
@@ -263,10 +272,43 @@ impl World {
     /// Adds a user and returns the id.
     pub fn add_user(&mut self, name: &str, real_name: &str, is_bot: bool) -> String {
         let id = self.id('U');
-        let user =
-            User { id: id.clone(), name: name.to_owned(), real_name: real_name.to_owned(), is_bot };
+        let user = User {
+            id: id.clone(),
+            name: name.to_owned(),
+            real_name: real_name.to_owned(),
+            is_bot,
+            team: None,
+            is_restricted: false,
+        };
         self.users.insert(id.clone(), user);
         id
+    }
+
+    /// The conversation of a user with the app, which begins with the first look at it.
+    pub fn direct(&mut self, user: &str) -> String {
+        let bot = self.app.user_id.clone();
+        let own = |channel: &&Channel| channel.is_im && channel.members.contains(user);
+        if let Some(known) = self.channels.values().find(own) {
+            return known.id.clone();
+        }
+        let (made, id) = (self.add_channel("", false, &[user, &bot]), self.id('D'));
+        if let Some(mut channel) = self.channels.remove(&made) {
+            channel.id.clone_from(&id);
+            channel.is_im = true;
+            self.channels.insert(id.clone(), channel);
+        }
+        id
+    }
+
+    /// The workspace that a user belongs to.
+    pub fn team_of(&self, user: &str) -> &str {
+        self.users.get(user).and_then(|user| user.team.as_deref()).unwrap_or(&self.team.id)
+    }
+
+    /// Workspaces of other companies that share a channel, by Slack Connect.
+    pub fn strange_teams(&self, channel: &Channel) -> BTreeSet<&str> {
+        let members = channel.members.iter().filter_map(|id| self.users.get(id));
+        members.filter_map(|user| user.team.as_deref()).collect()
     }
 
     /// Adds a channel and returns the id.
@@ -277,6 +319,7 @@ impl World {
             id: id.clone(),
             name: name.trim_start_matches('#').to_owned(),
             is_private,
+            is_im: false,
             is_archived: false,
             creator,
             created: unix_now(),

@@ -9,7 +9,7 @@ use super::super::core::Core;
 use super::super::failure::{Failure, Reply, answer, fail};
 use super::super::options::RateLimits;
 use super::super::render::{self, MetadataView};
-use super::super::world::{Channel, Message};
+use super::super::world::{Channel, Message, World};
 
 /// Items a page for apps sold outside the marketplace.
 const DISTRIBUTED_PAGE: usize = 15;
@@ -78,7 +78,11 @@ fn page<T>(
 /// The channel of a call that reads messages, with the scope it takes.
 fn readable<'a>(core: &'a Core, args: &Args) -> Result<&'a Channel, Failure> {
     let channel = core.joined(&args.need("channel")?)?;
-    core.require(if channel.is_private { "groups:history" } else { "channels:history" })?;
+    core.require(match channel {
+        Channel { is_im: true, .. } => "im:history",
+        Channel { is_private: true, .. } => "groups:history",
+        Channel { .. } => "channels:history",
+    })?;
     Ok(channel)
 }
 
@@ -155,7 +159,17 @@ pub(super) fn info(core: &mut Core, args: &Args) -> Reply {
     answer(json!({ "channel": render::channel(&core.world, channel) }))
 }
 
+/// Channels that the app may see.
 pub(super) fn list(core: &mut Core, args: &Args) -> Reply {
+    listed(core, args, |_, _| true)
+}
+
+/// Channels that the app is in.
+pub(super) fn of_user(core: &mut Core, args: &Args) -> Reply {
+    listed(core, args, World::bot_in)
+}
+
+fn listed(core: &Core, args: &Args, keep: fn(&World, &Channel) -> bool) -> Reply {
     let types = args.text("types").unwrap_or_else(|| "public_channel".to_owned());
     let wants = |kind: &str| types.split(',').any(|wanted| wanted.trim() == kind);
     let (public, private) = (wants("public_channel"), wants("private_channel"));
@@ -171,7 +185,9 @@ pub(super) fn list(core: &mut Core, args: &Args) -> Reply {
         .world
         .channels
         .values()
+        .filter(|channel| !channel.is_im)
         .filter(|channel| if channel.is_private { private } else { public })
+        .filter(|channel| keep(&core.world, channel))
         .filter(|channel| !channel.is_private || core.world.bot_in(channel))
         .filter(|channel| !(unarchived && channel.is_archived))
         .filter(|channel| after.as_ref().is_none_or(|after| channel.id > *after));

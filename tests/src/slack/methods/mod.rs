@@ -78,6 +78,7 @@ const METHODS: &[Method] = &[
     method("conversations.replies", &[], Tier::Reading, FORM, conversations::replies),
     method("conversations.info", &[], Tier::Three, FORM, conversations::info),
     method("conversations.list", &[], Tier::Two, FORM, conversations::list),
+    method("users.conversations", &[], Tier::Three, FORM, conversations::of_user),
     method("conversations.members", &[], Tier::Four, FORM, conversations::members),
     method("conversations.join", &["channels:join"], Tier::Three, JSON, conversations::join),
     method("files.getUploadURLExternal", &["files:write"], Tier::Four, FORM, files::get_upload_url),
