@@ -8,6 +8,7 @@ use codebutler_crds::{Repo, SlackTs, Thread};
 use serde_json::{Value, json};
 
 use super::account::{AccessError, Account};
+use super::route::Channel;
 use super::{Inner, access, post, settle};
 use crate::gateway::context::ThreadKey;
 
@@ -51,6 +52,13 @@ pub enum Effect {
         /// Who.
         user: String,
     },
+    /// The answer to somebody who writes to the app alone.
+    Direct {
+        /// The conversation with the app.
+        im: String,
+        /// Where it is heard.
+        channels: Vec<Channel>,
+    },
     /// The one answer of a closed thread.
     TellClosed {
         /// The conversation.
@@ -74,6 +82,7 @@ impl Inner {
             Effect::Recheck { thread, ts } => self.recheck(&thread, &ts).await,
             Effect::Whisper { thread, user, text } => self.whisper(&thread, &user, &text).await,
             Effect::Decline { repo, root, user } => self.decline(&repo, &root, &user).await,
+            Effect::Direct { im, channels } => self.direct(&im, &channels).await,
             Effect::TellClosed { thread } => {
                 let text = "This thread is closed. Start a new one for anything else.";
                 if let Err(error) = post::notice(self, &thread, "closed", text).await {
@@ -116,6 +125,17 @@ impl Inner {
         let Some(channel) = repo.channel() else { return Ok(()) };
         let slack = SlackThread { channel: channel.to_owned(), ts: root.clone() };
         self.ephemeral(&account, &slack, user, access::NOT_PERMITTED).await
+    }
+
+    async fn direct(&self, im: &str, channels: &[Channel]) -> Result<(), AccessError> {
+        let repos = channels.iter().filter_map(|one| self.context.repo(&one.namespace, &one.repo));
+        let Some(repo) = repos.into_iter().next() else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let places: Vec<String> = channels.iter().map(|one| format!("<#{}>", one.id)).collect();
+        let text = format!("Nobody works here: write to {} instead.", places.join(" or "));
+        let body = json!({"channel": im, "text": text});
+        self.web.post::<Value>(&account.bot, "chat.postMessage", &body).await?;
+        Ok(())
     }
 
     async fn ephemeral(

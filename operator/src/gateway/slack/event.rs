@@ -48,6 +48,9 @@ pub enum Payload {
 pub struct Incoming {
     /// Channel id.
     pub channel: String,
+    /// `channel`, `group` or `im`.
+    #[serde(default)]
+    pub channel_type: String,
     /// The message itself has the same fields as in the history.
     #[serde(flatten)]
     pub message: Stored,

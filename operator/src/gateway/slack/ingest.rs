@@ -94,6 +94,10 @@ impl Inner {
                 self.changed(&channel, &root, &ts, said.as_ref()).await
             }
             Action::Reaction { channel, reacted } => self.reacted(&channel, &reacted).await,
+            Action::Direct { im, ts, channels } => {
+                let news = self.directly.first_time((im.clone(), ts));
+                Ok(if news { vec![Effect::Direct { im, channels }] } else { Vec::new() })
+            }
             Action::Ignore(Ignored::Channel(channel)) => {
                 if self.strangers.first_time(channel.clone()) {
                     tracing::info!(channel, "messages of a channel that no Repo names: ignored");

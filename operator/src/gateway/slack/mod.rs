@@ -140,6 +140,8 @@ struct Inner {
     clicks: Recent<(ThreadKey, decision::Clicked)>,
     /// Who was told that they may not steer, by channel and conversation.
     declined: Recent<(String, SlackTs, String)>,
+    /// Direct messages that were answered, by conversation.
+    directly: Recent<(String, SlackTs)>,
     /// When names of channels were looked up, by the Repo's UID.
     named: Mutex<HashMap<(String, String), tokio::time::Instant>>,
     /// Channels of no Repo that were logged.
@@ -192,6 +194,7 @@ impl Slack {
             seen: Recent::default(),
             clicks: Recent::default(),
             declined: Recent::default(),
+            directly: Recent::default(),
             named: Mutex::default(),
             strangers: Recent::default(),
             shared: Mutex::default(),
@@ -467,7 +470,10 @@ impl Inner {
         if let AccessError::Call(call) = &error
             && let Some(code) = call.code()
         {
-            if matches!(code, "invalid_auth" | "token_revoked" | "account_inactive") {
+            if matches!(
+                code,
+                "invalid_auth" | "token_revoked" | "account_inactive" | "app_uninstalled"
+            ) {
                 self.accounts.forget(repo);
             }
             if reach::concerns_repo(code) {

@@ -130,6 +130,15 @@ pub enum Action {
         /// Slack user id.
         user: String,
     },
+    /// A person wrote to the app alone, where nobody works.
+    Direct {
+        /// The conversation with the app.
+        im: String,
+        /// The message.
+        ts: SlackTs,
+        /// Where the app's Repos are.
+        channels: Vec<Channel>,
+    },
     /// Nothing.
     Ignore(Ignored),
 }
@@ -156,7 +165,17 @@ pub enum Ignored {
 pub fn message(incoming: &Incoming, channels: &[Channel]) -> Action {
     match of(&incoming.channel, channels) {
         Some(channel) => stored(&incoming.message, channel),
+        None if incoming.channel_type == "im" => direct(incoming, channels),
         None => Action::Ignore(foreign(incoming, channels)),
+    }
+}
+
+fn direct(incoming: &Incoming, channels: &[Channel]) -> Action {
+    let (im, message) = (incoming.channel.clone(), &incoming.message);
+    let own = channels.iter().find_map(|known| known.bot_user.as_deref());
+    match message.person().filter(|user| Some(*user) != own) {
+        Some(_) => Action::Direct { im, ts: message.ts.clone(), channels: channels.to_vec() },
+        None => Action::Ignore(Ignored::NotAPerson),
     }
 }
 

@@ -12,10 +12,11 @@ pub const AGENT: &str = "assistant:write";
 const ESSENTIAL: [&[&str]; 2] = [&["chat:write"], &["channels:history", "groups:history"]];
 
 /// Without it, something is missing that people can do without.
-const OPTIONAL: [(&str, &str); 5] = [
+const OPTIONAL: [(&str, &str); 6] = [
     (CUSTOMIZE, "roles speak under the app's name"),
     ("files:read", "files are not read"),
     ("files:write", "long code is posted in pieces"),
+    ("im:history", "direct messages get no answer"),
     ("reactions:read", "reactions are not heard"),
     ("reactions:write", "no message gets 👀"),
 ];
@@ -62,13 +63,14 @@ mod tests {
     #[test]
     fn all_that_is_missing_is_named_at_once() {
         let all = "chat:write, groups:history,chat:write.customize,files:read,files:write,\
-                   reactions:read,reactions:write,users:read";
+                   im:history,reactions:read,reactions:write,users:read";
         let scopes = Scopes::parse(all);
         assert_eq!((scopes.lacks(), scopes.limits()), (Vec::new(), None));
         let none = Scopes::parse("users:read");
         assert_eq!(none.lacks(), ["chat:write", "channels:history or groups:history"]);
-        let few =
-            Scopes::parse("chat:write,channels:history,files:read,files:write,reactions:read");
+        let few = Scopes::parse(
+            "chat:write,channels:history,files:read,files:write,im:history,reactions:read",
+        );
         assert_eq!(few.lacks(), Vec::<String>::new());
         assert_eq!(
             few.limits().unwrap(),
