@@ -83,12 +83,18 @@ fn call(error: &CallError, repo: &Repo) -> (&'static str, String) {
         "is_archived" => (
             "ChannelArchived",
             format!(
-                "spec.slack.channel: {channel} is archived: close its Threads and name another one"
+                "spec.slack.channel: {channel} is archived: unarchive it, or name another channel"
+            ),
+        ),
+        "account_inactive" | "app_uninstalled" | "team_access_not_granted" => (
+            "AppRemoved",
+            format!(
+                "spec.slack.credentials: the app of the Secret `{secret}` is not installed in the \
+                 workspace any more ({code}): install it again, and put its new `{key}` there"
             ),
         ),
         "invalid_auth"
         | "not_authed"
-        | "account_inactive"
         | "token_revoked"
         | "token_expired"
         | "not_allowed_token_type" => (
@@ -138,6 +144,8 @@ mod tests {
             refused("chat.postMessage", "missing_scope", Some("chat:write.customize")),
             refused("apps.connections.open", "invalid_auth", None),
             refused("chat.postMessage", "msg_too_long", None),
+            refused("conversations.history", "account_inactive", None),
+            refused("conversations.info", "is_archived", None),
             CallError::Failed { method: "auth.test", what: "status 503".to_owned() },
         ]
         .map(|error| call(&error, &repo));
@@ -147,6 +155,8 @@ mod tests {
         MissingScope: spec.slack.credentials: `botToken` of the Secret `shop-slack` lacks the scope chat:write.customize: add it to the app and install it again
         InvalidCredentials: spec.slack.credentials: Slack does not accept `appToken` of the Secret `shop-slack` (invalid_auth): put in a valid token
         SlackRefused: Slack refused chat.postMessage in C0123: msg_too_long
+        AppRemoved: spec.slack.credentials: the app of the Secret `shop-slack` is not installed in the workspace any more (account_inactive): install it again, and put its new `botToken` there
+        ChannelArchived: spec.slack.channel: C0123 is archived: unarchive it, or name another channel
         SlackUnavailable: Slack did not answer auth.test properly (status 503); it is tried again
         ");
     }

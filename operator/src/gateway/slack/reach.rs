@@ -35,6 +35,8 @@ pub fn concerns_repo(code: &str) -> bool {
         "account_inactive",
         "token_revoked",
         "token_expired",
+        "app_uninstalled",
+        "team_access_not_granted",
         "missing_scope",
         "not_allowed_token_type",
     ];
