@@ -3,6 +3,7 @@
 
 mod answers;
 mod desk;
+mod habits;
 mod outside;
 mod presence;
 mod setup;

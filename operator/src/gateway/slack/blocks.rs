@@ -10,6 +10,8 @@ use super::{keep, offer};
 
 /// Slack takes 3,000 characters in a section.
 const SECTION: usize = 2900;
+/// And 4,000 as the text of an edit; fewer, as it may count what is escaped.
+const EDIT: usize = 3900;
 
 /// The text with the decision's buttons under it. `key` is the message's own.
 pub fn asking(text: &str, decision: Decision, key: &str) -> Value {
@@ -52,12 +54,24 @@ pub fn noted(blocks: Value, text: &str, note: &str) -> Value {
     Value::Array(blocks)
 }
 
-/// A text as it is shown above buttons.
+/// A text as it is shown above buttons: all of it, since people approve what they see.
 pub fn sections(text: &str) -> Vec<Value> {
-    split(text, SECTION)
-        .into_iter()
-        .map(|part| json!({"type": "section", "text": {"type": "mrkdwn", "text": part}}))
-        .collect()
+    let section =
+        |part| json!({"type": "section", "expand": true, "text": {"type": "mrkdwn", "text": part}});
+    split(text, SECTION).into_iter().map(section).collect()
+}
+
+/// The text beside a message's blocks as an edit may carry it. It was posted in full, and Slack
+/// takes less in an edit: the end is left out, which the blocks say.
+pub fn beside(text: &str) -> String {
+    if text.chars().count() <= EDIT {
+        return text.to_owned();
+    }
+    let end = text.char_indices().nth(EDIT - 1).map_or(text.len(), |(at, _)| at);
+    let head = &text[..end];
+    // A mention or a link that is cut in two would be shown as it is written.
+    let cut = head.rfind(char::is_whitespace).unwrap_or(end);
+    format!("{}…", &head[..cut])
 }
 
 /// The same blocks with a line in place of the buttons; None if there are no buttons.

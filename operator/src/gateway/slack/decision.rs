@@ -79,7 +79,7 @@ impl Choice {
             Self::Modify => ":pencil2: Changes wanted by",
             Self::Reject => ":x: Rejected by",
             Self::Merge => ":white_check_mark: Merge approved by",
-            Self::Hold => ":pause_button: Held by",
+            Self::Hold => ":double_vertical_bar: Held by",
             Self::Discard => ":wastebasket: Closed without merge by",
         }
     }

@@ -28,7 +28,7 @@ impl Sign {
     /// The meaning of an emoji's name.
     pub fn by_name(name: &str) -> Option<Self> {
         match name.split("::").next() {
-            Some("octagonal_sign" | "raised_hand") => Some(Self::Stop),
+            Some("octagonal_sign" | "hand" | "raised_hand") => Some(Self::Stop),
             _ => Answer::by_reaction(name).map(Self::Answer),
         }
     }
@@ -207,6 +207,7 @@ mod tests {
             ("+1::skin-tone-4", Some(Sign::Answer(Answer::Approve))),
             ("-1", Some(Sign::Answer(Answer::Deny))),
             ("octagonal_sign", Some(Sign::Stop)),
+            ("hand", Some(Sign::Stop)),
             ("raised_hand::skin-tone-2", Some(Sign::Stop)),
             ("eyes", None),
             ("+100", None),

@@ -102,7 +102,8 @@ pub async fn edit(
         }
     });
     let Some(blocks) = blocks else { return Ok(()) };
-    let mut body = json!({"channel": channel, "ts": ts, "text": message.text, "blocks": blocks});
+    let text = blocks::beside(message.text.as_deref().unwrap_or_default());
+    let mut body = json!({"channel": channel, "ts": ts, "text": text, "blocks": blocks});
     // Said again, so that the message keeps its key.
     if let Some(metadata) = &message.metadata {
         body["metadata"] = json!({

@@ -149,7 +149,7 @@ const STOP: &[&str] = &[
     "basta",
     "alto",
 ];
-const STOP_SIGNS: [&str; 4] = ["🛑", ":octagonal_sign:", "✋", ":raised_hand:"];
+const STOP_SIGNS: [&str; 5] = ["🛑", ":octagonal_sign:", "✋", ":hand:", ":raised_hand:"];
 
 /// The decision that a text is, if it is exactly one.
 pub fn intent(text: &str) -> Option<Intent> {

@@ -15,7 +15,7 @@ use super::desk::{Desk, PATIENCE};
 use super::{inbox, post};
 
 impl Desk {
-    async fn said(&self, text: &str) -> String {
+    pub(super) async fn said(&self, text: &str) -> String {
         let root = self.says(None, text);
         self.slack.wait_acked(&root, PATIENCE).await.unwrap();
         root
@@ -29,7 +29,7 @@ impl Desk {
         self.slack.wait_message(&self.channel, Some(root), PATIENCE, is_it).await.unwrap();
     }
 
-    async fn shows(&self, ts: &str, words: &str) {
+    pub(super) async fn shows(&self, ts: &str, words: &str) {
         self.until(words, || async {
             self.slack.message(&self.channel, ts).unwrap().shown.contains(words)
         })

@@ -1,0 +1,112 @@
+//! What Slack itself does, takes and shows, whatever anybody wants.
+
+use std::path::Path;
+
+use codebutler_crds::wire::{Decision, PostMessage};
+use codebutler_testbed::slack::{SlackError, canonical_emoji};
+
+use super::desk::{Desk, PATIENCE};
+use super::{ask, post};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_direct_message_is_told_once_where_to_write() {
+    let desk = Desk::start().await;
+    desk.reachable().await;
+    let im = desk.slack.direct(&desk.ana);
+    let ts = desk.slack.post_as(&desk.ana, &im, None, "can you fix the total?").unwrap();
+    desk.slack.wait_acked(&ts, PATIENCE).await.unwrap();
+    let answers = || {
+        let said = desk.slack.messages(&im, None).into_iter();
+        said.filter(|message| message.sender.id != desk.ana).collect::<Vec<_>>()
+    };
+    desk.until("an answer", || async { !answers().is_empty() }).await;
+    desk.slack.redeliver(&ts, 1);
+    let next = desk.slack.post_as(&desk.ana, &im, None, "hello?").unwrap();
+    desk.slack.wait_acked(&next, PATIENCE).await.unwrap();
+    desk.until("one more", || async { answers().len() == 2 }).await;
+    assert!(answers()[0].text.contains(&format!("<#{}>", desk.channel)), "{:?}", answers());
+    assert!(desk.threads().await.is_empty());
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offer_of_any_length_loses_its_buttons_when_it_is_answered() {
+    let desk = Desk::start().await;
+    let root = desk.said("what did we learn?").await;
+    let pm = desk.caller(&root, "pm").await;
+    let learnings = (1..=5).map(|n| format!("{n} {}", "word ".repeat(80))).collect();
+    let text = "word ".repeat(700);
+    let message = PostMessage { learnings, ..post("l", &text) };
+    let asked = desk.service().post(&pm, &message, None).await.unwrap().ts.to_string();
+    let whole = desk.slack.message(&desk.channel, &asked).unwrap().text;
+    assert!(whole.chars().count() > 4000, "{}", whole.len());
+    desk.slack.click(&desk.ana, &desk.channel, &asked, "learning:2:reject").unwrap();
+    desk.shows(&asked, "Rejected by").await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_shown_whole() {
+    let desk = Desk::start().await;
+    let root = desk.said("please plan").await;
+    let pm = desk.caller(&root, "pm").await;
+    let plan = ask("p", &"step ".repeat(700), Decision::Plan);
+    let asked = desk.service().post(&pm, &plan, None).await.unwrap().ts.to_string();
+    let blocks = desk.slack.message(&desk.channel, &asked).unwrap().blocks;
+    let sections: Vec<_> = blocks.iter().filter(|block| block["type"] == "section").collect();
+    assert!(sections.len() > 1 && sections.iter().all(|one| one["expand"] == true), "{blocks:?}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_stops_whatever_it_is_called_and_slashes_are_never_sent() {
+    let desk = Desk::start().await;
+    let root = desk.said("please plan").await;
+    desk.slack.react_as(&desk.ana, &desk.channel, &root, "raised_hand").unwrap();
+    let reactions = desk.slack.message(&desk.channel, &root).unwrap().reactions;
+    assert!(reactions.iter().any(|one| one.name == "hand"), "{reactions:?}");
+    let made_up = desk.slack.react_as(&desk.ana, &desk.channel, &root, "pause_button");
+    assert!(matches!(made_up, Err(SlackError::Refused(code)) if code == "invalid_name"));
+    let slashed = desk.slack.post_as(&desk.ana, &desk.channel, Some(&root), "/pm strong");
+    let Err(SlackError::Refused(why)) = slashed else { panic!("{slashed:?}") };
+    assert_eq!(why, "/pm is not a valid command");
+    desk.stop().await;
+}
+
+/// What looks like an emoji in the sources is one.
+#[test]
+fn every_emoji_that_is_written_is_one_of_slacks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut unknown = Vec::new();
+    let mut seen = 0;
+    for part in ["operator/src/gateway", "seeds/roles", "charts/codebutler/files/roles"] {
+        for entry in walk(&root.join(part)) {
+            let text = std::fs::read_to_string(&entry).unwrap_or_default();
+            for name in text.split('"').filter_map(emoji) {
+                seen += 1;
+                if canonical_emoji(name).as_deref() != Some(name) && name != "raised_hand" {
+                    unknown.push(format!("{}: {name}", entry.display()));
+                }
+            }
+        }
+    }
+    assert!(seen > 20 && unknown.is_empty(), "{seen} {unknown:?}");
+}
+
+/// `:name:` at the beginning of a literal.
+fn emoji(literal: &str) -> Option<&str> {
+    let (name, rest) = literal.strip_prefix(':')?.split_once(':')?;
+    let named = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_+-".contains(c);
+    let ends = rest.is_empty() || rest.starts_with([' ', ':']);
+    (ends && !name.is_empty() && name.chars().all(named)).then_some(name)
+}
+
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .flat_map(|entry| match entry.path() {
+            path if path.is_dir() => walk(&path),
+            path => vec![path],
+        })
+        .collect()
+}
