@@ -24,6 +24,8 @@ use crate::transcript::state::Run;
 const OVERFLOWS: u32 = 3;
 /// Longest quote of what a provider said.
 const MAX_SAID: usize = 400;
+/// Longest sentence of the gateway with such a quote in it.
+const MAX_TOLD: usize = 1_000;
 
 impl Agent {
     /// The model that answers now.
@@ -214,7 +216,11 @@ impl Agent {
             }
             _ => {
                 let Some(quirk) = quirk::learned(&message, self.transcript.state().quirks()) else {
-                    return Ok(Some(failed(message)));
+                    if code == ErrorCode::InvalidRequest {
+                        return self.wait(Trouble::Refused, &message, deadline, patience).await;
+                    }
+                    let said = clip(message.trim().trim_end_matches('.'), MAX_TOLD);
+                    return Ok(Some(failed(format!("{said}{}", self.remedy()))));
                 };
                 tracing::warn!(?quirk, message, "the provider wants it otherwise");
                 self.transcript.append(&Record::Learned { quirk })?;
@@ -255,6 +261,7 @@ impl Agent {
             tracing::warn!(why, "waited in vain");
             let times = match trouble {
                 Trouble::Lost => "I asked several times".to_owned(),
+                Trouble::Refused => "I asked twice".to_owned(),
                 Trouble::Away(_) => format!("I waited for up to {} min", patience.minutes()),
             };
             return Ok(Some(failed(format!("{why}. {times}{}", self.remedy()))));

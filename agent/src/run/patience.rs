@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 /// Lost calls that are repeated: each may have been paid.
 const LOST: u32 = 3;
+/// Refused calls that are.
+const REFUSED: u32 = 1;
 /// Parts of the whole patience: the first pause, and the longest.
 const FIRST: u32 = 1800;
 const LONGEST: u32 = 30;
@@ -15,6 +17,9 @@ pub enum Trouble {
     Lost,
     /// Nobody is there to take it, for as long as somebody said.
     Away(Option<Duration>),
+    /// It was refused for no known reason. Behind a provider there may be several, of which the next one
+    /// takes what the last one did not.
+    Refused,
 }
 
 /// What was waited for since the last answer.
@@ -22,6 +27,7 @@ pub enum Trouble {
 pub struct Patience {
     whole: Duration,
     lost: u32,
+    refused: u32,
     pauses: u32,
     since: Option<Instant>,
     told: bool,
@@ -30,7 +36,7 @@ pub struct Patience {
 impl Patience {
     /// None used yet.
     pub const fn new(whole: Duration) -> Self {
-        Self { whole, lost: 0, pauses: 0, since: None, told: false }
+        Self { whole, lost: 0, refused: 0, pauses: 0, since: None, told: false }
     }
 
     /// There was an answer.
@@ -50,6 +56,12 @@ impl Patience {
             Trouble::Lost => {
                 self.lost += 1;
                 if self.lost > LOST {
+                    return None;
+                }
+            }
+            Trouble::Refused => {
+                self.refused += 1;
+                if self.refused > REFUSED {
                     return None;
                 }
             }
@@ -85,6 +97,14 @@ mod tests {
         assert_eq!([pause(), pause(), pause(), pause()], [Some(1), Some(2), Some(4), None]);
         patience.reset();
         assert!(patience.pause(Trouble::Lost, now, 1.0).is_some());
+    }
+
+    #[test]
+    fn what_is_refused_without_a_reason_is_asked_once_more() {
+        let (mut patience, now) = (Patience::new(WHOLE), Instant::now());
+        assert!(patience.pause(Trouble::Refused, now, 1.0).is_some());
+        assert!(patience.pause(Trouble::Lost, now, 1.0).is_some());
+        assert_eq!(patience.pause(Trouble::Refused, now, 1.0), None);
     }
 
     #[test]
