@@ -63,8 +63,21 @@ pub fn sed(texts: &[&str]) -> Verdict {
     if edits { Verdict::local("sed edits") } else { Verdict::reads("sed reads") }
 }
 
-/// A program that moves or removes files; nothing if it is none.
-pub fn of(name: &str, simple: &Simple, texts: &[&str]) -> Option<Verdict> {
+/// Whether a script goes to where the worktree is a folder among others.
+pub fn goes_above(found: &[Simple]) -> bool {
+    found.iter().any(|simple| {
+        let word = |n: usize| simple.words.get(n).and_then(Option::as_deref);
+        let above = |path: &str| {
+            let path = path.trim_end_matches('/');
+            path == "/work" || path.rsplit('/').next() == Some("..")
+        };
+        matches!(word(0), Some("cd" | "pushd")) && word(1).is_some_and(above)
+    })
+}
+
+/// A program that moves or removes files; nothing if it is none. `above`: it may do so from the folder
+/// that the worktree is in.
+pub fn of(name: &str, simple: &Simple, texts: &[&str], above: bool) -> Option<Verdict> {
     let short = |flag: char| {
         texts.iter().any(|text| {
             text.starts_with('-') && !text.starts_with("--") && text[1..].contains(flag)
@@ -75,7 +88,7 @@ pub fn of(name: &str, simple: &Simple, texts: &[&str]) -> Option<Verdict> {
         "rm" => {
             let recursive = short('r') || short('R') || texts.contains(&"--recursive");
             let all =
-                plain().any(|target| (recursive && is_everything(target)) || holds_work(target));
+                plain().any(|path| (recursive && is_everything(path, above)) || holds_work(path));
             Some(if all {
                 Verdict::leaves("`rm` removes the repository itself, snapshots and all")
             } else {
@@ -129,19 +142,21 @@ fn is_device(path: &str) -> bool {
 }
 
 /// Whether a path, removed with all below it, takes the repository along.
-fn is_everything(path: &str) -> bool {
+fn is_everything(path: &str, above: bool) -> bool {
     let path = path.replace("//", "/");
     let path = path.strip_prefix(TREE).map_or(path.clone(), |rest| format!(".{rest}"));
     let plain =
         path.strip_suffix("/*").filter(|path| path.starts_with(['/', '~'])).unwrap_or(&path);
     let parts: Vec<&str> = plain.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let up = parts.iter().all(|part| *part == "..");
+    let beside = parts.iter().skip_while(|part| **part == "..").collect::<Vec<_>>();
+    let tree = matches!(beside[..], [&"tree" | &"*"]) && (above || parts.len() > 1);
     let hidden = matches!(parts.as_slice(), [".*" | ".?*" | ".[!.]*" | ".g*" | ".??*"]);
     let system =
         path.starts_with('/') && matches!(parts.as_slice(), ["work" | "home" | "root" | "*"]);
     !path.contains(HOLE)
         && !path.is_empty()
-        && (up || hidden || system || parts == ["~"] || is_git(&path))
+        && (up || tree || hidden || system || parts == ["~"] || is_git(&path))
 }
 
 fn is_git(path: &str) -> bool {

@@ -33,6 +33,8 @@ pub struct Scene<'a> {
     policy: &'a Policy,
     /// Files that the script writes before, by name.
     files: HashMap<String, String>,
+    /// Whether it goes to where the worktree is a folder among others.
+    above: bool,
     depth: u32,
     /// Commands that run commands.
     nested: Cell<u32>,
@@ -49,6 +51,7 @@ impl<'a> Scene<'a> {
             policy,
             brings: runs::brings(found),
             files: files::written(found),
+            above: files::goes_above(found),
             depth,
             nested: Cell::new(0),
             left,
@@ -126,7 +129,7 @@ fn program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
     let own = match name {
         "git" => git::of(&texts, rest, scene),
         "sed" => files::sed(&texts),
-        _ => files::of(name, simple, &texts)
+        _ => files::of(name, simple, &texts, scene.above)
             .or_else(|| send::of(name, simple, &texts))
             .or_else(|| code::of(name, simple, rest, scene))
             .or_else(|| targets::of(name, rest))

@@ -9,6 +9,9 @@ use super::super::shell::Arg;
 /// Targets that clean up: what they remove is in nobody's list.
 const CLEANS: [&str; 6] = ["clean", "distclean", "reset", "purge", "flush", "clobber"];
 
+/// What names the program that `cargo run` runs.
+const RUNS: [&str; 4] = ["--bin", "--example", "-p", "--package"];
+
 /// Options before a target that take a value.
 fn values(name: &str) -> &'static str {
     match name {
@@ -35,7 +38,18 @@ pub fn of(name: &str, rest: &[Arg]) -> Option<Verdict> {
     if shows {
         return Some(Verdict::local(format!("`{name}` tells what it would do")));
     }
-    let words = targets(name, rest, verbs, *all);
+    let mut words = targets(name, rest, verbs, *all);
+    if name == "cargo" && texts.iter().any(|text| matches!(*text, "run" | "r")) {
+        let own = texts.iter().take_while(|text| **text != "--");
+        let named = texts.iter().skip(1).zip(own).filter(|(_, option)| RUNS.contains(option));
+        let joined = texts.iter().filter_map(|text| {
+            let (option, program) = text.split_once('=')?;
+            RUNS.contains(&option).then_some(program)
+        });
+        // One that is called `release` more often makes one than hands it over.
+        let programs = named.map(|(program, _)| *program).chain(joined);
+        words.extend(programs.filter(|program| *program != "release"));
+    }
     if let Some(target) = words
         .iter()
         .find(|word| is_target_handover(word) && !(name == "mix" && **word == "release"))

@@ -26,6 +26,9 @@ const TIERS: &[(RiskTier, bool, &[&str])] = &[
         false,
         &[
             "cargo test --offline",
+            "cargo build --bin deploy",
+            "cargo run --bin shop -- deploy",
+            "d() { echo \"$1\"; }; d npm publish",
             "npm test",
             "pytest -q",
             "make build",
@@ -95,7 +98,24 @@ const TIERS: &[(RiskTier, bool, &[&str])] = &[
         &["git push", "cd x; git -c a=b push origin HEAD", "npm ci", "pip install x"],
     ),
     (WriteVisible, true, &["rm -rf node_modules && npm ci", "git push; rm x"]),
-    (Destructive, false, &["npm publish", "git push --force", "make deploy", "rm -rf .git"]),
+    (
+        Destructive,
+        false,
+        &[
+            "npm publish",
+            "git push --force",
+            "make deploy",
+            "rm -rf .git",
+            "cargo run --bin deploy",
+            "cargo run --example=publish -- x",
+        ],
+    ),
+    (
+        Destructive,
+        true,
+        &["d() { \"$@\"; }; d npm publish", "d() { eval \"$1\"; }; d 'npm publish'"],
+    ),
+    (Destructive, false, &["cd .. && rm -rf tree", "cd /work; rm -rf *", "rm -rf ../tree"]),
     (Destructive, true, &["rm -rf src; npm publish", "npm publish || git reset --hard"]),
 ];
 

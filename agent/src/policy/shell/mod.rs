@@ -1,7 +1,7 @@
 //! What a shell script would run, as far as it can be known without running it: every simple command
 //! in it, wherever it hides, with its words. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Cursor;
 
 use brush_parser::ast::{
@@ -77,10 +77,33 @@ struct Walk {
     found: Vec<Simple>,
     /// Literal assignments so far.
     variables: HashMap<String, String>,
+    /// Functions of the script that may run what they are given.
+    runners: HashSet<String>,
     depth: usize,
 }
 
 type Done = Result<(), Unparsed>;
+
+/// Programs that run what they are given.
+const RUNNERS: [&str; 12] = [
+    "eval", "exec", "command", "builtin", "env", "sh", "bash", "timeout", "nohup", "nice", "xargs",
+    "sudo",
+];
+
+/// Whether a command runs something that is only known when it runs.
+fn runs_unknown(simple: &Simple) -> bool {
+    match simple.words.first() {
+        Some(None) => true,
+        Some(Some(name)) => {
+            RUNNERS.contains(&name.as_str()) && simple.words.iter().any(Option::is_none)
+        }
+        None => false,
+    }
+}
+
+fn first_is_in(simple: &Simple, names: &HashSet<String>) -> bool {
+    simple.words.first().and_then(Option::as_ref).is_some_and(|name| names.contains(name))
+}
 
 impl Walk {
     fn script(&mut self, script: &str) -> Done {
@@ -141,7 +164,11 @@ impl Walk {
             }
             Command::Function(function) => {
                 let ast::FunctionBody(body, redirects) = &function.body;
+                let before = self.found.len();
                 self.compound(body)?;
+                if self.found[before..].iter().any(runs_unknown) {
+                    self.runners.insert(function.fname.to_string());
+                }
                 self.redirects(redirects.as_ref())
             }
             Command::ExtendedTest(test, redirects) => {
@@ -253,7 +280,10 @@ impl Walk {
                 self.script(alias.1)?;
             }
         }
+        let given =
+            first_is_in(&out, &self.runners).then(|| out.with_words(out.words[1..].to_vec()));
         self.found.push(out);
+        self.found.extend(given.filter(|given| !given.words.is_empty()));
         if self.found.len() > MOST { Err(Unparsed) } else { Ok(()) }
     }
 
