@@ -135,14 +135,14 @@ fn skill(text: &str) -> Found {
 fn guide(text: &str) -> Found {
     let mut found = Vec::new();
     if text.trim().is_empty() {
-        let message = "is empty: remove it, and CodeButler's own takes its place".to_owned();
+        let message =
+            "is empty: remove it, or say in it what CodeButler's own guide does not".to_owned();
         found.push((0, Severity::Warning, message));
     }
     if let Some((cut, _)) = text.trim().char_indices().nth(MAX_GUIDE) {
         let blank = text.len() - text.trim_start().len();
         let line = text[..blank + cut].matches('\n').count() + 1;
-        let message =
-            format!("what follows is not read: a guide has {MAX_GUIDE} characters at most");
+        let message = format!("what follows is cut: a guide has {MAX_GUIDE} characters at most");
         found.push((line, Severity::Error, message));
     }
     found
@@ -258,7 +258,7 @@ mod tests {
             "coder.md:2: error: has U+202E",
             "global.md:2: error: a conflict of a merge",
             "lead.md:2: error: is no UTF-8",
-            "pm.md:9831: error: what follows is not read",
+            "pm.md:9831: error: what follows is cut",
         ] {
             assert!(said.contains(line), "{line}: {said}");
         }
