@@ -22,6 +22,10 @@ pub struct HandOver {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub from: Option<String>,
+    /// The other role, where it is about two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub with: Option<String>,
     /// Why.
     pub why: HandOverReason,
     /// Messages that say more.

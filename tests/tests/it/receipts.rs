@@ -120,7 +120,7 @@ async fn what_was_not_tested_is_said() {
     for word in ["one", "two", "three", "four"] {
         said.push(team.message(&root, &format!("reviewer {word}")).await);
     }
-    let asked = team.message(&root, "Lead decides: Coder and another role went back").await;
+    let asked = team.message(&root, "Lead decides: Coder and Reviewer went back").await;
     assert_eq!(asked.shown.matches("/archives/").count(), 2, "{}", asked.shown);
     team.message(&root, "Enough.").await;
     let lines: Vec<_> = said.iter().map(line).collect();

@@ -50,6 +50,7 @@ pub fn question(status: &ThreadStatus, lead: &str, from: &str, to: &str, ts: &Sl
         id: format!("rounds:{ts}"),
         role: Some(lead.to_owned()),
         from: Some(from.to_owned()),
+        with: Some(to.to_owned()),
         why: HandOverReason::Rounds,
         views: before.into_iter().chain([ts.clone()]).collect(),
     }
@@ -90,6 +91,10 @@ mod tests {
         assert_eq!(asked, [7, 13]);
         let question = question(&status, "lead", "coder", "reviewer", &ts(13));
         assert_eq!(question.views, [ts(12), ts(13)]);
+        assert_eq!(
+            (question.from.as_deref(), question.with.as_deref()),
+            (Some("coder"), Some("reviewer"))
+        );
     }
 
     #[test]

@@ -449,6 +449,7 @@ fn approved(status: &mut ThreadStatus, plan: &SlackTs, role: &str) {
         id: format!("on:approved:{role}:{plan}"),
         role: Some(role.to_owned()),
         from: planner,
+        with: None,
         why: HandOverReason::Approved,
         views: Vec::new(),
     };

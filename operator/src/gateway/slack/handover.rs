@@ -305,12 +305,13 @@ fn sentence(decided: &HandOver, names: &Names, links: &[String]) -> String {
         HandOverReason::Answered => format!("{from} has answered"),
         HandOverReason::AlsoAddressed => format!("{from} addressed it too"),
         HandOverReason::Rounds => {
+            let other = names.get(decided.with.as_ref());
             let views = match links {
                 [] => String::new(),
                 links => format!(" ({})", links.join(", ")),
             };
             return format!(
-                "→ {to} decides: {from} and another role went back and forth three times without an end\
+                "→ {to} decides: {from} and {other} went back and forth three times without an end\
                  {views}. Say who is right, and hand over to whoever goes on."
             );
         }
@@ -367,7 +368,7 @@ mod tests {
 
     fn decided(role: Option<&str>, why: HandOverReason) -> HandOver {
         let (role, from) = (role.map(str::to_owned), Some("coder".to_owned()));
-        HandOver { id: "on:x".into(), role, from, why, views: Vec::new() }
+        HandOver { id: "on:x".into(), role, from, with: None, why, views: Vec::new() }
     }
 
     #[test]
