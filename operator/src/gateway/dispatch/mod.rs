@@ -14,7 +14,8 @@ mod tests;
 mod words;
 
 use codebutler_crds::thread::{
-    HandOver, HandOverReason, OfferKind, PullState, QueuedRole, RoleState, ThreadStatus,
+    ClosingChoice, HandOver, HandOverReason, OfferKind, PullState, QueuedRole, RoleState,
+    ThreadStatus,
 };
 
 use self::heard::Heard;
@@ -76,12 +77,18 @@ pub fn nudge(
     words: &str,
     to: &[String],
 ) -> Option<String> {
-    if !to.is_empty() || goes_on(status, Some(role)) || asks_people(status) {
+    let wish = undone_wish(status, role);
+    if !to.is_empty() || goes_on(status, Some(role)) || (asks_people(status) && wish.is_none()) {
         return None;
     }
     let pull = status.pull_request.as_ref();
     let unfinished = is_unfinished(status);
-    let why = if unfinished && team.is_implementer(role) && pull.is_none() {
+    let why = if let Some(wish) = wish {
+        format!(
+            "{wish}, and the thread is still open. Call CloseThread now. If it was refused, say why and what \
+             people can do about it"
+        )
+    } else if unfinished && team.is_implementer(role) && pull.is_none() {
         "the plan is approved, and there is no pull request. If the work is done, commit it, push it, open \
          the pull request and hand over; if it is not, go on with it. If you can't go on, ask the people \
          with SendMessage and waitForReply"
@@ -117,6 +124,15 @@ pub fn nudge(
     ))
 }
 
+/// What people decided about the end of the thread, if it is this role's to do and not done yet.
+fn undone_wish(status: &ThreadStatus, role: &str) -> Option<&'static str> {
+    let closing = status.closing.as_ref().filter(|closing| closing.role == role)?;
+    Some(match closing.choice? {
+        ClosingChoice::Merge => "it was decided to merge",
+        ClosingChoice::Discard => "it was decided to close without merging",
+    })
+}
+
 /// Whether a plan would be one that nobody has seen.
 fn is_new_plan(status: &ThreadStatus) -> bool {
     status.plan.as_ref().is_none_or(|plan| plan.declined_by.is_some())
@@ -136,7 +152,7 @@ pub fn decide(facts: &Facts<'_>) -> Step {
         let (to, about) = (&next.role, next.ts.as_str());
         let (id, from) = (id(HandOverReason::AlsoAddressed, to, about), Some(next.from.clone()));
         let (role, why) = (Some(to.clone()), HandOverReason::AlsoAddressed);
-        return Step::Pass(HandOver { id, role, from, why, views: Vec::new() });
+        return Step::Pass(HandOver { id, role, from, why, with: None, views: Vec::new() });
     }
     if asks_people(status) || facts.needs_people(role) {
         return Step::Rest;
@@ -191,14 +207,14 @@ impl Facts<'_> {
         }
         let (role, from) = (Some(to.to_owned()), Some(self.role.to_owned()));
         let id = id(why, to, about);
-        self.once(HandOver { id, role, from, why, views: Vec::new() })
+        self.once(HandOver { id, role, from, why, with: None, views: Vec::new() })
     }
 
     /// Tells the people that nobody goes on by itself, and who does if they write.
     fn tell(&self, who: Option<&String>, why: HandOverReason) -> Step {
         let from = who.map_or(self.role, String::as_str).to_owned();
         let id = id(why, "", &self.subject());
-        self.once(HandOver { id, role: None, from: Some(from), why, views: Vec::new() })
+        self.once(HandOver { id, role: None, from: Some(from), why, with: None, views: Vec::new() })
     }
 
     fn once(&self, decided: HandOver) -> Step {

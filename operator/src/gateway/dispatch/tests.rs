@@ -319,6 +319,11 @@ fn a_run_is_nudged_where_its_words_would_let_the_work_rest() {
     let (planned, open) =
         (json!({"plan": approved()}), json!({"plan": approved(), "pullRequest": pull()}));
     let declined = json!({"plan": {"ts": ts(5), "hash": "h", "role": "front", "declinedBy": "U1"}});
+    let decided = |choice: &str| {
+        let closing = json!({"ts": ts(6), "role": "chief", "choice": choice});
+        json!({"plan": approved(), "pullRequest": pull(), "closing": closing})
+    };
+    let (merge, discard) = (decided("merge"), decided("discard"));
     let plan = "Plan:\n1. a\n2. b";
     for (role, value, words, to, expected) in [
         ("maker", &planned, "Done, all tests pass.", None, Some("no pull request")),
@@ -331,6 +336,10 @@ fn a_run_is_nudged_where_its_words_would_let_the_work_rest() {
         ("judge", &open, "One finding.", None, None),
         ("chief", &open, "Everything is fine.", None, Some("decision: merge")),
         ("chief", &free, "Everything is fine.", None, None),
+        ("chief", &merge, "Merged!", None, Some("Call CloseThread")),
+        ("chief", &discard, "Closed.", None, Some("without merging")),
+        ("chief", &merge, "It conflicts.", Some("maker"), None),
+        ("maker", &merge, "Done.", None, None),
         ("front", &free, plan, None, Some("decision: plan")),
         ("front", &declined, plan, None, Some("decision: plan")),
         ("front", &planned, plan, None, None),
