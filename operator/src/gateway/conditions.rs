@@ -106,21 +106,26 @@ impl Conditions {
         self.put(repo, &Finding { type_: MODELS_KNOWN, holds, reason, message, event }).await
     }
 
-    /// The model API does not serve the Repo's key, and why.
-    pub async fn model_fails(&self, repo: &Repo, why: &str) {
+    /// The model API does not serve the Repo's key, or one of its models, and why.
+    pub async fn model_fails(&self, repo: &Repo, reason: &str, why: &str) {
         let (type_, event) = (MODEL_REACHABLE, "ModelNotReachable");
-        let finding = Finding { type_, holds: Some(false), reason: "Refused", message: why, event };
+        let finding = Finding { type_, holds: Some(false), reason, message: why, event };
         self.put(repo, &finding).await;
     }
 
-    /// A model answered. Said only where it was said that none does.
-    pub async fn model_works(&self, repo: &Repo) {
-        let conditions = repo.status.iter().flat_map(|status| &status.conditions);
-        if !conditions.into_iter().any(|c| c.type_ == MODEL_REACHABLE && c.status != "True") {
+    /// A model answered. Said only where it was said that none does, or that this one does not.
+    pub async fn model_works(&self, repo: &Repo, model: &str) {
+        let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
+        let named = format!("`{model}`");
+        let mended = conditions.any(|c| {
+            let about = c.reason != "ModelRefused" || c.message.contains(&named);
+            c.type_ == MODEL_REACHABLE && c.status != "True" && about
+        });
+        if !mended {
             return;
         }
         let (type_, event) = (MODEL_REACHABLE, "ModelReachable");
-        let message = "the model API serves the key";
+        let message = "the model API answers";
         let finding = Finding { type_, holds: Some(true), reason: "Served", message, event };
         self.put(repo, &finding).await;
     }

@@ -53,7 +53,7 @@ pub async fn make(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
     let mut made = Made { model: job.model().to_owned(), bill: None };
     let outcome = Box::pin(tried(&gateway, &caller, &job, wanted, &mut made)).await;
     let label = outcome.as_ref().err().map_or("ok", |error| error.outcome());
-    note(&gateway, &caller, outcome.as_ref().err().map(|error| &**error)).await;
+    note(&gateway, &caller, &made.model, outcome.as_ref().err().map(|error| &**error)).await;
     gateway.metrics.model_call(&caller, &made.model, label, begun.elapsed());
     if let Some(bill) = &made.bill {
         gateway.metrics.spent(&caller, &made.model, bill);
@@ -68,12 +68,13 @@ pub async fn make(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
     }
 }
 
-/// Lets the Repo say whether its account is served.
-async fn note(gateway: &Shared, caller: &Caller, error: Option<&ModelError>) {
+/// Lets the Repo say whether its account and its models are served.
+async fn note(gateway: &Shared, caller: &Caller, model: &str, error: Option<&ModelError>) {
     match error {
-        None => gateway.conditions.model_works(&caller.repo).await,
-        Some(ModelError::Refused(refused)) if refused.is_about_account() => {
-            gateway.conditions.model_fails(&caller.repo, &refused.sentence).await;
+        None => gateway.conditions.model_works(&caller.repo, model).await,
+        Some(ModelError::Refused(refused)) if refused.is_for_people() => {
+            let reason = if refused.is_about_account() { "Refused" } else { "ModelRefused" };
+            gateway.conditions.model_fails(&caller.repo, reason, &refused.sentence).await;
         }
         Some(_) => {}
     }

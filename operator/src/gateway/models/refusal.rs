@@ -65,6 +65,18 @@ impl Refused {
         matches!(self.verdict, Verdict::Key | Verdict::Credit | Verdict::Affordable(_))
     }
 
+    /// Whether a person has to change something before the same call is answered.
+    pub const fn is_for_people(&self) -> bool {
+        !matches!(
+            self.verdict,
+            Verdict::Again
+                | Verdict::Unanswered
+                | Verdict::Overflow
+                | Verdict::Content
+                | Verdict::NoPictures
+        )
+    }
+
     /// The metric's label.
     pub const fn outcome(&self) -> &'static str {
         match self.verdict {
@@ -155,9 +167,11 @@ fn sentence(verdict: Verdict, about: &About<'_>) -> String {
             "the model `{model}` gives no answers that long: lower {}",
             field("spec.model.maxTokens")
         ),
-        Verdict::Request => format!("the provider finds fault with the request (status {status})"),
+        Verdict::Request => {
+            format!("the provider of `{model}` finds fault with the request (status {status})")
+        }
         Verdict::Strange => {
-            format!("the provider answered with the unexpected status {status}")
+            format!("the provider of `{model}` answered with the unexpected status {status}")
         }
     }
 }

@@ -182,7 +182,30 @@ async fn an_account_that_is_not_served_is_on_the_repo_until_it_is() {
         .await;
     eventually("the gateway has seen it", || async {
         world.post("coder", CHAT, &ask(CLAUDE)).await;
-        world.condition("ModelReachable").await == "the model API serves the key"
+        world.condition("ModelReachable").await == "the model API answers"
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_provider_says_of_a_model_is_on_the_repo_until_it_answers() {
+    let provider = Provider::start().await;
+    let world = provider.world(&claude()).await;
+    let words = "No endpoints found that support tool use";
+    provider.next(404, None, &json!({"error": {"message": words, "code": 404}}));
+    let (_, told) = world.post("coder", CHAT, &ask(CLAUDE)).await;
+    let message = told["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.ends_with(&format!("The provider says: {words}")), "{message}");
+    eventually("the Repo says it", || async { world.condition("ModelReachable").await == message })
+        .await;
+    // What comes of one conversation's content is no news about the Repo.
+    let flagged = json!({"error": {"message": "flagged", "metadata": {"reasons": ["violence"]}}});
+    provider.next(403, None, &flagged);
+    world.post("coder", CHAT, &ask(CLAUDE)).await;
+    assert_eq!(world.condition("ModelReachable").await, message);
+    eventually("the gateway has seen it", || async {
+        world.post("coder", CHAT, &ask(CLAUDE)).await;
+        world.condition("ModelReachable").await == "the model API answers"
     })
     .await;
 }
