@@ -1,6 +1,6 @@
 //! Conversations in which anything goes wrong that goes wrong with real models: each has to end in a
-//! merged pull request, or in a sentence that says what a person can do. `CODEBUTLER_SOAK` is how many (none
-//! if it is not set: they take minutes), `CODEBUTLER_SEED` what decides what goes wrong.
+//! merged pull request, or in a sentence that says what a person can do. `CODEBUTLER_SOAK` is how many,
+//! `CODEBUTLER_SEED` what decides what goes wrong.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Setup, Team};
 
+/// Conversations, if nobody says how many.
+const USUAL: usize = 12;
 const SIDE_BY_SIDE: usize = 3;
 /// The share of answers that go wrong: a conversation has about thirteen.
 const SHARE: f64 = 0.12;
@@ -93,11 +95,7 @@ fn script() -> Script {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_goes_wrong_each_conversation_ends_in_a_merge_or_a_remedy() {
-    let Some(count) = number("CODEBUTLER_SOAK") else {
-        let _ = writeln!(std::io::stderr(), "skipped: CODEBUTLER_SOAK says how many conversations");
-        return;
-    };
-    let count = usize::try_from(count).unwrap();
+    let count = number("CODEBUTLER_SOAK").map_or(USUAL, |count| usize::try_from(count).unwrap());
     let seed = number("CODEBUTLER_SEED").unwrap_or_else(rand::random);
     let _ = writeln!(std::io::stderr(), "CODEBUTLER_SEED={seed} plays this again");
     let mischief = Some(RandomMischief::new(seed, SHARE));
