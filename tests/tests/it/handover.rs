@@ -171,7 +171,7 @@ async fn who_stops_without_a_pull_request_is_told_to_the_people_and_hears_their_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plain_reply_goes_to_the_role_that_failed() {
     let refused = FaultKind::Status { status: 400, retry_after: None };
-    let coder = vec![Step::say("It is 0.1.").failing(refused, 1)];
+    let coder = vec![Step::say("It is 0.1.").failing(refused, 2)];
     let team = Setup::new(Script::of("coder", coder)).start().await;
     let root = team.says("ana", None, "@codebutler.coder what is the price?");
     team.message(&root, "Coder stopped").await;

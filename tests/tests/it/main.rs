@@ -25,6 +25,7 @@ mod gateway;
 mod github;
 mod gitops;
 mod handover;
+mod house_rules;
 mod images;
 mod ingest;
 mod kubelet;
