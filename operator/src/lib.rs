@@ -22,7 +22,9 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::Parser as _;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// Runs the operator as `argv` says and returns when it was told to stop (SIGTERM, SIGINT).
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -48,6 +50,13 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Every secret passes through the gateway: no other process of its user reads its memory, and no core
+/// dump holds it.
+fn hide_memory() -> anyhow::Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .context("the kernel does not let the process hide its memory")
+}
+
 fn run(args: args::Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -55,7 +64,10 @@ fn run(args: args::Args) -> anyhow::Result<()> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         match args.command {
             args::Command::Controller(args) => controller::run(args).await,
-            args::Command::Gateway(args) => Box::pin(gateway::run(args)).await,
+            args::Command::Gateway(args) => {
+                hide_memory()?;
+                Box::pin(gateway::run(args)).await
+            }
             args::Command::Metrics => Ok(()),
         }
     })
