@@ -6,8 +6,8 @@ use axum::extract::State;
 use codebutler_crds::wire::{ApprovalReply, ApprovalRequest, ErrorCode};
 use serde::Deserialize;
 
+use super::conversation::check_key;
 use super::{Json, Open, Query, Shared, redactor};
-use crate::gateway::consent::is_own_key;
 use crate::gateway::context::ApiError;
 
 /// The query of `/v1/approvals`.
@@ -24,10 +24,7 @@ pub async fn ask(
     Query(patience): Query<Patience>,
     Json(request): Json<ApprovalRequest>,
 ) -> Result<axum::Json<ApprovalReply>, ApiError> {
-    if is_own_key(&request.key) {
-        let message = "`key` begins like those of the gateway's own questions: choose another one";
-        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
-    }
+    check_key(&request.key)?;
     // What is shown is masked with what is known.
     redactor(&gateway, &caller).await?;
     let wait = Duration::from_secs(patience.wait);

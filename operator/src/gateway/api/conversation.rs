@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use super::session::{note, redactor};
 use super::{Any, Json, Open, Query, Shared, needs_tool, unwritten};
+use crate::gateway::consent::is_own_key;
 use crate::gateway::context::{ApiError, Caller};
 use crate::gateway::github::{GitHub, Pull};
 use crate::gateway::{identity, masks, overlap, receipt};
@@ -118,6 +119,10 @@ fn check(message: &PostMessage) -> Result<(), ApiError> {
 
 /// What effects are found again by.
 pub fn check_key(key: &str) -> Result<(), ApiError> {
+    if is_own_key(key) {
+        let message = "`key` begins like those of the gateway's own questions: choose another one";
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    }
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.:-".contains(&b);
     if key.is_empty() || key.len() > MAX_KEY || !key.bytes().all(plain) {
         let message = "`key` has to be 1 to 64 characters of A-Z a-z 0-9 _ . : -";

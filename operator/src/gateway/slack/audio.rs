@@ -117,6 +117,6 @@ async fn is_told(
     slack: &SlackThread,
     key: &str,
 ) -> Result<bool, String> {
-    let found = post::lookup(inner, &caller.repo, thread, slack, &format!("/{key}")).await;
+    let found = post::lookup(inner, &caller.repo, thread, slack, &post::notice_id(key)).await;
     found.map(|found| found.is_some()).map_err(|error| error.to_string())
 }

@@ -164,6 +164,23 @@ pub fn of(
     }
 }
 
+/// Of all that people answer to in a message, if they are asked anything: also of the commit that they
+/// would merge.
+pub fn digest(message: &PostMessage, head: Option<&str>) -> Option<String> {
+    let PostMessage { choices, learnings, .. } = message;
+    if message.decision.is_none() && choices.is_empty() && learnings.is_empty() {
+        return None;
+    }
+    let mut hash = Sha256::new_with_prefix(plan_hash(message));
+    for item in choices.iter().chain(learnings) {
+        hash.update([0]);
+        hash.update(item);
+    }
+    hash.update([0, 0]);
+    hash.update(head.unwrap_or_default());
+    Some(hex::encode(&hash.finalize()[..16]))
+}
+
 /// Of what is approved: the text, and what is shown under it.
 fn plan_hash(message: &PostMessage) -> String {
     let mut hash = Sha256::new_with_prefix(&message.text);

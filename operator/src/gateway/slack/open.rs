@@ -267,6 +267,7 @@ impl Opening<'_> {
             role: None,
             kind: KIND,
             asks: Asks::Nothing,
+            digest: None,
             parts,
             note: None,
             handing: Handing::default(),

@@ -25,11 +25,13 @@ use crate::gateway::threads::WriteError;
 
 pub use handing::{Handing, addressed};
 pub use outgoing::{Asks, Outgoing, metadata, speaks_of};
-pub use sent::{Part, Sent, lookup};
-use sent::{file_id, find};
+use sent::find;
+pub use sent::{Identity, Part, Sent, lookup};
 
 /// Slack recommends at most 4,000 characters in a message.
 pub const LIMIT: usize = 3900;
+/// `kind` of a line of CodeButler itself.
+pub const NOTICE: &str = "notice";
 /// Times that a post with unknown outcome is looked for and repeated.
 const ATTEMPTS: u32 = 4;
 
@@ -58,7 +60,8 @@ pub async fn of_role(
     }
     // Until what the message means is recorded: a quick click on it waits for that.
     let _turn = inner.posting.lock(&key).await;
-    let mut text = in_slack(inner, caller, &thread, message).await?;
+    let digest = meaning::digest(message, closing_head.as_deref());
+    let mut text = in_slack(inner, caller, &thread, message, digest.as_deref()).await?;
     if let Some(asker) = message.to.as_deref().and_then(people::mention) {
         text = format!("{asker} {text}");
     }
@@ -85,6 +88,7 @@ pub async fn of_role(
             (None, Some(offer)) => Asks::Offer(offer),
             (None, None) => Asks::Nothing,
         },
+        digest,
         parts,
         note: note.map(|note| markdown::inline(&note)),
         handing,
@@ -111,6 +115,11 @@ pub async fn of_role(
 /// The key of a notice that is mail for a role.
 pub fn key_for(role: &str, key: &str) -> String {
     format!("to:{role}:{key}")
+}
+
+/// By which a line of CodeButler itself is found.
+pub fn notice_id(key: &str) -> Identity {
+    Identity::of("", NOTICE, key)
 }
 
 /// Posts a line of CodeButler itself.
@@ -142,8 +151,9 @@ pub async fn told(
         slack,
         key: id,
         role: None,
-        kind: "notice",
+        kind: NOTICE,
         asks: Asks::Nothing,
+        digest: None,
         parts: split(&markdown::inline(&text), LIMIT),
         note: None,
         handing: Handing::default(),
@@ -166,13 +176,14 @@ async fn in_slack(
     caller: &Caller,
     thread: &Thread,
     message: &PostMessage,
+    digest: Option<&str>,
 ) -> Result<String, ApiError> {
-    let name = |index, snippet: &Snippet| {
-        files::name(thread, caller.role_name(), &message.key, index, snippet)
-    };
-    let Rendered { mut text, snippets } = markdown::render(&message.text, name);
     let role = caller.role_name();
-    let pictures = pictures::shown(thread, role, &message.key, &message.pictures)?;
+    // Files belong to the words that people say yes to, too.
+    let key = &[&*message.key, digest.unwrap_or_default()].concat();
+    let name = |index, snippet: &Snippet| files::name(thread, role, key, index, snippet);
+    let Rendered { mut text, snippets } = markdown::render(&message.text, name);
+    let pictures = pictures::shown(thread, role, key, &message.pictures)?;
     for picture in &pictures {
         text = format!("{text}\n📎 `{}`", picture.name);
     }
@@ -210,7 +221,7 @@ async fn attach(
     let Some(slack) = thread.conversation() else { return Ok(()) };
     let account = inner.account(&caller.repo).await?;
     for file in files {
-        let id = file_id(&file.name);
+        let id = Identity::file(&file.name);
         if find(inner, &account, thread, slack, &id).await?.is_some() {
             continue;
         }
@@ -245,12 +256,12 @@ async fn once_in_parts(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<Par
     let mut count = outgoing.parts.len();
     let mut index = 0;
     while index < count {
-        let id = format!("{}/{}", outgoing.role_name(), outgoing.part_key(index));
+        let id = outgoing.identity(index);
         let part = match find(inner, &account, outgoing.thread, outgoing.slack, &id).await? {
             Some(part) => part,
             // Posted before with a text of fewer parts: there is nothing to add.
             None if index >= outgoing.parts.len() => break,
-            None => send(inner, &account, outgoing, &thread, index, &id).await?,
+            None => send(inner, &account, outgoing, &thread, index, id).await?,
         };
         if index == 0 {
             count = part.of;
@@ -273,7 +284,7 @@ async fn send(
     outgoing: &Outgoing<'_>,
     thread: &ThreadKey,
     index: usize,
-    id: &str,
+    id: Identity,
 ) -> Result<Part, CallError> {
     let body = outgoing.body(index, account.customizes());
     for attempt in 0..ATTEMPTS {
@@ -282,7 +293,7 @@ async fn send(
             Ok(PostedAt { ts }) => {
                 let (to, held) = outgoing.handing.part(index);
                 let part = Part { ts, of: outgoing.parts.len(), to, held };
-                inner.sent.add(thread, id.to_owned(), part.clone());
+                inner.sent.add(thread, id, part.clone());
                 return Ok(part);
             }
             Err(error @ CallError::Failed { .. }) => {
@@ -292,7 +303,7 @@ async fn send(
                 }
                 tokio::time::sleep(Duration::from_millis(250 << attempt)).await;
                 if let Some(part) =
-                    find(inner, account, outgoing.thread, outgoing.slack, id).await?
+                    find(inner, account, outgoing.thread, outgoing.slack, &id).await?
                 {
                     return Ok(part);
                 }

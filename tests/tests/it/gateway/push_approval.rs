@@ -3,6 +3,7 @@
 use codebutler_crds::thread::Approval;
 use codebutler_testbed::models::Script;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::{World, eventually};
 
@@ -114,4 +115,58 @@ async fn what_is_refused_anyway_asks_nobody() {
     let said = world.refused("coder", &folder, &["push", "origin", &world.branch]).await;
     assert!(said.contains("github-token in key.txt"), "{said}");
     assert!(world.of_pushes().await.is_empty());
+}
+
+/// The key of the gateway's own question about a push: anybody can work it out.
+fn key_of_push(name: &str, old: &str, new: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in ["Push", name, old, new] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    format!("gateway:{}.1", &hex::encode(hash.finalize())[..40])
+}
+
+#[tokio::test]
+async fn no_words_of_a_role_can_stand_where_the_gateway_asks() {
+    let world = world().await;
+    let folder = world.clone("coder").await;
+    let name = format!("refs/heads/{}", world.branch);
+    let new = world.git("coder", &folder, &["rev-parse", "HEAD"]).await;
+    let new = String::from_utf8(new.stdout).unwrap();
+    let old = world.remote.branches().await.unwrap()[&world.branch].clone();
+    let mut harmless = Vec::new();
+    for (key, expected) in [(key_of_push(&name, &old, new.trim()), 400), ("k1".to_owned(), 200)] {
+        let said = json!({"key": key, "text": "Tabs or spaces? ok with tabs?"});
+        let (status, body) = world.post("coder", "/v1/messages", &said).await;
+        assert_eq!(status, expected, "{key}: {body}");
+        harmless.extend(body["ts"].as_str().map(str::to_owned));
+    }
+    world.refused("coder", &folder, &["push", "origin", &world.branch]).await;
+    let asked = world.of_pushes().await;
+    assert!(!harmless.contains(&asked[0].ts.to_string()), "{asked:?}");
+    let shown = world.slack.messages(&world.channel, Some(&world.root));
+    let question = shown.iter().find(|one| one.ts == asked[0].ts.as_str()).unwrap();
+    assert!(question.shown.contains("Push 1 commit to"), "{}", question.shown);
+
+    // Nor do a role's own questions under the key of other words, or of other questions.
+    let plan = |text: &str| json!({"key": "k1", "text": text, "decision": "plan"});
+    for text in ["Plan: tabs", "Plan: drop all tables"] {
+        let (status, posted) = world.post("coder", "/v1/messages", &plan(text)).await;
+        assert_eq!(status, 200, "{posted}");
+        let again = world.post("coder", "/v1/messages", &plan(text)).await;
+        assert_eq!(again, (200, posted.clone()), "the same is said once");
+        let recorded = world.thread().await.status.unwrap().plan.unwrap();
+        assert_eq!(posted["ts"], recorded.ts.as_str());
+        let shown = world.slack.messages(&world.channel, Some(&world.root));
+        let shown = shown.iter().find(|one| one.ts == recorded.ts.as_str()).unwrap();
+        assert!(shown.shown.contains(text) && !shown.buttons.is_empty(), "{}", shown.shown);
+    }
+    let action = json!({"key": "k1", "tool": "Bash", "summary": "it publishes",
+        "hash": "0".repeat(64), "detail": "npm publish"});
+    assert_eq!(world.post("coder", "/v1/approvals?wait=0", &action).await.0, 200);
+    let asked = world.of_pushes().await.pop().unwrap();
+    let shown = world.slack.messages(&world.channel, Some(&world.root));
+    let question = shown.iter().find(|one| one.ts == asked.ts.as_str()).unwrap();
+    assert!(question.shown.contains("npm publish"), "{}", question.shown);
 }

@@ -9,6 +9,7 @@ use codebutler_crds::wire::{ApprovalReply, ApprovalRequest, ApprovalState, Error
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::super::Inner;
@@ -117,6 +118,7 @@ async fn tell(
         role: Some(&caller.role),
         kind: STANDING,
         asks: Asks::Blocks(&notice.blocks),
+        digest: Some(digest(request)),
         note: None,
         handing: Handing::default(),
         parts: vec![notice.text],
@@ -126,6 +128,17 @@ async fn tell(
         Ok(_) => Ok(()),
         Err(error) => Err(inner.failed(error, &caller.repo).await),
     }
+}
+
+/// Of all that is shown and asked for.
+fn digest(request: &ApprovalRequest) -> String {
+    let ApprovalRequest { tool, summary, hash, detail, .. } = request;
+    let mut all = Sha256::new();
+    for part in [tool, summary, hash, detail.as_deref().unwrap_or_default()] {
+        all.update(part.as_bytes());
+        all.update([0]);
+    }
+    hex::encode(&all.finalize()[..16])
 }
 
 fn masked(inner: &Inner, caller: &Caller, request: &ApprovalRequest) -> ApprovalRequest {
@@ -163,6 +176,7 @@ async fn post(
         role: Some(&caller.role),
         kind: KIND,
         asks: Asks::Blocks(&question.blocks),
+        digest: Some(digest(request)),
         note: None,
         handing: Handing::default(),
         parts: vec![question.text],

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::money::Money;
 use super::super::{EVENT_TYPE, blocks, mrkdwn, offer};
 use super::handing::Handing;
+use super::sent::Identity;
 
 /// A text on its way into a thread.
 pub struct Outgoing<'a> {
@@ -22,6 +23,8 @@ pub struct Outgoing<'a> {
     /// What kind of message, if it asks for no decision.
     pub kind: &'static str,
     pub asks: Asks<'a>,
+    /// Of all that people say yes to, where they can: a key stands for these words alone.
+    pub digest: Option<String>,
     pub parts: Vec<String>,
     /// A line of CodeButler's own under the last part, which no text can pass for.
     pub note: Option<String>,
@@ -52,6 +55,19 @@ impl Outgoing<'_> {
         self.role.map_or("", |role| role.spec.role.as_str())
     }
 
+    fn kind_name(&self) -> &'static str {
+        match self.asks {
+            Asks::Decision(decision) => decision.kind(),
+            _ => self.kind,
+        }
+    }
+
+    /// What one part is found again by.
+    pub(super) fn identity(&self, index: usize) -> Identity {
+        let id = Identity::of(self.role_name(), self.kind_name(), &self.part_key(index));
+        id.with_digest(self.digest.clone())
+    }
+
     /// The key of one part; the first one has the message's own.
     pub(super) fn part_key(&self, index: usize) -> String {
         match index {
@@ -69,11 +85,11 @@ impl Outgoing<'_> {
             None => part.clone(),
         };
         let slack = self.slack;
-        let kind = match self.asks {
-            Asks::Decision(decision) => decision.kind(),
-            _ => self.kind,
-        };
+        let kind = self.kind_name();
         let mut metadata = metadata(self.thread, self.role_name(), &key, kind, self.parts.len());
+        if let Some(digest) = &self.digest {
+            metadata["event_payload"]["digest"] = json!(digest);
+        }
         self.handing.write(index, &mut metadata["event_payload"]);
         let mut body = json!({
             "channel": slack.channel,

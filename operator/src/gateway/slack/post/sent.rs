@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, SlackTs, Thread};
+use serde_json::Value;
 
 use super::super::account::{AccessError, Account};
 use super::super::web::CallError;
@@ -18,7 +19,40 @@ const REMEMBERED: usize = 512;
 /// Keys of what is in Slack, by Thread: complete for every Thread that is in it.
 #[derive(Default)]
 pub struct Sent {
-    threads: Mutex<HashMap<ThreadKey, HashMap<String, Part>>>,
+    threads: Mutex<HashMap<ThreadKey, HashMap<Identity, Part>>>,
+}
+
+/// By which a message of ours is found again. Words of one kind can't pass for those of another, nor
+/// words that are asked about for others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    role: String,
+    kind: String,
+    key: String,
+    digest: Option<String>,
+}
+
+impl Identity {
+    /// Of a message that people can't say yes to.
+    pub fn of(role: &str, kind: &str, key: &str) -> Self {
+        Self { role: role.to_owned(), kind: kind.to_owned(), key: key.to_owned(), digest: None }
+    }
+
+    /// Of one that they can: these words and no others.
+    pub(super) fn with_digest(self, digest: Option<String>) -> Self {
+        Self { digest, ..self }
+    }
+
+    /// A file's; its name has the key in it.
+    pub(super) fn file(name: &str) -> Self {
+        Self::of("", "file", name)
+    }
+
+    fn read(payload: &Value) -> Self {
+        let text = |name: &str| payload[name].as_str().unwrap_or_default();
+        let digest = payload["digest"].as_str().map(str::to_owned);
+        Self::of(text("role"), text("kind"), text("key")).with_digest(digest)
+    }
 }
 
 /// The thread was not read yet, or not since something went wrong in it.
@@ -44,11 +78,11 @@ impl Part {
 
 impl Sent {
     /// What a key stands for in a thread.
-    fn find(&self, thread: &ThreadKey, id: &str) -> Result<Option<Part>, Unread> {
+    fn find(&self, thread: &ThreadKey, id: &Identity) -> Result<Option<Part>, Unread> {
         self.lock().get(thread).map(|keys| keys.get(id).cloned()).ok_or(Unread)
     }
 
-    fn loaded(&self, thread: &ThreadKey, keys: HashMap<String, Part>) {
+    fn loaded(&self, thread: &ThreadKey, keys: HashMap<Identity, Part>) {
         let mut threads = self.lock();
         if threads.len() >= REMEMBERED {
             threads.clear();
@@ -56,14 +90,14 @@ impl Sent {
         threads.insert(thread.clone(), keys);
     }
 
-    pub(super) fn add(&self, thread: &ThreadKey, id: String, part: Part) {
+    pub(super) fn add(&self, thread: &ThreadKey, id: Identity, part: Part) {
         if let Some(keys) = self.lock().get_mut(thread) {
             keys.insert(id, part);
         }
     }
 
     /// One that is not there any more.
-    pub fn remove(&self, thread: &ThreadKey, id: &str) {
+    pub fn remove(&self, thread: &ThreadKey, id: &Identity) {
         if let Some(keys) = self.lock().get_mut(thread) {
             keys.remove(id);
         }
@@ -73,22 +107,17 @@ impl Sent {
         self.lock().remove(thread);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadKey, HashMap<String, Part>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadKey, HashMap<Identity, Part>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-/// The key of a file of ours.
-pub(super) fn file_id(name: &str) -> String {
-    format!("file:{name}")
-}
-
-/// The message that has a key, `<role>/<key>`, if it is in Slack.
+/// The message that is known by this, if it is in Slack.
 pub async fn lookup(
     inner: &Inner,
     repo: &Repo,
     thread: &Thread,
     slack: &SlackThread,
-    id: &str,
+    id: &Identity,
 ) -> Result<Option<SlackTs>, AccessError> {
     let account = inner.account(repo).await?;
     let found = find(inner, &account, thread, slack, id).await?;
@@ -101,7 +130,7 @@ pub(super) async fn find(
     account: &Account,
     thread: &Thread,
     slack: &SlackThread,
-    id: &str,
+    id: &Identity,
 ) -> Result<Option<Part>, CallError> {
     let key = ThreadKey::from(thread);
     if let Ok(known) = inner.sent.find(&key, id) {
@@ -112,15 +141,18 @@ pub(super) async fn find(
     let mut keys = HashMap::new();
     for message in messages.iter().filter(|message| account.wrote(message)) {
         for file in &message.files {
-            keys.insert(file_id(&file.name), Part::file(message.ts.clone()));
+            keys.insert(Identity::file(&file.name), Part::file(message.ts.clone()));
         }
         let Some(payload) = own_metadata(message.metadata.as_ref()) else { continue };
-        let text = |name: &str| payload[name].as_str().unwrap_or_default();
         if speaks_of(payload, thread) {
-            let id = format!("{}/{}", text("role"), text("key"));
-            let of = text("of").parse().unwrap_or(1);
+            let of = payload["of"].as_str().and_then(|of| of.parse().ok()).unwrap_or(1);
             let (to, held) = (handing::addressed(payload), handing::held(payload));
-            keys.entry(id).or_insert(Part { ts: message.ts.clone(), of, to, held });
+            keys.entry(Identity::read(payload)).or_insert(Part {
+                ts: message.ts.clone(),
+                of,
+                to,
+                held,
+            });
         }
     }
     let found = keys.get(id).cloned();

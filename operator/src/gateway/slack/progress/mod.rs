@@ -281,6 +281,7 @@ impl Message<'_> {
             role: Some(self.role),
             kind: KIND,
             asks: Asks::Blocks(blocks),
+            digest: None,
             parts: vec![text.to_owned()],
             note: None,
             handing: Handing::default(),
@@ -311,8 +312,8 @@ async fn edit(
 }
 
 /// By which a run's message is found.
-fn id(role: &str, run: &str) -> String {
-    format!("{role}/{KIND}.{run}")
+fn id(role: &str, run: &str) -> post::Identity {
+    post::Identity::of(role, KIND, &format!("{KIND}.{run}"))
 }
 
 /// Takes a run's message away.
