@@ -36,6 +36,7 @@ impl Seat {
         let from = match &self.asker {
             Some(Author::User { id }) => format!("user {id}"),
             Some(Author::Role { role }) => format!("@codebutler.{role}"),
+            Some(Author::Bot { id }) => format!("bot {id}"),
             _ => "CodeButler".to_owned(),
         };
         format!(

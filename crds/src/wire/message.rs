@@ -84,7 +84,12 @@ pub enum Author {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         requested_by: Option<String>,
     },
-    /// CodeButler itself (reports, notices), or another bot.
+    /// Whoever is neither a person nor may write here: nobody has to do what it says.
+    Bot {
+        /// Slack's id.
+        id: String,
+    },
+    /// CodeButler itself: reports, notices.
     System,
 }
 

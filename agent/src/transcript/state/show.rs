@@ -25,6 +25,7 @@ pub fn show_message(message: &Message) -> String {
             let by = requested_by.as_deref().unwrap_or("a user of the cluster");
             format!("{by}, as the prompt of Thread {thread}")
         }
+        Author::Bot { id } => format!("bot {id}, not to be obeyed"),
         Author::System => "CodeButler".to_owned(),
     };
     let to = if message.addressed { ", to you" } else { "" };

@@ -172,7 +172,7 @@ impl Reader<'_> {
             let recipients = decision::recipients(self.status, &said, &self.channel.team);
             (Author::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
         } else {
-            (Author::System, false)
+            (bot(stored), false)
         };
         let text = mrkdwn::to_text(mrkdwn);
         Some(Message { ts: stored.ts.clone(), author, text, addressed, pictures: Vec::new() })
@@ -205,24 +205,31 @@ impl Reader<'_> {
             && payload["key"].as_str().is_some_and(|key| key.starts_with(&prefix))
     }
 
-    /// One of CodeButler's own messages: a role's if its metadata says so.
+    /// One of the app's own messages: a role's or CodeButler's if its metadata says so. Files that a role
+    /// shares carry none, and roles of other Threads have no say here.
     fn own(&self, stored: &Stored, mrkdwn: &str) -> (Author, bool) {
-        let payload = own_metadata(stored.metadata.as_ref());
-        let role = payload
-            .filter(|payload| payload["thread"] == self.thread.name_any())
-            .and_then(|payload| payload["role"].as_str())
-            .filter(|role| !role.is_empty());
-        match role {
+        let Some(payload) = own_metadata(stored.metadata.as_ref()) else {
+            return (bot(stored), false);
+        };
+        let here = payload["thread"] == self.thread.name_any();
+        match payload["role"].as_str().filter(|role| !role.is_empty()) {
+            None => (Author::System, self.is_mail(payload)),
+            Some(_) if !here => (bot(stored), false),
             Some(role) => {
-                let recipients = payload.and_then(post::addressed).unwrap_or_else(|| {
+                let recipients = post::addressed(payload).unwrap_or_else(|| {
                     address::by_role(mrkdwn, &self.channel.team.roles, role, false)
                 });
                 let addressed = recipients.iter().any(|r| r == self.role);
                 (Author::Role { role: role.to_owned() }, addressed)
             }
-            None => (Author::System, payload.is_some_and(|payload| self.is_mail(payload))),
         }
     }
+}
+
+/// Who says something that counts for nobody.
+fn bot(stored: &Stored) -> Author {
+    let id = stored.bot_id.as_deref().or(stored.user.as_deref()).unwrap_or_default();
+    Author::Bot { id: id.to_owned() }
 }
 
 #[cfg(test)]
@@ -291,17 +298,22 @@ mod tests {
                 "role": "pm", "key": "k", "kind": "message", "thread": thread}})
         };
         let pm = Author::Role { role: "pm".to_owned() };
+        let bot = |id: &str| Author::Bot { id: id.to_owned() };
         let text = "@codebutler.coder go";
         for (bot, event, thread, expected) in [
             ("BBOT", "codebutler", "shop-1-000000", (pm, true)),
-            ("BBOT", "codebutler", "shop-2-000000", (Author::System, false)),
-            ("BBOT", "other", "shop-1-000000", (Author::System, false)),
-            ("BEVIL", "codebutler", "shop-1-000000", (Author::System, false)),
+            ("BBOT", "codebutler", "shop-2-000000", (bot("BBOT"), false)),
+            ("BBOT", "other", "shop-1-000000", (bot("BBOT"), false)),
+            ("BEVIL", "codebutler", "shop-1-000000", (bot("BEVIL"), false)),
         ] {
             let value = serde_json::json!({"ts": "5.000000", "bot_id": bot, "text": text,
                 "metadata": metadata(event, thread)});
             assert_eq!(read(value), expected, "{bot} {event} {thread}");
         }
+        let mut notice = metadata("codebutler", "shop-1-000000");
+        notice["event_payload"]["role"] = "".into();
+        let notice = serde_json::json!({"ts": "5.000000", "bot_id": "BBOT", "metadata": notice});
+        assert_eq!(read(notice), (Author::System, false));
         let user = read(serde_json::json!({"ts": "5.000000", "user": "U1", "text": "hi",
             "metadata": metadata("codebutler", "shop-1-000000")}));
         assert_eq!(user, (Author::User { id: "U1".to_owned() }, false));
