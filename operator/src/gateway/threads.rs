@@ -388,7 +388,8 @@ impl Threads {
         latest.insert(key.clone(), (Instant::now(), thread));
     }
 
-    fn forget(&self, key: &ThreadKey) {
+    /// Has the next change begin with what the API server knows.
+    pub fn forget(&self, key: &ThreadKey) {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 

@@ -256,13 +256,15 @@ impl Core {
         }
         let item_user = self.item_user(channel_id, ts);
         let event_ts = self.world.ts();
-        let event = object(json!({
+        let mut event = object(json!({
             "type": if added { "reaction_added" } else { "reaction_removed" },
             "user": user,
             "reaction": name,
             "item": { "type": "message", "channel": channel_id, "ts": ts },
-            "item_user": item_user,
         }));
+        if let Some(item_user) = item_user {
+            event.insert("item_user".to_owned(), json!(item_user));
+        }
         self.emit(channel_id, &event_ts, event);
         self.announce(Change::Reaction {
             channel: channel_id.to_owned(),
@@ -274,9 +276,14 @@ impl Core {
         Ok(())
     }
 
+    /// Nobody is told for a message under a chosen name, which has no `user` either.
     fn item_user(&self, channel_id: &str, ts: &str) -> Option<String> {
         let message = self.world.channels.get(channel_id)?.messages.get(ts)?;
-        self.world.author(message)
+        match &message.sender {
+            Sender::App { username: None, icon_emoji: None, icon_url: None }
+            | Sender::User { .. } => self.world.author(message),
+            Sender::App { .. } | Sender::OtherBot { .. } => None,
+        }
     }
 
     /// Adds a member and says so in the channel.

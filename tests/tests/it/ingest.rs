@@ -6,6 +6,7 @@ mod desk;
 mod habits;
 mod outside;
 mod presence;
+mod rights;
 mod setup;
 
 use std::time::Duration;

@@ -22,6 +22,8 @@ pub const KIND: &str = "approval";
 pub const STANDING: &str = "standing";
 /// [`Settled::choice`] of a question that nobody answered in time.
 pub const EXPIRED: &str = "approval:expired";
+/// Told to who answers then.
+pub const LATE: &str = "This is no longer open: nobody answered in time. It has to be asked again.";
 /// Questions that a Thread remembers.
 const KEPT: usize = 8;
 

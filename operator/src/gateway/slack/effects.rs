@@ -8,6 +8,7 @@ use codebutler_crds::{Repo, SlackTs, Thread};
 use serde_json::{Value, json};
 
 use super::account::{AccessError, Account};
+use super::reaction::Reacted;
 use super::route::Channel;
 use super::{Inner, access, post, settle};
 use crate::gateway::context::ThreadKey;
@@ -42,6 +43,15 @@ pub enum Effect {
         thread: ThreadKey,
         /// The message.
         ts: SlackTs,
+    },
+    /// What a thumb answers may be on record by now.
+    LookAgain {
+        /// Where.
+        channel: Box<Channel>,
+        /// First message of the conversation.
+        root: SlackTs,
+        /// The thumb.
+        reacted: Box<Reacted>,
     },
     /// A line for somebody who may not steer; the conversation may have no Thread.
     Decline {
@@ -82,6 +92,12 @@ impl Inner {
             Effect::Recheck { thread, ts } => self.recheck(&thread, &ts).await,
             Effect::Whisper { thread, user, text } => self.whisper(&thread, &user, &text).await,
             Effect::Decline { repo, root, user } => self.decline(&repo, &root, &user).await,
+            Effect::LookAgain { channel, root, reacted } => {
+                for effect in self.look_again(&channel, &root, &reacted).await {
+                    Box::pin(self.perform(effect)).await;
+                }
+                return;
+            }
             Effect::Direct { im, channels } => self.direct(&im, &channels).await,
             Effect::TellClosed { thread } => {
                 let text = "This thread is closed. Start a new one for anything else.";

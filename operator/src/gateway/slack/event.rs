@@ -209,7 +209,7 @@ pub struct Reaction {
     pub channel: String,
     /// The message.
     pub message: SlackTs,
-    /// User id of who wrote the message.
+    /// User id of who wrote the message; Slack does not say it of one under a chosen name.
     pub author: Option<String>,
     /// User id of who reacted.
     pub user: String,

@@ -83,7 +83,7 @@ impl Inner {
             Action::Click { channel, root, clicked } => self.click(&channel, &root, &clicked).await,
             Action::Money { channel, root, clicked } => self.money(&channel, &root, &clicked).await,
             Action::Answer { channel, root, answered } => {
-                self.answered(&channel, &root, &answered, false).await
+                self.answered(&channel, &root, &answered).await
             }
             Action::Offer { channel, root, picked } => self.offered(&channel, &root, &picked).await,
             Action::Keep { channel, root, kept } => self.kept(&channel, &root, &kept).await,
@@ -304,7 +304,12 @@ impl Inner {
             return Ok(Vec::new());
         }
         let take = |status: &mut ThreadStatus| decision::take_click(status, clicked, &channel.team);
-        let taken = self.threads.try_update(&key, take).await;
+        let mut taken = self.threads.try_update(&key, take).await;
+        if matches!(&taken, Ok((thread, ClickOutcome::Stale)) if unrecorded(thread, clicked)) {
+            // Another replica may have recorded it.
+            self.threads.forget(&key);
+            taken = self.threads.try_update(&key, take).await;
+        }
         verdict::answer(key, &clicked.user, taken, |thread, outcome| match outcome {
             ClickOutcome::Counts => {
                 self.clicks.first_time(seen);

@@ -1,19 +1,30 @@
-//! Emoji that decide: thumbs answer a question about an action, a stop sign stops. All others are
-//! nobody's business.
+//! Emoji that decide: thumbs answer what a message asks, a stop sign stops. All others are nobody's
+//! business.
+
+use std::time::Duration;
 
 use codebutler_crds::{SlackTs, ThreadStatus};
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::Inner;
 use super::account::AccessError;
-use super::approval::{Answer, Answered};
+use super::approval::answer::is_new;
+use super::approval::{self, Answer, Answered};
+use super::decision::{self, Choice, ClickOutcome, Clicked};
 use super::effects::Effect;
 use super::event::Stored;
 use super::ingest::{Deciding, TakeError};
+use super::offer;
 use super::route::Channel;
 use super::verdict::{self, Verdict};
-use super::{decision, offer};
+use crate::gateway::context::ThreadKey;
+use crate::gateway::dispatch::Team;
 use crate::gateway::threads::{Refusal, WriteError};
+
+/// Before each further look for what a thumb may have answered: Slack tells it once.
+const LOOKS: [Duration; 3] =
+    [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(8)];
 
 /// What an emoji can mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +54,7 @@ pub struct Reacted {
     pub sign: Sign,
     /// Slack user id.
     pub user: String,
-    /// Whether the message is CodeButler's own.
+    /// Whether the message can be CodeButler's own.
     pub on_ours: bool,
     /// When.
     pub at: SlackTs,
@@ -54,6 +65,64 @@ struct Item {
     message: Stored,
 }
 
+/// What became of a thumb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Thumb {
+    /// It decided, now or when it was delivered before.
+    Counts,
+    /// Somebody decided before.
+    Stale,
+    /// The time to answer is over.
+    Late,
+    /// Nothing that is on record is asked there.
+    Unknown,
+}
+
+/// Whether people are asked something in a message that is on record.
+fn asks(status: &ThreadStatus, message: &SlackTs) -> bool {
+    status.plan.as_ref().is_some_and(|plan| plan.ts == *message)
+        || status.closing.as_ref().is_some_and(|closing| closing.ts == *message)
+        || status.approvals.iter().any(|one| one.ts == *message)
+        || status.offers.iter().any(|offer| offer.ts == *message)
+}
+
+/// Takes a thumb in, for whatever its message asks.
+fn take(
+    status: &mut ThreadStatus,
+    (message, answer, user): (&SlackTs, Answer, &str),
+    team: &Team,
+    now: Timestamp,
+) -> Result<Thumb, Refusal> {
+    let yes = answer == Answer::Approve;
+    if status.approvals.iter().any(|one| one.ts == *message) {
+        let answered = Answered { message: message.clone(), answer, user: user.to_owned() };
+        return Ok(match approval::take(status, &answered, now)? {
+            approval::Outcome::Counts => Thumb::Counts,
+            approval::Outcome::Late => Thumb::Late,
+            approval::Outcome::Stale | approval::Outcome::Unknown => Thumb::Stale,
+        });
+    }
+    if status.offers.iter().any(|offer| offer.ts == *message) {
+        let counts = offer::take_all(status, message, yes, user)?;
+        return Ok(if counts { Thumb::Counts } else { Thumb::Stale });
+    }
+    let is_plan = status.plan.as_ref().is_some_and(|plan| plan.ts == *message);
+    if !is_plan && !asks(status, message) {
+        return Ok(Thumb::Unknown);
+    }
+    let choice = match (is_plan, yes) {
+        (true, true) => Choice::Approve,
+        (true, false) => Choice::Reject,
+        (false, true) => Choice::Merge,
+        (false, false) => Choice::Hold,
+    };
+    let clicked = Clicked { message: message.clone(), choice, user: user.to_owned() };
+    Ok(match decision::take_click(status, &clicked, team)? {
+        ClickOutcome::Counts => Thumb::Counts,
+        ClickOutcome::Stale => Thumb::Stale,
+    })
+}
+
 impl Inner {
     /// Takes a reaction in.
     pub(super) async fn reacted(
@@ -61,77 +130,91 @@ impl Inner {
         channel: &Channel,
         reacted: &Reacted,
     ) -> Result<Vec<Effect>, TakeError> {
-        // People like what people say, too.
-        if matches!(reacted.sign, Sign::Answer(_)) && !reacted.on_ours {
-            return Ok(Vec::new());
-        }
-        let Some(root) = self.root_of(channel, &reacted.message).await? else {
-            return Ok(Vec::new());
+        let Sign::Answer(answer) = reacted.sign else {
+            return match self.root_of(channel, &reacted.message).await? {
+                Some(root) => self.stop(channel, &root, &reacted.at, &reacted.user).await,
+                None => Ok(Vec::new()),
+            };
         };
-        match reacted.sign {
-            Sign::Answer(answer) if self.offers(channel, &root, &reacted.message).await? => {
-                self.judged(channel, &root, reacted, answer == Answer::Approve).await
-            }
-            Sign::Answer(Answer::Approve)
-                if self.plans(channel, &root, &reacted.message).await? =>
-            {
-                let (message, user) = (reacted.message.clone(), reacted.user.clone());
-                let clicked =
-                    decision::Clicked { message, choice: decision::Choice::Approve, user };
-                self.click(channel, &root, &clicked).await
-            }
-            Sign::Answer(answer) => {
-                let (message, user) = (reacted.message.clone(), reacted.user.clone());
-                self.answered(channel, &root, &Answered { message, answer, user }, true).await
-            }
-            Sign::Stop => self.stop(channel, &root, &reacted.at, &reacted.user).await,
+        // People like what people say, too, and what was said long ago.
+        let known = self.asked_in(channel, &reacted.message);
+        if !reacted.on_ours || (known.is_none() && !is_new(&reacted.message)) {
+            return Ok(Vec::new());
         }
+        let root = match known {
+            Some(root) => Some(root),
+            None => self.root_of(channel, &reacted.message).await?,
+        };
+        let Some(root) = root else { return Ok(Vec::new()) };
+        if let Some(effects) = self.thumb(channel, &root, reacted, answer).await? {
+            return Ok(effects);
+        }
+        // It may be on its way into the Thread.
+        let (channel, reacted) = (Box::new(channel.clone()), Box::new(reacted.clone()));
+        Ok(vec![Effect::LookAgain { channel, root, reacted }])
     }
 
-    /// Whether a message is the plan that waits for an answer.
-    async fn plans(
-        &self,
-        channel: &Channel,
-        root: &SlackTs,
-        message: &SlackTs,
-    ) -> Result<bool, TakeError> {
-        let thread = self.find(channel, root, false).await?;
-        let plan = thread.as_ref().and_then(|thread| thread.status.as_ref()?.plan.as_ref());
-        Ok(plan.is_some_and(|plan| {
-            plan.ts == *message && plan.approved_by.is_none() && plan.declined_by.is_none()
-        }))
-    }
-
-    /// Whether a message shows learnings.
-    async fn offers(
-        &self,
-        channel: &Channel,
-        root: &SlackTs,
-        message: &SlackTs,
-    ) -> Result<bool, TakeError> {
-        let thread = self.find(channel, root, false).await?;
-        let status = thread.as_ref().and_then(|thread| thread.status.as_ref());
-        Ok(status.is_some_and(|status| status.offers.iter().any(|offer| offer.ts == *message)))
-    }
-
-    /// A thumb judges all learnings of a message that nobody has judged.
-    async fn judged(
+    /// Looks once more for what a thumb may have answered.
+    pub(super) async fn look_again(
         &self,
         channel: &Channel,
         root: &SlackTs,
         reacted: &Reacted,
-        yes: bool,
-    ) -> Result<Vec<Effect>, TakeError> {
-        let (key, _turn) = match self.deciding(channel, root, &reacted.user).await? {
+    ) -> Vec<Effect> {
+        let Sign::Answer(answer) = reacted.sign else { return Vec::new() };
+        for pause in LOOKS {
+            tokio::time::sleep(pause).await;
+            match self.thumb(channel, root, reacted, answer).await {
+                Ok(Some(effects)) => return effects,
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "a thumb is looked at again"),
+            }
+        }
+        Vec::new()
+    }
+
+    /// None: nothing is asked there, as far as is known by now.
+    async fn thumb(
+        &self,
+        channel: &Channel,
+        root: &SlackTs,
+        reacted: &Reacted,
+        answer: Answer,
+    ) -> Result<Option<Vec<Effect>>, TakeError> {
+        let Reacted { message, user, .. } = reacted;
+        let (key, _turn) = match self.deciding(channel, root, user).await? {
             Deciding::In(key, turn) => (key, turn),
-            Deciding::Not(effects) => return Ok(effects),
+            Deciding::Not(effects) => {
+                // A thumb on something else is everybody's right.
+                let asked = self.asked_in(channel, message).is_some();
+                return Ok(Some(if asked { effects } else { Vec::new() }));
+            }
         };
-        let judge = |status: &mut ThreadStatus| {
-            offer::take_all(status, &reacted.message, yes, &reacted.user)
-        };
-        let taken = self.threads.try_update(&key, judge).await;
-        verdict::answer(key, &reacted.user, taken, |_, counts| {
-            if counts { Verdict::Counts } else { Verdict::Silent }
+        if self.asked_in(channel, message).is_none() {
+            // Another replica may have recorded it.
+            self.threads.forget(&key);
+        }
+        let (thumb, now) = ((message, answer, user.as_str()), Timestamp::now());
+        let take = |status: &mut ThreadStatus| take(status, thumb, &channel.team, now);
+        let taken = self.threads.try_update(&key, take).await;
+        if matches!(taken, Ok((_, Thumb::Unknown))) {
+            return Ok(None);
+        }
+        let effects = verdict::answer(key, user, taken, |_, thumb| match thumb {
+            Thumb::Counts => Verdict::Counts,
+            Thumb::Stale | Thumb::Unknown => Verdict::Silent,
+            Thumb::Late => Verdict::Vain(approval::LATE),
+        })?;
+        Ok(Some(effects))
+    }
+
+    /// The conversation in which a message is a question that is on record, as far as this process
+    /// knows.
+    fn asked_in(&self, channel: &Channel, message: &SlackTs) -> Option<SlackTs> {
+        self.context.threads.state().iter().find_map(|thread| {
+            let here = thread.conversation().filter(|slack| slack.channel == channel.id)?;
+            let thread = self.thread(&ThreadKey::from(&**thread))?;
+            asks(thread.status.as_ref()?, message).then(|| here.ts.clone())
         })
     }
 
@@ -167,15 +250,8 @@ impl Inner {
         if self.thread(&channel.thread(message)).is_some() {
             return Ok(Some(message.clone()));
         }
-        if let Some(thread) = self.context.threads.state().iter().find(|thread| {
-            let here = thread.conversation().is_some_and(|slack| slack.channel == channel.id);
-            let status = thread.status.as_ref().filter(|_| here);
-            status.is_some_and(|status| {
-                status.approvals.iter().any(|one| one.ts == *message)
-                    || status.offers.iter().any(|one| one.ts == *message)
-            })
-        }) {
-            return Ok(thread.conversation().map(|slack| slack.ts.clone()));
+        if let Some(root) = self.asked_in(channel, message) {
+            return Ok(Some(root));
         }
         let Some(repo) = self.context.repo(&channel.namespace, &channel.repo) else {
             return Ok(None);

@@ -308,7 +308,7 @@ pub fn reaction(reaction: &Reaction, channels: &[Channel]) -> Action {
                 message: reaction.message.clone(),
                 sign,
                 user: reaction.user.clone(),
-                on_ours: own.is_some() && own == reaction.author.as_deref(),
+                on_ours: reaction.author.is_none() || own == reaction.author.as_deref(),
                 at: reaction.at.clone(),
             },
         },
