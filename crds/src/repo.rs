@@ -77,7 +77,8 @@ pub struct RepoSpec {
 #[serde(rename_all = "camelCase")]
 pub struct GitSpec {
     /// `https://host/owner/name`, with or without `.git`. On github.com its API is
-    /// api.github.com; elsewhere it is GitHub Enterprise's `/api/v3` on the same host. Stays as it is
+    /// api.github.com, on TENANT.ghe.com api.TENANT.ghe.com; elsewhere it is GitHub Enterprise's `/api/v3`
+    /// on the same host. Stays as it is
     /// while Threads are open.
     #[schemars(
         regex(pattern = r"^https?://[^/@\s]+/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$"),
@@ -91,6 +92,38 @@ pub struct GitSpec {
     /// Secret with the key `token`, or with those of a GitHub App: `appId`, `privateKey` and
     /// optionally `installationId`.
     pub credentials: SecretRef,
+    /// How pull requests are merged. If absent, the first of these that the repository allows. Where a
+    /// merge queue is in front of the branch, the queue decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge_method: Option<MergeMethod>,
+}
+
+/// How a pull request becomes part of its base branch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum MergeMethod {
+    /// One commit, whose message says who approved what.
+    #[default]
+    Squash,
+    /// A merge commit with that message, and the branch's commits.
+    Merge,
+    /// The branch's commits alone, made anew on top.
+    Rebase,
+}
+
+impl MergeMethod {
+    /// All, the preferred one first.
+    pub const ALL: [Self; 3] = [Self::Squash, Self::Merge, Self::Rebase];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Squash => "squash",
+            Self::Merge => "merge",
+            Self::Rebase => "rebase",
+        }
+    }
 }
 
 /// Where the team talks.

@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::decisions::{
-    Approval, ApprovalAnswer, Closing, ClosingChoice, Complexity, Offer, OfferAnswer, OfferKind,
-    Plan, PlanDetails, Receipt, StandingApproval,
+    Approval, ApprovalAnswer, Closing, ClosingChoice, Complexity, MergeWait, Offer, OfferAnswer,
+    OfferKind, Plan, PlanDetails, Receipt, StandingApproval,
 };
 pub use self::handover::{HandOver, HandOverReason, QueuedRole, Rounds, RoutedReply};
 use crate::spend::ThreadBudget;

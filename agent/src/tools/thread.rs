@@ -177,6 +177,9 @@ impl Handler for CloseThread {
         _: Call<'_>,
     ) -> Result<Done, Failure> {
         let closed = cx.gateway.close(&wire::CloseThread { summary: args.summary }).await?;
+        if let Some(why) = closed.waiting {
+            return Ok(Done::of(format!("{why} Your run ends here."), ResultKind::Waits));
+        }
         let text = match closed.merge_commit {
             Some(commit) => format!("Closed; merged as {commit}."),
             None => "Closed without a merge.".to_owned(),

@@ -350,7 +350,7 @@ async fn close(
     let mut inner = gateway.lock();
     inner.closed = true;
     inner.closings.push(close.summary);
-    Json(ThreadClosed { merge_commit: Some("f00".into()) })
+    Json(ThreadClosed { merge_commit: Some("f00".into()), waiting: None })
 }
 
 async fn chat(State(gateway): State<Gateway>, Json(body): Json<Value>) -> Response {

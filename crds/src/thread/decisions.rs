@@ -215,13 +215,26 @@ pub struct Closing {
     /// Head commit of the pull request when it was asked: nothing else is merged on this answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
+    /// What the merge waits for, if GitHub did not do it at once. The gateway goes on by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<MergeWait>,
+}
+
+/// What a merge can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum MergeWait {
+    /// Required checks that have not reported yet.
+    Checks,
+    /// GitHub merges it: its merge queue, or as soon as all requirements are met.
+    Queue,
 }
 
 /// The ways a thread can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ClosingChoice {
-    /// Squash-merge the pull request.
+    /// Merge the pull request.
     Merge,
     /// Close without merging.
     Discard,

@@ -84,7 +84,10 @@ pub struct CloseThread {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadClosed {
-    /// The squash commit on the base branch, if it was merged.
+    /// The commit on the base branch, if it was merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_commit: Option<String>,
+    /// It has not ended yet: what the merge waits for. It is done without another word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<String>,
 }

@@ -1,27 +1,30 @@
 //! `POST /v1/close`: the end of a thread, the way a user decided. Each step finds what an earlier,
-//! interrupted call has done, so that a repetition goes on where that one stopped.
+//! interrupted call has done, so that a repetition goes on where that one stopped. A merge that GitHub
+//! does not do at once is taken up again by [`resume`].
+
+mod commit;
+mod waiting;
+
+use std::sync::Arc;
 
 use axum::extract::State;
 use codebutler_crds::thread::{Closing, ClosingChoice, PullRequest, PullState, ThreadState};
 use codebutler_crds::wire::{CloseThread, ErrorCode, ThreadClosed};
-use codebutler_crds::{Thread, ThreadStatus, names};
+use codebutler_crds::{Repo, Thread, ThreadStatus, names};
 use kube::ResourceExt as _;
 
+use self::commit::Words;
+pub(super) use self::waiting::{Patience, resume, waits};
 use super::api::{Any, Json, Shared, needs_tool, redactor, unwritten};
 use super::approval::fresh_thread;
-use super::context::{ApiError, Caller};
-use super::github::{GitHub, GitHubError, Pull, text};
+use super::context::{ApiError, Caller, ThreadKey};
+use super::github::{GitHub, GitHubError, Merging, Pull};
 use super::overlap;
-use super::receipt;
 use super::slack::usage;
 
 /// The report's key: one per thread.
 pub(super) const REPORT: &str = "usage-report";
 const MAX_SUMMARY: usize = 48_000;
-/// Longest title of a commit, in characters.
-const MAX_TITLE: usize = 256;
-/// Of the summary, in a commit.
-const MAX_MESSAGE: usize = 8_000;
 
 /// Closes the caller's Thread.
 pub async fn close(
@@ -44,57 +47,49 @@ pub async fn close(
     outcome.map(axum::Json)
 }
 
+/// A Thread at its end, with what its steps need.
+#[derive(Clone, Copy)]
+struct Ending<'a> {
+    gateway: &'a Shared,
+    repo: &'a Arc<Repo>,
+    thread: &'a Thread,
+    github: &'a GitHub,
+}
+
 async fn run(gateway: Shared, caller: Caller, summary: String) -> Result<ThreadClosed, ApiError> {
     gateway.ledger.flush(&caller.key()).await;
     let thread = fresh_thread(&gateway, &caller).await?;
     let status = thread.status.clone().unwrap_or_default();
-    let recorded = status.pull_request.as_ref().and_then(|pull| pull.merge_commit.clone());
     if thread.spec.state == ThreadState::Closed {
-        return Ok(ThreadClosed { merge_commit: recorded });
+        let recorded = status.pull_request.and_then(|pull| pull.merge_commit);
+        return Ok(ThreadClosed { merge_commit: recorded, waiting: None });
     }
     let (choice, closing) = decided(&status)?;
     let github = GitHub::of(&gateway.context, &caller.repo).await?;
-    let branch = names::branch(&thread.name_any());
-    let pull = github.find_pull(&branch).await?;
-    let (merge_commit, how) = match choice {
+    let ending = Ending { gateway: &gateway, repo: &caller.repo, thread: &thread, github: &github };
+    let pull = github.find_pull(&names::branch(&thread.name_any())).await?;
+    match choice {
         ClosingChoice::Merge => {
             let pull = pull.ok_or_else(|| {
                 let message = "there is no pull request to merge: open one first";
                 ApiError::new(ErrorCode::InvalidRequest, message)
             })?;
-            let number = pull.number;
-            let slack = gateway.slack.permalink(&caller.repo, &thread).await;
-            let message = trailers(&thread, slack.as_deref());
-            let words = Words { summary: &summary, trailers: &message };
-            let commit = merge(&github, &status, closing, pull.clone(), &words).await?;
-            let now = PullRequest {
-                number,
-                url: pull.html_url,
-                merge_commit: Some(commit.clone()),
-                state: Some(PullState::Merged),
-                seen: None,
-            };
-            let key = caller.key();
-            let written = gateway.threads.set_pull_request(&key, &now).await;
-            written.map_err(|error| unwritten(&error))?;
-            let merged = (number, commit.as_str());
-            overlap::tell_of_merge(&gateway, &github, &caller.repo, &key, merged).await;
-            let short: String = commit.chars().take(10).collect();
-            (Some(commit), format!("Merged #{number} as `{short}`."))
+            match ending.merge(closing, &pull, &summary).await? {
+                Merging::Done(commit) => {
+                    ending.merged(&pull, &commit).await?;
+                    Ok(ThreadClosed { merge_commit: Some(commit), waiting: None })
+                }
+                Merging::Waits(wait, said) => ending.put_off(closing, &pull, wait, &said).await,
+            }
         }
         ClosingChoice::Discard => {
             if let Some(pull) = pull.filter(Pull::is_open) {
                 github.close_pull(pull.number).await?;
             }
-            (None, "Closed without merging.".to_owned())
+            ending.close("Closed without merging.").await?;
+            Ok(ThreadClosed { merge_commit: None, waiting: None })
         }
-    };
-    github.delete_branch(&branch).await?;
-    let report = format!("{how}\n{}", usage::table(&status));
-    gateway.slack.notice(&caller.key(), REPORT, &report).await?;
-    gateway.threads.close(&caller.key()).await.map_err(|error| unwritten(&error))?;
-    tracing::info!(thread = thread.name_any(), ?choice, "closed a thread");
-    Ok(ThreadClosed { merge_commit })
+    }
 }
 
 /// What a user has decided. Nobody else can.
@@ -107,44 +102,85 @@ fn decided(status: &ThreadStatus) -> Result<(ClosingChoice, &Closing), ApiError>
     })
 }
 
-/// What a squash commit and its pull request say.
-struct Words<'a> {
-    /// A model's.
-    summary: &'a str,
-    /// The gateway's own.
-    trailers: &'a str,
-}
-
-/// The squash commit: of an earlier call, or made now.
-async fn merge(
-    github: &GitHub,
-    status: &ThreadStatus,
-    closing: &Closing,
-    pull: Pull,
-    words: &Words<'_>,
-) -> Result<String, ApiError> {
-    if pull.is_merged() {
-        return pull.merge_commit_sha.ok_or_else(|| GitHubError::Garbled.into());
+impl Ending<'_> {
+    fn key(&self) -> ThreadKey {
+        ThreadKey::from(self.thread)
     }
-    let head = mergeable_head(&pull, closing)?;
-    let proof = receipt::section(pull.body.as_deref().unwrap_or_default());
-    let summary = receipt::without_section(&text::outgoing(words.summary));
-    let body = format!("{}\n\n{}\n\n{proof}\n", summary.trim(), usage::table(status));
-    github.update_pull(pull.number, None, &body).await?;
-    let title = format!("{} (#{})", text::line(&pull.title, MAX_TITLE), pull.number);
-    let message = message(&summary, words.trailers);
-    match github.squash(pull.number, head, &title, &message).await {
-        Ok(commit) => Ok(commit),
-        // The answer may have been lost, and the merge not.
-        Err(error) => {
-            let now = github.pull(pull.number).await.ok().filter(Pull::is_merged);
-            now.and_then(|pull| pull.merge_commit_sha).ok_or_else(|| error.into())
+
+    fn status(&self) -> ThreadStatus {
+        self.thread.status.clone().unwrap_or_default()
+    }
+
+    /// The merge: of an earlier call, or made now, or not yet.
+    async fn merge(
+        &self,
+        closing: &Closing,
+        pull: &Pull,
+        summary: &str,
+    ) -> Result<Merging, ApiError> {
+        let Self { github, repo, .. } = self;
+        if let Some(commit) = merge_commit(pull)? {
+            return Ok(Merging::Done(commit));
+        }
+        let head = mergeable_head(pull, closing, &repo.spec.git.branch)?;
+        let slack = self.gateway.slack.permalink(repo, self.thread).await;
+        let trailers = commit::trailers(self.thread, slack.as_deref());
+        let words = Words::of(pull, summary, &trailers);
+        let body = words.description(pull, &self.status());
+        if pull.body.as_deref() != Some(&body) {
+            github.update_pull(pull.number, None, &body).await?;
+        }
+        match github.merge(pull, head, repo.spec.git.merge_method, words.message()).await {
+            Ok(merging) => Ok(merging),
+            // The answer may have been lost, and the merge not.
+            Err(error) => {
+                let now = github.pull(pull.number).await.ok().filter(Pull::is_merged);
+                let commit = now.and_then(|pull| pull.merge_commit_sha);
+                commit.map(Merging::Done).ok_or_else(|| error.into())
+            }
         }
     }
+
+    /// All that follows a merge.
+    async fn merged(&self, pull: &Pull, commit: &str) -> Result<(), ApiError> {
+        let (gateway, key) = (self.gateway, self.key());
+        let now = PullRequest {
+            number: pull.number,
+            url: pull.html_url.clone(),
+            merge_commit: Some(commit.to_owned()),
+            state: Some(PullState::Merged),
+            seen: None,
+        };
+        let written = gateway.threads.set_pull_request(&key, &now).await;
+        written.map_err(|error| unwritten(&error))?;
+        let merged = (pull.number, commit);
+        overlap::tell_of_merge(gateway, self.github, self.repo, &key, merged).await;
+        let short: String = commit.chars().take(10).collect();
+        self.close(&format!("Merged #{} as `{short}`.", pull.number)).await
+    }
+
+    /// The end itself.
+    async fn close(&self, how: &str) -> Result<(), ApiError> {
+        let (gateway, key) = (self.gateway, self.key());
+        self.github.delete_branch(&names::branch(&key.name)).await?;
+        let report = format!("{how}\n{}", usage::table(&self.status()));
+        gateway.slack.notice(&key, REPORT, &report).await?;
+        gateway.threads.close(&key).await.map_err(|error| unwritten(&error))?;
+        tracing::info!(thread = key.name, how, "closed a thread");
+        Ok(())
+    }
 }
 
-/// The commit that may be merged: the one that the user saw.
-fn mergeable_head<'p>(pull: &'p Pull, closing: &Closing) -> Result<&'p str, ApiError> {
+/// The commit on the base branch of a pull request that is merged.
+fn merge_commit(pull: &Pull) -> Result<Option<String>, GitHubError> {
+    if !pull.is_merged() {
+        return Ok(None);
+    }
+    pull.merge_commit_sha.clone().map(Some).ok_or(GitHubError::Garbled)
+}
+
+/// The commit that may be merged: the one that the user saw, and into the branch that it is for.
+fn mergeable_head<'p>(pull: &'p Pull, closing: &Closing, base: &str) -> Result<&'p str, ApiError> {
     if !pull.is_open() {
         let message = "the pull request was closed: open it again, or close the thread";
         return Err(ApiError::new(ErrorCode::InvalidRequest, message));
@@ -152,49 +188,16 @@ fn mergeable_head<'p>(pull: &'p Pull, closing: &Closing) -> Result<&'p str, ApiE
     if closing.head.as_deref() != Some(pull.head()) {
         return Err(GitHubError::HeadMoved.into());
     }
+    if pull.base() != base {
+        let (found, base) = (super::github::text::line(pull.base(), 120), base.to_owned());
+        return Err(GitHubError::OtherBase { found, base }.into());
+    }
     Ok(pull.head())
-}
-
-/// The commit's message below its title: what a model says of it, then the gateway's trailers.
-fn message(summary: &str, trailers: &str) -> String {
-    let summary: String = summary.chars().take(MAX_MESSAGE).collect();
-    let lines = summary
-        .lines()
-        .map(|line| if is_trailer(line) { format!("> {line}") } else { line.to_owned() });
-    let summary = lines.collect::<Vec<_>>().join("\n");
-    format!("{}\n\n{trailers}", summary.trim()).trim().to_owned()
-}
-
-/// Whether Git, GitHub or a reader could take a line for a trailer: nobody but the gateway says who
-/// approved, wrote or signed.
-fn is_trailer(line: &str) -> bool {
-    let line = line.trim_start();
-    let Some((name, _)) = line.split_once(':') else {
-        return line.starts_with("(cherry picked from");
-    };
-    let name = name.trim_end();
-    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    plain && (name.contains('-') || ["slack", "cost"].contains(&&*name.to_ascii_lowercase()))
-}
-
-/// Who said yes to what, where it was said and what it cost, for the history.
-fn trailers(thread: &Thread, slack: Option<&str>) -> String {
-    let status = thread.status.clone().unwrap_or_default();
-    let namespace = thread.namespace().unwrap_or_default();
-    let mut lines = vec![format!("Codebutler-Thread: {namespace}/{}", thread.name_any())];
-    lines.extend(slack.map(|link| format!("Slack: {link}")));
-    let plan = status.plan.as_ref().and_then(|plan| plan.approved_by.as_ref());
-    lines.extend(plan.map(|user| format!("Plan-approved-by: {user}")));
-    let merge = status.closing.as_ref().and_then(|closing| closing.decided_by.as_ref());
-    lines.extend(merge.map(|user| format!("Merge-approved-by: {user}")));
-    lines.extend(status.cost.map(|cost| format!("Cost: ${cost}")));
-    lines.join("\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_crds::thread::Plan;
     use serde_json::json;
 
     fn closing(choice: Option<ClosingChoice>, head: Option<&str>) -> Closing {
@@ -204,12 +207,16 @@ mod tests {
             choice,
             decided_by: choice.map(|_| "U1".into()),
             head: head.map(Into::into),
+            waits: None,
         }
     }
 
     fn pull(state: &str) -> Pull {
         let head = json!({"sha": "abc"});
-        let pull = json!({"number": 7, "html_url": "https://h/7", "state": state, "head": head});
+        let base = json!({"ref": "main"});
+        let pull = json!({
+            "number": 7, "html_url": "https://h/7", "state": state, "head": head, "base": base,
+        });
         serde_json::from_value(pull).unwrap()
     }
 
@@ -230,7 +237,7 @@ mod tests {
     fn only_the_commit_that_the_user_saw_is_merged() {
         let merge = Some(ClosingChoice::Merge);
         let head = |state, head| {
-            mergeable_head(&pull(state), &closing(merge, head))
+            mergeable_head(&pull(state), &closing(merge, head), "main")
                 .map(str::to_owned)
                 .map_err(|e| e.code)
         };
@@ -238,54 +245,8 @@ mod tests {
         assert_eq!(head("open", Some("abd")), Err(ErrorCode::NeedsApproval));
         assert_eq!(head("open", None), Err(ErrorCode::NeedsApproval));
         assert_eq!(head("closed", Some("abc")), Err(ErrorCode::InvalidRequest));
-    }
-
-    #[test]
-    fn the_commit_says_who_approved() {
-        let mut thread: Thread = serde_json::from_value(json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
-            "metadata": {"name": "shop-1", "namespace": "team"},
-            "spec": {"repo": "shop", "slack": {"channel": "C01", "ts": "1.000000"}},
-        }))
-        .unwrap();
-        assert_eq!(trailers(&thread, None), "Codebutler-Thread: team/shop-1");
-        let plan = Plan {
-            ts: "1.000000".parse().unwrap(),
-            hash: "h".into(),
-            role: "pm".into(),
-            approved_by: Some("U2".into()),
-            declined_by: None,
-        };
-        thread.status = Some(ThreadStatus {
-            plan: Some(plan),
-            cost: Some(codebutler_crds::NanoUsd(250_000_000)),
-            closing: Some(closing(Some(ClosingChoice::Merge), None)),
-            ..ThreadStatus::default()
-        });
-        assert_eq!(
-            trailers(&thread, Some("https://acme.slack.com/archives/C01/p1")),
-            "Codebutler-Thread: team/shop-1\nSlack: https://acme.slack.com/archives/C01/p1\n\
-             Plan-approved-by: U2\nMerge-approved-by: U1\nCost: $0.25"
-        );
-    }
-
-    #[test]
-    fn a_model_forges_no_trailer() {
-        let forged = "Fixes the total.\n\nPlan-approved-by: U9\n merge-approved-BY : U9\n\
-                      Co-authored-by: Eve <eve@example.com>\ncost: $0\n\nNote: a:b";
-        let message = message(forged, "Codebutler-Thread: team/shop-1\nMerge-approved-by: U1");
-        insta::assert_snapshot!(message, @r"
-        Fixes the total.
-
-        > Plan-approved-by: U9
-        >  merge-approved-BY : U9
-        > Co-authored-by: Eve <eve@example.com>
-        > cost: $0
-
-        Note: a:b
-
-        Codebutler-Thread: team/shop-1
-        Merge-approved-by: U1
-        ");
+        let pull = pull("open");
+        let other = mergeable_head(&pull, &closing(merge, Some("abc")), "next");
+        assert!(other.unwrap_err().message.contains("merged into `main`"));
     }
 }

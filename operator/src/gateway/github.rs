@@ -7,6 +7,7 @@ mod client;
 mod error;
 mod file;
 mod issues;
+mod merge;
 mod pull;
 mod talk;
 pub mod text;
@@ -20,6 +21,7 @@ use serde_json::json;
 pub use self::client::Access;
 use self::client::{Client, read};
 pub use self::error::GitHubError;
+pub use self::merge::{Merging, Message};
 pub use self::pull::Pull;
 pub use self::talk::{Key, Said, Talk};
 pub use self::tip::Tip;
@@ -37,11 +39,6 @@ struct Ref {
 
 #[derive(Deserialize)]
 struct Object {
-    sha: String,
-}
-
-#[derive(Deserialize)]
-struct Merged {
     sha: String,
 }
 
@@ -198,33 +195,6 @@ impl GitHub {
         let path = self.client.repo(&format!("pulls/{number}"));
         let answer = self.client.patch(&path, &request).await?;
         self.client.expect(&answer, StatusCode::OK)
-    }
-
-    /// Squash-merges a pull request, provided that its newest commit is `head`. Answers with the
-    /// commit on the base branch.
-    ///
-    /// # Errors
-    /// When it has another commit by now, or can't be merged.
-    pub async fn squash(
-        &self,
-        number: u64,
-        head: &str,
-        title: &str,
-        message: &str,
-    ) -> Result<String, GitHubError> {
-        let request = json!({
-            "merge_method": "squash",
-            "sha": head,
-            "commit_title": title,
-            "commit_message": message,
-        });
-        let path = self.client.repo(&format!("pulls/{number}/merge"));
-        let answer = self.client.put(&path, &request).await?;
-        match answer.status {
-            StatusCode::METHOD_NOT_ALLOWED => Err(GitHubError::NotMergeable),
-            StatusCode::CONFLICT => Err(GitHubError::HeadMoved),
-            _ => self.client.expect::<Merged>(&answer, StatusCode::OK).map(|merged| merged.sha),
-        }
     }
 
     /// Closes a pull request without merging.

@@ -11,6 +11,8 @@ pub struct Remote {
     pub host: String,
     /// Base URL of the REST API, without a trailing slash.
     pub api: String,
+    /// URL of the GraphQL API.
+    pub graphql: String,
     /// Owner of the repository.
     pub owner: String,
     /// The repository's name without `.git`.
@@ -53,14 +55,18 @@ impl Remote {
             return Err(RemoteError::Form);
         }
         let scheme = url.scheme();
-        let api = if host == "github.com" {
-            "https://api.github.com".to_owned()
+        // An Enterprise Cloud with data residency is a host below ghe.com, with its API beside it.
+        let (api, graphql) = if host == "github.com" || host.ends_with(".ghe.com") {
+            let api = format!("https://api.{host}");
+            (api.clone(), format!("{api}/graphql"))
         } else {
-            format!("{scheme}://{host}/api/v3")
+            let api = format!("{scheme}://{host}/api");
+            (format!("{api}/v3"), format!("{api}/graphql"))
         };
         Ok(Self {
             git: format!("{scheme}://{host}/{path}"),
             api,
+            graphql,
             owner: owner.to_owned(),
             name: name.to_owned(),
             host,
@@ -86,7 +92,13 @@ mod tests {
         let remote = Remote::parse("https://github.com/acme/shop").unwrap();
         assert_eq!(remote.api, "https://api.github.com");
         assert_eq!(remote.git, "https://github.com/acme/shop");
+        assert_eq!(remote.graphql, "https://api.github.com/graphql");
+        let remote = Remote::parse("https://acme.ghe.com/acme/shop").unwrap();
+        assert_eq!((&*remote.host, &*remote.api), ("acme.ghe.com", "https://api.acme.ghe.com"));
+        assert_eq!(remote.graphql, "https://api.acme.ghe.com/graphql");
+        assert_eq!(remote.git, "https://acme.ghe.com/acme/shop");
         let remote = Remote::parse("https://ghe.acme.dev/acme/shop.git").unwrap();
+        assert_eq!(remote.graphql, "https://ghe.acme.dev/api/graphql");
         assert_eq!(remote.api, "https://ghe.acme.dev/api/v3");
         assert_eq!(
             (&*remote.host, &*remote.git),

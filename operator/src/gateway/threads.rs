@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::names;
 use codebutler_crds::thread::{
-    Closing, ClosingChoice, Pending, Plan, PullRequest, Receipt, ThreadState,
+    Closing, ClosingChoice, MergeWait, Pending, Plan, PullRequest, Receipt, ThreadState,
 };
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
@@ -231,6 +231,16 @@ impl Threads {
         Ok(closing.is_some_and(|c| {
             c.ts == *ts && c.choice == Some(choice) && c.decided_by.as_deref() == Some(user)
         }))
+    }
+
+    /// Records what the merge that was decided at `ts` waits for.
+    pub async fn set_wait(
+        &self,
+        key: &ThreadKey,
+        ts: &SlackTs,
+        waits: Option<MergeWait>,
+    ) -> Result<(), WriteError> {
+        self.try_update(key, |status| change::set_wait(status, ts, waits)).await.map(drop)
     }
 
     /// Closes the Thread: nothing happens in it any more.

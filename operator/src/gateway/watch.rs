@@ -17,7 +17,7 @@ use kube::ResourceExt as _;
 
 use self::news::{News, Remark};
 use super::api::{Shared, unwritten};
-use super::close::REPORT;
+use super::close::{self, Patience, REPORT};
 use super::collect;
 use super::context::{ApiError, ThreadKey};
 use super::github::{GitHub, GitHubError, Pull};
@@ -30,6 +30,8 @@ const OPENS: &str = "GHCreatePR";
 /// How long a Repo is left alone after its first, second, … failure.
 const PAUSE: Duration = Duration::from_mins(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(30);
+/// Each so many looks at a merge that waits, it is tried though it does not seem ready.
+const ASKS: u32 = 5;
 
 /// Repos by namespace and name.
 type RepoKey = (String, String);
@@ -41,6 +43,17 @@ struct Memory {
     told: HashMap<ThreadKey, HeaderValue>,
     /// Repos that are left alone.
     paused: HashMap<RepoKey, Paused>,
+    /// Merges that wait: how often they were looked at.
+    waited: HashMap<ThreadKey, u32>,
+}
+
+impl Memory {
+    /// A merge that is not ready is tried now and then: only so GitHub says what it is about.
+    fn patience(&mut self, key: &ThreadKey) -> Patience {
+        let looks = self.waited.entry(key.clone()).or_default();
+        *looks += 1;
+        if looks.is_multiple_of(ASKS) { Patience::Asks } else { Patience::Waits }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -73,6 +86,7 @@ async fn round(gateway: &Shared, memory: &mut Memory) {
         all.any(|thread| ThreadKey::from(&**thread) == *key)
     };
     memory.told.retain(|key, _| watched(key));
+    memory.waited.retain(|key, _| watched(key));
     memory.paused.retain(|key, _| by_repo.contains_key(key));
     for (key, threads) in by_repo {
         if memory.paused.get(&key).is_some_and(|paused| paused.until > Instant::now()) {
@@ -103,13 +117,13 @@ fn is_watched(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active
         && !thread.is_going()
         && !collect::is_due(thread)
-        && pull.is_some_and(|pull| pull.merge_commit.is_none())
+        && (pull.is_some_and(|pull| pull.merge_commit.is_none()) || close::waits(thread).is_some())
 }
 
 async fn of_repo(
     gateway: &Shared,
     memory: &mut Memory,
-    repo: &Repo,
+    repo: &Arc<Repo>,
     threads: &[Arc<Thread>],
 ) -> Result<(), GitHubError> {
     let github = GitHub::of(&gateway.context, repo).await?;
@@ -119,6 +133,13 @@ async fn of_repo(
         let key = ThreadKey::from(&**thread);
         let status = thread.status.clone().unwrap_or_default();
         let Some(known) = status.pull_request.as_ref() else { continue };
+        if close::waits(thread).is_some() {
+            let patience = memory.patience(&key);
+            if let Err(error) = close::resume(gateway, repo, &github, &key, patience).await {
+                tracing::warn!(thread = key.name, %error, "a merge was not taken up again");
+            }
+            continue;
+        }
         let changed = github.pull_unless(known.number, memory.told.get(&key)).await?;
         let Some((pull, tag)) = changed else { continue };
         let talk = github.talk(pull.number).await?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::git::{Change, Commit, Git, Signature};
+use super::rules::Rules;
 use super::state::Repository;
 use super::{GitHubError, GitHubServer, Shared};
 
@@ -113,6 +114,9 @@ impl GitHubServer {
             pulls: BTreeMap::new(),
             issues: BTreeMap::new(),
             checks: Vec::new(),
+            rules: Rules::default(),
+            queue: Vec::new(),
+            auto_merge: Vec::new(),
         };
         all.insert(key, repository);
         Ok(self.handle(git, owner, name))

@@ -74,7 +74,8 @@ pub(super) fn repository(urls: &Urls, repo: &Repository) -> Value {
         "created_at": repo.created_at, "updated_at": repo.created_at,
         "pushed_at": repo.created_at,
         "permissions": {"admin": false, "maintain": false, "push": true, "triage": true, "pull": true},
-        "allow_squash_merge": true, "allow_merge_commit": true, "allow_rebase_merge": false,
+        "allow_squash_merge": repo.rules.squash, "allow_merge_commit": repo.rules.merge,
+        "allow_rebase_merge": repo.rules.rebase, "allow_auto_merge": repo.rules.auto_merge,
         "delete_branch_on_merge": false,
     });
     for (key, path) in [
@@ -218,6 +219,7 @@ pub(super) fn pull_in_full(
     value["rebaseable"] = detail.mergeable.into();
     value["mergeable_state"] = match detail.mergeable {
         _ if pull.draft && pull.open => "draft",
+        Some(true) if repo.unmet(pull).is_some() || repo.rules.merge_queue => "blocked",
         Some(true) => "clean",
         Some(false) => "dirty",
         None => "unknown",

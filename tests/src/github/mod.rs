@@ -12,6 +12,7 @@ pub mod git;
 mod json;
 mod people;
 mod rest;
+mod rules;
 mod snapshot;
 mod state;
 
@@ -31,6 +32,7 @@ use tokio::sync::Mutex;
 pub use self::driver::{FirstCommit, PullRequest, PullState, Remote};
 use self::git::GitError;
 pub use self::people::Standing;
+pub use self::rules::Rules;
 pub use self::snapshot::Snapshot;
 use self::state::Repository;
 use crate::serving::{HangUp, Serving};

@@ -26,7 +26,7 @@ impl Standing {
 
 impl Remote {
     /// Does something with the repository as it is after what was pushed.
-    async fn with<T>(
+    pub(super) async fn with<T>(
         &self,
         act: impl AsyncFnOnce(&mut Repository) -> Result<T, GitHubError>,
     ) -> Result<T, GitHubError> {
@@ -133,6 +133,23 @@ impl Remote {
         .await
     }
 
+    /// Somebody gives a pull request another base.
+    ///
+    /// # Errors
+    /// When there is no such pull request or branch.
+    pub async fn retarget(&self, number: u64, base: &str) -> Result<(), GitHubError> {
+        self.with(async |repository| {
+            let missing = || GitHubError::Name(format!("no branch {base}"));
+            let sha = repository.git.branch(base).await.ok_or_else(missing)?;
+            let pull = pull(repository, number)?;
+            base.clone_into(&mut pull.base);
+            pull.base_sha = sha;
+            pull.updated_at = Timestamp::now();
+            Ok(())
+        })
+        .await
+    }
+
     /// Somebody merges a pull request on its page; the commit.
     ///
     /// # Errors
@@ -225,7 +242,10 @@ impl Remote {
     }
 }
 
-fn pull(repository: &mut Repository, number: u64) -> Result<&mut super::state::Pull, GitHubError> {
+pub(super) fn pull(
+    repository: &mut Repository,
+    number: u64,
+) -> Result<&mut super::state::Pull, GitHubError> {
     let missing = || GitHubError::Name(format!("no pull request {number}"));
     repository.pulls.get_mut(&number).ok_or_else(missing)
 }

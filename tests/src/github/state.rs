@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::git::{Git, GitError};
+use super::rules::Rules;
 
 /// A repository on the host.
 #[derive(Debug)]
@@ -23,6 +24,10 @@ pub(super) struct Repository {
     pub issues: BTreeMap<u64, Issue>,
     /// By commit, in the order of their creation.
     pub checks: Vec<Check>,
+    pub rules: Rules,
+    /// Pull requests in the merge queue, and those that GitHub puts there or merges when it may.
+    pub queue: Vec<u64>,
+    pub auto_merge: Vec<u64>,
 }
 
 /// An issue.

@@ -92,6 +92,7 @@ pub fn team(
             url: outside.git_url.clone(),
             branch: outside.branch.clone(),
             credentials: SecretRef { name: "git".to_owned() },
+            merge_method: None,
         },
         slack: SlackSpec {
             channel: outside.channel.clone(),

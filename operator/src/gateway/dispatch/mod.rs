@@ -14,7 +14,7 @@ mod tests;
 mod words;
 
 use codebutler_crds::thread::{
-    ClosingChoice, HandOver, HandOverReason, OfferKind, PullState, QueuedRole, RoleState,
+    Closing, ClosingChoice, HandOver, HandOverReason, OfferKind, PullState, QueuedRole, RoleState,
     ThreadStatus,
 };
 
@@ -126,7 +126,9 @@ pub fn nudge(
 
 /// What people decided about the end of the thread, if it is this role's to do and not done yet.
 fn undone_wish(status: &ThreadStatus, role: &str) -> Option<&'static str> {
-    let closing = status.closing.as_ref().filter(|closing| closing.role == role)?;
+    // A merge that waits at GitHub is done without the role.
+    let own = |closing: &&Closing| closing.role == role && closing.waits.is_none();
+    let closing = status.closing.as_ref().filter(own)?;
     Some(match closing.choice? {
         ClosingChoice::Merge => "it was decided to merge",
         ClosingChoice::Discard => "it was decided to close without merging",

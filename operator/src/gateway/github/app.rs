@@ -214,7 +214,7 @@ impl App<'_> {
             403 if answer.is_limited() => GitHubError::Limited { host },
             403 => self.not_installed(),
             500..=599 => GitHubError::Unavailable { host },
-            status => GitHubError::Strange { host, status },
+            status => GitHubError::Strange { host, status, said: String::new() },
         }
     }
 }

@@ -9,13 +9,14 @@ use codebutler_crds::Repo;
 use http::header::{ACCEPT, AUTHORIZATION, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 
-use super::GitHubError;
 use super::app::Tokens;
+use super::{GitHubError, text};
 use crate::gateway::context::{Context, ThreadKey};
 use crate::gateway::credential::Credential;
+use crate::gateway::redact::Redactor;
 use crate::gateway::remote::Remote;
 use crate::gateway::threads::keyed::Keyed;
 
@@ -24,6 +25,8 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 /// Reads are repeated this often; writes never, for their outcome is unknown.
 const READS: u32 = 3;
 const MAX_ANSWER: usize = 8 * 1024 * 1024;
+/// Characters of GitHub's own words that are shown.
+const SAID: usize = 290;
 /// Items a page; the most that GitHub gives.
 const PAGE: usize = 100;
 /// Pages of a list that are read.
@@ -65,6 +68,7 @@ pub struct Client {
     http: reqwest::Client,
     credential: Credential,
     pub remote: Remote,
+    redactor: Arc<Redactor>,
 }
 
 /// What GitHub said.
@@ -86,9 +90,14 @@ impl Answer {
             || self.headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0")
     }
 
-    /// Whether the body says so. Its words are GitHub's own: they are never shown.
+    /// Whether the body says so.
     pub fn mentions(&self, words: &str) -> bool {
         String::from_utf8_lossy(&self.body).contains(words)
+    }
+
+    /// GitHub's own words about a refusal, as they came: to be shown by [`Client::said`] only.
+    pub fn words(&self) -> String {
+        words(&serde_json::from_slice(&self.body).unwrap_or_default())
     }
 }
 
@@ -97,7 +106,8 @@ impl Client {
         let remote = Remote::parse(&repo.spec.git.url)?;
         let credential = Credential::of(context, repo, &remote).await?;
         let http = context.github.http().map_err(GitHubError::Client)?;
-        Ok(Self { http, credential, remote })
+        let redactor = context.redactors.of(repo);
+        Ok(Self { http, credential, remote, redactor })
     }
 
     /// The path of something in the repository.
@@ -118,7 +128,7 @@ impl Client {
     ) -> Result<Answer, GitHubError> {
         let mut attempt = 1;
         loop {
-            let outcome = self.send(Method::GET, path, None, tag).await;
+            let outcome = self.send(Method::GET, &self.url(path), None, tag).await;
             let again = match &outcome {
                 Ok(answer) => answer.status.is_server_error(),
                 Err(error) => matches!(error, GitHubError::Unavailable { .. }),
@@ -146,20 +156,35 @@ impl Client {
         Ok(all)
     }
 
+    /// Asks GraphQL. Answers with its data, or with GitHub's words on why there are none.
+    pub async fn graphql(
+        &self,
+        query: &str,
+        variables: &Value,
+    ) -> Result<Result<Value, String>, GitHubError> {
+        let body = json!({"query": query, "variables": variables});
+        let answer = self.send(Method::POST, &self.remote.graphql, Some(&body), None).await?;
+        let mut all: Value = self.expect(&answer, StatusCode::OK)?;
+        if all["errors"].as_array().is_some_and(|errors| !errors.is_empty()) {
+            return Ok(Err(self.shown(&words(&all))));
+        }
+        Ok(Ok(all["data"].take()))
+    }
+
     pub async fn post(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
-        self.send(Method::POST, path, Some(body), None).await
+        self.send(Method::POST, &self.url(path), Some(body), None).await
     }
 
     pub async fn patch(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
-        self.send(Method::PATCH, path, Some(body), None).await
+        self.send(Method::PATCH, &self.url(path), Some(body), None).await
     }
 
     pub async fn put(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
-        self.send(Method::PUT, path, Some(body), None).await
+        self.send(Method::PUT, &self.url(path), Some(body), None).await
     }
 
     pub async fn delete(&self, path: &str) -> Result<Answer, GitHubError> {
-        self.send(Method::DELETE, path, None, None).await
+        self.send(Method::DELETE, &self.url(path), None, None).await
     }
 
     /// Reads an answer that has to have this status.
@@ -171,19 +196,23 @@ impl Client {
         if answer.status == status { read(answer) } else { Err(self.complain(answer)) }
     }
 
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.remote.api)
+    }
+
     /// An App's token that was taken back is refused before anything is done: any request may be
     /// sent again with the next one.
     async fn send(
         &self,
         method: Method,
-        path: &str,
+        url: &str,
         body: Option<&Value>,
         tag: Option<&HeaderValue>,
     ) -> Result<Answer, GitHubError> {
         let token = self.credential.token();
-        let answer = self.send_once(method.clone(), path, body, tag).await?;
+        let answer = self.send_once(method.clone(), url, body, tag).await?;
         if answer.status == StatusCode::UNAUTHORIZED && self.credential.renew(&token).await? {
-            return self.send_once(method, path, body, tag).await;
+            return self.send_once(method, url, body, tag).await;
         }
         Ok(answer)
     }
@@ -191,13 +220,13 @@ impl Client {
     async fn send_once(
         &self,
         method: Method,
-        path: &str,
+        url: &str,
         body: Option<&Value>,
         tag: Option<&HeaderValue>,
     ) -> Result<Answer, GitHubError> {
         let mut request = self
             .http
-            .request(method, format!("{}{path}", self.remote.api))
+            .request(method, url)
             .header(AUTHORIZATION, self.credential.header(|token| format!("Bearer {token}"))?)
             .header(ACCEPT, "application/vnd.github+json")
             .header("x-github-api-version", "2022-11-28");
@@ -214,7 +243,22 @@ impl Client {
         })?
     }
 
-    /// The sentence for an answer that is not what was asked for. GitHub's own words stay out.
+    /// GitHub's own words about a refusal, for people: others may have had a say in them.
+    pub fn said(&self, answer: &Answer) -> String {
+        self.shown(&answer.words())
+    }
+
+    fn shown(&self, words: &str) -> String {
+        text::line(&self.redactor.mask(words), SAID)
+    }
+
+    /// The same as a sentence behind another one; nothing where GitHub said nothing.
+    fn remark(&self, answer: &Answer) -> String {
+        let said = self.said(answer);
+        if said.is_empty() { said } else { format!(". It says: “{said}”") }
+    }
+
+    /// The sentence for an answer that is not what was asked for.
     pub fn complain(&self, answer: &Answer) -> GitHubError {
         let host = self.remote.host.clone();
         let secret = self.credential.secret().to_owned();
@@ -223,13 +267,13 @@ impl Client {
             401 => GitHubError::Token { host, secret },
             429 => GitHubError::Limited { host },
             403 if answer.is_limited() => GitHubError::Limited { host },
-            403 => GitHubError::Permission { host, secret },
+            403 => GitHubError::Permission { host, secret, said: self.remark(answer) },
             404 => {
                 let repository = format!("{}/{}", self.remote.owner, self.remote.name);
                 GitHubError::NotFound { host, repository, secret }
             }
             500..=599 => GitHubError::Unavailable { host },
-            status => GitHubError::Strange { host, status },
+            status => GitHubError::Strange { host, status, said: self.remark(answer) },
         }
     }
 }
@@ -250,6 +294,14 @@ pub async fn exchange(
     Ok(Ok(Answer { status, headers, body: body.freeze() }))
 }
 
+/// The message of a refusal and those of its errors.
+fn words(body: &Value) -> String {
+    let errors = body["errors"].as_array().into_iter().flatten();
+    let errors = errors.filter_map(|error| error.as_str().or_else(|| error["message"].as_str()));
+    let all: Vec<&str> = body["message"].as_str().into_iter().chain(errors).collect();
+    all.join(": ")
+}
+
 /// Reads what GitHub described.
 pub fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, GitHubError> {
     serde_json::from_slice(&answer.body).map_err(|_| GitHubError::Garbled)
@@ -258,12 +310,14 @@ pub fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, GitHubError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::redact::Redactors;
 
     fn client() -> Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let remote = Remote::parse("https://github.com/acme/shop").unwrap();
         let credential = Credential::fixed(&remote, "git", "t");
-        Client { http: reqwest::Client::new(), credential, remote }
+        let redactor = Redactors::default().with(&[]);
+        Client { http: reqwest::Client::new(), credential, remote, redactor }
     }
 
     fn answer(status: u16, headers: &[(&'static str, &str)]) -> Answer {

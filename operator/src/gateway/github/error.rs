@@ -85,13 +85,15 @@ pub enum GitHubError {
     },
     /// 403.
     #[error(
-        "{host} does not let the token of Secret `{secret}` do this: give it read and write access to contents and pull requests"
+        "{host} does not let the token of Secret `{secret}` do this: give it read and write access to contents and pull requests{said}"
     )]
     Permission {
         /// The API's host.
         host: String,
         /// Name of the Secret.
         secret: String,
+        /// GitHub's own words, masked and cut.
+        said: String,
     },
     /// 404 for the repository itself.
     #[error(
@@ -125,9 +127,32 @@ pub enum GitHubError {
     },
     /// 405 on a merge.
     #[error(
-        "the pull request can't be merged now: look for conflicts, failing checks or missing reviews on its page"
+        "the pull request can't be merged now. GitHub says: “{said}”. Look for conflicts, failing checks or missing reviews on its page"
     )]
-    NotMergeable,
+    NotMergeable {
+        /// GitHub's own words, masked and cut.
+        said: String,
+    },
+    /// 405 on a merge of this kind.
+    #[error(
+        "the repository can't be merged as spec.git.mergeMethod says (`{method}`). GitHub says: “{said}”. Set the field to a method that the repository allows, or leave it out"
+    )]
+    MergeMethod {
+        /// As the field has it.
+        method: &'static str,
+        /// GitHub's own words, masked and cut.
+        said: String,
+    },
+    /// Somebody gave the pull request another base.
+    #[error(
+        "the pull request would be merged into `{found}`, and not into `{base}` as spec.git.branch says: set its base back on its page"
+    )]
+    OtherBase {
+        /// The base that it has.
+        found: String,
+        /// The base that it should have.
+        base: String,
+    },
     /// 409 on a merge.
     #[error("the branch has new commits since the user decided: ask for the decision again")]
     HeadMoved,
@@ -155,12 +180,14 @@ pub enum GitHubError {
         host: String,
     },
     /// Any other status.
-    #[error("{host} answered with the unexpected status {status}")]
+    #[error("{host} answered with the unexpected status {status}{said}")]
     Strange {
         /// The API's host.
         host: String,
         /// The status.
         status: u16,
+        /// GitHub's own words, masked and cut.
+        said: String,
     },
     /// Not what GitHub's API answers.
     #[error("the Git host's answer is not that of GitHub's API: check spec.git.url")]
@@ -193,9 +220,11 @@ impl GitHubError {
 
     const fn code(&self) -> ErrorCode {
         match self {
-            Self::NothingToMerge { .. } | Self::NotInDiff | Self::NoPull | Self::NoIssue => {
-                ErrorCode::InvalidRequest
-            }
+            Self::OtherBase { .. }
+            | Self::NothingToMerge { .. }
+            | Self::NotInDiff
+            | Self::NoPull
+            | Self::NoIssue => ErrorCode::InvalidRequest,
             Self::HeadMoved => ErrorCode::NeedsApproval,
             Self::Limited { .. } | Self::Unavailable { .. } => ErrorCode::Unavailable,
             _ => ErrorCode::Upstream,

@@ -12,6 +12,9 @@ use super::text;
 pub struct Pull {
     /// Its number.
     pub number: u64,
+    /// Its name in GraphQL.
+    #[serde(default)]
+    pub node_id: String,
     /// Its page.
     pub html_url: String,
     /// One line.
@@ -37,6 +40,14 @@ pub struct Pull {
     #[serde(default)]
     mergeable: Option<bool>,
     head: Head,
+    #[serde(default)]
+    base: Option<Base>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Base {
+    #[serde(rename = "ref")]
+    branch: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -58,6 +69,16 @@ impl Pull {
     /// Its newest commit.
     pub fn head(&self) -> &str {
         &self.head.sha
+    }
+
+    /// The branch that it would be merged into.
+    pub fn base(&self) -> &str {
+        self.base.as_ref().map_or("", |base| &base.branch)
+    }
+
+    /// Whether GitHub sees nothing that keeps it from being merged.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.mergeable_state.as_deref(), Some("clean" | "has_hooks" | "unstable"))
     }
 
     /// The account that merged it.

@@ -317,6 +317,7 @@ pub fn close_in_words(status: &mut ThreadStatus, said: &Said, role: &str) -> Res
         choice: None,
         decided_by: None,
         head: None,
+        waits: None,
     };
     let before = status.closing.replace(closing);
     let id = format!("text:{}", said.ts);

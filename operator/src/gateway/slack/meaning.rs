@@ -157,6 +157,7 @@ pub fn of(
             choice: None,
             decided_by: None,
             head,
+            waits: None,
         }),
         said: asked.map(|ts| (role, ts)),
         passing: Passing::of(team, sent, outgoing),

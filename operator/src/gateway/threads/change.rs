@@ -1,8 +1,8 @@
 //! How a Thread's status may change: pure, monotone, and the same when applied again.
 
 use codebutler_crds::thread::{
-    ApprovalAnswer, Closing, ClosingChoice, HandOver, HandOverReason, Pending, Plan, PlanDetails,
-    PullRequest, RoleState, Settled,
+    ApprovalAnswer, Closing, ClosingChoice, HandOver, HandOverReason, MergeWait, Pending, Plan,
+    PlanDetails, PullRequest, RoleState, Settled,
 };
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -39,6 +39,9 @@ pub enum Refusal {
     /// There is no such question (any more).
     #[error("nobody was asked about this action: ask again with a new key")]
     NotAsked,
+    /// It was decided otherwise meanwhile.
+    #[error("the decision how the thread ends is another one by now")]
+    Undecided,
 }
 
 /// Takes in a role's report.
@@ -253,6 +256,17 @@ pub fn decide_closing(
         }
         _ => false,
     }
+}
+
+/// Records what the merge that was decided at `ts` waits for, or that it does no longer.
+pub fn set_wait(
+    status: &mut ThreadStatus,
+    ts: &SlackTs,
+    waits: Option<MergeWait>,
+) -> Result<(), Refusal> {
+    let closing = status.closing.as_mut().filter(|closing| closing.ts == *ts);
+    closing.ok_or(Refusal::Undecided)?.waits = waits;
+    Ok(())
 }
 
 /// Moves a mark forward, never back. Returns whether it moved.

@@ -44,21 +44,40 @@ pub(super) async fn merge(
         let message = "Head branch was modified. Review and try the merge again.";
         return Err(ApiError::new(StatusCode::CONFLICT, message));
     }
-    let squash = match body.merge_method.as_deref() {
-        None | Some("merge") => false,
-        Some("squash") => true,
-        Some("rebase") => {
-            return Err(refuse("Rebase merges are not allowed on this repository."));
-        }
-        Some(_) => return Err(ApiError::field("PullRequest", "merge_method", "invalid")),
+    let rules = repo.rules.clone();
+    let method = body.merge_method.as_deref().unwrap_or("merge");
+    let (kind, allowed) = match method {
+        "merge" => ("Merge commits", rules.merge),
+        "squash" => ("Squash merges", rules.squash),
+        "rebase" => ("Rebase merges", rules.rebase),
+        _ => return Err(ApiError::field("PullRequest", "merge_method", "invalid")),
     };
+    if !allowed {
+        return Err(refuse(&format!("{kind} are not allowed on this repository.")));
+    }
+    let violated = |rule: &str| refuse(&format!("Repository rule violations found\n\n{rule}\n\n"));
+    if rules.merge_queue {
+        return Err(violated("Changes must be made through the merge queue"));
+    }
+    if let Some(unmet) = repo.unmet(&pull) {
+        return Err(violated(&unmet));
+    }
+    if rules.base_moves > 0 {
+        repo.rules.base_moves -= 1;
+        return Err(refuse("Base branch was modified. Review and try the merge again."));
+    }
+    let squash = method == "squash";
     if repo.git.merge_tree(&pull.base_sha, &pull.head_sha).await.is_none() {
         return Err(refuse("Pull Request is not mergeable"));
     }
-    let message = message(repo, &pull, squash, body).await?;
-    let sha = commit(repo, &pull, squash, &message, &caller.login)
-        .await
-        .map_err(|_| refuse("Base branch was modified. Review and try the merge again."))?;
+    let sha = if method == "rebase" {
+        rebased(repo, &pull).await
+    } else {
+        let message = message(repo, &pull, squash, body).await?;
+        commit(repo, &pull, squash, &message, &caller.login).await
+    };
+    let sha =
+        sha.map_err(|_| refuse("Base branch was modified. Review and try the merge again."))?;
     record(find_pull(repo, at.number)?, &sha, &caller.login);
     let value = json!({"sha": sha, "merged": true, "message": "Pull Request successfully merged"});
     Ok(Json(value).into_response())
@@ -84,6 +103,22 @@ pub(in crate::github) async fn commit(
     let base = format!("refs/heads/{}", pull.base);
     repo.git.update_ref(&base, &sha, &pull.base_sha).await?;
     Ok(sha)
+}
+
+/// The branch's commits, made anew on top of the base branch.
+async fn rebased(repo: &Repository, pull: &Pull) -> Result<String, GitError> {
+    let mut top = pull.base_sha.clone();
+    let commits = repo.git.log(&format!("{}..{}", pull.base_sha, pull.head_sha), 250).await?;
+    for commit in commits.into_iter().rev() {
+        let from = format!("--merge-base={}", commit.parents.first().unwrap_or(&top));
+        let tree = repo.git.run(&["merge-tree", "--write-tree", &from, &top, &commit.sha]).await?;
+        let tree = tree.lines().next().unwrap_or_default().to_owned();
+        let (name, email, date) = commit.author;
+        let author = Signature { name, email, date: Some(date) };
+        top = repo.git.commit_tree(&tree, &[&top], &commit.message, &author, &author).await?;
+    }
+    repo.git.update_ref(&format!("refs/heads/{}", pull.base), &top, &pull.base_sha).await?;
+    Ok(top)
 }
 
 /// Takes note of a merge.

@@ -2,6 +2,7 @@
 
 mod app;
 mod commits;
+mod graphql;
 mod issues;
 pub(super) mod merge;
 mod pulls;
@@ -65,6 +66,7 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route(&repo("/issues"), get(issues::list).post(issues::create))
         .route(&repo("/issues/{number}"), get(issues::read))
         .route(&repo("/issues/{number}/comments"), get(talk::comments).post(talk::comment))
+        .route("/api/graphql", post(graphql::answer))
         .route(&api("/{*unknown}"), any(async || ApiError::not_found()))
         .method_not_allowed_fallback(async || ApiError::not_found())
         .layer(from_fn(standard_headers))

@@ -15,6 +15,7 @@ mod git;
 mod hosts;
 mod identity;
 mod incoming;
+mod merging;
 mod models;
 mod providers;
 mod pull_request;

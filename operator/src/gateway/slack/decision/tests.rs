@@ -43,6 +43,7 @@ fn asked() -> ThreadStatus {
             choice: None,
             decided_by: None,
             head: Some("abc".to_owned()),
+            waits: None,
         }),
         ..ThreadStatus::default()
     }

@@ -1,0 +1,221 @@
+//! Merging: how GitHub is asked to, what its refusals mean, and what becomes of a pull request that it
+//! merges later by itself.
+
+use std::time::Duration;
+
+use codebutler_crds::repo::MergeMethod;
+use codebutler_crds::thread::MergeWait;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{GitHub, GitHubError, Pull};
+
+/// How often a merge is tried while others merge at the same time, and the pause between.
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(700);
+
+const ENQUEUE: &str = "mutation($input: EnqueuePullRequestInput!) { \
+    enqueuePullRequest(input: $input) { mergeQueueEntry { state position } } }";
+const STANDING: &str = "query($id: ID!) { node(id: $id) { ... on PullRequest { \
+    mergeQueueEntry { state position } autoMergeRequest { enabledAt } } } }";
+
+/// What the commit on the base branch says. A rebase has none of its own, and a queue writes its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// One line.
+    pub title: &'a str,
+    /// All below it.
+    pub text: &'a str,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merging {
+    /// The commit on the base branch.
+    Done(String),
+    /// Not yet; and what GitHub says of it.
+    Waits(MergeWait, String),
+}
+
+#[derive(Deserialize)]
+struct Merged {
+    sha: String,
+}
+
+/// What is permitted to a repository's pull requests.
+#[derive(Deserialize)]
+struct Allowed {
+    #[serde(default, rename = "allow_squash_merge")]
+    squash: bool,
+    #[serde(default, rename = "allow_merge_commit")]
+    merge: bool,
+    #[serde(default, rename = "allow_rebase_merge")]
+    rebase: bool,
+}
+
+/// Why a merge was refused, by what can be done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// Another merge was faster: it goes through a moment later.
+    Again,
+    /// Not in this way.
+    Method,
+    /// By its merge queue only.
+    Queue,
+    /// Required checks have not reported.
+    Checks,
+    /// Somebody has to do something.
+    Final,
+}
+
+impl GitHub {
+    /// Merges a pull request, provided that its newest commit is `head`.
+    ///
+    /// # Errors
+    /// When it has another commit by now, or can't be merged until somebody does something.
+    pub async fn merge(
+        &self,
+        pull: &Pull,
+        head: &str,
+        wanted: Option<MergeMethod>,
+        message: Message<'_>,
+    ) -> Result<Merging, GitHubError> {
+        let mut method = wanted.unwrap_or_default();
+        let mut attempt = 1;
+        loop {
+            let (refusal, said) = match self.merge_once(pull, head, method, message).await? {
+                Ok(commit) => return Ok(Merging::Done(commit)),
+                Err(refused) => refused,
+            };
+            match refusal {
+                Refusal::Again if attempt < ATTEMPTS => tokio::time::sleep(PAUSE * attempt).await,
+                Refusal::Method if wanted.is_none() && attempt == 1 => {
+                    method = self.other_method(method, said).await?;
+                }
+                Refusal::Method => {
+                    return Err(GitHubError::MergeMethod { method: method.name(), said });
+                }
+                Refusal::Queue => return self.enqueue(pull, head, said).await,
+                Refusal::Checks => return Ok(Merging::Waits(MergeWait::Checks, said)),
+                Refusal::Again | Refusal::Final => return Err(GitHubError::NotMergeable { said }),
+            }
+            attempt += 1;
+        }
+    }
+
+    async fn merge_once(
+        &self,
+        pull: &Pull,
+        head: &str,
+        method: MergeMethod,
+        message: Message<'_>,
+    ) -> Result<Result<String, (Refusal, String)>, GitHubError> {
+        let mut request = json!({"merge_method": method.name(), "sha": head});
+        if method != MergeMethod::Rebase {
+            request["commit_title"] = message.title.into();
+            request["commit_message"] = message.text.into();
+        }
+        let path = self.client.repo(&format!("pulls/{}/merge", pull.number));
+        let answer = self.client.put(&path, &request).await?;
+        match answer.status {
+            StatusCode::METHOD_NOT_ALLOWED => {
+                Ok(Err((refusal(&answer.words()), self.client.said(&answer))))
+            }
+            StatusCode::CONFLICT => Err(GitHubError::HeadMoved),
+            _ => self.client.expect::<Merged>(&answer, StatusCode::OK).map(|done| Ok(done.sha)),
+        }
+    }
+
+    async fn allowed(&self) -> Result<Allowed, GitHubError> {
+        let answer = self.client.get(&self.client.repo("")).await?;
+        self.client.expect(&answer, StatusCode::OK)
+    }
+
+    /// The first other way that the repository allows.
+    async fn other_method(
+        &self,
+        refused: MergeMethod,
+        said: String,
+    ) -> Result<MergeMethod, GitHubError> {
+        let allowed = self.allowed().await?;
+        let is_allowed = |method: &MergeMethod| match method {
+            MergeMethod::Squash => allowed.squash,
+            MergeMethod::Merge => allowed.merge,
+            MergeMethod::Rebase => allowed.rebase,
+        };
+        let mut others = MergeMethod::ALL.into_iter().filter(|method| *method != refused);
+        others.find(is_allowed).ok_or(GitHubError::NotMergeable { said })
+    }
+
+    /// Puts it into the merge queue, at exactly this commit. GitHub's auto-merge would do so later by
+    /// itself, but also with commits that a role pushes after people have decided.
+    async fn enqueue(&self, pull: &Pull, head: &str, said: String) -> Result<Merging, GitHubError> {
+        if self.is_on_its_way(pull).await? {
+            return Ok(Merging::Waits(MergeWait::Queue, said));
+        }
+        let input = json!({"pullRequestId": pull.node_id, "expectedHeadOid": head});
+        match self.client.graphql(ENQUEUE, &json!({"input": input})).await? {
+            Ok(_) => Ok(Merging::Waits(MergeWait::Queue, said)),
+            Err(refused) if refusal(&refused) == Refusal::Checks => {
+                Ok(Merging::Waits(MergeWait::Checks, refused))
+            }
+            Err(said) => Err(GitHubError::NotMergeable { said }),
+        }
+    }
+
+    /// Whether GitHub will merge it: it is in the queue, or goes there or is merged when it may.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn is_on_its_way(&self, pull: &Pull) -> Result<bool, GitHubError> {
+        let answer = self.client.graphql(STANDING, &json!({"id": pull.node_id})).await?;
+        let data = answer.map_err(|said| GitHubError::NotMergeable { said })?;
+        let is_set = |name: &str| data["node"].get(name).is_some_and(Value::is_object);
+        Ok(is_set("mergeQueueEntry") || is_set("autoMergeRequest"))
+    }
+}
+
+/// GitHub tells its refusals apart by words alone.
+fn refusal(words: &str) -> Refusal {
+    let words = words.to_ascii_lowercase();
+    let has = |part: &str| words.contains(part);
+    let pending = ["expected", "pending", "progress", "queued", "have not succeeded"];
+    match () {
+        () if has("base branch was modified") => Refusal::Again,
+        () if has("merge queue") => Refusal::Queue,
+        () if has("merges are not allowed") || has("merge commits are not allowed") => {
+            Refusal::Method
+        }
+        // Next to these, nothing else may be missing: a person has to do that.
+        () if has("review") || has("conversation") || has("fail") => Refusal::Final,
+        () if has("status check") && pending.iter().any(|part| has(part)) => Refusal::Checks,
+        () => Refusal::Final,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_apart_by_githubs_words() {
+        let rule = |text: &str| refusal(&format!("Repository rule violations found\n\n{text}\n\n"));
+        assert_eq!(
+            refusal("Base branch was modified. Review and try the merge again."),
+            Refusal::Again
+        );
+        assert_eq!(refusal("Squash merges are not allowed on this repository."), Refusal::Method);
+        assert_eq!(refusal("Merge commits are not allowed on this repository."), Refusal::Method);
+        assert_eq!(rule("Changes must be made through the merge queue"), Refusal::Queue);
+        assert_eq!(refusal("Required status check \"ci\" is expected."), Refusal::Checks);
+        assert_eq!(rule("Required status check \"ci\" is in progress."), Refusal::Checks);
+        assert_eq!(refusal("2 of 2 required status checks are pending."), Refusal::Checks);
+        assert_eq!(refusal("Required status check \"ci\" is failing."), Refusal::Final);
+        let both = "2 of 3 required status checks have not succeeded: 1 expected and 1 failing.";
+        assert_eq!(rule(both), Refusal::Final);
+        let review = "At least 1 approving review is required by reviewers with write access.";
+        assert_eq!(rule(review), Refusal::Final);
+        assert_eq!(refusal("Pull Request is not mergeable"), Refusal::Final);
+    }
+}

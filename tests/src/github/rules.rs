@@ -1,0 +1,103 @@
+//! What a repository's owners have set up: how pull requests are merged, and what has to hold before.
+
+use super::people::pull;
+use super::rest::merge;
+use super::state::{Pull, Repository};
+use super::{GitHubError, Remote};
+
+/// Settings and rules of a repository, as a new one has them on the real host, but for rebasing.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "switches on the settings' page")]
+pub struct Rules {
+    /// Squash merging is allowed.
+    pub squash: bool,
+    /// Merge commits are allowed.
+    pub merge: bool,
+    /// Rebase merging is allowed.
+    pub rebase: bool,
+    /// Pull requests can be merged by themselves when all requirements are met.
+    pub auto_merge: bool,
+    /// Names of checks that have to be green.
+    pub required_checks: Vec<String>,
+    /// The default branch is changed by its merge queue only.
+    pub merge_queue: bool,
+    /// So many merges meet another one at the same moment.
+    pub base_moves: u32,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            squash: true,
+            merge: true,
+            rebase: false,
+            auto_merge: false,
+            required_checks: Vec::new(),
+            merge_queue: false,
+            base_moves: 0,
+        }
+    }
+}
+
+impl Repository {
+    /// Why a pull request may not be merged yet, in the host's words.
+    pub(super) fn unmet(&self, pull: &Pull) -> Option<String> {
+        let state = |name: &String| {
+            let of = self.checks.iter().rev().filter(|check| check.commit == pull.head_sha);
+            of.into_iter().find(|check| check.name == *name).map(|check| check.state.as_deref())
+        };
+        self.rules.required_checks.iter().find_map(|name| {
+            let stands = match state(name) {
+                None => "expected",
+                Some(None) => "in progress",
+                Some(Some("success" | "neutral" | "skipped")) => return None,
+                Some(Some(_)) => "failing",
+            };
+            Some(format!("Required status check \"{name}\" is {stands}."))
+        })
+    }
+}
+
+impl Remote {
+    /// Changes settings and rules.
+    ///
+    /// # Errors
+    /// When the repository is gone.
+    pub async fn set_rules(&self, change: impl FnOnce(&mut Rules)) -> Result<(), GitHubError> {
+        self.with(async |repository| {
+            change(&mut repository.rules);
+            Ok(())
+        })
+        .await
+    }
+
+    /// The pull requests in the merge queue.
+    ///
+    /// # Errors
+    /// When the repository is gone.
+    pub async fn queue(&self) -> Result<Vec<u64>, GitHubError> {
+        self.with(async |repository| Ok(repository.queue.clone())).await
+    }
+
+    /// The merge queue is done with a pull request: merges it, or throws it out.
+    ///
+    /// # Errors
+    /// When it is not in the queue.
+    pub async fn leave_queue(&self, number: u64, merged: bool) -> Result<(), GitHubError> {
+        self.with(async |repository| {
+            let at = repository.queue.iter().position(|queued| *queued == number);
+            let missing = || GitHubError::Name(format!("{number} is not queued"));
+            repository.queue.remove(at.ok_or_else(missing)?);
+            pull(repository, number)?.updated_at = jiff::Timestamp::now();
+            if merged {
+                let taken = pull(repository, number)?.clone();
+                let message = format!("{} (#{number})\n", taken.title);
+                let login = "github-merge-queue[bot]";
+                let sha = merge::commit(repository, &taken, true, &message, login).await?;
+                merge::record(pull(repository, number)?, &sha, login);
+            }
+            Ok(())
+        })
+        .await
+    }
+}
