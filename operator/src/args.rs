@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::gateway::egress::Network;
+use crate::gateway::dial::DialOptions;
 use crate::gateway::web::SearchOptions;
 use crate::lease::Settings;
 
@@ -28,7 +28,7 @@ pub enum Command {
     /// Turns Repos, AgentRoles and Threads into pods and volumes.
     Controller(ControllerArgs),
     /// Holds the secrets: Slack, model APIs, Git and GitHub go through it.
-    Gateway(GatewayArgs),
+    Gateway(Box<GatewayArgs>),
     /// Prints the list of metrics as a Markdown page.
     Metrics,
 }
@@ -132,10 +132,9 @@ pub struct GatewayArgs {
     /// Base URL of Slack's Web API.
     #[arg(long, env = "CODEBUTLER_SLACK_API", default_value = "https://slack.com/api")]
     pub slack_api: String,
-    /// Internal networks (`10.20.0.0/16`) that Repos may list hosts of in `spec.egress.hosts`. None
-    /// unless said here; metadata services never.
-    #[arg(long, env = "CODEBUTLER_EGRESS_ALLOW", value_delimiter = ',')]
-    pub egress_allow: Vec<Network>,
+    /// Connections to the outside.
+    #[command(flatten)]
+    pub dial: DialOptions,
     /// Folder for copies of the Repos' repositories. What is lost of it is fetched again.
     #[arg(long, env = "CODEBUTLER_GIT_CACHE", default_value = "/var/cache/codebutler")]
     pub git_cache: PathBuf,
@@ -146,6 +145,12 @@ pub struct GatewayArgs {
     #[arg(long, env = "CODEBUTLER_GITHUB_POLL_SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub github_poll_seconds: u64,
+}
+
+/// The first of these variables that says anything: proxies have names in both cases.
+pub fn environment(names: &[&str]) -> String {
+    let said = names.iter().filter_map(|name| std::env::var(name).ok());
+    said.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
 }
 
 impl GatewayArgs {

@@ -66,7 +66,7 @@ fn run(args: args::Args) -> anyhow::Result<()> {
             args::Command::Controller(args) => controller::run(args).await,
             args::Command::Gateway(args) => {
                 hide_memory()?;
-                Box::pin(gateway::run(args)).await
+                Box::pin(gateway::run(*args)).await
             }
             args::Command::Metrics => Ok(()),
         }

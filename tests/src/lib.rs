@@ -11,6 +11,7 @@ pub mod github;
 pub mod kubelet;
 pub mod models;
 pub mod place;
+pub mod proxy;
 pub mod pytools;
 pub mod scenario;
 pub mod seeds;

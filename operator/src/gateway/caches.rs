@@ -11,13 +11,14 @@ use kube::{Client, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
+use super::dial::Dialer;
 use super::identity::PodIndex;
 use crate::scope::{Scope, Watched};
 
 /// Starts the caches and returns when all of them are complete; nothing if told to stop before.
 pub async fn start(
     client: Client,
-    namespace: String,
+    (namespace, dialer): (String, Dialer),
     scope: &Scope,
     index: &PodIndex,
     stop: &CancellationToken,
@@ -31,6 +32,7 @@ pub async fn start(
         namespace,
         redactors: super::redact::Redactors::default(),
         github: super::github::Access::default(),
+        dialer,
     };
     // Whoever keeps them ends only when told to stop.
     stop.run_until_cancelled(context.synced()).await?.ok()?;

@@ -11,9 +11,12 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::reflector::store::WriterDropped;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, ResourceExt as _};
+use url::Url;
 
+use super::dial::{Dialer, Reach, Trouble};
 use super::github::Access;
 use super::redact::{Redactors, log};
+use super::remote::{allows, named};
 
 /// A Thread by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,6 +59,8 @@ pub struct Context {
     pub redactors: Redactors,
     /// What calls to GitHub share.
     pub github: Access,
+    /// Connects to the outside.
+    pub dialer: Dialer,
 }
 
 impl Context {
@@ -89,8 +94,13 @@ impl Context {
         repo.spec.roles.iter().filter_map(found).collect()
     }
 
-    /// One key of a Secret that a Repo names, provided that the Secret may be sent to `host`
-    /// (`host` or `host:port`, as in its annotation).
+    /// The client for model providers and Git hosts.
+    pub fn http(&self) -> &reqwest::Client {
+        self.dialer.http(Reach::Outside)
+    }
+
+    /// One key of a Secret that a Repo names, provided that the Secret may be sent to a URL by its
+    /// annotation, and that whoever chose the URL may choose what it leads to.
     ///
     /// # Errors
     /// A sentence that names Secret, key or annotation, and never the value.
@@ -99,9 +109,9 @@ impl Context {
         namespace: &str,
         reference: &SecretRef,
         key: &str,
-        host: &str,
+        to: (&Url, Reach),
     ) -> Result<String, SecretError> {
-        self.open_secret(namespace, reference, host).await?.value(key)
+        self.open_secret(namespace, reference, to).await?.value(key)
     }
 
     /// The whole Secret, under the same condition.
@@ -112,18 +122,21 @@ impl Context {
         &self,
         namespace: &str,
         reference: &SecretRef,
-        host: &str,
+        (url, reach): (&Url, Reach),
     ) -> Result<OpenedSecret, SecretError> {
         let name = &reference.name;
+        let host = || named(url).unwrap_or_default();
+        if reach == Reach::Outside && self.dialer.admit(url).is_err() {
+            return Err(SecretError::Internal { name: name.clone(), host: host() });
+        }
         let secret = Api::<Secret>::namespaced(self.client.clone(), namespace)
             .get_opt(name)
             .await
             .map_err(|source| SecretError::Unreadable { name: name.clone(), source })?
             .ok_or_else(|| SecretError::Missing { name: name.clone() })?;
         let allowed = secret.annotations().get(names::ANNOTATION_HOSTS).map_or("", String::as_str);
-        let bare = host.rsplit_once(':').map_or(host, |(bare, _)| bare);
-        if !allowed.split(',').map(str::trim).any(|a| a == host || a == bare) {
-            return Err(SecretError::Host { name: name.clone(), host: host.to_owned() });
+        if !allows(allowed, url) {
+            return Err(SecretError::Host { name: name.clone(), host: host() });
         }
         Ok(OpenedSecret { name: name.clone(), secret })
     }
@@ -188,6 +201,14 @@ pub enum SecretError {
         names::ANNOTATION_HOSTS
     )]
     Host {
+        /// Name of the Secret.
+        name: String,
+        /// The host it would have been sent to.
+        host: String,
+    },
+    /// The host is nothing that a Repo may name.
+    #[error("Secret `{name}` is not sent to `{host}`: {}", Trouble::Internal)]
+    Internal {
         /// Name of the Secret.
         name: String,
         /// The host it would have been sent to.

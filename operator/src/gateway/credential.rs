@@ -10,6 +10,7 @@ use http::HeaderValue;
 use kube::ResourceExt as _;
 
 use super::context::Context;
+use super::dial::Reach;
 use super::github::{GitHubError, app};
 use super::remote::Remote;
 
@@ -94,11 +95,11 @@ impl Source {
     async fn token(&self, remote: &Remote) -> Result<Token, GitHubError> {
         let Self { context, namespace, reference } = self;
         // A Secret that may be sent to github.com may be sent to its API.
-        let secret = context.open_secret(namespace, reference, &remote.host).await?;
+        let secret =
+            context.open_secret(namespace, reference, (&remote.url, Reach::Outside)).await?;
         let of_app = app::is_app(&secret);
         let value = if of_app {
-            let http = context.github.http().map_err(GitHubError::Client)?;
-            context.github.tokens.of(&http, &secret, remote).await?
+            context.github.tokens.of(context.http(), &secret, remote).await?
         } else {
             secret.value(secret_key::GIT_TOKEN)?
         };

@@ -14,6 +14,7 @@ pub mod conditions;
 pub mod consent;
 pub mod context;
 mod credential;
+pub mod dial;
 mod dispatch;
 pub mod egress;
 #[cfg(test)]
@@ -36,8 +37,6 @@ pub mod tls;
 pub mod told;
 pub mod watch;
 pub mod web;
-
-use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
@@ -69,6 +68,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let _stop = shutdown.clone().drop_guard();
     stop_on_signals(shutdown.clone())?;
     let api_url = Url::parse(&args.slack_api).context("--slack-api is no URL")?;
+    let dialer = dial::Dialer::new(&args.dial)?;
     // Both ports are tried first, so that a wrong flag is told at once.
     drop(TcpListener::bind(args.listen).await.with_context(|| {
         format!("agents can't be served on {}: choose another --listen", args.listen)
@@ -86,12 +86,12 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     }
     let index = PodIndex::default();
     let scope = Scope::of(&args.namespaces);
-    let started =
-        caches::start(client.clone(), args.namespace.clone(), &scope, &index, &shutdown).await;
+    let own = (args.namespace.clone(), dialer.clone());
+    let started = caches::start(client.clone(), own, &scope, &index, &shutdown).await;
     let Some(context) = started else { return Ok(()) };
     let tls = tls::server_config(&client, &args, shutdown.clone()).await?;
     let threads = Threads::new(client.clone(), metrics.clone());
-    let slack = Slack::new(context.clone(), threads.clone(), &api_url, slack_metrics)?;
+    let slack = Slack::new(context.clone(), threads.clone(), &api_url, slack_metrics);
     let gateway = api::Gateway {
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
         builds: builds::Builds::default(),
@@ -102,8 +102,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         context,
         threads,
         slack: slack.clone(),
-        http: http_client()?,
-        egress: egress::Egress::new(args.egress_allow.clone()),
+        egress: egress::Egress::new(dialer),
         search: args.search.clone().into(),
         metrics,
         calls: TaskTracker::new(),
@@ -125,17 +124,6 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let ((), outcome) = tokio::try_join!(agents, slack)?;
     ready.set(false);
     outcome
-}
-
-/// For model providers and Git hosts. A redirect would carry a credential to a host that its Secret
-/// does not name.
-fn http_client() -> anyhow::Result<reqwest::Client> {
-    reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(Duration::from_secs(10))
-        .user_agent(concat!("codebutler/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .context("no HTTP client")
 }
 
 fn stop_on_signals(shutdown: CancellationToken) -> std::io::Result<()> {

@@ -7,8 +7,10 @@ use url::Url;
 pub struct Remote {
     /// The repository's URL without a trailing slash, for Git's smart HTTP protocol.
     pub git: String,
-    /// `host` or `host:port`: what the credentials' Secret has to allow.
+    /// `host` or `host:port`, for people.
     pub host: String,
+    /// What the credentials' Secret has to allow.
+    pub url: Url,
     /// Base URL of the REST API, without a trailing slash.
     pub api: String,
     /// URL of the GraphQL API.
@@ -70,17 +72,46 @@ impl Remote {
             owner: owner.to_owned(),
             name: name.to_owned(),
             host,
+            url,
         })
     }
 }
 
-/// `host` or `host:port` of an http(s) URL, as a Secret's annotation names it.
+/// `host` or `host:port` of an http(s) URL.
 pub fn authority(url: &Url) -> Option<String> {
     if !matches!(url.scheme(), "http" | "https") {
         return None;
     }
     let host = url.host_str().filter(|host| !host.is_empty())?;
     Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+}
+
+/// Where a URL leads, as a Secret's annotation names it.
+pub fn named(url: &Url) -> Option<String> {
+    let host = authority(url)?;
+    Some(if url.scheme() == "http" { format!("http://{host}") } else { host })
+}
+
+/// Whether a Secret's annotation names the host of a URL: `host` stands for https at its own port,
+/// `host:port` for https at another, and only `http://host:port` for what anybody on the way can read.
+pub fn allows(annotation: &str, url: &Url) -> bool {
+    let place = |url: &Url| {
+        let host = url.host_str().map(str::to_owned);
+        (url.scheme().to_owned(), host, url.port_or_known_default())
+    };
+    let named = |entry: &str| {
+        let whole =
+            if entry.contains("://") { entry.to_owned() } else { format!("https://{entry}") };
+        let named = Url::parse(&whole).ok()?;
+        let plain = named.path() == "/"
+            && named.query().is_none()
+            && named.fragment().is_none()
+            && named.username().is_empty()
+            && named.password().is_none();
+        (plain && matches!(named.scheme(), "http" | "https")).then_some(named)
+    };
+    let entries = annotation.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    entries.filter_map(named).any(|named| place(&named) == place(url))
 }
 
 #[cfg(test)]
@@ -109,6 +140,34 @@ mod tests {
         assert_eq!(remote.git, "http://127.0.0.1:4000/acme/shop.git");
         assert_eq!(remote.host, "127.0.0.1:4000");
         assert_eq!((&*remote.owner, &*remote.name), ("acme", "shop"));
+    }
+
+    #[test]
+    fn a_secret_goes_where_its_annotation_says_and_not_in_clear() {
+        let named = "github.com, git.acme.dev:8443 ,http://127.0.0.1:4000,[::1]";
+        for url in [
+            "https://github.com/acme/shop",
+            "https://github.com:443/",
+            "https://git.acme.dev:8443/x",
+            "http://127.0.0.1:4000/acme/shop",
+            "https://[::1]/x",
+        ] {
+            assert!(allows(named, &Url::parse(url).unwrap()), "{url}");
+        }
+        for url in [
+            "http://github.com/acme/shop",
+            "http://github.com:443/acme/shop",
+            "https://github.com:8443/acme/shop",
+            "https://git.acme.dev/x",
+            "http://git.acme.dev:8443/x",
+            "https://127.0.0.1:4000/x",
+            "http://127.0.0.1/x",
+            "https://evil.github.com/",
+        ] {
+            assert!(!allows(named, &Url::parse(url).unwrap()), "{url}");
+        }
+        assert!(!allows("https://github.com/acme", &Url::parse("https://github.com/").unwrap()));
+        assert!(!allows("", &Url::parse("https://github.com/").unwrap()));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use codebutler_crds::{Thread, names};
 use codebutler_operator::gateway::context::Context;
+use codebutler_operator::gateway::dial::{DialOptions, Dialer};
 use codebutler_operator::gateway::metrics::Metrics as Counted;
 use codebutler_operator::gateway::redact::Redactors;
 use codebutler_operator::gateway::slack::{Metrics, Slack};
@@ -57,12 +58,13 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         namespace: NAMESPACE.to_owned(),
         redactors: Redactors::default(),
         github: codebutler_operator::gateway::github::Access::default(),
+        dialer: Dialer::new(&DialOptions::default())?,
     };
     let api_url = slack.api_url().parse()?;
     let mut families = registry();
     let metrics = Metrics::new(&mut families);
     let threads = Threads::new(client.clone(), Counted::register(&mut families));
-    let gateway = Slack::new(context, threads, &api_url, metrics)?;
+    let gateway = Slack::new(context, threads, &api_url, metrics);
     let stop = CancellationToken::new();
     let running = tokio::spawn({
         let stop = stop.clone();

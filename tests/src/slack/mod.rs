@@ -47,6 +47,7 @@ use crate::serving::listen;
 #[derive(Clone)]
 pub struct SlackServer {
     inner: Arc<Inner>,
+    port: u16,
     running: Arc<Running>,
 }
 
@@ -70,7 +71,8 @@ impl SlackServer {
     pub async fn start(options: Options) -> Result<Self, SlackError> {
         let listener = listen(options.port).await.map_err(SlackError::Listen)?;
         let address = listener.local_addr().map_err(SlackError::Listen)?;
-        let inner = Arc::new(Inner::new(Core::new(options), format!("http://{address}")));
+        let origin = options.origin.clone().unwrap_or_else(|| format!("http://{address}"));
+        let inner = Arc::new(Inner::new(Core::new(options), origin));
         let router = http::router(Arc::clone(&inner));
         let stop = inner.stop.clone();
         let task = tokio::spawn(async move {
@@ -81,7 +83,7 @@ impl SlackServer {
         });
         let running =
             Running { inner: Arc::clone(&inner), task: tokio::sync::Mutex::new(Some(task)) };
-        Ok(Self { inner, running: Arc::new(running) })
+        Ok(Self { inner, port: address.port(), running: Arc::new(running) })
     }
 
     /// Says goodbye to every connection and stops. A second call does nothing.
@@ -94,6 +96,11 @@ impl SlackServer {
                 abort.abort();
             }
         }
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Base of the Web API, without a slash at the end.

@@ -32,6 +32,8 @@ pub struct Options {
     pub world: Option<World>,
     /// Port to listen at if it is free.
     pub port: Option<u16>,
+    /// How clients know the server, if not by its own address: `https://slack.example.com`.
+    pub origin: Option<String>,
     /// Lets the chat page in; one is made up if absent.
     pub page_token: Option<String>,
     /// What the chat page offers to write.
@@ -90,6 +92,7 @@ impl Default for Options {
             max_connections: 10,
             world: None,
             port: None,
+            origin: None,
             page_token: None,
             suggestions: Vec::new(),
         }

@@ -84,9 +84,9 @@ pub fn team(
     outside: &Outside,
     edit: Option<&RepoEdit>,
 ) -> Vec<serde_json::Value> {
-    let git_host = authority(&outside.git_url);
-    let slack_host = authority(&outside.slack_url);
-    let model_host = authority(&outside.model_url);
+    let git_host = origin(&outside.git_url);
+    let slack_host = origin(&outside.slack_url);
+    let model_host = origin(&outside.model_url);
     let mut spec = RepoSpec {
         git: GitSpec {
             url: outside.git_url.clone(),
@@ -153,12 +153,9 @@ fn secret(place: &Place, name: &str, hosts: &str, data: &[(&str, &String)]) -> s
     value("v1", "Secret", &secret)
 }
 
-/// `host:port` of a URL, as the Secret's annotation names it.
-fn authority(url: &str) -> String {
-    url.parse::<http::Uri>()
-        .ok()
-        .and_then(|uri| uri.authority().map(ToString::to_string))
-        .unwrap_or_default()
+/// What a Secret's annotation has to say for a URL.
+fn origin(url: &str) -> String {
+    url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/")
 }
 
 fn value(api_version: &str, kind: &str, object: &impl Serialize) -> serde_json::Value {

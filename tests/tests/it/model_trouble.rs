@@ -8,7 +8,7 @@ use crate::support::{Setup, Team};
 
 async fn set_key(team: &Team, key: &str) {
     let url = team.stack.models.url();
-    let host = url.trim_start_matches("http://").trim_end_matches("/v1");
+    let host = url.trim_end_matches("/v1");
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {

@@ -64,8 +64,6 @@ pub struct Gateway {
     pub models: Models,
     /// Copies of the Repos' repositories.
     pub mirrors: Mirrors,
-    /// For model providers and Git hosts: follows no redirect.
-    pub http: reqwest::Client,
     /// Connections of workspaces and web tools to the outside.
     pub egress: Egress,
     /// Web search.

@@ -1,7 +1,6 @@
 //! Where workspaces may connect to. [`target`] reads what was asked for, [`rules`] compares it with
-//! the Repo's list, [`address`] refuses what a name must not resolve to, and [`tunnel`] carries the
-//! bytes, to exactly the addresses that were checked: a name that answers differently the second
-//! time is not asked a second time.
+//! the Repo's list, [`address`] knows what a name must not resolve to, and [`tunnel`] carries the
+//! bytes. Connections are made in [`dial`](super::dial).
 
 pub mod address;
 pub mod check;
@@ -10,25 +9,19 @@ pub mod target;
 mod tunnel;
 
 use std::collections::HashMap;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use codebutler_crds::policy::EgressSpec;
 use codebutler_crds::wire::ErrorCode;
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use tokio::net::TcpStream;
+use url::Url;
 
 pub use self::address::Network;
 pub use self::rules::allows;
 pub use self::target::Target;
 pub use self::tunnel::connect;
 use super::context::{ApiError, ThreadKey};
+use super::dial::{Dialer, Line, Reach, Trouble};
 
-/// How long a name may take to be resolved, and a host to answer.
-const CONNECT: Duration = Duration::from_secs(10);
 /// Connections of one Thread at a time: package managers open dozens.
 const MOST: usize = 64;
 
@@ -58,6 +51,9 @@ pub enum Refusal {
     /// No answer.
     #[error("{0} does not accept the connection")]
     Unreachable(String),
+    /// Something on the way that a person has to mend.
+    #[error("{0} can't be reached: {1}")]
+    Barred(String, Trouble),
     /// Too many.
     #[error("this thread has {MOST} connections open already: close some first")]
     TooMany,
@@ -71,7 +67,7 @@ impl Refusal {
             Self::NotListed { .. } => "not_listed",
             Self::Internal(_) => "internal_address",
             Self::Unknown(_) => "unknown_name",
-            Self::Unreachable(_) => "unreachable",
+            Self::Unreachable(_) | Self::Barred(..) => "unreachable",
             Self::TooMany => "too_many",
         }
     }
@@ -81,7 +77,9 @@ impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         let code = match &refusal {
             Refusal::Form(_) => ErrorCode::InvalidRequest,
-            Refusal::Unknown(_) | Refusal::Unreachable(_) => ErrorCode::Upstream,
+            Refusal::Unknown(_) | Refusal::Unreachable(_) | Refusal::Barred(..) => {
+                ErrorCode::Upstream
+            }
             Refusal::NotListed { .. } | Refusal::Internal(_) | Refusal::TooMany => {
                 ErrorCode::Forbidden
             }
@@ -90,87 +88,38 @@ impl From<Refusal> for ApiError {
     }
 }
 
-/// Resolves a name.
-pub type Lookup =
-    Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
-
 /// Opens connections for Threads. Cheap to clone; clones count together.
 #[derive(Clone)]
 pub struct Egress {
-    lookup: Lookup,
-    /// Internal networks that the operator's own configuration opens to Repos.
-    open: Arc<[Network]>,
+    dialer: Dialer,
     connections: Arc<Mutex<HashMap<ThreadKey, usize>>>,
 }
 
 impl Egress {
-    /// With the system's resolver. `open` are internal networks that Repos may list hosts of.
-    pub fn new(open: Vec<Network>) -> Self {
-        let lookup: Lookup = Arc::new(|host, port| {
-            async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) }.boxed()
-        });
-        Self::with_lookup(open, lookup)
+    /// By the gateway's one way out.
+    pub fn new(dialer: Dialer) -> Self {
+        Self { dialer, connections: Arc::default() }
     }
 
-    /// With a resolver of the caller's.
-    pub fn with_lookup(open: Vec<Network>, lookup: Lookup) -> Self {
-        Self { lookup, open: open.into(), connections: Arc::default() }
-    }
-
-    /// Addresses that may be connected to for a target that the Repo lists. One forbidden address
-    /// among them refuses all: such an answer is made to be tried until it works.
+    /// A connection to a target that the Repo lists.
     ///
     /// # Errors
     /// In words.
-    pub async fn resolve(
-        &self,
-        rules: &EgressSpec,
-        target: &Target,
-    ) -> Result<Vec<SocketAddr>, Refusal> {
-        if !allows(&rules.hosts, target) {
-            let (host, port) = (target.host.clone(), target.port);
-            return Err(Refusal::NotListed { host, port });
-        }
-        let unknown = || Refusal::Unknown(target.host.clone());
-        let found = match target.ip {
-            Some(ip) => vec![SocketAddr::new(ip, target.port)],
-            None => tokio::time::timeout(CONNECT, (self.lookup)(target.host.clone(), target.port))
-                .await
-                .map_err(|_| unknown())?
-                .map_err(|_| unknown())?,
-        };
-        if found.is_empty() {
-            return Err(unknown());
-        }
-        if !found.iter().all(|address| self.may_reach(address.ip())) {
-            return Err(Refusal::Internal(target.host.clone()));
-        }
-        Ok(found)
+    pub async fn open(&self, rules: &EgressSpec, target: &Target) -> Result<Line, Refusal> {
+        listed(rules, target)?;
+        self.dialer.dial(target).await
     }
 
-    fn may_reach(&self, ip: IpAddr) -> bool {
-        address::is_public(ip)
-            || !address::is_never(ip) && self.open.iter().any(|network| network.contains(ip))
-    }
-
-    /// A connection to one of the target's addresses.
+    /// A request for a page of a host that the Repo lists. Every redirect needs another one.
     ///
     /// # Errors
     /// In words.
-    pub async fn open(&self, rules: &EgressSpec, target: &Target) -> Result<TcpStream, Refusal> {
-        let addresses = self.resolve(rules, target).await?;
-        let connecting = async {
-            for address in addresses {
-                if let Ok(stream) = TcpStream::connect(address).await {
-                    return Some(stream);
-                }
-            }
-            None
-        };
-        let connected = tokio::time::timeout(CONNECT, connecting).await.ok().flatten();
-        let stream = connected.ok_or_else(|| Refusal::Unreachable(target.to_string()))?;
-        let _ = stream.set_nodelay(true);
-        Ok(stream)
+    pub fn get(&self, rules: &EgressSpec, url: &Url) -> Result<reqwest::RequestBuilder, Refusal> {
+        let none = || Refusal::Form(url.scheme().to_owned());
+        let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or_else(none)?;
+        listed(rules, &Target::new(host, port)?)?;
+        self.dialer.admit(url)?;
+        Ok(self.dialer.http(Reach::Outside).get(url.clone()))
     }
 
     /// Leave for one more connection of a Thread, for as long as it is held.
@@ -184,6 +133,13 @@ impl Egress {
         drop(connections);
         Ok(Permit { thread: thread.clone(), connections: Arc::clone(&self.connections) })
     }
+}
+
+fn listed(rules: &EgressSpec, target: &Target) -> Result<(), Refusal> {
+    if allows(&rules.hosts, target) {
+        return Ok(());
+    }
+    Err(Refusal::NotListed { host: target.host.clone(), port: target.port })
 }
 
 struct Permit {

@@ -11,7 +11,6 @@ use http::header::{CONNECTION, UPGRADE};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::{Permit, Target};
@@ -63,7 +62,7 @@ pub async fn connect(
     let shutdown = gateway.shutdown.clone();
     tokio::spawn(shutdown.run_until_cancelled_owned(async move {
         match upgraded.await {
-            Ok(inside) => carry(TokioIo::new(inside), stream, permit).await,
+            Ok(inside) => carry(TokioIo::new(inside), TokioIo::new(stream), permit).await,
             Err(error) => tracing::debug!(%error, "a tunnel was not taken up"),
         }
     }));
@@ -75,9 +74,13 @@ pub async fn connect(
 }
 
 /// Until either side ends, or a limit is reached.
-async fn carry(inside: impl AsyncRead + AsyncWrite + Unpin, outside: TcpStream, permit: Permit) {
+async fn carry(
+    inside: impl AsyncRead + AsyncWrite + Unpin,
+    outside: impl AsyncRead + AsyncWrite + Unpin,
+    permit: Permit,
+) {
     let (inside_read, inside_write) = tokio::io::split(inside);
-    let (outside_read, outside_write) = outside.into_split();
+    let (outside_read, outside_write) = tokio::io::split(outside);
     let last = std::sync::Mutex::new(Instant::now());
     let both = async {
         tokio::join!(

@@ -18,6 +18,7 @@ use super::pktline::{self, PacketError};
 use super::{FETCH, PROTOCOL, PUSH};
 use crate::gateway::api::Shared;
 use crate::gateway::credential::Credential;
+use crate::gateway::dial::{Trouble, trouble};
 use crate::gateway::github::GitHubError;
 use crate::gateway::remote::Remote;
 
@@ -40,6 +41,9 @@ pub enum HostError {
     /// No connection, or it broke off.
     #[error("{0} can't be reached: try again")]
     Unreachable(String),
+    /// Something on the way to it that a person has to mend.
+    #[error("{0} can't be reached: {1}")]
+    Barred(String, Trouble),
     /// The credential was taken back before anything was done, and there is another one now.
     #[error("{0} has taken back a token: try again")]
     Renewed(String),
@@ -55,7 +59,7 @@ impl HostError {
     /// Whether somebody has to correct the Repo.
     pub const fn is_about_repo(&self) -> bool {
         match self {
-            Self::Repo(_) => true,
+            Self::Repo(_) | Self::Barred(..) => true,
             Self::Credentials(error) => error.is_about_repo(),
             Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) | Self::Protocol(..) => {
                 false
@@ -68,7 +72,7 @@ impl HostError {
         match self {
             Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) => true,
             Self::Credentials(error) => !error.is_about_repo(),
-            Self::Repo(_) | Self::Protocol(..) => false,
+            Self::Repo(_) | Self::Barred(..) | Self::Protocol(..) => false,
         }
     }
 }
@@ -100,7 +104,7 @@ impl Host {
         let remote =
             Remote::parse(&repo.spec.git.url).map_err(|e| HostError::Repo(e.to_string()))?;
         let credential = Credential::of(&gateway.context, repo, &remote).await?;
-        Ok(Self { http: gateway.http.clone(), remote, credential })
+        Ok(Self { http: gateway.context.http().clone(), remote, credential })
     }
 
     /// Its name, for people.
@@ -210,9 +214,9 @@ impl Host {
         }
         let sent = tokio::time::timeout(PATIENCE, request.send()).await;
         sent.map_err(|_| self.away())?.map_err(|error| {
-            let host = &self.remote.host;
-            tracing::warn!(error = %error.without_url(), host, "the Git host failed");
-            self.away()
+            let (host, error) = (&self.remote.host, error.without_url());
+            tracing::warn!(%error, host, "the Git host failed");
+            trouble(&error).map_or_else(|| self.away(), |why| HostError::Barred(host.clone(), why))
         })
     }
 

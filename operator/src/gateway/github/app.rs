@@ -192,8 +192,9 @@ impl App<'_> {
             .header(http::header::ACCEPT, "application/vnd.github+json");
         exchange(request).await.map_err(|error| {
             let host = self.remote.host.clone();
-            tracing::warn!(host, error = %error.without_url(), "GitHub can't be asked");
-            GitHubError::Unavailable { host }
+            let error = error.without_url();
+            tracing::warn!(host, %error, "GitHub can't be asked");
+            GitHubError::unsent(host, &error)
         })?
     }
 

@@ -1,7 +1,7 @@
 //! The transport below GitHub's API: one credential, bounded time and size, errors by status. No
 //! redirect is followed: it could lead to a host that the Secret does not name.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -32,10 +32,9 @@ const PAGE: usize = 100;
 /// Pages of a list that are read.
 const PAGES: usize = 10;
 
-/// What calls to GitHub share: connections, and one writer per thread. Cheap to clone.
+/// What calls to GitHub share: tokens, and one writer per thread. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Access {
-    http: Arc<OnceLock<reqwest::Client>>,
     /// One remark at a time per thread, so that a key is looked for and written in one go.
     writing: Keyed<ThreadKey>,
     /// Of GitHub Apps.
@@ -46,20 +45,6 @@ impl Access {
     /// Waits for a thread's turn to say something on its pull request.
     pub(in crate::gateway) async fn turn(&self, thread: &ThreadKey) -> OwnedMutexGuard<()> {
         self.writing.lock(thread).await
-    }
-
-    /// The client, made at its first use.
-    pub(in crate::gateway) fn http(&self) -> Result<reqwest::Client, reqwest::Error> {
-        if let Some(http) = self.http.get() {
-            return Ok(http.clone());
-        }
-        let http = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(10))
-            .timeout(TIMEOUT)
-            .user_agent(concat!("codebutler/", env!("CARGO_PKG_VERSION")))
-            .build()?;
-        Ok(self.http.get_or_init(|| http).clone())
     }
 }
 
@@ -105,8 +90,7 @@ impl Client {
     pub async fn of(context: &Context, repo: &Repo) -> Result<Self, GitHubError> {
         let remote = Remote::parse(&repo.spec.git.url)?;
         let credential = Credential::of(context, repo, &remote).await?;
-        let http = context.github.http().map_err(GitHubError::Client)?;
-        let redactor = context.redactors.of(repo);
+        let (http, redactor) = (context.http().clone(), context.redactors.of(repo));
         Ok(Self { http, credential, remote, redactor })
     }
 
@@ -238,8 +222,9 @@ impl Client {
         }
         exchange(request).await.map_err(|error| {
             let host = self.remote.host.clone();
-            tracing::warn!(host, error = %error.without_url(), "GitHub can't be asked");
-            GitHubError::Unavailable { host }
+            let error = error.without_url();
+            tracing::warn!(host, %error, "GitHub can't be asked");
+            GitHubError::unsent(host, &error)
         })?
     }
 
@@ -282,7 +267,7 @@ impl Client {
 pub async fn exchange(
     request: reqwest::RequestBuilder,
 ) -> Result<Result<Answer, GitHubError>, reqwest::Error> {
-    let mut response = request.send().await?;
+    let mut response = request.timeout(TIMEOUT).send().await?;
     let (status, headers) = (response.status(), response.headers().clone());
     let mut body = BytesMut::new();
     while let Some(chunk) = response.chunk().await? {

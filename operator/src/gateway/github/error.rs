@@ -3,6 +3,7 @@
 use codebutler_crds::wire::ErrorCode;
 
 use crate::gateway::context::{ApiError, SecretError};
+use crate::gateway::dial::{Trouble, trouble};
 use crate::gateway::remote::RemoteError;
 
 /// Why GitHub did not do it.
@@ -60,9 +61,6 @@ pub enum GitHubError {
         /// Name of the Secret.
         secret: String,
     },
-    /// No client could be built.
-    #[error("no TLS client for the Git host")]
-    Client(#[source] reqwest::Error),
     /// A credential that no header can carry.
     #[error("Secret `{secret}` has characters that no header allows: put a valid token into it")]
     Unsendable {
@@ -179,6 +177,14 @@ pub enum GitHubError {
         /// The API's host.
         host: String,
     },
+    /// Something on the way to it that a person has to mend.
+    #[error("{host} can't be reached: {trouble}")]
+    Barred {
+        /// The API's host.
+        host: String,
+        /// What.
+        trouble: Trouble,
+    },
     /// Any other status.
     #[error("{host} answered with the unexpected status {status}{said}")]
     Strange {
@@ -195,6 +201,14 @@ pub enum GitHubError {
 }
 
 impl GitHubError {
+    /// There was no answer.
+    pub fn unsent(host: String, error: &reqwest::Error) -> Self {
+        match trouble(error) {
+            Some(trouble) => Self::Barred { host, trouble },
+            None => Self::Unavailable { host },
+        }
+    }
+
     /// Whether the Repo can't be worked with until somebody corrects it. The text then belongs into
     /// its `GitReachable` condition.
     pub const fn is_about_repo(&self) -> bool {
@@ -214,6 +228,7 @@ impl GitHubError {
                 | Self::NotFound { .. }
                 | Self::NoBase { .. }
                 | Self::Empty { .. }
+                | Self::Barred { .. }
                 | Self::Garbled
         )
     }

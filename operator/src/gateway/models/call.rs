@@ -76,6 +76,10 @@ async fn note(gateway: &Shared, caller: &Caller, model: &str, error: Option<&Mod
             let reason = if refused.is_about_account() { "Refused" } else { "ModelRefused" };
             gateway.conditions.model_fails(&caller.repo, reason, &refused.sentence).await;
         }
+        Some(error @ ModelError::Barred { .. }) => {
+            let why = error.to_string();
+            gateway.conditions.model_fails(&caller.repo, "NotReachable", &why).await;
+        }
         Some(_) => {}
     }
 }
@@ -173,7 +177,7 @@ async fn begin<'a>(
     let (path, stream) = (job.path(), job.streams());
     let mut question = Question { path, subject, content_type, body, stream };
     loop {
-        match upstream.ask(&gateway.http, &question, &mut call, &failed).await {
+        match upstream.ask(gateway.context.http(), &question, &mut call, &failed).await {
             Ok(response) => {
                 if let Some(id) = upstream::id_of(&response) {
                     call.known_as(id);

@@ -81,7 +81,7 @@ async fn cost(gateway: &Shared, lost: &Lost) -> Option<(Usage, Option<String>)> 
     let repo = gateway.context.repo(&lost.repo.namespace, &lost.repo.name)?;
     let upstream = Upstream::of(&gateway.models.keys, &gateway.context, &repo).await;
     let upstream = upstream.inspect_err(|error| tracing::info!(%error, "nobody can be asked"));
-    let told = upstream.ok()?.generation(&gateway.http, &lost.id).await?;
+    let told = upstream.ok()?.generation(gateway.context.http(), &lost.id).await?;
     read(&told, &lost.id)
 }
 

@@ -23,8 +23,9 @@ use super::retry;
 use super::verdict::{self, Refusal, Verdict};
 use crate::gateway::budget::Call;
 use crate::gateway::context::{Context, SecretError};
+use crate::gateway::dial::{Reach, Trouble, trouble};
 use crate::gateway::redact::Redactor;
-use crate::gateway::remote::authority;
+use crate::gateway::remote::named;
 use crate::step;
 
 /// How long a provider may take until the first byte of a whole answer.
@@ -55,6 +56,14 @@ pub enum ModelError {
     /// Asking again does not help.
     #[error("{}", .0.sentence)]
     Refused(Box<Refused>),
+    /// Something on the way to the provider that a person has to mend.
+    #[error("{host} can't be reached: {trouble}")]
+    Barred {
+        /// The provider's.
+        host: String,
+        /// What.
+        trouble: Trouble,
+    },
     /// 429, 5xx, or no connection, to the end.
     #[error("{}", refusal::with(format!("the provider is not available right now ({what}): try again"), said))]
     Unavailable {
@@ -90,7 +99,9 @@ impl ModelError {
             Self::Lost | Self::Garbled | Self::TooLong => ErrorCode::Unanswered,
             Self::Unavailable { .. } | Self::Unrecorded => ErrorCode::Unavailable,
             Self::Exceeded(_) => ErrorCode::BudgetExceeded,
-            Self::BaseUrl | Self::Secret(_) | Self::KeyForm(_) => ErrorCode::Upstream,
+            Self::BaseUrl | Self::Secret(_) | Self::KeyForm(_) | Self::Barred { .. } => {
+                ErrorCode::Upstream
+            }
         }
     }
 
@@ -117,7 +128,9 @@ impl ModelError {
     /// The metric's label.
     pub fn outcome(&self) -> &'static str {
         match self {
-            Self::BaseUrl | Self::Secret(_) | Self::KeyForm(_) => "misconfigured",
+            Self::BaseUrl | Self::Secret(_) | Self::KeyForm(_) | Self::Barred { .. } => {
+                "misconfigured"
+            }
             Self::Refused(refused) => refused.outcome(),
             Self::Unavailable { .. } => "unavailable",
             Self::Unrecorded => "unrecorded",
@@ -142,16 +155,18 @@ impl Keys {
         &self,
         context: &Context,
         repo: &Repo,
-        host: &str,
+        url: &Url,
     ) -> Result<(KeyId, HeaderValue), ModelError> {
+        let host = named(url).ok_or(ModelError::BaseUrl)?;
         let credentials = &repo.spec.model.credentials;
         let namespace = repo.namespace().unwrap_or_default();
-        let id = (namespace, credentials.name.clone(), host.to_owned());
+        let id = (namespace, credentials.name.clone(), host);
         let known = self.lock().get(&id).cloned();
         if let Some((_, key)) = known.filter(|(at, _)| at.elapsed() < FRESH) {
             return Ok((id, key));
         }
-        let key = context.secret(&id.0, credentials, secret_key::MODEL_API_KEY, host).await?;
+        let to = (url, Reach::Outside);
+        let key = context.secret(&id.0, credentials, secret_key::MODEL_API_KEY, to).await?;
         let mut header = HeaderValue::try_from(format!("Bearer {key}"))
             .map_err(|_| ModelError::KeyForm(credentials.name.clone()))?;
         header.set_sensitive(true);
@@ -216,8 +231,7 @@ impl<'a> Upstream<'a> {
     pub async fn of(keys: &'a Keys, context: &Context, repo: &Repo) -> Result<Self, ModelError> {
         let spec = &repo.spec.model;
         let url = Url::parse(&spec.base_url).map_err(|_| ModelError::BaseUrl)?;
-        let host = authority(&url).ok_or(ModelError::BaseUrl)?;
-        let (id, authorization) = keys.of(context, repo, &host).await?;
+        let (id, authorization) = keys.of(context, repo, &url).await?;
         let dialect = Dialect::of(repo);
         let redactor = context.redactors.of(repo);
         Ok(Self { keys, id, url, authorization, redactor, dialect })
@@ -309,8 +323,9 @@ impl<'a> Upstream<'a> {
         let answered =
             timeout(LISTED, request).await.map_err(|_| "no answer in time".to_owned())?;
         let response = answered.map_err(|error| {
-            tracing::debug!(error = %error.without_url(), "a list of models was not sent");
-            "no connection".to_owned()
+            let error = error.without_url();
+            tracing::debug!(%error, "a list of models was not sent");
+            trouble(&error).map_or_else(|| "no connection".to_owned(), |why| why.to_string())
         })?;
         let status = response.status();
         if status != StatusCode::OK {
@@ -365,6 +380,9 @@ impl<'a> Upstream<'a> {
             Ok(Ok(response)) => response,
             // Nothing was sent, so nothing can have been billed.
             Ok(Err(error)) if error.is_connect() => {
+                if let Some(trouble) = trouble(&error) {
+                    return Err(ModelError::Barred { host: self.id.2.clone(), trouble });
+                }
                 let what = "no connection".to_owned();
                 return Ok(Attempt::Again { what, said: String::new(), asked: None });
             }

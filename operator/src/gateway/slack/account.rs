@@ -15,6 +15,7 @@ use super::event::Stored;
 use super::scopes::{self, Scopes};
 use super::web::{self, CallError, Web};
 use crate::gateway::context::{Context, SecretError};
+use crate::gateway::dial::Reach;
 use crate::gateway::remote::authority;
 
 /// How long a Secret is not read again.
@@ -149,8 +150,9 @@ impl Accounts {
         before: Option<&Account>,
     ) -> Result<Option<Account>, AccessError> {
         let reference = &repo.spec.slack.credentials;
+        let to = (web.base(), Reach::Anywhere);
         let secret = |key| async move {
-            let value = context.secret(namespace, reference, key, web.host()).await;
+            let value = context.secret(namespace, reference, key, to).await;
             value.map(|value| web::token(&value)).map_err(Arc::new)
         };
         let bot = secret(secret_key::SLACK_BOT_TOKEN).await?;

@@ -152,26 +152,10 @@ struct Inner {
     background: TaskTracker,
 }
 
-/// Why Slack can't be used at all.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    /// No TLS client could be built.
-    #[error("no TLS client for Slack: the system's certificate authorities can't be read")]
-    Tls(#[source] std::io::Error),
-}
-
 impl Slack {
     /// `api_url` is the base of the Web API, such as `https://slack.com/api`.
-    ///
-    /// # Errors
-    /// When no HTTP client can be built.
-    pub fn new(
-        context: Context,
-        threads: Threads,
-        api_url: &Url,
-        metrics: Metrics,
-    ) -> Result<Self, SetupError> {
-        let web = Web::new(api_url, metrics.clone()).map_err(SetupError::Tls)?;
+    pub fn new(context: Context, threads: Threads, api_url: &Url, metrics: Metrics) -> Self {
+        let web = Web::new(api_url, metrics.clone(), &context.dialer);
         let conditions = Conditions::new(context.client.clone(), context.redactors.clone());
         let inner = Inner {
             context,
@@ -200,7 +184,7 @@ impl Slack {
             shared: Mutex::default(),
             background: TaskTracker::new(),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Self { inner: Arc::new(inner) }
     }
 
     /// Holds the sockets of all Repos and catches up, until told to stop.

@@ -7,19 +7,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{SinkExt as _, StreamExt as _};
+use http::Uri;
+use hyper_rustls::MaybeHttpsStream;
+use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use slack_morphism::prelude::SlackApiToken;
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
 
 use super::event::Frame;
 use super::route::Channel;
-use super::web::CallError;
+use super::web::{CallError, unsent};
 use super::{Inner, explain};
+use crate::gateway::dial::{Dialer, Line};
 
 /// Envelopes that are taken in at the same time.
 const AT_ONCE: usize = 64;
@@ -33,7 +37,7 @@ const FINISH: Duration = Duration::from_secs(5);
 /// Longest wait between two attempts.
 const LONGEST: Duration = Duration::from_secs(30);
 
-type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+type Socket = WebSocketStream<TokioIo<MaybeHttpsStream<Line>>>;
 
 /// Why a socket could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +46,7 @@ enum OpenError {
     Call(#[from] CallError),
     /// The address carries a ticket: the error must not show it.
     #[error("Slack's socket can't be opened ({0})")]
-    Socket(&'static str),
+    Socket(String),
 }
 
 #[derive(Deserialize)]
@@ -110,12 +114,21 @@ fn backoff(failures: u32) -> Duration {
 async fn open(inner: &Inner, token: &SlackApiToken) -> Result<Socket, OpenError> {
     let body = serde_json::json!({});
     let opened: Opened = inner.web.post(token, "apps.connections.open", &body).await?;
-    let connecting = tokio_tungstenite::connect_async(&opened.url);
-    match tokio::time::timeout(OPEN, connecting).await {
-        Ok(Ok((socket, _))) => Ok(socket),
-        Ok(Err(_)) => Err(OpenError::Socket("refused")),
-        Err(_) => Err(OpenError::Socket("no answer")),
-    }
+    let no_answer = |_| OpenError::Socket("no answer".to_owned());
+    let connecting = Box::pin(connect(inner.web.dialer(), &opened.url));
+    tokio::time::timeout(OPEN, connecting).await.map_err(no_answer)?
+}
+
+async fn connect(dialer: &Dialer, url: &str) -> Result<Socket, OpenError> {
+    // To a connector, a socket is what it is carried by.
+    let carrier = url.strip_prefix("ws").map(|rest| format!("http{rest}"));
+    let to: Option<Uri> = carrier.and_then(|carrier| carrier.parse().ok());
+    let to = to.ok_or_else(|| OpenError::Socket("no address of a socket".to_owned()))?;
+    let line = dialer.connector().oneshot(to).await;
+    let line = line.map_err(|error| OpenError::Socket(unsent(&*error)))?;
+    let upgraded = Box::pin(tokio_tungstenite::client_async(url, TokioIo::new(line))).await;
+    let (socket, _) = upgraded.map_err(|_| OpenError::Socket("refused".to_owned()))?;
+    Ok(socket)
 }
 
 /// Tells every Repo of the app what is wrong; a single hiccup is not told.
@@ -126,7 +139,12 @@ async fn report(
     failures: u32,
 ) {
     tracing::warn!(%error, failures, "no connection to Slack");
-    let OpenError::Call(call) = error else { return };
+    let call = match error {
+        OpenError::Call(call) => call.clone(),
+        OpenError::Socket(what) => {
+            CallError::Failed { method: "apps.connections.open", what: what.clone() }
+        }
+    };
     if call.code().is_none() && failures < 3 {
         return;
     }

@@ -4,8 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use slack_morphism::errors::SlackClientError;
@@ -16,6 +14,7 @@ use url::Url;
 use super::metrics::Metrics;
 use super::queue::{Queue, Turn};
 use super::scopes::Scopes;
+use crate::gateway::dial::{Connector, Dialer, Reach, trouble};
 
 /// One answer must come within this time.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -65,7 +64,7 @@ impl CallError {
     }
 }
 
-type Client = SlackClient<SlackClientHyperConnector<HttpsConnector<HttpConnector>>>;
+type Client = SlackClient<SlackClientHyperConnector<Connector>>;
 
 /// A client without identity; the token comes with each call.
 #[derive(Clone)]
@@ -75,43 +74,38 @@ pub struct Web {
     /// `host` or `host:port`, as Secrets name it.
     host: String,
     scheme: String,
-    /// Of the API, without a trailing slash.
-    base: String,
+    base: Url,
     queue: Queue,
-    /// For the bytes of files: follows no redirect.
-    http: reqwest::Client,
+    dialer: Dialer,
 }
 
 impl Web {
     /// A client for the API at `base`.
-    ///
-    /// # Errors
-    /// When the system's certificate authorities can't be read.
-    pub fn new(base: &Url, metrics: Metrics) -> std::io::Result<Self> {
-        let provider = rustls::crypto::ring::default_provider();
-        let connector = HttpsConnectorBuilder::new()
-            .with_provider_and_native_roots(provider)?
-            .https_or_http()
-            .enable_http1()
-            .build();
-        let connector = SlackClientHyperConnector::with_connector(connector)
+    pub fn new(base: &Url, metrics: Metrics, dialer: &Dialer) -> Self {
+        let connector = SlackClientHyperConnector::with_connector(dialer.connector())
             .with_slack_api_url(base.as_str().trim_end_matches('/'));
-        let url = base.as_str().trim_end_matches('/').to_owned();
         let name = base.host_str().unwrap_or_default();
         let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
-        let http = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(std::io::Error::other)?;
         let scheme = base.scheme().to_owned();
         let client = Arc::new(SlackClient::new(connector));
         let queue = Queue::new(metrics.clone());
-        Ok(Self { client, metrics, host, scheme, base: url, queue, http })
+        let (base, dialer) = (base.clone(), dialer.clone());
+        Self { client, metrics, host, scheme, base, queue, dialer }
     }
 
     /// Where tokens are sent.
-    pub fn host(&self) -> &str {
-        &self.host
+    pub fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// What connects to Slack.
+    pub fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
+    /// For the bytes of files: follows no redirect.
+    fn http(&self) -> &reqwest::Client {
+        self.dialer.http(Reach::Anywhere)
     }
 
     /// A reading call; repeated when the answer got lost.
@@ -156,7 +150,8 @@ impl Web {
     /// What a token may do, from a header that the client does not hand out. None: Slack did not
     /// say.
     pub async fn scopes(&self, token: &SlackApiToken) -> Option<Scopes> {
-        let request = self.http.post(format!("{}/auth.test", self.base)).timeout(TIMEOUT);
+        let url = format!("{}/auth.test", self.base.as_str().trim_end_matches('/'));
+        let request = self.http().post(url).timeout(TIMEOUT);
         let answer = request.bearer_auth(&token.token_value.0).send().await.ok()?;
         let scopes = answer.headers().get("x-oauth-scopes")?.to_str().ok()?;
         Some(Scopes::parse(scopes))
@@ -172,11 +167,11 @@ impl Web {
         if !self.is_slack(&url) {
             return Err(failed(method, "a foreign upload address"));
         }
-        let sent = self.http.post(url).timeout(TIMEOUT).body(content).send().await;
+        let sent = self.http().post(url).timeout(TIMEOUT).body(content).send().await;
         let result = match sent {
             Ok(answer) if answer.status().is_success() => Ok(()),
             Ok(answer) => Err(failed(method, format!("status {}", answer.status().as_u16()))),
-            Err(_) => Err(failed(method, "no connection")),
+            Err(error) => Err(failed(method, unsent(&error))),
         };
         self.count("upload", if result.is_ok() { "ok" } else { "failed" });
         result
@@ -193,8 +188,8 @@ impl Web {
         if !self.is_slack(&url) {
             return Err(failed(NAME, "a file that is not Slack's"));
         }
-        let request = self.http.get(url).timeout(TIMEOUT).bearer_auth(&token.token_value.0);
-        let mut answer = request.send().await.map_err(|_| failed(NAME, "no connection"))?;
+        let request = self.http().get(url).timeout(TIMEOUT).bearer_auth(&token.token_value.0);
+        let mut answer = request.send().await.map_err(|error| failed(NAME, unsent(&error)))?;
         self.count(NAME, if answer.status().is_success() { "ok" } else { "refused" });
         if !answer.status().is_success() {
             // Without the scope, Slack sends one to its sign-in page.
@@ -301,6 +296,16 @@ fn outcome(method: &'static str, error: &SlackClientError) -> Outcome {
             failed(method, format!("status {}", http.status_code.as_u16()))
         }
         SlackClientError::ProtocolError(_) => failed(method, "unreadable answer"),
+        SlackClientError::HttpProtocolError(lost) => match &lost.cause {
+            Some(cause) => failed(method, unsent(&**cause)),
+            None => failed(method, "no connection"),
+        },
         _ => failed(method, "no connection"),
     })
+}
+
+/// Why there was no connection, with what a person can do about it.
+pub fn unsent(error: &(dyn std::error::Error + 'static)) -> String {
+    let why = trouble(error).map_or_else(String::new, |why| format!(": {why}"));
+    format!("no connection{why}")
 }

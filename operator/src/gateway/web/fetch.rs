@@ -1,6 +1,5 @@
 //! One page: limits of size, time and type, and every redirect checked like the first address.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -12,7 +11,8 @@ use url::Url;
 
 use super::text;
 use crate::gateway::context::ApiError;
-use crate::gateway::egress::{Egress, Refusal, Target};
+use crate::gateway::dial::{refusal, trouble};
+use crate::gateway::egress::{Egress, Refusal};
 
 /// For one page, redirects included.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -102,30 +102,25 @@ fn check(url: &Url) -> Result<(), FetchError> {
     plain.then_some(()).ok_or(FetchError::Url)
 }
 
-/// Connects to the addresses that were checked and to no other.
+/// Connects to addresses that were looked at and to no other.
 async fn ask(
     egress: &Egress,
     rules: &EgressSpec,
     url: &Url,
 ) -> Result<reqwest::Response, FetchError> {
-    let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or(FetchError::Url)?;
-    let target = Target::new(host, port)?;
-    let addresses: Vec<SocketAddr> = egress.resolve(rules, &target).await?;
-    let client = reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .no_proxy()
-        .connect_timeout(Duration::from_secs(10))
-        .resolve_to_addrs(host, &addresses)
-        .user_agent(concat!("codebutler/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|_| FetchError::Failed("no client"))?;
-    client
-        .get(url.clone())
+    egress
+        .get(rules, url)?
         .header(ACCEPT, "text/html, text/plain, text/markdown, application/json;q=0.9, */*;q=0.1")
         .send()
         .await
-        .map_err(|error| {
-            FetchError::Failed(if error.is_connect() { "no connection" } else { "no answer" })
+        .map_err(|error| match (refusal(&error), trouble(&error)) {
+            (Some(refusal), _) => refusal.into(),
+            (None, Some(why)) => {
+                let host = url.host_str().unwrap_or_default();
+                Refusal::Barred(host.to_owned(), why).into()
+            }
+            _ if error.is_connect() => FetchError::Failed("no connection"),
+            _ => FetchError::Failed("no answer"),
         })
 }
 

@@ -36,5 +36,5 @@ pub async fn results(
     needs_tool(&caller, &["WebSearch"])?;
     // What is asked leaves the company.
     let query = redactor(&gateway, &caller).await?.mask(&wanted.query).into_owned();
-    gateway.search.results(&gateway.context, &gateway.http, &query).await.map(axum::Json)
+    gateway.search.results(&gateway.context, &query).await.map(axum::Json)
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::gateway::context::{ApiError, Context};
-use crate::gateway::remote::authority;
+use crate::gateway::dial::Reach;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// Most results, and the longest answer that is read, in bytes.
@@ -55,12 +55,7 @@ impl Search {
     ///
     /// # Errors
     /// In words; `Forbidden` where no provider is configured.
-    pub async fn results(
-        &self,
-        context: &Context,
-        http: &reqwest::Client,
-        query: &str,
-    ) -> Result<WebResults, ApiError> {
+    pub async fn results(&self, context: &Context, query: &str) -> Result<WebResults, ApiError> {
         let absent = || {
             let message = "no web search is configured for this installation (--search-provider): \
                            work with what you have, or ask a person to look it up";
@@ -88,14 +83,15 @@ impl Search {
         };
         let url = Url::parse(&format!("{}{path}", base.trim_end_matches('/')))
             .map_err(|_| failed("has no usable URL"))?;
-        let host = authority(&url).ok_or_else(|| failed("has no usable URL"))?;
-        let mut request = http.get(url).timeout(TIMEOUT).query(&[("q", query)]);
+        let to = (&url, Reach::Anywhere);
+        let http = context.dialer.http(Reach::Anywhere);
+        let mut request = http.get(url.clone()).timeout(TIMEOUT).query(&[("q", query)]);
         if provider == Provider::Searxng {
             request = request.query(&[("format", "json")]);
         }
         if let Some(name) = &self.0.search_secret {
             let secret = SecretRef { name: name.clone() };
-            let key = context.secret(&context.namespace, &secret, "apiKey", &host).await;
+            let key = context.secret(&context.namespace, &secret, "apiKey", to).await;
             let key = key.map_err(|error| ApiError::new(ErrorCode::Upstream, error.to_string()))?;
             request = match provider {
                 Provider::Brave => request.header("X-Subscription-Token", key),

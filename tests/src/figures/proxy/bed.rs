@@ -163,7 +163,7 @@ impl Bed {
 fn objects(provider: &Provider, slack: &SlackServer, git: Option<(&str, &str)>) -> Vec<Value> {
     let (git_url, git_token) = git.unwrap_or(("https://git.invalid/acme/figures", "none"));
     let secret = |name: &str, url: &str, data: Value| {
-        let host = url.split('/').nth(2).unwrap_or_default();
+        let host = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
         json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {

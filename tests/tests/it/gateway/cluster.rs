@@ -94,7 +94,7 @@ impl Cluster {
     }
 
     pub async fn secret(&self, name: &str, url: &str, data: &Value) {
-        let host = url.split('/').nth(2).unwrap();
+        let host = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
         self.apply(&json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {

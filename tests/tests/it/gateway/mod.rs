@@ -18,6 +18,7 @@ mod incoming;
 mod merging;
 mod models;
 mod providers;
+mod proxied;
 mod pull_request;
 mod push_approval;
 mod redteam;
@@ -41,6 +42,7 @@ use codebutler_operator::gateway::budget::{Ledger, pause};
 use codebutler_operator::gateway::builds::Builds;
 use codebutler_operator::gateway::caches;
 use codebutler_operator::gateway::conditions::Conditions;
+use codebutler_operator::gateway::dial::{DialOptions, Dialer};
 use codebutler_operator::gateway::egress::Egress;
 use codebutler_operator::gateway::git::mirror::Mirrors;
 use codebutler_operator::gateway::identity::{Identity, PodIndex};
@@ -233,10 +235,31 @@ async fn gateway(
     metrics: Metrics,
     stop: &CancellationToken,
 ) -> api::Shared {
+    // The outside world of these tests is on this machine.
+    let open = vec!["127.0.0.0/8".parse().unwrap()];
+    let dialer = Dialer::new(&DialOptions { egress_allow: open, ..DialOptions::default() });
+    gateway_of(cluster, (cache, dialer.unwrap()), slack, metrics, stop).await
+}
+
+/// A gateway with this way out, in the same world.
+async fn gateway_by(world: &World, dialer: Dialer, stop: &CancellationToken) -> api::Shared {
+    let counted = Metrics::register(&mut registry());
+    let cache = world.dir.path().join("cache-by");
+    gateway_of(&world.cluster, (cache, dialer), &world.slack, counted, stop).await
+}
+
+async fn gateway_of(
+    cluster: &Cluster,
+    (cache, dialer): (PathBuf, Dialer),
+    slack: &SlackServer,
+    metrics: Metrics,
+    stop: &CancellationToken,
+) -> api::Shared {
     let client = cluster.gateway.clone();
     let index = PodIndex::default();
     let scope = Scope::of(&cluster.watched());
-    let context = caches::start(client.clone(), cluster.system().to_owned(), &scope, &index, stop);
+    let own = (cluster.system().to_owned(), dialer.clone());
+    let context = caches::start(client.clone(), own, &scope, &index, stop);
     let context = context.await.unwrap();
     let threads = Threads::new(client.clone(), metrics.clone());
     let api_url = slack.api_url().parse().unwrap();
@@ -247,15 +270,11 @@ async fn gateway(
         models: Models::default(),
         mirrors: Mirrors::new(cache),
         identity: Identity::new(context.clone(), index, metrics.clone()),
-        slack: Slack::new(context.clone(), threads.clone(), &api_url, counted).unwrap(),
+        slack: Slack::new(context.clone(), threads.clone(), &api_url, counted),
         conditions: Conditions::new(client, context.redactors.clone()),
         context,
         threads,
-        http: reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .unwrap(),
-        egress: Egress::new(vec!["127.0.0.0/8".parse().unwrap()]),
+        egress: Egress::new(dialer),
         search: web::Search::default(),
         metrics,
         calls: TaskTracker::new(),

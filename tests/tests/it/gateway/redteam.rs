@@ -9,6 +9,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use codebutler_crds::Repo;
 use codebutler_crds::policy::EgressSpec;
 use codebutler_operator::gateway::context::ThreadKey;
+use codebutler_operator::gateway::dial::{DialOptions, Dialer};
 use codebutler_operator::gateway::egress::{Egress, Refusal, target::Target};
 use codebutler_testbed::models::Step;
 use futures::FutureExt as _;
@@ -255,7 +256,7 @@ async fn a_branch_or_file_whose_name_is_a_command_runs_nothing() {
     assert!(!mark.exists() && !folder.join("mark").exists(), "a name was run");
 }
 
-/// A resolver that answers so, and what it was asked.
+/// A resolver that answers so in turn, and what it was asked.
 fn resolver(answers: &'static [&'static str]) -> (Egress, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
@@ -268,33 +269,41 @@ fn resolver(answers: &'static [&'static str]) -> (Egress, Arc<Mutex<Vec<String>>
         let ip: std::net::IpAddr = answers[(count - 1) % answers.len()].parse().unwrap();
         async move { Ok(vec![std::net::SocketAddr::new(ip, port)]) }.boxed()
     };
-    (Egress::with_lookup(Vec::new(), Arc::new(lookup)), asked)
+    let egress_allow = vec!["127.9.9.0/24".parse().unwrap()];
+    let options = DialOptions { egress_allow, ..DialOptions::default() };
+    (Egress::new(Dialer::with_lookup(&options, Arc::new(lookup)).unwrap()), asked)
 }
 
 #[tokio::test]
 async fn a_name_that_is_not_listed_is_never_asked_for() {
-    let (egress, asked) = resolver(&["93.184.216.34"]);
+    let (egress, asked) = resolver(&["10.0.0.1"]);
     let rules = EgressSpec { hosts: vec!["docs.acme.dev".to_owned()], ..EgressSpec::default() };
     for name in ["c2VjcmV0.evil.example", "docs.acme.dev.evil.example", "x.docs.acme.dev"] {
         let target = Target::parse(&format!("{name}:443")).unwrap();
-        let refused = egress.resolve(&rules, &target).await.unwrap_err();
+        let refused = egress.open(&rules, &target).await.unwrap_err();
         assert!(matches!(refused, Refusal::NotListed { .. }), "{name}: {refused}");
     }
     assert!(asked.lock().unwrap().is_empty(), "{asked:?}");
     let listed = Target::parse("docs.acme.dev:443").unwrap();
-    assert!(egress.resolve(&rules, &listed).await.is_ok());
+    let refused = egress.open(&rules, &listed).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Internal(_)), "{refused}");
+    assert_eq!(*asked.lock().unwrap(), ["docs.acme.dev"]);
 }
 
 #[tokio::test]
 async fn a_name_that_turns_inward_leads_nowhere() {
-    let rules = EgressSpec { hosts: vec!["*.evil.example".to_owned()], ..EgressSpec::default() };
-    let target = Target::parse("a.evil.example:80").unwrap();
+    let listener = tokio::net::TcpListener::bind("127.9.9.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let rules =
+        EgressSpec { hosts: vec![format!("*.evil.example:{port}")], ..EgressSpec::default() };
+    let target = Target::parse(&format!("a.evil.example:{port}")).unwrap();
     for inward in ["169.254.169.254", "127.0.0.1", "10.0.0.1", "::ffff:169.254.169.254", "fd00::1"]
     {
-        let answers: &'static [&'static str] = Box::leak(Box::new(["93.184.216.34", inward]));
+        let answers: &'static [&'static str] = Box::leak(Box::new(["127.9.9.1", inward]));
         let (egress, asked) = resolver(answers);
-        assert!(egress.resolve(&rules, &target).await.is_ok());
         // What is connected to is what was looked at: it is asked once for each connection.
+        assert!(egress.open(&rules, &target).await.is_ok());
+        assert_eq!(asked.lock().unwrap().len(), 1);
         let refused = egress.open(&rules, &target).await.unwrap_err();
         assert!(matches!(refused, Refusal::Internal(_)), "{inward}: {refused}");
         assert_eq!(asked.lock().unwrap().len(), 2);

@@ -27,7 +27,7 @@ fn args(cluster: &Cluster) -> GatewayArgs {
         lease_seconds: 3,
         die_at_step: None,
         slack_api: String::new(),
-        egress_allow: Vec::new(),
+        dial: codebutler_operator::gateway::dial::DialOptions::default(),
         git_cache: std::path::PathBuf::new(),
         search: codebutler_operator::gateway::web::SearchOptions::default(),
         github_poll_seconds: 60,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
 use codebutler_operator::gateway::context::{Caller, Context, ThreadKey};
+use codebutler_operator::gateway::dial::{DialOptions, Dialer};
 use codebutler_operator::gateway::metrics::Metrics as Counted;
 use codebutler_operator::gateway::slack::{Metrics, Slack};
 use codebutler_operator::gateway::threads::Threads;
@@ -74,12 +75,13 @@ impl Gateway {
             namespace: place.system.clone(),
             redactors: codebutler_operator::gateway::redact::Redactors::default(),
             github: codebutler_operator::gateway::github::Access::default(),
+            dialer: Dialer::new(&DialOptions::default()).unwrap(),
         };
         let mut families = registry();
         let threads = Threads::new(client, Counted::register(&mut families));
         let metrics = Metrics::new(&mut families);
         let url = api_url.parse().unwrap();
-        let slack = Slack::new(context.clone(), threads.clone(), &url, metrics).unwrap();
+        let slack = Slack::new(context.clone(), threads.clone(), &url, metrics);
         let stop = CancellationToken::new();
         let (serving, token) = (slack.clone(), stop.clone());
         let running = tokio::spawn(async move { serving.run(token).await });
@@ -141,7 +143,7 @@ impl Desk {
         if let Some(text) = setting.said_before {
             slack.post_as(&ana, &channel, None, text).unwrap();
         }
-        let host = slack.origin().trim_start_matches("http://").to_owned();
+        let host = slack.origin().to_owned();
         let bot = setting.bot_token.map_or_else(|| slack.bot_token(), str::to_owned);
         let named = setting.channel.unwrap_or(&channel);
         let mut objects = vec![json!({

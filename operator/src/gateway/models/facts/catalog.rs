@@ -151,7 +151,7 @@ async fn ask(gateway: &Shared, repo: &Repo) -> Result<Listed, String> {
     let mut all = Listed::default();
     for number in 0..PAGES {
         let place = pages.then_some((number * PAGE, PAGE));
-        let page = upstream.models(&gateway.http, place).await?;
+        let page = upstream.models(gateway.context.http(), place).await?;
         let before = all.models.len();
         all.models.extend(page.models);
         all.is_ollama |= page.is_ollama;

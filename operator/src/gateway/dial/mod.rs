@@ -1,0 +1,216 @@
+//! The one way out: Slack, Git, GitHub, models, web pages and workspaces are all connected to here, by
+//! the same proxy, the same certificate authorities and the same rule on addresses.
+//!
+//! A host that a Repo names leads to public addresses only, unless the operator's configuration opens
+//! its network; names are looked at when they are connected to, so that one which answers differently
+//! the second time gains nothing. Behind a proxy it is the proxy that resolves: then the literal
+//! address, or the name itself, has to be one of the outside.
+
+mod names;
+mod options;
+mod trouble;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::future::BoxFuture;
+use http::Uri;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use tokio::net::TcpStream;
+use tower::{Service, ServiceExt as _};
+use url::Url;
+
+pub use self::names::{Lookup, Reach};
+use self::names::{Names, Resolver};
+pub use self::options::DialOptions;
+use self::options::Proxies;
+pub use self::trouble::{Trouble, refusal, trouble};
+use super::egress::{Refusal, Target};
+
+/// How long a host may take to accept a connection, a proxy on the way included.
+pub const CONNECT: Duration = Duration::from_secs(10);
+
+/// A connection, straight or through a proxy.
+pub type Line = MaybeHttpsStream<TokioIo<TcpStream>>;
+/// What clients of hyper connect with.
+pub type Connector = HttpsConnector<Lines>;
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Connects to the outside. Cheap to clone.
+#[derive(Clone)]
+pub struct Dialer {
+    names: Names,
+    proxies: Arc<Proxies>,
+    tls: Arc<ClientConfig>,
+    /// For hosts that Repos name.
+    http: reqwest::Client,
+    /// For hosts that the operator's configuration names.
+    chosen: reqwest::Client,
+}
+
+impl Dialer {
+    /// As the operator's configuration says, with the system's resolver.
+    ///
+    /// # Errors
+    /// In words, when a proxy or the authorities can't be used.
+    pub fn new(options: &DialOptions) -> anyhow::Result<Self> {
+        Self::with_lookup(options, names::system())
+    }
+
+    /// With a resolver of the caller's.
+    ///
+    /// # Errors
+    /// As [`Dialer::new`].
+    pub fn with_lookup(options: &DialOptions, lookup: Lookup) -> anyhow::Result<Self> {
+        let proxies = Proxies::new(options)?;
+        let tls = Arc::new(options.tls()?);
+        let names = Names::new(lookup, &options.egress_allow, proxies.hosts());
+        let client = |reach| client(&proxies, &tls, Resolver::new(&names, reach));
+        let (http, chosen) = (client(Reach::Outside)?, client(Reach::Anywhere)?);
+        Ok(Self { names, proxies: Arc::new(proxies), tls, http, chosen })
+    }
+
+    /// A client that follows no redirect: it would carry a credential to a host that its Secret does
+    /// not name.
+    pub fn http(&self, reach: Reach) -> &reqwest::Client {
+        match reach {
+            Reach::Outside => &self.http,
+            Reach::Anywhere => &self.chosen,
+        }
+    }
+
+    /// For clients of hosts that the operator's configuration names.
+    pub fn connector(&self) -> Connector {
+        HttpsConnector::from((Lines(self.clone()), self.tls.clone()))
+    }
+
+    /// Refuses what can be seen to lead inside before anything is asked: a client does not resolve a
+    /// literal address, nor what it leaves to a proxy.
+    ///
+    /// # Errors
+    /// `Internal`, or `Form` where the URL names no host.
+    pub fn admit(&self, url: &Url) -> Result<Target, Refusal> {
+        let none = || Refusal::Form(url.scheme().to_owned());
+        let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or_else(none)?;
+        let target = Target::new(host, port)?;
+        self.admit_target(url.scheme(), &target)?;
+        Ok(target)
+    }
+
+    fn admit_target(&self, scheme: &str, target: &Target) -> Result<(), Refusal> {
+        let internal = Refusal::Internal(target.host.clone());
+        let to = uri(scheme, target)?;
+        let fits = match target.ip {
+            Some(ip) => self.names.may_reach(ip),
+            None => self.proxies.of(&to).is_none() || names::is_outside(&target.host),
+        };
+        // A proxy is reached whatever its address: it is no host for anybody.
+        let proxy = self.names.is_proxy(&target.host);
+        if fits && !proxy { Ok(()) } else { Err(internal) }
+    }
+
+    /// A connection to a target that a Repo lists.
+    ///
+    /// # Errors
+    /// In words.
+    pub async fn dial(&self, target: &Target) -> Result<Line, Refusal> {
+        let scheme = if target.port == 80 { "http" } else { "https" };
+        self.admit_target(scheme, target)?;
+        let dialing = self.line(Reach::Outside, uri(scheme, target)?);
+        let outcome = tokio::time::timeout(CONNECT, dialing).await;
+        let unreachable = || Refusal::Unreachable(target.to_string());
+        outcome.map_err(|_| unreachable())?.map_err(|error| {
+            let why = trouble(&*error).map(|why| Refusal::Barred(target.to_string(), why));
+            refusal(&*error).or(why).unwrap_or_else(unreachable)
+        })
+    }
+
+    /// Addresses that would be connected to without a proxy.
+    #[cfg(test)]
+    pub async fn addresses(&self, target: &Target) -> Result<Vec<std::net::SocketAddr>, Refusal> {
+        self.admit_target("https", target)?;
+        match target.ip {
+            Some(ip) => Ok(vec![std::net::SocketAddr::new(ip, target.port)]),
+            None => self.names.clone().resolve(Reach::Outside, target.host.clone()).await,
+        }
+    }
+
+    async fn line(&self, reach: Reach, to: Uri) -> Result<Line, BoxError> {
+        let Some(proxy) = self.proxies.of(&to) else {
+            let stream = self.wire(reach).oneshot(to).await?;
+            return Ok(MaybeHttpsStream::Http(stream));
+        };
+        let under = HttpsConnector::from((self.wire(Reach::Anywhere), self.tls.clone()));
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), under);
+        if let Some(password) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(password.clone());
+        }
+        Ok(tunnel.oneshot(with_port(to)?).await?)
+    }
+
+    fn wire(&self, reach: Reach) -> HttpConnector<Resolver> {
+        let mut wire = HttpConnector::new_with_resolver(Resolver::new(&self.names, reach));
+        wire.enforce_http(false);
+        wire.set_connect_timeout(Some(CONNECT));
+        wire.set_nodelay(true);
+        wire
+    }
+}
+
+fn client(
+    proxies: &Proxies,
+    tls: &Arc<ClientConfig>,
+    resolver: Resolver,
+) -> anyhow::Result<reqwest::Client> {
+    let mut builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .connect_timeout(CONNECT)
+        .dns_resolver(resolver)
+        .tls_backend_preconfigured((**tls).clone())
+        .user_agent(concat!("codebutler/", env!("CARGO_PKG_VERSION")));
+    for proxy in proxies.for_reqwest()? {
+        builder = builder.proxy(proxy);
+    }
+    builder.build().context("no HTTP client")
+}
+
+fn uri(scheme: &str, target: &Target) -> Result<Uri, Refusal> {
+    let text = format!("{scheme}://{target}/");
+    text.parse().map_err(|_| Refusal::Form(target.host.clone()))
+}
+
+/// A tunnel has to be told the port of http.
+fn with_port(to: Uri) -> Result<Uri, BoxError> {
+    if to.port().is_some() || to.scheme_str() != Some("http") {
+        return Ok(to);
+    }
+    let host = to.host().unwrap_or_default();
+    Ok(format!("http://{host}:80/").parse()?)
+}
+
+/// Lines to hosts that the operator's configuration names, as hyper asks for them.
+#[derive(Clone)]
+pub struct Lines(Dialer);
+
+impl Service<Uri> for Lines {
+    type Response = Line;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Line, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let dialer = self.0.clone();
+        Box::pin(async move { dialer.line(Reach::Anywhere, to).await })
+    }
+}

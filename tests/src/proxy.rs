@@ -1,0 +1,169 @@
+//! A company's way out: a proxy that knows CONNECT, and behind it the embedded servers under names that
+//! nobody else resolves, each with a certificate of the company's own authority.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::task::AbortOnDropHandle;
+
+type Issuer = CertifiedIssuer<'static, KeyPair>;
+
+/// A running proxy; it ends when dropped.
+pub struct CompanyProxy {
+    address: SocketAddr,
+    ca: String,
+    shared: Arc<Shared>,
+    _task: AbortOnDropHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    hosts: BTreeMap<String, Host>,
+    seen: Mutex<BTreeSet<String>>,
+    mood: Mutex<Mood>,
+}
+
+struct Host {
+    behind: SocketAddr,
+    good: TlsAcceptor,
+    expired: TlsAcceptor,
+}
+
+#[derive(Clone, Default)]
+struct Mood {
+    password: Option<String>,
+    expired: bool,
+}
+
+impl CompanyProxy {
+    /// Starts one in front of these servers, which speak no TLS of their own.
+    ///
+    /// # Errors
+    /// When no port can be had or no certificate be made.
+    pub async fn start(hosts: &[(&str, SocketAddr)]) -> anyhow::Result<Self> {
+        let issuer = authority()?;
+        let mut known = BTreeMap::new();
+        for (name, behind) in hosts {
+            let good = acceptor(&issuer, name, 2100)?;
+            let expired = acceptor(&issuer, name, 2020)?;
+            known.insert(format!("{name}:443"), Host { behind: *behind, good, expired });
+        }
+        let shared = Arc::new(Shared { hosts: known, ..Shared::default() });
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        Ok(Self { address, ca: issuer.pem(), shared, _task: AbortOnDropHandle::new(task) })
+    }
+
+    /// What `HTTPS_PROXY` has to be.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Its authority, as PEM.
+    #[must_use]
+    pub fn ca(&self) -> &str {
+        &self.ca
+    }
+
+    /// What was asked for, and let through: `host:port`.
+    #[must_use]
+    pub fn seen(&self) -> Vec<String> {
+        self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Asks for `user:password` from now on, or for none.
+    pub fn ask_for(&self, password: Option<&str>) {
+        self.mood().password = password.map(str::to_owned);
+    }
+
+    /// Shows certificates that have expired from now on, or good ones.
+    pub fn expire(&self, expired: bool) {
+        self.mood().expired = expired;
+    }
+
+    fn mood(&self) -> std::sync::MutexGuard<'_, Mood> {
+        self.shared.mood.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn authority() -> anyhow::Result<Issuer> {
+    let mut params = CertificateParams::new(Vec::<String>::new())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?)
+}
+
+fn acceptor(issuer: &Issuer, name: &str, until: i32) -> anyhow::Result<TlsAcceptor> {
+    let mut params = CertificateParams::new(vec![name.to_owned()])?;
+    params.not_before = rcgen::date_time_ymd(2019, 1, 1);
+    params.not_after = rcgen::date_time_ymd(until, 1, 1);
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, issuer)?;
+    let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], private)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            if let Err(error) = serve(stream, &shared).await {
+                tracing::debug!(%error, "a tunnel ended");
+            }
+        });
+    }
+}
+
+async fn serve(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+    let head = head(&mut stream).await?;
+    let mut words = head.split_whitespace();
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mood = shared.mood.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let shown = |password: &String| {
+        let wanted = format!("proxy-authorization: Basic {}", STANDARD.encode(password));
+        head.lines().any(|line| line.eq_ignore_ascii_case(&wanted))
+    };
+    let host = shared.hosts.get(target).filter(|_| method == "CONNECT");
+    let refusal = match host {
+        _ if mood.password.as_ref().is_some_and(|password| !shown(password)) => {
+            "407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm=\"out\""
+        }
+        None => "403 Forbidden",
+        Some(_) => "",
+    };
+    let (Some(host), "") = (host, refusal) else {
+        let answer = format!("HTTP/1.1 {refusal}\r\ncontent-length: 0\r\n\r\n");
+        return stream.write_all(answer.as_bytes()).await;
+    };
+    shared.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(target.to_owned());
+    stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
+    let acceptor = if mood.expired { &host.expired } else { &host.good };
+    let mut inside = acceptor.accept(stream).await?;
+    let mut outside = TcpStream::connect(host.behind).await?;
+    tokio::io::copy_bidirectional(&mut inside, &mut outside).await?;
+    Ok(())
+}
+
+async fn head(stream: &mut TcpStream) -> std::io::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") && head.len() < 8192 {
+        head.push(stream.read_u8().await?);
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
