@@ -67,6 +67,26 @@ def described(schema, path=""):
         described(value, at)
 
 
+def scraped_by_whom_the_values_name(chart):
+    def allowed(values):
+        rendered = chart.render(values)["codebutler/templates/networkpolicies.yaml"]
+        rules = [rule for policy in documents(rendered) for rule in policy["spec"].get("ingress", [])]
+        return [rule.get("from") for rule in rules if rule["ports"][0]["port"] == "metrics"]
+    peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    assert allowed({}) == [[peer], [peer]]
+    assert allowed({"networkPolicy": {"metricsFrom": []}}) == []
+    other = {"podSelector": {"matchLabels": {"app": "scraper"}}}
+    assert allowed({"networkPolicy": {"metricsFrom": [other]}}) == [[other], [other]]
+
+
+def trusted_authorities_are_mounted(chart):
+    text = chart.render({"gateway": {"trustedCA": {"configMap": "company"}}})
+    text = text["codebutler/templates/gateway.yaml"]
+    for part in ["--trusted-ca=/etc/codebutler/trusted/ca.crt", "name: company", "mountPath: /etc/codebutler/trusted"]:
+        assert part in text, part
+    assert "trusted" not in chart.render({})["codebutler/templates/gateway.yaml"]
+
+
 def render_everything():
     chart = helm.Chart.load(MAIN)
     described(chart.schema)
@@ -93,6 +113,8 @@ def render_everything():
     monitor = rendered["codebutler/templates/metrics.yaml"]
     for part in ["kind: ServiceMonitor", "release: kps", "clusterIP: None", "port: metrics"]:
         assert part in monitor, part
+    scraped_by_whom_the_values_name(chart)
+    trusted_authorities_are_mounted(chart)
     rule = rendered["codebutler/templates/alerts.yaml"]
     for part in ["kind: PrometheusRule", "release: kps", "{{ $labels.repo }}", "record: codebutler:"]:
         assert part in rule, part
