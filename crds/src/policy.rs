@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct AccessSpec {
     /// Slack user ids that may start threads, approve, steer and merge. Empty: everybody in the
-    /// channel.
+    /// channel may start and steer, and full members of the app's own workspace approve and merge.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(regex(pattern = r"^[UW][A-Z0-9]{2,20}$")))]
     pub users: Vec<String>,

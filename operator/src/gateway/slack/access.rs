@@ -1,23 +1,86 @@
-//! Who may steer. Pure.
+//! Who may steer, and who may decide. Pure.
 
 /// Told to who may not.
 pub const NOT_PERMITTED: &str =
     "You can't steer here: `spec.access.users` of this channel's Repo does not name you.";
+const BOT: &str = "A bot decides nothing here.";
+const GUEST: &str = "This did not count: of a workspace's guests, only those may decide whom `spec.access.users` of \
+     this channel's Repo names. A full member of the workspace can decide.";
+const STRANGER: &str = "This did not count: people of other organisations may decide only if `spec.access.users` of this \
+     channel's Repo names them. A full member of the workspace that the app is in can decide.";
+const UNKNOWN: &str = "This did not count: Slack does not tell the app who you are. Give it the scope `users:read`, or have \
+     `spec.access.users` of this channel's Repo name you.";
+/// Told on a Repo.
+pub const SHARED: &str = "the channel is shared with another organisation and `spec.access.users` is empty: everybody in \
+     it may give work, only full members of the app's own workspace decide";
 
-/// Whether a person may start threads, answer, steer and merge.
+/// What somebody is to the app's workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One of its full members.
+    Member,
+    /// Invited to some channels.
+    Guest,
+    /// Of another organisation, met in a shared channel.
+    Stranger,
+    /// Nobody.
+    Bot,
+    /// Slack does not say.
+    Unknown,
+}
+
+/// Whether a person may start threads, answer and steer.
 pub fn permits(users: &[String], user: &str) -> bool {
-    users.is_empty() || users.iter().any(|known| known == user)
+    users.is_empty() || names(users, user)
+}
+
+/// Why a yes or no to what is about to happen does not count from this person, if so.
+pub fn refusal(users: &[String], user: &str, kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Bot => Some(BOT),
+        _ if names(users, user) => None,
+        _ if !users.is_empty() => Some(NOT_PERMITTED),
+        Kind::Member => None,
+        Kind::Guest => Some(GUEST),
+        Kind::Stranger => Some(STRANGER),
+        Kind::Unknown => Some(UNKNOWN),
+    }
+}
+
+fn names(users: &[String], user: &str) -> bool {
+    users.iter().any(|known| known == user)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn list(users: &[&str]) -> Vec<String> {
+        users.iter().map(ToString::to_string).collect()
+    }
+
     #[test]
     fn an_empty_list_permits_everybody_and_any_other_only_those_on_it() {
-        let list = |users: &[&str]| users.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert!(permits(&list(&[]), "U1"));
         assert!(permits(&list(&["U2", "U1"]), "U1"));
         assert!(!permits(&list(&["U2", "U11"]), "U1"));
+    }
+
+    #[test]
+    fn full_members_decide_and_others_if_they_are_named_and_bots_never() {
+        let (anybody, ana, bob) = (list(&[]), list(&["U1"]), list(&["U2"]));
+        for (kind, by_nobody) in [
+            (Kind::Member, None),
+            (Kind::Guest, Some(GUEST)),
+            (Kind::Stranger, Some(STRANGER)),
+            (Kind::Unknown, Some(UNKNOWN)),
+        ] {
+            assert_eq!(refusal(&anybody, "U1", kind), by_nobody, "{kind:?}");
+            assert_eq!(refusal(&ana, "U1", kind), None, "{kind:?}");
+            assert_eq!(refusal(&bob, "U1", kind), Some(NOT_PERMITTED), "{kind:?}");
+        }
+        assert!(
+            [&anybody, &ana, &bob].iter().all(|users| refusal(users, "U1", Kind::Bot) == Some(BOT))
+        );
     }
 }

@@ -39,6 +39,10 @@ pub struct Account {
     pub scopes: Option<Scopes>,
     /// Host of the workspace's pages.
     pub workspace: Option<String>,
+    /// The workspace.
+    pub team: Option<String>,
+    /// The organisation that it belongs to, if it is one of several.
+    pub enterprise: Option<String>,
 }
 
 impl Account {
@@ -100,6 +104,10 @@ struct AuthTest {
     bot_id: Option<String>,
     #[serde(default)]
     url: Option<Url>,
+    #[serde(default)]
+    team_id: Option<String>,
+    #[serde(default)]
+    enterprise_id: Option<String>,
 }
 
 impl Accounts {
@@ -169,7 +177,8 @@ impl Accounts {
                     let (user_id, bot_id) = (before.user.clone(), before.bot_id.clone());
                     let url = before.workspace.as_ref();
                     let url = url.and_then(|host| format!("https://{host}").parse().ok());
-                    AuthTest { user_id, bot_id, url }
+                    let (team_id, enterprise_id) = (before.team.clone(), before.enterprise.clone());
+                    AuthTest { user_id, bot_id, url, team_id, enterprise_id }
                 }
                 None => web.post(&bot, "auth.test", &serde_json::json!({})).await?,
             };
@@ -182,7 +191,16 @@ impl Accounts {
             Err(_) => return Err(CallError::Limited { method: "auth.test" }.into()),
         };
         let workspace = who.url.as_ref().and_then(authority);
-        Ok(Some(Account { bot, app, user: who.user_id, bot_id: who.bot_id, scopes, workspace }))
+        Ok(Some(Account {
+            bot,
+            app,
+            user: who.user_id,
+            bot_id: who.bot_id,
+            scopes,
+            workspace,
+            team: who.team_id,
+            enterprise: who.enterprise_id,
+        }))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Known>> {

@@ -133,6 +133,15 @@ pub enum Taken {
     Revoked,
     /// A yes or no that can mean several things.
     Unclear,
+    /// A decision of somebody who may not make it, and why.
+    Refused(&'static str),
+}
+
+impl Said {
+    /// Whether it can let something happen, or not.
+    pub fn decides(&self) -> bool {
+        !matches!(self.intent, None | Some(Intent::Stop | Intent::Revoke))
+    }
 }
 
 /// The roles that a stored message of a person is for. The same whenever it is asked, whatever the
@@ -222,6 +231,32 @@ pub fn take_message(
         keep::end(status, keep::KEEP, &said.user);
     }
     Ok(taken)
+}
+
+/// The same for somebody who may not decide: what would have been a decision is a message.
+///
+/// # Errors
+/// As above.
+pub fn take_refused(
+    status: &mut ThreadStatus,
+    said: &Said,
+    why: &'static str,
+    team: &Team,
+    now: &Time,
+) -> Result<Taken, Refusal> {
+    let mut decided = status.clone();
+    let taken = take_message(&mut decided, said, team, now);
+    if decided.pending.len() == status.pending.len() {
+        *status = decided;
+        return taken;
+    }
+    let plain = Said { intent: None, ..said.clone() };
+    take_message(status, &plain, team, now)?;
+    // Whoever it is for now reads it as what it is for.
+    if let Some(role) = recipients(status, &plain, team).first() {
+        reply::store(status, &said.ts, role);
+    }
+    Ok(Taken::Refused(why))
 }
 
 fn in_words(

@@ -220,6 +220,13 @@ pub struct Reaction {
 }
 
 impl Frame {
+    /// The channel, if people of another organisation are in it.
+    pub fn shared_channel(&self) -> Option<&str> {
+        let shared = self.payload["is_ext_shared_channel"] == true;
+        let event = &self.payload["event"];
+        event["channel"].as_str().or(event["item"]["channel"].as_str()).filter(|_| shared)
+    }
+
     /// What is in it.
     pub fn payload(&self) -> Payload {
         match self.kind.as_str() {

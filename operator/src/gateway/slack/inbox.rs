@@ -264,6 +264,8 @@ mod tests {
             bot_id: Some("BBOT".to_owned()),
             scopes: None,
             workspace: None,
+            team: None,
+            enterprise: None,
         };
         let status = ThreadStatus::default();
         let roles = ["pm", "coder"].map(str::to_owned).to_vec();

@@ -49,6 +49,9 @@ pub enum TakeError {
 impl Inner {
     /// Takes in an envelope. None: it could not be stored and has to come again.
     pub async fn take_in(&self, frame: &Frame, channels: &[Channel]) -> Option<Vec<Effect>> {
+        if let Some(channel) = frame.shared_channel() {
+            self.is_shared(channel, channels).await;
+        }
         let (outcome, action) = match frame.payload() {
             Payload::Message(incoming) => ("message", route::message(&incoming, channels)),
             Payload::Click(click) => ("click", route::click(&click, channels)),
@@ -112,6 +115,19 @@ impl Inner {
         }
     }
 
+    /// A channel has people of another organisation in it: told on its Repo, which may not know.
+    async fn is_shared(&self, id: &str, channels: &[Channel]) {
+        if !self.outside.first_time(id.to_owned()) {
+            return;
+        }
+        for channel in channels.iter().filter(|channel| channel.id == id) {
+            let Some(repo) = self.context.repo(&channel.namespace, &channel.repo) else { continue };
+            if let Ok(account) = self.account(&repo).await {
+                self.reach.tell(&repo, self.standing(&account, &repo)).await;
+            }
+        }
+    }
+
     /// CodeButler speaks with this app where none of our Repos is: told on those that use it.
     async fn another_installation(&self, channel: &str, bot: &str) {
         // A Repo that is gone leaves Threads whose farewell is heard here too.
@@ -142,7 +158,7 @@ impl Inner {
     ) -> Result<Vec<Effect>, TakeError> {
         let repo = self.context.repo(&channel.namespace, &channel.repo);
         let may = |repo: &Repo| said.is_bot || access::permits(&repo.spec.access.users, &said.user);
-        if repo.is_some_and(|repo| !may(&repo)) {
+        if repo.as_ref().is_some_and(|repo| !may(repo)) {
             return Ok(self.declined(channel, root, said));
         }
         let ours = Some(requested_by) == channel.bot_user.as_deref();
@@ -164,7 +180,11 @@ impl Inner {
             Some(_) => tokio::time::timeout(PATIENCE, self.posting.lock(&key)).await.ok(),
             None => None,
         };
-        let stored = match self.store(&key, channel, said).await {
+        let refused = match &repo {
+            Some(repo) if said.decides() => self.refusal(repo, &said.user).await?,
+            _ => None,
+        };
+        let stored = match self.store(&key, channel, said, refused).await {
             Err(WriteError::Missing(_)) => {
                 // Deleted since it was cached: the conversation begins anew.
                 if self.has_ended(channel, root, &said.ts) {
@@ -172,7 +192,7 @@ impl Inner {
                 }
                 key = channel.thread(root);
                 self.start(channel, root, starter).await?;
-                self.store(&key, channel, said).await?
+                self.store(&key, channel, said, refused).await?
             }
             other => other?,
         };
@@ -197,6 +217,10 @@ impl Inner {
             }
             Taken::Unclear => {
                 let (user, text) = (said.user.clone(), UNCLEAR.to_owned());
+                effects.push(Effect::Whisper { thread: key, user, text });
+            }
+            Taken::Refused(why) => {
+                let (user, text) = (said.user.clone(), why.to_owned());
                 effects.push(Effect::Whisper { thread: key, user, text });
             }
         }
@@ -240,11 +264,15 @@ impl Inner {
         key: &ThreadKey,
         channel: &Channel,
         said: &Said,
+        refused: Option<&'static str>,
     ) -> Result<Stored, WriteError> {
         let now = Time(jiff::Timestamp::now());
         let take = |status: &mut ThreadStatus| {
             status.speaker = Some(said.user.clone());
-            decision::take_message(status, said, &channel.team, &now)
+            match refused {
+                Some(why) => decision::take_refused(status, said, why, &channel.team, &now),
+                None => decision::take_message(status, said, &channel.team, &now),
+            }
         };
         match self.threads.try_update(key, take).await {
             Ok((thread, taken)) => Ok(Stored { thread, taken, full: false }),
@@ -268,6 +296,7 @@ impl Inner {
         channel: &Channel,
         root: &SlackTs,
         user: &str,
+        act: Act,
     ) -> Result<Deciding, TakeError> {
         let Some(thread) = self.find(channel, root, false).await? else {
             return Ok(Deciding::Not(Vec::new()));
@@ -278,8 +307,8 @@ impl Inner {
             "This thread is being deleted in the cluster."
         } else if thread.spec.state == ThreadState::Closed {
             "This thread is closed."
-        } else if repo.is_none_or(|repo| !access::permits(&repo.spec.access.users, user)) {
-            access::NOT_PERMITTED
+        } else if let Some(why) = self.bars(repo.as_deref(), user, act).await? {
+            why
         } else {
             let turn = self.posting.lock(&key);
             let turn = tokio::time::timeout(PATIENCE, turn).await.ok();
@@ -289,13 +318,27 @@ impl Inner {
         Ok(Deciding::Not(vec![Effect::Whisper { thread: key, user, text }]))
     }
 
+    /// Why somebody may not, if so.
+    async fn bars(
+        &self,
+        repo: Option<&Repo>,
+        user: &str,
+        act: Act,
+    ) -> Result<Option<&'static str>, TakeError> {
+        match (repo, act) {
+            (Some(repo), Act::Decide) => Ok(self.refusal(repo, user).await?),
+            (Some(repo), Act::Steer) if access::permits(&repo.spec.access.users, user) => Ok(None),
+            _ => Ok(Some(access::NOT_PERMITTED)),
+        }
+    }
+
     pub(super) async fn click(
         &self,
         channel: &Channel,
         root: &SlackTs,
         clicked: &Clicked,
     ) -> Result<Vec<Effect>, TakeError> {
-        let (key, _turn) = match self.deciding(channel, root, &clicked.user).await? {
+        let (key, _turn) = match self.deciding(channel, root, &clicked.user, Act::Decide).await? {
             Deciding::In(key, turn) => (key, turn),
             Deciding::Not(effects) => return Ok(effects),
         };
@@ -355,6 +398,15 @@ fn unrecorded(thread: &Thread, clicked: &Clicked) -> bool {
         Decision::Merge => status.and_then(|s| s.closing.as_ref()).map(|closing| &closing.ts),
     };
     recorded.is_none_or(|recorded| *recorded < clicked.message)
+}
+
+/// What a person is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Say what is wanted, or stop.
+    Steer,
+    /// Let something happen, or not.
+    Decide,
 }
 
 /// Whether a person may decide something now.

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::Inner;
 use super::decision::{self, Said};
 use super::effects::Effect;
-use super::ingest::{Deciding, TakeError};
+use super::ingest::{Act, Deciding, TakeError};
 use super::route::Channel;
 use super::verdict::{self, Verdict};
 use crate::gateway::threads::{self, Refusal};
@@ -81,7 +81,8 @@ impl Inner {
         root: &SlackTs,
         kept: &Kept,
     ) -> Result<Vec<Effect>, TakeError> {
-        let (key, _turn) = match self.deciding(channel, root, &kept.user).await? {
+        let act = if kept.keep { Act::Steer } else { Act::Decide };
+        let (key, _turn) = match self.deciding(channel, root, &kept.user, act).await? {
             Deciding::In(key, turn) => (key, turn),
             Deciding::Not(effects) => return Ok(effects),
         };

@@ -43,6 +43,7 @@ mod named;
 mod offer;
 mod open;
 mod people;
+mod person;
 mod pictures;
 mod pinned;
 mod post;
@@ -116,8 +117,10 @@ struct Inner {
     sent: Sent,
     /// What approved plans say.
     plans: pinned::Plans,
-    /// What people call themselves.
-    named_people: pinned::Names,
+    /// Who people are.
+    persons: person::People,
+    /// Channels that are shared with another organisation.
+    outside: Recent<String>,
     /// Texts that came as files.
     contents: files::Contents,
     /// Writes recordings down, once there is somebody who can.
@@ -166,7 +169,8 @@ impl Slack {
             reach: Reach::new(conditions),
             sent: Sent::default(),
             plans: pinned::Plans::default(),
-            named_people: pinned::Names::default(),
+            persons: person::People::default(),
+            outside: Recent::default(),
             contents: files::Contents::default(),
             scribe: OnceLock::new(),
             hearing: Keyed::default(),
@@ -445,7 +449,13 @@ impl Inner {
         if seen.is_some_and(|seen| seen.elapsed() < SHARED) {
             return Err(explain::shared_app(repo));
         }
-        Ok(account.scopes.as_ref().and_then(Scopes::limits))
+        let is_open = repo.spec.access.users.is_empty();
+        let channel = repo.channel().filter(|_| is_open).map(str::to_owned);
+        let shared = channel.is_some_and(|channel| self.outside.contains(&channel));
+        let limits = account.scopes.as_ref().and_then(Scopes::limits);
+        let told: Vec<String> =
+            limits.into_iter().chain(shared.then(|| access::SHARED.to_owned())).collect();
+        Ok((!told.is_empty()).then(|| told.join("; ")))
     }
 
     /// What a failed call means for the Repo, and for who wanted it.

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Inner;
 use super::effects::Effect;
-use super::ingest::{Deciding, TakeError};
+use super::ingest::{Act, Deciding, TakeError};
 use super::route::Channel;
 use super::verdict::{self, ANSWERED_OR_NEWER, Verdict};
 use crate::gateway::budget::calendar;
@@ -197,7 +197,7 @@ impl Inner {
         root: &SlackTs,
         clicked: &Clicked,
     ) -> Result<Vec<Effect>, TakeError> {
-        let (key, _turn) = match self.deciding(channel, root, &clicked.user).await? {
+        let (key, _turn) = match self.deciding(channel, root, &clicked.user, Act::Decide).await? {
             Deciding::In(key, turn) => (key, turn),
             Deciding::Not(effects) => return Ok(effects),
         };

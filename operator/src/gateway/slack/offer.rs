@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Inner;
 use super::effects::Effect;
-use super::ingest::{Deciding, TakeError};
+use super::ingest::{Act, Deciding, TakeError};
 use super::route::Channel;
 use super::verdict::{self, Verdict};
 use super::{blocks, markdown};
@@ -261,7 +261,11 @@ impl Inner {
         root: &SlackTs,
         picked: &Picked,
     ) -> Result<Vec<Effect>, TakeError> {
-        let (key, _turn) = match self.deciding(channel, root, &picked.user).await? {
+        let act = match picked.pick.kind {
+            OfferKind::Choice => Act::Steer,
+            OfferKind::Learnings => Act::Decide,
+        };
+        let (key, _turn) = match self.deciding(channel, root, &picked.user, act).await? {
             Deciding::In(key, turn) => (key, turn),
             Deciding::Not(effects) => return Ok(effects),
         };

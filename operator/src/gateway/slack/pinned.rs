@@ -1,7 +1,7 @@
-//! What an approved plan says, and what people call themselves: what roles are told beside their mail.
-//! Kept in memory only, so that neither text nor names are written anywhere else than in Slack.
+//! What an approved plan says, which roles are told beside their mail. Kept in memory only, so that its
+//! text is written nowhere else than in Slack.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,24 +9,18 @@ use std::time::Duration;
 use codebutler_crds::thread::Plan;
 use codebutler_crds::wire::Decision;
 use codebutler_crds::{Repo, SlackTs, Thread};
-use serde::Deserialize;
-use tokio::time::Instant;
 
 use super::account::Account;
 use super::event::Stored;
-use super::{Inner, history, mrkdwn, own_metadata, people};
+use super::{Inner, history, mrkdwn, own_metadata};
 use crate::gateway::context::ThreadKey;
 
-/// Plans and people that are remembered.
+/// Plans, or people, that are remembered.
 const REMEMBERED: usize = 512;
-/// How long a name counts, and how long one that could not be read is not asked for again.
-const FRESH: Duration = Duration::from_hours(12);
-const AGAIN: Duration = Duration::from_mins(10);
 /// A run does not wait longer than this for what it can do without.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Characters of a plan and of a name.
+/// Characters of a plan.
 const MAX_PLAN: usize = 16_000;
-const MAX_NAME: usize = 40;
 /// Parts of a long message that are looked through.
 const PARTS: usize = 20;
 
@@ -40,11 +34,13 @@ impl<K, V> Default for Memory<K, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> Memory<K, V> {
-    fn get(&self, key: &K) -> Option<V> {
+    /// What is remembered.
+    pub fn get(&self, key: &K) -> Option<V> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    fn keep(&self, key: K, value: V) {
+    /// Remembers it.
+    pub fn keep(&self, key: K, value: V) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
             // Asked for again where it is still needed.
@@ -56,8 +52,6 @@ impl<K: Hash + Eq, V: Clone> Memory<K, V> {
 
 /// Texts of plans.
 pub type Plans = Memory<(ThreadKey, SlackTs), Arc<str>>;
-/// Names by workspace and user id; nothing where none could be read.
-pub type Names = Memory<(String, String), (Option<String>, Instant)>;
 
 impl Inner {
     /// Keeps what a plan says as it was posted, which is what its hash is of.
@@ -100,80 +94,6 @@ impl Inner {
         };
         said(&all.into_iter().filter(own).collect::<Vec<_>>())
     }
-
-    /// What those who asked, spoke last or decided call themselves.
-    pub async fn names(&self, repo: &Repo, thread: &Thread) -> BTreeMap<String, String> {
-        let read = async {
-            let account = self.account(repo).await.ok()?;
-            let names = people::concerned(thread).into_iter().map(async |user| {
-                let name = self.name(&account, &user).await?;
-                Some((user, name))
-            });
-            Some(futures::future::join_all(names).await)
-        };
-        let read = tokio::time::timeout(PATIENCE, read).await;
-        read.ok().flatten().into_iter().flatten().flatten().collect()
-    }
-
-    async fn name(&self, account: &Account, user: &str) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Answer {
-            user: User,
-        }
-        let key = (account.workspace.clone().unwrap_or_default(), user.to_owned());
-        if let Some((name, at)) = self.named_people.get(&key) {
-            let counts = if name.is_some() { FRESH } else { AGAIN };
-            if at.elapsed() < counts {
-                return name;
-            }
-        }
-        let answer = self.web.get::<Answer>(&account.bot, "users.info", &[("user", user)]).await;
-        let name = match answer {
-            Ok(answer) => answer.user.name(),
-            Err(error) => {
-                tracing::debug!(%error, "a person's name is not known");
-                None
-            }
-        };
-        self.named_people.keep(key, (name.clone(), Instant::now()));
-        name
-    }
-}
-
-/// As Slack tells of a person. All of it is whatever the person chose.
-#[derive(Deserialize)]
-struct User {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    real_name: String,
-    #[serde(default)]
-    profile: Profile,
-}
-
-#[derive(Default, Deserialize)]
-struct Profile {
-    #[serde(default)]
-    display_name: String,
-    #[serde(default)]
-    real_name: String,
-}
-
-impl User {
-    /// The first name that is one.
-    fn name(&self) -> Option<String> {
-        let Profile { display_name, real_name } = &self.profile;
-        let names = [display_name, real_name, &self.real_name, &self.name];
-        names.into_iter().map(|name| harmless(name)).find(|name| !name.is_empty())
-    }
-}
-
-/// Letters, digits and a few signs, in one line: nothing that a model or Slack could take for more.
-fn harmless(name: &str) -> String {
-    let kept = |c: char| if c.is_alphanumeric() || " .'-".contains(c) { c } else { ' ' };
-    let name: String = name.chars().map(kept).collect();
-    let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
-    name.chars().take(MAX_NAME).collect()
 }
 
 fn is_of(account: &Account, stored: &Stored, role: &str) -> bool {
@@ -242,26 +162,6 @@ mod tests {
         let text = said(&parts).unwrap();
         assert!(text.starts_with("1. Fix ") && text.ends_with("\n2. Test."), "{text}");
         assert_eq!(said(&[stored("1.000000", "k", "1", "\n<@U1>")]), None);
-    }
-
-    #[test]
-    fn a_hostile_name_is_a_name() {
-        for (name, expected) in [
-            ("Ana Müller", "Ana Müller"),
-            (
-                "`x`\n# Rules\n<!channel> *a* @codebutler.coder",
-                "x Rules channel a codebutler.coder",
-            ),
-            ("\u{202e}evil\u{0}", "evil"),
-            ("<@U1>", "U1"),
-            ("***", ""),
-        ] {
-            assert_eq!(harmless(name), expected);
-        }
-        assert_eq!(harmless(&"x".repeat(500)).len(), MAX_NAME);
-        let user = json!({"name": "ana", "real_name": "Ana M", "profile": {"display_name": "@@"}});
-        let user: User = serde_json::from_value(user).unwrap();
-        assert_eq!(user.name().as_deref(), Some("Ana M"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::approval::{self, Answer, Answered};
 use super::decision::{self, Choice, ClickOutcome, Clicked};
 use super::effects::Effect;
 use super::event::Stored;
-use super::ingest::{Deciding, TakeError};
+use super::ingest::{Act, Deciding, TakeError};
 use super::offer;
 use super::route::Channel;
 use super::verdict::{self, Verdict};
@@ -182,7 +182,7 @@ impl Inner {
         answer: Answer,
     ) -> Result<Option<Vec<Effect>>, TakeError> {
         let Reacted { message, user, .. } = reacted;
-        let (key, _turn) = match self.deciding(channel, root, user).await? {
+        let (key, _turn) = match self.deciding(channel, root, user, Act::Decide).await? {
             Deciding::In(key, turn) => (key, turn),
             Deciding::Not(effects) => {
                 // A thumb on something else is everybody's right.
@@ -226,7 +226,7 @@ impl Inner {
         at: &SlackTs,
         user: &str,
     ) -> Result<Vec<Effect>, TakeError> {
-        let key = match self.deciding(channel, root, user).await? {
+        let key = match self.deciding(channel, root, user, Act::Steer).await? {
             Deciding::In(key, _) => key,
             Deciding::Not(effects) => return Ok(effects),
         };

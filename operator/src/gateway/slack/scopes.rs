@@ -12,13 +12,14 @@ pub const AGENT: &str = "assistant:write";
 const ESSENTIAL: [&[&str]; 2] = [&["chat:write"], &["channels:history", "groups:history"]];
 
 /// Without it, something is missing that people can do without.
-const OPTIONAL: [(&str, &str); 6] = [
+const OPTIONAL: [(&str, &str); 7] = [
     (CUSTOMIZE, "roles speak under the app's name"),
     ("files:read", "files are not read"),
     ("files:write", "long code is posted in pieces"),
     ("im:history", "direct messages get no answer"),
     ("reactions:read", "reactions are not heard"),
     ("reactions:write", "no message gets 👀"),
+    ("users:read", "only people whom spec.access.users names decide"),
 ];
 
 /// Scopes of a bot token, as Slack names them in a header of each answer.
@@ -69,7 +70,7 @@ mod tests {
         let none = Scopes::parse("users:read");
         assert_eq!(none.lacks(), ["chat:write", "channels:history or groups:history"]);
         let few = Scopes::parse(
-            "chat:write,channels:history,files:read,files:write,im:history,reactions:read",
+            "chat:write,channels:history,files:read,files:write,im:history,reactions:read,users:read",
         );
         assert_eq!(few.lacks(), Vec::<String>::new());
         assert_eq!(

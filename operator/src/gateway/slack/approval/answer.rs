@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::super::Inner;
 use super::super::effects::Effect;
-use super::super::ingest::{Deciding, TakeError};
+use super::super::ingest::{Act, Deciding, TakeError};
 use super::super::route::Channel;
 use super::super::verdict::{self, UNRECORDED_YET, Verdict};
 use super::{Answered, LATE, Outcome, take};
@@ -23,7 +23,7 @@ impl Inner {
         root: &SlackTs,
         answered: &Answered,
     ) -> Result<Vec<Effect>, TakeError> {
-        let (key, _turn) = match self.deciding(channel, root, &answered.user).await? {
+        let (key, _turn) = match self.deciding(channel, root, &answered.user, Act::Decide).await? {
             Deciding::In(key, turn) => (key, turn),
             Deciding::Not(effects) => return Ok(effects),
         };
