@@ -178,6 +178,9 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
     pub offers: Vec<Offer>,
+    /// Newest message in which a role asks people something, in whatever way. Only grows. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<SlackTs>,
     /// The message that warns that the thread will be closed, while it can be answered. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warned: Option<SlackTs>,

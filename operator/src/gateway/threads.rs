@@ -33,7 +33,7 @@ use crate::metrics::repo_of;
 pub use change::{CLOSED, Refusal};
 pub(super) use change::{
     add_handover, add_pending, approve_plan, decide_closing, decline_plan, done_settling,
-    open_questions, raise_inbox, raise_said, release_planner, set_closing, set_plan,
+    open_questions, raise_asked, raise_inbox, raise_said, release_planner, set_closing, set_plan,
     set_plan_details, settle, settle_open,
 };
 

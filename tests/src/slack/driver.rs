@@ -196,6 +196,11 @@ impl SlackServer {
         self.created(name, real_name, |_, guest| guest.is_restricted = true)
     }
 
+    /// Adds the user of somebody else's bot, which can react like one; returns the user id.
+    pub fn create_bot(&self, name: &str) -> String {
+        self.created(name, name, |_, bot| bot.is_bot = true)
+    }
+
     /// Adds somebody of another company, whose channels are shared by Slack Connect; returns the user
     /// id.
     pub fn create_stranger(&self, name: &str, real_name: &str) -> String {

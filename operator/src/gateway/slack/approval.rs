@@ -167,37 +167,6 @@ pub fn take(
     Ok(Outcome::Counts)
 }
 
-/// What a decision in words can be an answer to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Words<'a> {
-    /// No question about an action.
-    Nothing,
-    /// This one.
-    One(&'a Approval),
-    /// More than one open question, plan included: words answer none of them.
-    Many,
-}
-
-/// Which question words answer: only what was asked before them, and only if there is no doubt.
-pub fn words<'a>(status: &'a ThreadStatus, said: &Said) -> Words<'a> {
-    if !matches!(said.intent, Some(Intent::Approve | Intent::Always | Intent::Deny)) {
-        return Words::Nothing;
-    }
-    if let Some(one) = status.approvals.iter().find(|one| one.said.as_ref() == Some(&said.ts)) {
-        return Words::One(one);
-    }
-    let open = |one: &&Approval| one.answer.is_none() && one.ts < said.ts;
-    let mut questions = status.approvals.iter().filter(open);
-    let plan = status.plan.as_ref().is_some_and(|plan| {
-        plan.ts < said.ts && plan.approved_by.is_none() && plan.declined_by.is_none()
-    });
-    match (questions.next(), questions.next()) {
-        (None, _) => Words::Nothing,
-        (Some(one), None) if !plan => Words::One(one),
-        _ => Words::Many,
-    }
-}
-
 /// Takes an answer in words in.
 ///
 /// # Errors

@@ -2,15 +2,15 @@
 //! Which words count is in [`words`](super::words). Pure: applied again, nothing changes.
 
 use codebutler_crds::thread::{
-    Closing, ClosingChoice, HandOver, HandOverReason, Pending, Plan, RoleState, Settled,
+    Closing, ClosingChoice, HandOver, HandOverReason, Pending, RoleState, Settled,
 };
 use codebutler_crds::wire::Decision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::approval::{self, Words};
-use super::keep;
+use super::question::{self, Words};
 use super::words::Intent;
+use super::{approval, keep};
 use crate::gateway::dispatch::{Team, reply};
 use crate::gateway::threads::{self, Refusal};
 
@@ -154,18 +154,15 @@ pub fn recipients(status: &ThreadStatus, said: &Said, team: &Team) -> Vec<String
     if matches!(said.intent, Some(Intent::Stop | Intent::Revoke)) {
         return Vec::new();
     }
-    let asker = match (reply::stored(status, &said.ts), approval::words(status, said)) {
-        (Some(role), _) => Some(role),
-        (None, Words::One(asked)) => Some(asked.role.as_str()),
-        (None, _) => question(status, said, team).map(|(role, _)| role).or(team.first()),
-    };
+    let asker = reply::stored(status, &said.ts)
+        .or_else(|| question(status, said, team).map(|(role, _)| role))
+        .or(team.first());
     asker.map(str::to_owned).into_iter().collect()
 }
 
 /// The role that a message which names nobody is for as of now: whoever asked, stopped or works.
 fn replied_to(status: &ThreadStatus, said: &Said, team: &Team) -> Option<String> {
-    let answers = !matches!(approval::words(status, said), Words::Nothing)
-        || question(status, said, team).is_some_and(|(_, open)| open);
+    let answers = question(status, said, team).is_some_and(|(_, open)| open);
     if !said.mentioned.is_empty() || said.intent == Some(Intent::Stop) || answers {
         return None;
     }
@@ -180,19 +177,24 @@ fn replied_to(status: &ThreadStatus, said: &Said, team: &Team) -> Option<String>
     (default != Some(role)).then(|| role.to_owned())
 }
 
-/// The question that a decision in words answers: who asked, and whether it is still open. Only
-/// what was asked before the message, so that words can't approve what came after them.
+/// Who hears of a decision in words, and whether it still is one: only about what was asked before the
+/// message, so that words can't approve what came after them.
 fn question<'a>(status: &'a ThreadStatus, said: &Said, team: &'a Team) -> Option<(&'a str, bool)> {
+    match question::answered(status, said) {
+        Words::Action(asked) => return Some((&asked.role, true)),
+        Words::Plan(plan) => return Some((carries_out(team, &plan.role), true)),
+        Words::Merge(closing) => return Some((&closing.role, true)),
+        Words::Nothing | Words::Unclear => {}
+    }
     let plan = status.plan.as_ref().filter(|plan| plan.ts < said.ts);
     let closing = status.closing.as_ref().filter(|closing| closing.ts < said.ts);
     match said.intent? {
         Intent::Approve => plan.map(|plan| match plan.declined_by {
-            None => (carries_out(team, &plan.role), is_open(plan)),
+            None => (carries_out(team, &plan.role), false),
             Some(_) => (plan.role.as_str(), false),
         }),
-        Intent::Merge | Intent::Close => {
-            closing.map(|closing| (closing.role.as_str(), closing.choice.is_none()))
-        }
+        Intent::Merge => closing.map(|closing| (closing.role.as_str(), false)),
+        Intent::Close => closing.map(|closing| (closing.role.as_str(), closing.choice.is_none())),
         Intent::Always | Intent::Revoke | Intent::Deny | Intent::Stop => None,
     }
 }
@@ -200,12 +202,6 @@ fn question<'a>(status: &'a ThreadStatus, said: &Said, team: &'a Team) -> Option
 /// Who goes on once a plan is approved: nobody in between has to pass it on.
 fn carries_out<'a>(team: &'a Team, planner: &'a str) -> &'a str {
     team.implements.as_deref().unwrap_or(planner)
-}
-
-/// Whether a plan still waits for an answer. A declined one does not: a later "yes" is about
-/// something else, and what is to be built after all is posted anew.
-const fn is_open(plan: &Plan) -> bool {
-    plan.approved_by.is_none() && plan.declined_by.is_none()
 }
 
 /// Takes in a person's message: marks, and the decision if it is one.
@@ -218,6 +214,10 @@ pub fn take_message(
     team: &Team,
     now: &Time,
 ) -> Result<Taken, Refusal> {
+    if said.mentioned.is_empty() && question::answered(status, said) == Words::Unclear {
+        take_plain(status, said, team, now)?;
+        return Ok(Taken::Unclear);
+    }
     if let Some(role) = replied_to(status, said, team) {
         reply::store(status, &said.ts, &role);
     }
@@ -250,13 +250,23 @@ pub fn take_refused(
         *status = decided;
         return taken;
     }
+    take_plain(status, said, team, now)?;
+    Ok(Taken::Refused(why))
+}
+
+/// Words that decide nothing: whoever they are for now is who reads them later.
+fn take_plain(
+    status: &mut ThreadStatus,
+    said: &Said,
+    team: &Team,
+    now: &Time,
+) -> Result<(), Refusal> {
     let plain = Said { intent: None, ..said.clone() };
     take_message(status, &plain, team, now)?;
-    // Whoever it is for now reads it as what it is for.
     if let Some(role) = recipients(status, &plain, team).first() {
         reply::store(status, &said.ts, role);
     }
-    Ok(Taken::Refused(why))
+    Ok(())
 }
 
 fn in_words(
@@ -265,56 +275,58 @@ fn in_words(
     team: &Team,
     now: &Time,
 ) -> Result<Taken, Refusal> {
-    match approval::words(status, said) {
-        Words::Nothing => {}
-        Words::Many => return Ok(Taken::Unclear),
-        Words::One(asked) => {
+    match question::answered(status, said) {
+        Words::Action(asked) => {
             let id = asked.id.clone();
             approval::take_words(status, &id, said, now.0)?;
             return Ok(Taken::Answered);
         }
+        Words::Plan(plan) => {
+            let (role, asked) = (carries_out(team, &plan.role).to_owned(), plan.ts.clone());
+            return decide_in_words(status, said, (Choice::Approve, asked), &role, team);
+        }
+        Words::Merge(closing) => {
+            let (role, asked) = (closing.role.clone(), closing.ts.clone());
+            // A plain yes is not known by its words for what it answered.
+            reply::store(status, &said.ts, &role);
+            return decide_in_words(status, said, (Choice::Merge, asked), &role, team);
+        }
+        Words::Nothing | Words::Unclear => {}
     }
-    let decided = match (&said.intent, question(status, said, team)) {
-        (Some(Intent::Revoke), _) => {
+    let closing = status.closing.as_ref();
+    match said.intent {
+        Some(Intent::Revoke) => {
             status.standing.clear();
             return Ok(Taken::Revoked);
         }
-        (Some(Intent::Stop), _) => {
-            stop(status, &said.ts, &said.user)?;
-            None
-        }
-        (Some(intent), Some((role, true))) => {
-            let role = role.to_owned();
-            decide_in_words(status, said, *intent, &role, team)?
-        }
-        (Some(Intent::Close), None) if status.closing.is_none() => {
-            if let Some(role) = team.first() {
-                close_in_words(status, said, role)?;
+        Some(Intent::Stop) => stop(status, &said.ts, &said.user)?,
+        Some(Intent::Close) => match closing.map(|c| (c.ts < said.ts, c.choice, c.ts.clone())) {
+            Some((true, None, asked)) => {
+                let role = closing.map(|closing| closing.role.clone()).unwrap_or_default();
+                return decide_in_words(status, said, (Choice::Discard, asked), &role, team);
             }
-            None
-        }
-        _ => None,
-    };
-    Ok(decided.map_or(Taken::Message, Taken::Decided))
+            None => {
+                if let Some(role) = team.first() {
+                    close_in_words(status, said, role)?;
+                }
+            }
+            Some(_) => {}
+        },
+        _ => {}
+    }
+    Ok(Taken::Message)
 }
 
 fn decide_in_words(
     status: &mut ThreadStatus,
     said: &Said,
-    intent: Intent,
+    (choice, asked): (Choice, SlackTs),
     role: &str,
     team: &Team,
-) -> Result<Option<Decided>, Refusal> {
-    let (choice, asked) = match intent {
-        Intent::Approve => (Choice::Approve, status.plan.as_ref().map(|plan| plan.ts.clone())),
-        Intent::Merge => (Choice::Merge, status.closing.as_ref().map(|c| c.ts.clone())),
-        Intent::Close => (Choice::Discard, status.closing.as_ref().map(|c| c.ts.clone())),
-        Intent::Always | Intent::Revoke | Intent::Deny | Intent::Stop => return Ok(None),
-    };
-    let Some(asked) = asked else { return Ok(None) };
+) -> Result<Taken, Refusal> {
     let id = format!("text:{}", said.ts);
     record(status, &asked, choice, (&said.user, role), id, team)?;
-    Ok(Some(Decided { asked, choice }))
+    Ok(Taken::Decided(Decided { asked, choice }))
 }
 
 /// Every role that runs now is told; whoever has ended meanwhile takes it as done. What was approved for
@@ -401,7 +413,7 @@ pub fn take_click(
     let open = match clicked.choice.decision() {
         Decision::Plan => match &status.plan {
             Some(plan) if plan.ts == clicked.message => match &plan.approved_by {
-                None => is_open(plan).then(|| match clicked.choice {
+                None => question::is_open(plan).then(|| match clicked.choice {
                     Choice::Approve => carries_out(team, &plan.role).to_owned(),
                     _ => plan.role.clone(),
                 }),

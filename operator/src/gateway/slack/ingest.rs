@@ -26,8 +26,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Told to who says yes or no where that can mean several things.
 const REVOKED: &str = "Nothing is approved for this thread any more: people are asked each time.";
-const UNCLEAR: &str =
-    "Several questions are open here: please answer with the buttons of the one that you mean.";
+const UNCLEAR: &str = "That decided nothing: several questions are open here, or something else was asked since. Please \
+     press the button of the one that you mean.";
 
 /// Why something was not taken in. It comes again.
 #[derive(Debug, thiserror::Error)]

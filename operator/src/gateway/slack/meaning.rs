@@ -17,6 +17,8 @@ pub struct Meaning {
     details: Option<PlanDetails>,
     closing: Option<Closing>,
     offer: Option<Offer>,
+    /// Whether people are asked something, in whatever way.
+    asks: bool,
     /// Who says it, and when last.
     said: Option<(String, SlackTs)>,
     passing: Passing,
@@ -41,6 +43,9 @@ impl Meaning {
             self.passing.apply(status, role, &self.now);
             let to = self.passing.first.as_ref().map(|(to, _)| to.as_str());
             threads::raise_said(status, role, ts, to);
+            if self.asks {
+                threads::raise_asked(status, ts);
+            }
         }
         let decides = self.plan.as_ref().map(|plan| &plan.ts);
         let decides = decides.or(self.closing.as_ref().map(|closing| &closing.ts));
@@ -159,10 +164,22 @@ pub fn of(
             head,
             waits: None,
         }),
+        asks: asks(message),
         said: asked.map(|ts| (role, ts)),
         passing: Passing::of(team, sent, outgoing),
         now: Time(jiff::Timestamp::now()),
     }
+}
+
+/// Whether people are asked something in a message, in whatever way: a yes after it may be for that.
+fn asks(message: &PostMessage) -> bool {
+    let words = message.text.split('`').step_by(2).flat_map(str::split_whitespace);
+    let mut plain = words.filter(|word| !word.contains("://"));
+    message.asks
+        || message.decision.is_some()
+        || !message.choices.is_empty()
+        || !message.learnings.is_empty()
+        || plain.any(|word| word.contains(['?', '¿', '？', '؟']))
 }
 
 /// Of all that people answer to in a message, if they are asked anything: also of the commit that they

@@ -5,8 +5,8 @@
 //! of, settled questions) is looked for by [`tend`].
 //!
 //! Pure: [`access`], [`address`], [`approval`], [`decision`], [`event`], [`route`], [`markdown`],
-//! [`mrkdwn`], [`people`], [`split`], [`blocks`], [`explain`], [`usage`], [`words`]. Acting: everything
-//! else.
+//! [`mrkdwn`], [`people`], [`question`], [`split`], [`blocks`], [`explain`], [`usage`], [`words`]. Acting:
+//! everything else.
 
 mod access;
 mod account;
@@ -48,6 +48,7 @@ mod pictures;
 mod pinned;
 mod post;
 mod progress;
+mod question;
 mod queue;
 mod reach;
 mod reaction;

@@ -1,9 +1,9 @@
-//! Which words are a decision, in English and Spanish: a whole message or nothing. Pure.
+//! Which words are a decision, in English, Spanish and German: a whole message or nothing. Pure.
 
 /// What a whole message can mean. A message that says anything more is not a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// Yes, to a plan or an action.
+    /// Yes, to whatever is asked.
     Approve,
     /// Yes, to an action and to the same words of it for the rest of the thread.
     Always,
@@ -47,6 +47,52 @@ const APPROVE: &[&str] = &[
     "vale",
     "de acuerdo",
     "perfecto",
+    "yeah",
+    "yup",
+    "sure",
+    "sounds good",
+    "agreed",
+    "proceed",
+    "please do",
+    "yes do it",
+    "yes go ahead",
+    "ok go",
+    "ok go ahead",
+    "ok do it",
+    "ok yes",
+    "yes ok",
+    "claro",
+    "venga",
+    "sí dale",
+    "si dale",
+    "ok dale",
+    "dale dale",
+    "sí por favor",
+    "si por favor",
+    "correcto",
+    "genial",
+    "ja",
+    "ja bitte",
+    "ja gerne",
+    "jo",
+    "jup",
+    "klar",
+    "na klar",
+    "passt",
+    "passt so",
+    "mach",
+    "mach das",
+    "mach es",
+    "los",
+    "los gehts",
+    "leg los",
+    "einverstanden",
+    "genehmigt",
+    "freigegeben",
+    "in ordnung",
+    "gerne",
+    "ok passt",
+    "ja passt",
 ];
 const ALWAYS: &[&str] = &[
     "approve for this thread",
@@ -65,6 +111,11 @@ const ALWAYS: &[&str] = &[
     "apruebo siempre",
     "aprobar para este hilo",
     "apruebo para este hilo",
+    "immer",
+    "ja immer",
+    "für diesen thread",
+    "ja für diesen thread",
+    "für diesen thread genehmigt",
 ];
 const REVOKE: &[&str] = &[
     "revoke",
@@ -76,6 +127,9 @@ const REVOKE: &[&str] = &[
     "revoca",
     "revocar aprobación",
     "revocar aprobaciones",
+    "widerrufen",
+    "widerrufe",
+    "zurücknehmen",
 ];
 const DENY: &[&str] = &[
     "no",
@@ -104,6 +158,17 @@ const DENY: &[&str] = &[
     "rechazar",
     "rechazado",
     "rechazada",
+    "please dont",
+    "no dont",
+    "nein",
+    "nein danke",
+    "nee",
+    "nö",
+    "lieber nicht",
+    "auf keinen fall",
+    "mach das nicht",
+    "nicht machen",
+    "abgelehnt",
 ];
 const MERGE: &[&str] = &[
     "merge",
@@ -119,6 +184,15 @@ const MERGE: &[&str] = &[
     "mergealo",
     "haz merge",
     "haz el merge",
+    "yes merge",
+    "yes merge it",
+    "ok merge",
+    "ok merge it",
+    "sí mergea",
+    "mergen",
+    "bitte mergen",
+    "ja mergen",
+    "merge das",
 ];
 const CLOSE: &[&str] = &[
     "close",
@@ -135,6 +209,12 @@ const CLOSE: &[&str] = &[
     "cerrar",
     "cerrar este hilo",
     "cerrar hilo",
+    "schließen",
+    "schließ das",
+    "schließe das",
+    "thread schließen",
+    "schließ den thread",
+    "schließe den thread",
 ];
 
 const STOP: &[&str] = &[
@@ -148,8 +228,103 @@ const STOP: &[&str] = &[
     "detente",
     "basta",
     "alto",
+    "stopp",
+    "anhalten",
+    "abbrechen",
+    "aufhören",
+    "hör auf",
 ];
 const STOP_SIGNS: [&str; 5] = ["🛑", ":octagonal_sign:", "✋", ":hand:", ":raised_hand:"];
+/// Emoji that agree, and those that say no. Beside words, any other one may say anything.
+const GOOD: &[&str] = &[
+    "+1",
+    "thumbsup",
+    "👍",
+    "ok_hand",
+    "👌",
+    "white_check_mark",
+    "✅",
+    "heavy_check_mark",
+    "✔",
+    "rocket",
+    "🚀",
+    "ship",
+    "🚢",
+    "tada",
+    "🎉",
+    "smile",
+    "😄",
+    "slightly_smiling_face",
+    "🙂",
+    "grinning",
+    "😀",
+    "blush",
+    "😊",
+    "pray",
+    "🙏",
+    "clap",
+    "👏",
+    "raised_hands",
+    "🙌",
+    "muscle",
+    "💪",
+    "fire",
+    "🔥",
+    "heart",
+    "❤",
+    "sparkles",
+    "✨",
+    "100",
+    "💯",
+    "zap",
+    "⚡",
+];
+const BAD: &[&str] = &[
+    "-1",
+    "thumbsdown",
+    "👎",
+    "x",
+    "❌",
+    "no_entry",
+    "⛔",
+    "no_entry_sign",
+    "🚫",
+    "octagonal_sign",
+    "🛑",
+    "hand",
+    "raised_hand",
+    "✋",
+    "no_good",
+    "🙅",
+];
+
+/// What the emoji beside words say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mood {
+    /// There are none.
+    #[default]
+    None,
+    Good,
+    Bad,
+    /// More than one thing, or nothing that is known.
+    Mixed,
+}
+
+impl Mood {
+    fn of(emoji: &str) -> Self {
+        // Whatever the colour of the hand.
+        let name = emoji.split("::").next().unwrap_or_default();
+        match (GOOD.contains(&name), BAD.contains(&name)) {
+            (true, _) => Self::Good,
+            (_, true) => Self::Bad,
+            _ => Self::Mixed,
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        if self == Self::None || self == other { other } else { Self::Mixed }
+    }
+}
 
 /// The decision that a text is, if it is exactly one.
 pub fn intent(text: &str) -> Option<Intent> {
@@ -159,39 +334,154 @@ pub fn intent(text: &str) -> Option<Intent> {
     if STOP_SIGNS.contains(&text.trim()) {
         return Some(Intent::Stop);
     }
+    let (words, mood) = parted(text.trim())?;
+    // Punctuation around the words says nothing; anything between them says more.
+    let trimmed = words.trim_matches(|c: char| c.is_whitespace() || ".,!¡…*_".contains(c));
+    let trimmed = trimmed.replace(['\'', '’'], "").replace(", ", " ");
     let kept = |c: char| c.is_alphanumeric() || c.is_whitespace();
-    // Punctuation and emoji around the words say nothing; anything between them says more.
-    let trimmed = without_emoji(text.trim()).trim_matches(|c: char| !c.is_alphanumeric());
-    let trimmed = trimmed.replace(['\'', '’'], "");
     if trimmed.len() > 40 || !trimmed.chars().all(kept) {
         return None;
     }
     let words = trimmed.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-    let means = |list: &[&str]| list.contains(&words.as_str());
-    if means(APPROVE) {
-        Some(Intent::Approve)
-    } else if means(ALWAYS) {
-        Some(Intent::Always)
-    } else if means(REVOKE) {
-        Some(Intent::Revoke)
-    } else if means(DENY) {
-        Some(Intent::Deny)
-    } else if means(MERGE) {
-        Some(Intent::Merge)
-    } else if means(CLOSE) {
-        Some(Intent::Close)
-    } else if means(STOP) {
-        Some(Intent::Stop)
-    } else {
-        None
+    if words.is_empty() {
+        return match mood {
+            Mood::Good if is_thumb(text) => Some(Intent::Approve),
+            Mood::Bad if is_thumb(text) => Some(Intent::Deny),
+            _ => None,
+        };
     }
+    listed(&words).filter(|intent| match intent {
+        Intent::Stop | Intent::Revoke => true,
+        Intent::Deny => matches!(mood, Mood::None | Mood::Bad),
+        _ => matches!(mood, Mood::None | Mood::Good),
+    })
 }
 
-/// Without one of Slack's `:emoji:` at the end.
-fn without_emoji(text: &str) -> &str {
+fn listed(words: &str) -> Option<Intent> {
+    let lists = [
+        (APPROVE, Intent::Approve),
+        (ALWAYS, Intent::Always),
+        (REVOKE, Intent::Revoke),
+        (DENY, Intent::Deny),
+        (MERGE, Intent::Merge),
+        (CLOSE, Intent::Close),
+        (STOP, Intent::Stop),
+    ];
+    lists.into_iter().find(|(list, _)| list.contains(&words)).map(|(_, intent)| intent)
+}
+
+/// Whether a text is nothing but a thumb.
+fn is_thumb(text: &str) -> bool {
+    let thumbs = [":+1:", "👍", ":-1:", "👎"];
+    thumbs.iter().any(|thumb| text.trim().starts_with(thumb))
+}
+
+/// The words of a text, and what the emoji behind them say; nothing where an emoji stands elsewhere.
+fn parted(text: &str) -> Option<(String, Mood)> {
+    let (mut rest, mut mood) = (text, Mood::None);
+    loop {
+        rest = rest.trim_end();
+        if let Some((before, emoji)) = last_name(rest) {
+            (rest, mood) = (before, mood.and(Mood::of(emoji)));
+            continue;
+        }
+        let Some(last) = rest.chars().next_back() else { break };
+        let modifies = matches!(last, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}');
+        if !modifies && !is_pictured(last) {
+            break;
+        }
+        let at = rest.len() - last.len_utf8();
+        if !modifies {
+            mood = mood.and(Mood::of(&rest[at..]));
+        }
+        rest = &rest[..at];
+    }
+    (!rest.chars().any(is_pictured)).then(|| (rest.to_owned(), mood))
+}
+
+/// One of Slack's `:emoji:` at the end, with the colour of its skin.
+fn last_name(text: &str) -> Option<(&str, &str)> {
     let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+');
-    match text.strip_suffix(':').and_then(|rest| rest.rsplit_once(':')) {
-        Some((before, emoji)) if !emoji.is_empty() && emoji.chars().all(name) => before.trim_end(),
-        _ => text,
+    let (before, emoji) = text.strip_suffix(':')?.rsplit_once(':')?;
+    if emoji.is_empty() || !emoji.chars().all(name) {
+        return None;
+    }
+    if !emoji.starts_with("skin-tone-") {
+        return Some((before, emoji));
+    }
+    let (before, hand) = before.strip_suffix(':')?.rsplit_once(':')?;
+    Some((before, hand))
+}
+
+/// Neither a letter nor a sign that stands in a sentence.
+fn is_pictured(c: char) -> bool {
+    matches!(u32::from(c), 0x2190..=0x2bff | 0x1f000..=0x1faff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_say_means_what_they_mean() {
+        use Intent::{Always, Approve, Close, Deny, Merge, Stop};
+        for (text, expected) in [
+            ("yes", Some(Approve)),
+            ("Yes, please!", Some(Approve)),
+            ("ok", Some(Approve)),
+            ("OK…", Some(Approve)),
+            ("ok go ahead", Some(Approve)),
+            ("sounds good", Some(Approve)),
+            ("lgtm :rocket: :tada:", Some(Approve)),
+            ("yes 👍🏽", Some(Approve)),
+            ("ok ✔️", Some(Approve)),
+            ("*yes*", Some(Approve)),
+            ("👍", Some(Approve)),
+            (":+1::skin-tone-3:", Some(Approve)),
+            ("dale", Some(Approve)),
+            ("¡Sí, dale!", Some(Approve)),
+            ("claro", Some(Approve)),
+            ("ja", Some(Approve)),
+            ("Ja, bitte.", Some(Approve)),
+            ("passt :+1:", Some(Approve)),
+            ("einverstanden", Some(Approve)),
+            ("Los geht's!", Some(Approve)),
+            ("immer", Some(Always)),
+            ("no", Some(Deny)),
+            ("no :x:", Some(Deny)),
+            ("nein danke", Some(Deny)),
+            (":-1:", Some(Deny)),
+            ("mejor no", Some(Deny)),
+            ("bitte mergen", Some(Merge)),
+            ("yes, merge it", Some(Merge)),
+            ("Thread schließen", Some(Close)),
+            ("stopp", Some(Stop)),
+            ("stop :x:", Some(Stop)),
+            // A no in a yes, or more than it.
+            ("ok :x:", None),
+            ("yes :-1:", None),
+            ("go :octagonal_sign:", None),
+            ("yes 👎", None),
+            ("yes 🤔", None),
+            ("yes :thinking_face:", None),
+            ("yes :+1: :-1:", None),
+            ("no :+1:", None),
+            ("~yes~", None),
+            ("`yes`", None),
+            ("&gt; yes", None),
+            ("\"yes\"", None),
+            ("👎 yes", None),
+            ("ok but rename it", None),
+            ("ok, but…", None),
+            ("yes and no", None),
+            ("ja, aber nicht so", None),
+            ("sí pero no", None),
+            ("not ok", None),
+            ("ok?", None),
+            ("🎉", None),
+            (":eyes:", None),
+        ] {
+            assert_eq!(intent(text), expected, "{text}");
+        }
     }
 }

@@ -134,6 +134,11 @@ pub fn raise_said(status: &mut ThreadStatus, role: &str, ts: &SlackTs, to: Optio
     }
 }
 
+/// A role asks people something.
+pub fn raise_asked(status: &mut ThreadStatus, ts: &SlackTs) {
+    raise(&mut status.asked, Some(ts));
+}
+
 /// Records a plan unless this or a newer one is known. What it replaces can't be answered any more.
 pub fn set_plan(status: &mut ThreadStatus, plan: &Plan) {
     if status.plan.as_ref().is_none_or(|known| known.ts < plan.ts) {

@@ -55,6 +55,7 @@ fn fields(status: &ThreadStatus) -> Map<String, Value> {
         "approvals": list(&status.approvals),
         "standing": list(&status.standing),
         "offers": list(&status.offers),
+        "asked": status.asked,
         "warned": status.warned,
         "finished": status.finished,
         "pending": list(&status.pending),

@@ -22,7 +22,7 @@ impl Desk {
     }
 
     /// What only one person sees.
-    async fn whispered(&self, user: &str, root: &str, words: &str) {
+    pub(super) async fn whispered(&self, user: &str, root: &str, words: &str) {
         let is_it = |m: &codebutler_testbed::slack::MessageView| {
             m.ephemeral_for.as_deref() == Some(user) && m.text.contains(words)
         };

@@ -91,3 +91,83 @@ async fn a_thumb_counts_at_once_even_before_the_question_is_on_record() {
     desk.slack.react_as(&desk.ana, &desk.channel, said.ts.as_str(), "+1").unwrap();
     desk.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn full_members_decide_and_guests_strangers_and_bots_do_not() {
+    let desk = Desk::start().await;
+    let root = desk.said("hm").await;
+    let pm = desk.caller(&root, "pm").await;
+    let slack = &desk.slack;
+    let guest = slack.create_guest("gus", "Gus Guest");
+    let bot = slack.create_bot("poll");
+    for user in [&guest, &bot] {
+        slack.add_member(&desk.channel, user).unwrap();
+    }
+    let plan = ask("p", "The plan", Decision::Plan);
+    let asked = desk.service().post(&pm, &plan, None).await.unwrap().ts.to_string();
+    slack.react_as(&bot, &desk.channel, &asked, "+1").unwrap();
+    slack.click(&guest, &desk.channel, &asked, "plan:approve").unwrap();
+    desk.whispered(&guest, &root, "of a workspace's guests, only those may decide").await;
+    let yes = slack.post_as(&guest, &desk.channel, Some(&root), "lgtm").unwrap();
+    slack.wait_acked(&yes, PATIENCE).await.unwrap();
+    assert_eq!(desk.plan_approved_by(&root).await, None);
+    // What a guest says is heard all the same.
+    assert!(desk.status(&root).await.roles["pm"].inbox.as_ref().unwrap().as_str() >= &*yes);
+
+    let stranger = slack.create_stranger("eve", "Eve Else");
+    slack.add_member(&desk.channel, &stranger).unwrap();
+    let yes = slack.post_as(&stranger, &desk.channel, Some(&root), "ok").unwrap();
+    slack.wait_acked(&yes, PATIENCE).await.unwrap();
+    desk.whispered(&stranger, &root, "people of other organisations").await;
+    assert_eq!(desk.plan_approved_by(&root).await, None);
+    desk.until("the Repo says that its channel is shared", || async {
+        desk.reachable().await.contains("only full members of the app's own workspace decide")
+    })
+    .await;
+
+    let named = serde_json::json!({"spec": {"access": {"users": [stranger, desk.ana, bot]}}});
+    desk.patch(&named).await;
+    desk.until("the gateway knows", || async {
+        !desk.gateway().context.repo(&desk.place.team, "shop").unwrap().spec.access.users.is_empty()
+    })
+    .await;
+    slack.react_as(&stranger, &desk.channel, &asked, "+1").unwrap();
+    desk.shows(&asked, "Approved by").await;
+    assert_eq!(desk.plan_approved_by(&root).await.as_ref(), Some(&stranger));
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_is_for_what_was_asked_last_and_approves_nothing_older() {
+    let desk = Desk::start().await;
+    let root = desk.said("hm").await;
+    let pm = desk.caller(&root, "pm").await;
+    let coder = desk.caller(&root, "coder").await;
+    let plan = ask("p", "The plan", Decision::Plan);
+    desk.service().post(&pm, &plan, None).await.unwrap();
+    let question = post("q", "Shall I look at the tests first?");
+    desk.service().post(&coder, &question, None).await.unwrap();
+    let reply = async |words: &str| {
+        let ts = desk.says(Some(&root), words);
+        desk.slack.wait_acked(&ts, PATIENCE).await.unwrap();
+    };
+    reply("yes").await;
+    desk.whispered(&desk.ana, &root, "press the button of the one that you mean").await;
+    assert_eq!(desk.plan_approved_by(&root).await, None);
+
+    desk.service().post(&pm, &ask("r", "The plan again", Decision::Plan), None).await.unwrap();
+    for no_yes in ["ok :x:", "~yes~", "yes 👎", "ok but rename it"] {
+        reply(no_yes).await;
+        assert_eq!(desk.plan_approved_by(&root).await, None, "{no_yes}");
+    }
+    desk.service().post(&coder, &post("s", "I have looked: 3 tests."), None).await.unwrap();
+    reply("Passt :+1:").await;
+    assert_eq!(desk.plan_approved_by(&root).await.as_ref(), Some(&desk.ana));
+
+    let merge = ask("m", "Merge?", Decision::Merge);
+    desk.service().post(&pm, &merge, Some("abc".to_owned())).await.unwrap();
+    reply("sí, dale").await;
+    let closing = desk.status(&root).await.closing.unwrap();
+    assert_eq!(closing.choice, Some(ClosingChoice::Merge));
+    desk.stop().await;
+}

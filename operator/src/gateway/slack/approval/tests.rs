@@ -2,6 +2,7 @@ use codebutler_crds::thread::Plan;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
+use crate::gateway::slack::question::{Words, answered as words};
 use crate::gateway::slack::words::intent;
 
 fn ts(text: &str) -> SlackTs {
@@ -107,18 +108,18 @@ fn words_answer_the_one_open_question_that_was_asked_before_them() {
     ] {
         let mut status = asked(&[question("k", "5.000000")]);
         let reply = said("6.000000", text);
-        if let Words::One(one) = words(&status, &reply) {
+        if let Words::Action(one) = words(&status, &reply) {
             let id = one.id.clone();
             assert_eq!(take_words(&mut status, &id, &reply, at(10)), Ok(Outcome::Counts));
             // Read again, by the role: it is still the answer to this.
-            assert!(matches!(words(&status, &reply), Words::One(_)), "{text}");
+            assert!(matches!(words(&status, &reply), Words::Action(_)), "{text}");
         }
         assert_eq!(status.approvals[0].answer, expected, "{text}");
     }
     let status = asked(&[question("k", "5.000000")]);
     assert_eq!(words(&status, &said("4.000000", "yes")), Words::Nothing, "said before");
     let mut two = asked(&[question("k", "5.000000"), question("l", "6.000000")]);
-    assert_eq!(words(&two, &said("7.000000", "yes")), Words::Many);
+    assert_eq!(words(&two, &said("7.000000", "yes")), Words::Unclear);
     two.approvals.pop();
     two.plan = Some(Plan {
         ts: ts("6.500000"),
@@ -127,11 +128,11 @@ fn words_answer_the_one_open_question_that_was_asked_before_them() {
         approved_by: None,
         declined_by: None,
     });
-    assert_eq!(words(&two, &said("7.000000", "yes")), Words::Many, "or is the plan meant?");
+    assert_eq!(words(&two, &said("7.000000", "yes")), Words::Unclear, "or is the plan meant?");
     if let Some(plan) = &mut two.plan {
         plan.approved_by = Some("U1".to_owned());
     }
-    assert!(matches!(words(&two, &said("7.000000", "yes")), Words::One(_)));
+    assert!(matches!(words(&two, &said("7.000000", "yes")), Words::Action(_)));
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn only_a_message_that_is_nothing_but_a_decision_is_one() {
         ("go-ahead", None),
         ("approve @codebutler.pm", None),
         ("", None),
-        (":+1:", None),
+        (":+1:", Some(Intent::Approve)),
     ] {
         assert_eq!(intent(text), expected, "{text}");
     }
@@ -97,6 +97,42 @@ fn words_approve_the_open_plan_once_and_wake_who_asked() {
     let after = status.clone();
     assert_eq!(take_message(&mut status, &message, &team("triage"), &now()), Ok(Taken::Message));
     assert_eq!(status, after);
+}
+
+#[test]
+fn an_unclear_yes_stays_none_when_it_is_read_again() {
+    let mut status = asked();
+    status.closing = None;
+    status.asked = Some(ts("12.000000"));
+    let message = said("13.000000", "yes");
+    let team = makers();
+    assert_eq!(take_message(&mut status, &message, &team, &now()), Ok(Taken::Unclear));
+    assert_eq!(recipients(&status, &message, &team), ["pm"], "nothing for who carries plans out");
+    status.asked = None;
+    let after = status.clone();
+    assert_eq!(take_message(&mut status, &message, &team, &now()), Ok(Taken::Message));
+    assert_eq!(status, after);
+
+    let mut status = asked();
+    status.closing = None;
+    let refused = take_refused(&mut status, &message, "not you", &team, &now());
+    assert_eq!(refused, Ok(Taken::Refused("not you")));
+    assert_eq!(
+        (status.plan.as_ref().unwrap().approved_by.as_ref(), status.pending.len()),
+        (None, 0)
+    );
+    assert_eq!(take_refused(&mut status, &message, "not you", &team, &now()), Ok(Taken::Message));
+}
+
+#[test]
+fn a_plain_yes_to_the_question_whether_to_merge_is_for_who_asked() {
+    let mut status = asked();
+    status.plan.as_mut().unwrap().approved_by = Some("U1".to_owned());
+    let message = said("21.000000", "yes");
+    let taken = take_message(&mut status, &message, &makers(), &now());
+    let asked = ts("20.000000");
+    assert_eq!(taken, Ok(Taken::Decided(Decided { asked, choice: Choice::Merge })));
+    assert_eq!(recipients(&status, &message, &makers()), ["lead"]);
 }
 
 #[test]

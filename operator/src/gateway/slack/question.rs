@@ -1,0 +1,136 @@
+//! Which open question words are an answer to. Pure.
+
+use codebutler_crds::thread::{Approval, Closing, Plan};
+use codebutler_crds::{SlackTs, ThreadStatus};
+
+use super::decision::Said;
+use super::words::Intent;
+use crate::gateway::dispatch::reply;
+
+/// What words answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Words<'a> {
+    /// No open question.
+    Nothing,
+    /// One about an action.
+    Action(&'a Approval),
+    /// Whether a plan is carried out.
+    Plan(&'a Plan),
+    /// Whether to merge.
+    Merge(&'a Closing),
+    /// More than one question is open, or something else was asked since: words answer none.
+    Unclear,
+}
+
+/// The question that words answer: only what was asked before them, and only if there is no doubt.
+pub fn answered<'a>(status: &'a ThreadStatus, said: &Said) -> Words<'a> {
+    let Some(intent) = said.intent else { return Words::Nothing };
+    let yes_or_no = matches!(intent, Intent::Approve | Intent::Always | Intent::Deny);
+    let before = status.approvals.iter().filter(|_| yes_or_no);
+    if let Some(one) = before.clone().find(|one| one.said.as_ref() == Some(&said.ts)) {
+        return Words::Action(one);
+    }
+    // Read before, as no answer: what is open by now was not what it could mean.
+    if reply::stored(status, &said.ts).is_some() {
+        return Words::Nothing;
+    }
+    let actions =
+        before.filter(|one| one.answer.is_none()).map(|one| (&one.ts, Words::Action(one)));
+    let plan = status.plan.iter().filter(|plan| yes_or_no && is_open(plan));
+    let plan = plan.map(|plan| (&plan.ts, Words::Plan(plan)));
+    let merges = yes_or_no || intent == Intent::Merge;
+    let merge = status.closing.iter().filter(|closing| merges && closing.choice.is_none());
+    let merge = merge.map(|closing| (&closing.ts, Words::Merge(closing)));
+    let open: Vec<_> =
+        actions.chain(plan).chain(merge).filter(|(asked, _)| **asked < said.ts).collect();
+    // A plain no is for what is about to happen; to anything else it is something to read.
+    let about_action = open.iter().any(|(_, words)| matches!(words, Words::Action(_)));
+    if open.is_empty() || (!about_action && matches!(intent, Intent::Always | Intent::Deny)) {
+        return Words::Nothing;
+    }
+    match open[..] {
+        [(asked, words)] if !asked_since(status, asked, &said.ts) => words,
+        _ => Words::Unclear,
+    }
+}
+
+/// Whether a plan still waits for an answer. A declined one does not: a later "yes" is about
+/// something else, and what is to be built after all is posted anew.
+pub const fn is_open(plan: &Plan) -> bool {
+    plan.approved_by.is_none() && plan.declined_by.is_none()
+}
+
+/// Whether people were asked something else between a question and words.
+fn asked_since(status: &ThreadStatus, question: &SlackTs, words: &SlackTs) -> bool {
+    let money = status.budget.iter().filter_map(|budget| budget.ask.as_ref());
+    let money = money.map(|ask| &ask.ts);
+    let asked = status.asked.iter().chain(&status.warned).chain(money);
+    asked.into_iter().any(|asked| question < asked && asked < words)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::gateway::slack::words::intent;
+
+    #[test]
+    fn words_answer_the_one_question_that_was_asked_last() {
+        let plan = json!({"ts": "10.000000", "hash": "aa", "role": "pm"});
+        let merge = json!({"ts": "20.000000", "role": "lead"});
+        let action = |at: &str| {
+            json!({"id": "coder:k", "role": "coder", "tool": "Bash", "hash": "aa", "ts": at,
+                "expires": "2030-01-01T00:00:00Z"})
+        };
+        let money = json!({"asked": 1, "ask": {"ts": "15.000000", "limit": "perThread", "roles": []}});
+        let named = |words: Words<'_>| match words {
+            Words::Nothing => "nothing",
+            Words::Action(_) => "action",
+            Words::Plan(_) => "plan",
+            Words::Merge(_) => "merge",
+            Words::Unclear => "unclear",
+        };
+        let of_plan = || json!({"plan": plan, "asked": "10.000000"});
+        let of_merge = || json!({"closing": merge, "asked": "20.000000"});
+        let with = |mut status: Value, field: &str, value: Value| {
+            status[field] = value;
+            status
+        };
+        for (status, text, expected) in [
+            (json!({}), "yes", "nothing"),
+            (of_plan(), "yes", "plan"),
+            (of_plan(), "no", "nothing"),
+            (of_plan(), "merge", "nothing"),
+            (of_merge(), "ok", "merge"),
+            (of_merge(), "merge it", "merge"),
+            (of_merge(), "no", "nothing"),
+            (json!({"approvals": [action("10.000000")]}), "dale", "action"),
+            (json!({"approvals": [action("10.000000")]}), "nein", "action"),
+            (json!({"approvals": [action("10.000000")]}), "merge", "nothing"),
+            // Asked later than it was said.
+            (json!({"approvals": [action("40.000000")]}), "yes", "nothing"),
+            // By anybody, in whatever way.
+            (with(of_plan(), "asked", json!("12.000000")), "yes", "unclear"),
+            (with(of_plan(), "asked", json!("31.000000")), "yes", "plan"),
+            (with(of_plan(), "budget", money.clone()), "yes", "unclear"),
+            (with(of_plan(), "warned", json!("12.000000")), "ok", "unclear"),
+            (with(of_plan(), "approvals", json!([action("15.000000")])), "yes", "unclear"),
+            (with(of_plan(), "closing", merge.clone()), "yes", "unclear"),
+            (with(of_plan(), "closing", merge.clone()), "merge", "merge"),
+            (with(of_merge(), "asked", json!("21.000000")), "merge", "unclear"),
+            (json!({"approvals": [action("10.000000"), action("11.000000")]}), "yes", "unclear"),
+        ] {
+            let shown = status.to_string();
+            let status: ThreadStatus = serde_json::from_value(status).unwrap();
+            let said = Said {
+                ts: "30.000000".parse().unwrap(),
+                user: "U1".to_owned(),
+                mentioned: Vec::new(),
+                intent: intent(text),
+                is_bot: false,
+            };
+            assert_eq!(named(answered(&status, &said)), expected, "{text}: {shown}");
+        }
+    }
+}
