@@ -132,10 +132,33 @@ impl Line {
             }
         } else if label.trim().is_empty() || label == escape(&link.url) {
             let _ = write!(self.text, "<{url}>");
+        } else if looks_elsewhere(&label, &link.url) {
+            // Nobody sees where a label leads: one that is an address of its own is not hidden behind.
+            let _ = write!(self.text, "{} (<{url}>)", label.trim());
         } else {
             let _ = write!(self.text, "<{url}|{}>", label.trim());
         }
     }
+}
+
+/// Ends of names that hardly any file has.
+const TOP: [&str; 12] =
+    ["com", "org", "net", "io", "dev", "app", "ai", "edu", "gov", "de", "es", "uk"];
+
+/// Whether a label reads like another address than the one that it stands for.
+fn looks_elsewhere(label: &str, url: &str) -> bool {
+    let host = |text: &str| {
+        let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+        let end = rest.find(['/', '?', '#', ':']).unwrap_or(rest.len());
+        rest[..end].trim_start_matches("www.").trim_end_matches('.').to_lowercase()
+    };
+    label.split_whitespace().any(|word| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '/');
+        let (own, there) = (host(word), host(url));
+        let end = own.rsplit('.').next().unwrap_or_default();
+        let named = own.contains('.') && (word.contains('/') || TOP.contains(&end));
+        (word.contains("://") || word.starts_with("www.") || named) && own != there
+    })
 }
 
 /// Slack shows a marker only at the edge of a word, around something.

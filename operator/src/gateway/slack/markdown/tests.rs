@@ -78,6 +78,31 @@ fn long_code_is_a_file_and_short_code_is_not() {
 }
 
 #[test]
+fn a_label_that_is_an_address_leads_there() {
+    for (markdown, shown) in [
+        ("[the fix](https://evil.example)", "<https://evil.example|the fix>"),
+        (
+            "[https://github.com/acme/shop/pull/1](https://evil.example)",
+            "https://github.com/acme/shop/pull/1 (<https://evil.example>)",
+        ),
+        ("[github.com/acme](https://evil.example)", "github.com/acme (<https://evil.example>)"),
+        ("[see github.com.](https://evil.example)", "see github.com. (<https://evil.example>)"),
+        ("[www.bank.test](https://evil.example)", "www.bank.test (<https://evil.example>)"),
+        (
+            "[github.com/acme](https://github.com/acme/shop)",
+            "<https://github.com/acme/shop|github.com/acme>",
+        ),
+        ("[main.rs](https://github.com/acme/shop)", "<https://github.com/acme/shop|main.rs>"),
+        (
+            "[src/main.rs](https://github.com/acme/shop)",
+            "<https://github.com/acme/shop|src/main.rs>",
+        ),
+    ] {
+        assert_eq!(inline(markdown), shown, "{markdown}");
+    }
+}
+
+#[test]
 fn a_language_can_not_choose_a_path() {
     for (info, extension) in [("../../etc/passwd", "txt"), ("diff", "diff"), ("c++", "c++")] {
         let markdown = format!("```{info}\n{}```", "x\n".repeat(30));
