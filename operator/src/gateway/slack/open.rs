@@ -363,9 +363,10 @@ pub async fn find(
 /// The opening message. Pure.
 fn shown(thread: &Thread) -> String {
     let spec = &thread.spec;
+    // Whoever made the Thread says so: it need not be them.
     let by = match spec.requested_by.as_deref() {
-        Some(id) if is_user(id) => format!("<@{id}>"),
-        Some(name) => markdown::inline(name),
+        Some(id) if is_user(id) => format!("the cluster, in the name of <@{id}>"),
+        Some(name) => format!("the cluster, in the name of {}", markdown::inline(name)),
         None => "kubectl".to_owned(),
     };
     let part = match (&spec.parent, &spec.item) {
@@ -423,12 +424,12 @@ mod tests {
             ),
             (
                 json!({"repo": "r", "prompt": "p", "requestedBy": "U0ANA", "parent": "big"}),
-                "From <@U0ANA> (Thread `fix-it`, part of Thread `big`):\n\np",
+                "From the cluster, in the name of <@U0ANA> (Thread `fix-it`, part of Thread `big`):\n\np",
             ),
             (
                 json!({"repo": "r", "prompt": "p", "requestedBy": "<!here>", "parent": "big",
                     "item": "3"}),
-                "From &lt;!here&gt; (Thread `fix-it`, item `3` of Thread `big`):\n\np",
+                "From the cluster, in the name of &lt;!here&gt; (Thread `fix-it`, item `3` of Thread `big`):\n\np",
             ),
         ] {
             assert_eq!(shown(&thread(&spec)), expected);

@@ -45,7 +45,7 @@ impl Desk {
         find(self.api().get(name).await.unwrap()).unwrap().reason
     }
 
-    async fn patch_repo(&self, patch: Value) {
+    pub(super) async fn patch_repo(&self, patch: Value) {
         let api: Api<codebutler_crds::Repo> =
             Api::namespaced(self.cluster.client(), &self.place.team);
         api.patch("shop", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
@@ -73,7 +73,9 @@ async fn a_prompt_opens_a_conversation_like_any_other() {
     let messages = desk.slack.messages(&desk.channel, Some(&root));
     assert_eq!((desk.roots().len(), messages.len()), (1, 2));
     let ana = &desk.ana;
-    let head = format!("From <@{ana}> (Thread `fix-it`, item `3`):\n\nFix *rounding*");
+    let head = format!(
+        "From the cluster, in the name of <@{ana}> (Thread `fix-it`, item `3`):\n\nFix *rounding*"
+    );
     assert!(messages[0].text.starts_with(&head), "{}", messages[0].text);
     desk.eyes(&root).await;
 
