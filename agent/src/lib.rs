@@ -36,7 +36,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use codebutler_crds::redact::log::MaskedLog;
+use codebutler_crds::redact::log::{MaskedLog, OneLine};
 use tracing_subscriber::EnvFilter;
 
 /// Runs the part of an agent pod that the command line names.
@@ -102,13 +102,16 @@ fn log_to_stderr(filter: &str, format: args::LogFormat) {
         Ok(parsed) => (parsed, None),
         Err(error) => (EnvFilter::new("info"), Some(error)),
     };
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(parsed)
-        .with_writer(|| MaskedLog(std::io::stderr()));
+    let builder = tracing_subscriber::fmt().with_env_filter(parsed);
+    let masked = || MaskedLog(std::io::stderr());
     // A second call (tests) keeps the first subscriber.
     let _ = match format {
-        args::LogFormat::Text => builder.with_ansi(false).try_init(),
-        args::LogFormat::Json => builder.json().with_span_list(false).try_init(),
+        args::LogFormat::Text => {
+            builder.with_ansi(false).with_writer(move || OneLine(masked())).try_init()
+        }
+        args::LogFormat::Json => {
+            builder.json().with_span_list(false).with_writer(masked).try_init()
+        }
     };
     if let Some(error) = problem {
         tracing::warn!(%error, filter, "unusable log filter, logging at `info`");

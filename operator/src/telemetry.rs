@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use codebutler_crds::redact::log::MaskedLog;
+use codebutler_crds::redact::log::{MaskedLog, OneLine};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
@@ -19,10 +19,11 @@ pub fn init(args: &TelemetryArgs) {
         Err(error) => (EnvFilter::new("info"), Some(error)),
     };
     let (filter, handle) = reload::Layer::new(filter);
-    let lines = fmt::layer().with_writer(|| MaskedLog(std::io::stderr()));
     let lines = if args.log_json {
+        let lines = fmt::layer().with_writer(|| MaskedLog(std::io::stderr()));
         lines.json().flatten_event(true).boxed()
     } else {
+        let lines = fmt::layer().with_writer(|| OneLine(MaskedLog(std::io::stderr())));
         lines.with_ansi(false).boxed()
     };
     // A second call (tests) keeps the first subscriber.

@@ -57,6 +57,31 @@ pub fn hold(secret: &str) {
     }
 }
 
+/// Passes each write on as one line: no text that is logged can look like a line of its own.
+#[derive(Debug)]
+pub struct OneLine<W>(pub W);
+
+impl<W: Write> Write for OneLine<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let mut out = String::with_capacity(text.len());
+        for c in text.trim_end_matches('\n').chars() {
+            if c.is_control() && c != '\t' {
+                out.extend(c.escape_default());
+            } else {
+                out.push(c);
+            }
+        }
+        out.push('\n');
+        self.0.write_all(out.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Passes text on with everything masked that must not leave, and with the credentials of [`hold`].
 #[derive(Debug)]
 pub struct MaskedLog<W>(pub W);
@@ -97,6 +122,13 @@ mod tests {
         let mut out = Vec::new();
         MaskedLog(&mut out).write_all(text.as_bytes()).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_is_logged_stays_in_its_line() {
+        let mut out = Vec::new();
+        OneLine(&mut out).write_all(b"INFO a\nERROR forged \x1b[2K\r\n").unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "INFO a\\nERROR forged \\u{1b}[2K\\r\n");
     }
 
     #[test]
