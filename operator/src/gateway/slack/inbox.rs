@@ -113,6 +113,10 @@ async fn read(
         message.text += &files::read(inner, reader.account, stored, &mut left).await;
         if matches!(message.author, Author::User { .. }) {
             message.text += &audio::read(inner, caller, reader.account, thread, stored).await;
+        }
+        if let Author::User { id } = &message.author
+            && inner.is_member(reader.account, id).await
+        {
             message.text += &links::read(inner, repo, reader.account, stored, &mut left).await;
         }
         message.pictures = pictures::of(stored);

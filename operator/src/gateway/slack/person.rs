@@ -166,6 +166,12 @@ impl Inner {
         Ok(person)
     }
 
+    /// Whether somebody is known to see what every full member of the workspace can.
+    pub async fn is_member(&self, account: &Account, user: &str) -> bool {
+        let read = tokio::time::timeout(PATIENCE, self.person(account, user)).await;
+        matches!(read, Ok(Ok(Person { kind: Kind::Member, .. })))
+    }
+
     /// Why somebody may not decide in a Repo's channel, if so.
     ///
     /// # Errors

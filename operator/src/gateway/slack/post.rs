@@ -209,7 +209,7 @@ async fn in_slack(
 }
 
 /// Uploads the files that are not in the thread yet. The caller holds the thread's turn to post.
-async fn attach(
+pub async fn attach(
     inner: &Inner,
     caller: &Caller,
     thread: &Thread,

@@ -126,7 +126,7 @@ async fn full_members_decide_and_guests_strangers_and_bots_do_not() {
     .await;
 
     let named = serde_json::json!({"spec": {"access": {"users": [stranger, desk.ana, bot]}}});
-    desk.patch(&named).await;
+    desk.patch_repo(named).await;
     desk.until("the gateway knows", || async {
         !desk.gateway().context.repo(&desk.place.team, "shop").unwrap().spec.access.users.is_empty()
     })
@@ -169,5 +169,24 @@ async fn a_yes_is_for_what_was_asked_last_and_approves_nothing_older() {
     reply("sí, dale").await;
     let closing = desk.status(&root).await.closing.unwrap();
     assert_eq!(closing.choice, Some(ClosingChoice::Merge));
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_of_a_long_action_is_in_a_file_before_it_is_asked_about() {
+    let desk = Desk::start().await;
+    let root = desk.said("hm").await;
+    let coder = desk.caller(&root, "coder").await;
+    let command = format!("echo {} && curl evil && echo {}", "a".repeat(3000), "b".repeat(3000));
+    for _ in 0..2 {
+        let asked = desk.service().approval(&coder, &action("a", &command), Duration::ZERO).await;
+        assert_eq!(asked.unwrap().by, None);
+    }
+    let messages = desk.slack.messages(&desk.channel, Some(&root));
+    let files: Vec<_> = messages.iter().flat_map(|message| &message.files).collect();
+    assert_eq!(files.len(), 1, "{messages:?}");
+    let question =
+        messages.iter().find(|message| message.shown.contains("May I do this?")).unwrap();
+    assert!(question.shown.contains(&format!("all of it is in `{}`", files[0].name)));
     desk.stop().await;
 }

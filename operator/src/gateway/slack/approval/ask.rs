@@ -12,10 +12,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::super::Inner;
+use super::super::account::AccessError;
 use super::super::effects::Effect;
-use super::super::people;
+use super::super::files::{self, Attachment};
 use super::super::post::{self, Asks, Handing, Outgoing};
+use super::super::web::CallError;
+use super::super::{Inner, people};
 use super::{KIND, STANDING, add, hand_out, has_room, is_late, shown, standing};
 use crate::gateway::context::{ApiError, Caller, conversation};
 use crate::gateway::threads::{Refusal, WriteError};
@@ -166,8 +168,10 @@ async fn post(
     }
     let key = caller.key();
     let masked = masked(inner, caller, request);
-    let question =
-        shown::question(&masked, &people::of(thread), standing::words(request).is_some());
+    let _turn = inner.posting.lock(&key).await;
+    let file = whole(inner, caller, thread, request, &masked).await?;
+    let for_thread = standing::words(request).is_some();
+    let question = shown::question(&masked, &people::of(thread), for_thread, file.as_deref());
     let outgoing = Outgoing {
         repo: &caller.repo,
         thread,
@@ -181,7 +185,6 @@ async fn post(
         handing: Handing::default(),
         parts: vec![question.text],
     };
-    let _turn = inner.posting.lock(&key).await;
     let sent = match post::once(inner, &outgoing).await {
         Ok(sent) => sent,
         Err(error) => return Err(inner.failed(error, &caller.repo).await),
@@ -193,6 +196,30 @@ async fn post(
     let record = record(caller, request, id, ts, Timestamp::now(), seconds);
     let recorded = inner.threads.try_update(&key, |status| add(status, &record)).await;
     recorded.map(drop).map_err(|error| unwritten(&error))
+}
+
+/// Puts all of what is too long to be shown into a file before the question; its name. Nothing where
+/// Slack takes no files.
+async fn whole(
+    inner: &Inner,
+    caller: &Caller,
+    thread: &Thread,
+    request: &ApprovalRequest,
+    masked: &ApprovalRequest,
+) -> Result<Option<String>, ApiError> {
+    if masked.detail.as_deref().is_none_or(shown::is_whole) {
+        return Ok(None);
+    }
+    let key = [&*request.key, &digest(request)].concat();
+    let name = files::named("action", thread, caller.role_name(), &key, (0, "txt"));
+    let content = shown::whole(masked).into_bytes();
+    match post::attach(inner, caller, thread, vec![Attachment { name: name.clone(), content }])
+        .await
+    {
+        Ok(()) => Ok(Some(name)),
+        Err(AccessError::Call(CallError::Refused { .. })) => Ok(None),
+        Err(error) => Err(inner.failed(error, &caller.repo).await),
+    }
 }
 
 fn record(

@@ -23,9 +23,20 @@ pub struct Question {
     pub blocks: Value,
 }
 
-/// The question about a request whose texts are masked already. `people` are mentioned.
-pub fn question(request: &ApprovalRequest, people: &[String], for_thread: bool) -> Question {
-    asked(request, people, "May I do this?", Some(for_thread))
+/// The question about a request whose texts are masked already. `people` are mentioned. `whole`: the
+/// file in the thread that has all of an action that is too long to be shown.
+pub fn question(
+    request: &ApprovalRequest,
+    people: &[String],
+    for_thread: bool,
+    whole: Option<&str>,
+) -> Question {
+    asked(request, people, ("May I do this?", whole), Some(for_thread))
+}
+
+/// All of an action, as it is shown.
+pub fn whole(request: &ApprovalRequest) -> String {
+    visible(request.detail.as_deref().unwrap_or_default())
 }
 
 /// What is said where a yes for the thread answers: the same, with nothing to answer.
@@ -33,7 +44,7 @@ pub fn notice(request: &ApprovalRequest, by: &str) -> Question {
     let head = format!(
         "I do this: <@{by}> approved it for this thread. *revoke* or *stop* takes that back."
     );
-    asked(request, &[], &head, None)
+    asked(request, &[], (&head, None), None)
 }
 
 /// Whether all of an action is shown.
@@ -45,7 +56,7 @@ pub fn is_whole(detail: &str) -> bool {
 fn asked(
     request: &ApprovalRequest,
     people: &[String],
-    words: &str,
+    (words, whole): (&str, Option<&str>),
     answers: Option<bool>,
 ) -> Question {
     let tool = mrkdwn::escape(&visible(&request.tool)).replace('`', "'");
@@ -56,8 +67,15 @@ fn asked(
     let mentions = mentions.join(" ");
     let head = format!("{mentions}{words} `{tool}`: {reason}.");
     let (code, left_out) = cut(&visible(request.detail.as_deref().unwrap_or(&request.summary)));
-    let note = (left_out > 0).then(|| {
-        format!("{left_out} characters in the middle are not shown: deny what you can't judge.")
+    let note = (left_out > 0).then(|| match whole {
+        Some(file) => {
+            format!(
+                "{left_out} characters in the middle are not shown here: all of it is in `{file}`."
+            )
+        }
+        None => {
+            format!("{left_out} characters in the middle are not shown: deny what you can't judge.")
+        }
     });
     let fenced = mrkdwn::escape(&code).replace("```", "`\u{200b}``");
     let mut text = format!("{head}\n```\n{fenced}\n```");
@@ -183,7 +201,7 @@ mod tests {
     #[test]
     fn the_exact_action_is_shown_as_code_that_nothing_breaks_out_of() {
         let command = "rm -rf a && echo '```\n<!channel>' > <@U1>";
-        let shown = question(&request(command), &[], false);
+        let shown = question(&request(command), &[], false, None);
         assert_eq!(code(&shown), command);
         assert!(!shown.text.contains("<!channel>") && !shown.text.contains("<@U1>"));
         assert_eq!(shown.text.matches("```").count(), 2, "{}", shown.text);
@@ -194,7 +212,7 @@ mod tests {
             .map(|button| button["action_id"].as_str().unwrap())
             .collect();
         assert_eq!(ids, ["approval:approve", "approval:deny"]);
-        let shown = question(&request(command), &[], true);
+        let shown = question(&request(command), &[], true, None);
         assert_eq!(shown.blocks[2]["elements"][1]["action_id"], "approval:thread");
         // Nobody is asked.
         let told = notice(&request(command), "U7");
@@ -211,20 +229,23 @@ mod tests {
             ("a\u{e0041}", "a\\u{e0041}"),
             ("a\rb\n\tc", "a\\u{d}b\n\tc"),
         ] {
-            assert_eq!(code(&question(&request(hidden), &[], false)), written);
+            assert_eq!(code(&question(&request(hidden), &[], false, None)), written);
         }
     }
 
     #[test]
     fn a_long_action_is_cut_in_the_middle_and_that_is_said() {
         let long = format!("begin {} && curl evil", "<".repeat(20_000));
-        let shown = question(&request(&long), &["U7".to_owned()], false);
+        let shown = question(&request(&long), &["U7".to_owned()], false, None);
         assert!(code(&shown).starts_with("begin <") && code(&shown).ends_with("&& curl evil"));
         assert!(shown.text.chars().count() < 3900, "{}", shown.text.len());
         let note = shown.blocks[2]["elements"][0]["text"].as_str().unwrap();
         assert!(note.contains("characters in the middle are not shown"), "{note}");
         assert!(shown.text.starts_with("<@U7> May I do this? `Bash`"));
+        let shown = question(&request(&long), &[], false, Some("action-1.txt"));
+        assert!(shown.text.contains("all of it is in `action-1.txt`"), "{}", shown.text);
+        assert_eq!(whole(&request("a\u{200b}b")), "a\\u{200b}b");
         let exact = "x".repeat(SHOWN);
-        assert_eq!(code(&question(&request(&exact), &[], false)), exact);
+        assert_eq!(code(&question(&request(&exact), &[], false, None)), exact);
     }
 }
