@@ -50,6 +50,8 @@ pub(super) struct Limits {
     buckets: BTreeMap<(String, Option<String>), Bucket>,
     faults: BTreeMap<String, VecDeque<Fault>>,
     pub calls: BTreeMap<String, u64>,
+    /// Those that came too early.
+    pub early: BTreeMap<String, u64>,
 }
 
 #[derive(Debug)]
@@ -101,6 +103,7 @@ impl Limits {
             bucket.tokens -= 1.0;
             return None;
         }
+        *self.early.entry(method.to_owned()).or_default() += 1;
         let wait = Duration::from_secs_f64((1.0 - bucket.tokens) / per_second);
         Some(wait.as_secs() + 1)
     }

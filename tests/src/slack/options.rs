@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::world::World;
 
-/// How the server starts. `Options::default()` is a healthy workspace without rate limits.
+/// How the server starts. `Options::default()` is a healthy workspace.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Shown in `auth.test`.
@@ -88,7 +88,7 @@ impl Default for Options {
             ]),
             metadata_subscriptions: Vec::new(),
             timing: Timing::brisk(),
-            rate_limits: RateLimits::Off,
+            rate_limits: RateLimits::Internal,
             max_connections: 10,
             world: None,
             port: None,

@@ -84,6 +84,11 @@ impl SlackServer {
         self.inner.read(|core| core.dispatcher.deliveries().cloned().collect())
     }
 
+    /// How many calls of a method Slack turned away because they came too early.
+    pub fn early_calls(&self, method: &str) -> u64 {
+        self.inner.read(|core| core.limits.early.get(method).copied().unwrap_or_default())
+    }
+
     /// How often a Web API method was called, faults included.
     pub fn calls(&self, method: &str) -> u64 {
         self.inner.read(|core| core.limits.calls.get(method).copied().unwrap_or_default())

@@ -4,10 +4,12 @@
 mod answers;
 mod desk;
 mod habits;
+mod limits;
 mod outside;
 mod presence;
 mod rights;
 mod setup;
+mod trouble;
 
 use std::time::Duration;
 

@@ -18,6 +18,7 @@ use super::account::{AccessError, Account};
 use super::event::Stored;
 use super::reaction::{Reacted, Sign};
 use super::route::{self, Action, Channel};
+use super::web::{CallError, Web};
 use super::{Inner, explain, history};
 use crate::gateway::context::ThreadKey;
 
@@ -28,10 +29,6 @@ const AGAIN: Duration = Duration::from_secs(10);
 const OVERLAP: u64 = 60;
 /// Open threads that are looked at, the most recently active ones.
 const THREADS: usize = 200;
-/// Calls without a pause, and the pause after each further one: reading is limited to 50 a minute.
-const BURST: usize = 10;
-const PAUSE: Duration = Duration::from_millis(1300);
-
 /// Sweeps until told to stop.
 pub async fn run(
     inner: &Arc<Inner>,
@@ -39,6 +36,14 @@ pub async fn run(
     mut connects: watch::Receiver<u64>,
     stop: &CancellationToken,
 ) {
+    // Another replica does, for both, until this one is asked to.
+    let mut sweeps = inner.sweeps.subscribe();
+    let asked = stop.run_until_cancelled(sweeps.wait_for(|asked| *asked)).await;
+    if !matches!(asked, Some(Ok(_))) {
+        return;
+    }
+    drop(asked);
+    let mut troubles = inner.troubles.subscribe();
     // Not before the first connection: from then on nothing falls between push and sweep.
     let mut next: Option<Instant> = None;
     let mut last: Option<Instant> = None;
@@ -54,6 +59,11 @@ pub async fn run(
             changed = connects.changed() => {
                 if changed.is_err() { return }
                 next = Some(soon(last));
+                continue;
+            }
+            changed = troubles.changed() => {
+                if changed.is_err() { return }
+                next = next.map(|at| at.min(soon(last)));
                 continue;
             }
             changed = channels.changed() => {
@@ -84,7 +94,6 @@ fn soon(last: Option<Instant>) -> Instant {
 /// One sweep over an app's channels; answers whether all could be read.
 async fn sweep(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
     let mut fine = true;
-    let mut pace = Pace(0);
     for channel in channels {
         let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
         let result = match inner.account(&repo).await {
@@ -92,7 +101,7 @@ async fn sweep(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
             Ok(account) if account.lacks_scopes() => Ok(inner.standing(&account, &repo)),
             Ok(account) => {
                 let sweep = Sweep { inner, repo: &repo, channel, account: &account };
-                sweep.all(&mut pace).await.map(|()| inner.standing(&account, &repo))
+                sweep.all().await.map(|()| inner.standing(&account, &repo))
             }
             Err(error) => Err(error),
         };
@@ -110,18 +119,6 @@ async fn sweep(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
     fine
 }
 
-/// Counts reading calls and slows down after the first ones.
-struct Pace(usize);
-
-impl Pace {
-    async fn step(&mut self) {
-        self.0 += 1;
-        if self.0 > BURST {
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-}
-
 struct Sweep<'a> {
     inner: &'a Arc<Inner>,
     repo: &'a Repo,
@@ -130,16 +127,16 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    async fn all(&self, pace: &mut Pace) -> Result<(), AccessError> {
+    async fn all(&self) -> Result<(), AccessError> {
         let cursor = self.repo.status.as_ref().and_then(|status| status.slack.cursor.clone());
-        let (web, token, id) = (&self.inner.web, &self.account.bot, &self.channel.id);
-        pace.step().await;
+        let (web, token, id) = (&self.inner.web.upkeep(), &self.account.bot, &self.channel.id);
         let Some(cursor) = cursor else {
             // The first start: what was said before is not CodeButler's business.
             history::probe(web, token, id).await?;
             self.advance(&now()).await;
             return Ok(());
         };
+        self.writable(web).await?;
         let after = cursor.minus_secs(OVERLAP).max(self.floor());
         let messages = history::channel(web, token, id, &after).await?;
         let mut stored = true;
@@ -154,7 +151,6 @@ impl Sweep<'_> {
         }
         for thread in self.open_threads() {
             let Some(SlackThread { ts: root, .. }) = thread.conversation() else { continue };
-            pace.step().await;
             let asked = reactable(&thread);
             let mark = newest_mark(&thread).minus_secs(OVERLAP);
             let after = asked.iter().map(|ts| ts.minus_secs(1)).fold(mark, SlackTs::min);
@@ -173,6 +169,20 @@ impl Sweep<'_> {
             }
         }
         Ok(())
+    }
+
+    /// An archived channel can be read and not written to.
+    async fn writable(&self, web: &Web) -> Result<(), CallError> {
+        match history::is_archived(web, &self.account.bot, &self.channel.id).await {
+            Ok(true) => Err(CallError::Refused {
+                method: "conversations.info",
+                code: "is_archived".to_owned(),
+                needed: None,
+            }),
+            // Then Slack does not say, and whoever posts is told.
+            Err(error) if error.code() == Some("missing_scope") => Ok(()),
+            other => other.map(drop),
+        }
     }
 
     /// Takes in one message; answers whether it is stored.
@@ -231,7 +241,7 @@ impl Sweep<'_> {
             .filter(|thread| thread.namespace().as_ref() == Some(&self.channel.namespace))
             .map(|thread| self.inner.thread(&ThreadKey::from(&*thread)).unwrap_or(thread))
             .collect();
-        open.sort_by_key(|thread| std::cmp::Reverse(newest_mark(thread)));
+        open.sort_by_key(|thread| std::cmp::Reverse(last_activity(thread)));
         open.truncate(THREADS);
         open
     }
@@ -271,6 +281,13 @@ fn reactable(thread: &Thread) -> Vec<SlackTs> {
     let learnings = |offer: &&Offer| offer.kind == OfferKind::Learnings && offer.is_open();
     let offers = status.offers.iter().filter(learnings).map(|offer| offer.ts.clone());
     actions.map(|question| question.ts.clone()).chain(offers).collect()
+}
+
+/// When something last happened in a thread.
+fn last_activity(thread: &Thread) -> SlackTs {
+    let active = thread.status.as_ref().and_then(|status| status.last_activity.as_ref());
+    let at = active.map_or_else(SlackTs::zero, |time| timestamp(time.0.as_second(), 0));
+    at.max(newest_mark(thread))
 }
 
 /// The newest message of a thread that is known to its roles.

@@ -88,7 +88,7 @@ async fn wanted(inner: &Arc<Inner>) -> BTreeMap<String, (SlackApiToken, Vec<Chan
     for (repo, account) in repos.iter().zip(accounts) {
         let Ok(account) = account else { continue };
         if repo.channel().is_none() {
-            inner.name_channel(repo, &account).await;
+            inner.name_channel(repo, &account);
             continue;
         }
         let channel = inner.channel(repo, &account);

@@ -5,6 +5,7 @@ use codebutler_crds::Repo;
 use codebutler_crds::wire::ErrorCode;
 
 use super::account::AccessError;
+use super::reach;
 use super::web::CallError;
 use crate::gateway::context::ApiError;
 
@@ -54,6 +55,10 @@ pub fn shared_app(repo: &Repo) -> (&'static str, String) {
 pub fn api(error: &AccessError, repo: &Repo) -> ApiError {
     let code = match error {
         AccessError::Call(CallError::Limited { .. } | CallError::Failed { .. }) => {
+            ErrorCode::Unavailable
+        }
+        // Work waits until it is mended, and goes on by itself.
+        AccessError::Call(call) if call.code().is_some_and(reach::is_lasting) => {
             ErrorCode::Unavailable
         }
         _ => ErrorCode::Upstream,

@@ -58,6 +58,16 @@ pub async fn probe(web: &Web, token: &SlackApiToken, channel: &str) -> Result<()
     Ok(())
 }
 
+/// Whether a channel was archived.
+pub async fn is_archived(
+    web: &Web,
+    token: &SlackApiToken,
+    channel: &str,
+) -> Result<bool, CallError> {
+    let about: Value = web.get(token, "conversations.info", &[("channel", channel)]).await?;
+    Ok(about["channel"]["is_archived"] == true)
+}
+
 /// One message of a conversation.
 pub async fn message(
     web: &Web,

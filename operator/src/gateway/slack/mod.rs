@@ -75,6 +75,7 @@ use codebutler_crds::wire::{
 };
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use kube::ResourceExt as _;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
@@ -146,8 +147,12 @@ struct Inner {
     declined: Recent<(String, SlackTs, String)>,
     /// Direct messages that were answered, by conversation.
     directly: Recent<(String, SlackTs)>,
-    /// When names of channels were looked up, by the Repo's UID.
-    named: Mutex<HashMap<(String, String), tokio::time::Instant>>,
+    /// Names of channels that were looked up.
+    lookups: named::Lookups,
+    /// Whether this replica is the one that looks for what nobody was told of.
+    sweeps: watch::Sender<bool>,
+    /// Counts what Slack refused because of the Repo: whether it is mended is looked at.
+    troubles: watch::Sender<u64>,
     /// Channels of no Repo that were logged.
     strangers: Recent<String>,
     /// Apps, by their user id, that somebody else uses too, and when that was last seen.
@@ -184,7 +189,9 @@ impl Slack {
             clicks: Recent::default(),
             declined: Recent::default(),
             directly: Recent::default(),
-            named: Mutex::default(),
+            lookups: named::Lookups::default(),
+            sweeps: watch::Sender::new(false),
+            troubles: watch::Sender::new(0),
             strangers: Recent::default(),
             shared: Mutex::default(),
             background: TaskTracker::new(),
@@ -226,9 +233,11 @@ impl Slack {
         let _ = self.inner.scribe.set(scribe);
     }
 
-    /// Shows in their threads what runs do, and who goes on after them, until told to stop. One replica
-    /// does: the one that agents speak to.
+    /// Shows in their threads what runs do, and who goes on after them, and reads back what no socket
+    /// delivered, until told to stop. One replica does: the one that agents speak to. All share what
+    /// Slack allows.
     pub async fn show_runs(&self, stop: CancellationToken) {
+        self.inner.sweeps.send_replace(true);
         let shown = progress::run(Arc::clone(&self.inner), stop.clone());
         tokio::join!(shown, handover::run(Arc::clone(&self.inner), stop));
     }
@@ -472,6 +481,7 @@ impl Inner {
                 self.accounts.forget(repo);
             }
             if reach::concerns_repo(code) {
+                self.troubles.send_modify(|count| *count += 1);
                 self.reach.tell(repo, Err(explain::condition(&error, repo))).await;
             }
         }

@@ -1,6 +1,8 @@
 //! Channels that a Repo names instead of giving their id: looked up, joined, and created where the Repo
 //! says so. The id is kept in the Repo's status, so a channel can be renamed afterwards.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use codebutler_crds::Repo;
@@ -15,10 +17,50 @@ use super::account::Account;
 use super::web::CallError;
 use super::{Inner, explain};
 
-/// A name that was not found is not looked for again before.
+/// A name that was not found is not looked for again before, twice as long with each time.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Pages at most: a guard against an endless cursor.
-const PAGES: usize = 100;
+const LONGEST: Duration = Duration::from_mins(10);
+/// Channels per page, the most that Slack takes, and pages at most: a guard against an endless cursor.
+const PAGE: &str = "999";
+const PAGES: usize = 200;
+
+/// A Repo's UID, the name, and whether it may be created.
+type Key = (String, String, bool);
+
+/// Names that are looked up, or were in vain.
+#[derive(Default)]
+pub struct Lookups(Mutex<HashMap<Key, Lookup>>);
+
+#[derive(Clone, Copy)]
+struct Lookup {
+    /// None: somebody is at it.
+    again: Option<Instant>,
+    tries: u32,
+}
+
+impl Lookups {
+    /// Whether it is time to look; says that somebody does.
+    fn begin(&self, key: &Key) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A Repo is asked for again and again: what nobody asked for in a while is gone.
+        let stale = |at: Instant| at.elapsed() > LONGEST;
+        known.retain(|_, lookup| lookup.again.is_none_or(|at| !stale(at)));
+        let lookup =
+            known.entry(key.clone()).or_insert(Lookup { again: Some(Instant::now()), tries: 0 });
+        let due = lookup.again.is_some_and(|at| at <= Instant::now());
+        if due {
+            lookup.again = None;
+        }
+        due
+    }
+
+    fn end(&self, key: &Key) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(lookup) = known.get_mut(key) else { return };
+        let wait = AGAIN.saturating_mul(1 << lookup.tries.min(6)).min(LONGEST);
+        *lookup = Lookup { again: Some(Instant::now() + wait), tries: lookup.tries + 1 };
+    }
+}
 
 #[derive(Deserialize)]
 struct Page {
@@ -51,25 +93,25 @@ struct Created {
 }
 
 impl Inner {
-    /// Finds out which channel a Repo names, if nobody has yet. What is wrong is told on the Repo.
-    pub async fn name_channel(&self, repo: &Repo, account: &Account) {
-        let key = (repo.uid().unwrap_or_default(), repo.spec.slack.channel.clone());
-        let now = Instant::now();
-        {
-            let mut tried = self.named.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            tried.retain(|_, at| now.duration_since(*at) < AGAIN);
-            if tried.contains_key(&key) {
-                return;
-            }
-            tried.insert(key, now);
+    /// Finds out in the background which channel a Repo names, if nobody has yet: in a large workspace
+    /// that takes minutes. What is wrong is told on the Repo.
+    pub fn name_channel(self: &Arc<Self>, repo: &Arc<Repo>, account: &Arc<Account>) {
+        let slack = &repo.spec.slack;
+        let key = (repo.uid().unwrap_or_default(), slack.channel.clone(), slack.create_channel);
+        if !*self.sweeps.borrow() || !self.lookups.begin(&key) {
+            return;
         }
-        match self.find_channel(repo, account).await {
-            Ok(Some(id)) => self.keep_channel(repo, &id).await,
-            Ok(None) => self.reach.tell(repo, Err(explain::no_channel(repo))).await,
-            Err(error) => {
-                self.reach.tell(repo, Err(explain::condition(&error.into(), repo))).await;
+        let (inner, repo, account) = (Arc::clone(self), Arc::clone(repo), Arc::clone(account));
+        self.background.spawn(async move {
+            match inner.find_channel(&repo, &account).await {
+                Ok(Some(id)) => inner.keep_channel(&repo, &id).await,
+                Ok(None) => inner.reach.tell(&repo, Err(explain::no_channel(&repo))).await,
+                Err(error) => {
+                    inner.reach.tell(&repo, Err(explain::condition(&error.into(), &repo))).await;
+                }
             }
-        }
+            inner.lookups.end(&key);
+        });
     }
 
     async fn find_channel(
@@ -103,17 +145,30 @@ impl Inner {
         }
     }
 
+    /// Among the channels that the app is in, which are few, and then among all.
     async fn look_for(&self, account: &Account, name: &str) -> Result<Option<Found>, CallError> {
+        if let Some(found) = self.look_in("users.conversations", account, name).await? {
+            return Ok(Some(Found { is_member: true, ..found }));
+        }
+        self.look_in("conversations.list", account, name).await
+    }
+
+    async fn look_in(
+        &self,
+        method: &'static str,
+        account: &Account,
+        name: &str,
+    ) -> Result<Option<Found>, CallError> {
         let mut cursor = String::new();
         for _ in 0..PAGES {
             let params = [
                 ("types", "public_channel,private_channel"),
                 ("exclude_archived", "true"),
-                ("limit", "200"),
+                ("limit", PAGE),
                 ("cursor", cursor.as_str()),
             ];
             let params = if cursor.is_empty() { &params[..3] } else { &params[..] };
-            let page: Page = self.web.get(&account.bot, "conversations.list", params).await?;
+            let page: Page = self.web.get(&account.bot, method, params).await?;
             if let Some(found) = page.channels.into_iter().find(|channel| channel.name == name) {
                 return Ok(Some(found));
             }

@@ -1,6 +1,10 @@
 //! When a call to Slack may go out. Messages go one after the other and at most about one a second
 //! and channel, fairly between its conversations and in order within each. All other calls go at once
-//! until Slack says "later", and from then on one by one, as fast as the method's tier allows.
+//! while their method's budget lasts, and from then on one by one, as fast as its tier allows; the same
+//! after Slack said "later". What people wait for has the whole budget, upkeep only the half that
+//! nobody needs.
+
+mod budget;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -10,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
+use self::budget::{Budget, Grant};
 use super::metrics::Metrics;
 
 /// Messages that may follow each other at once; Slack takes a few more.
@@ -18,6 +23,10 @@ const BURST: u32 = 4;
 const EVERY: Duration = Duration::from_secs(1);
 /// How long a method is called one by one after Slack said "later".
 const CAREFUL: Duration = Duration::from_mins(2);
+/// What may be saved up of a method's calls, in tenths of a second of its tier.
+const SAVED: u32 = 450;
+/// The method that posts.
+const POST: &str = "chat.postMessage";
 /// Lanes that are remembered while nobody uses them.
 const REMEMBERED: usize = 1024;
 
@@ -42,6 +51,8 @@ struct State {
     /// When each conversation was last served, by a number that grows.
     served: HashMap<String, u64>,
     turns: u64,
+    /// What may go at once, of calls that are no messages.
+    budget: Option<Budget>,
     /// When the next call would go if none had ever gone early.
     next: Option<Instant>,
     /// Slack said "later" not long ago.
@@ -51,7 +62,28 @@ struct State {
 #[derive(Debug)]
 struct Waiter {
     thread: String,
+    urgency: Urgency,
     wake: oneshot::Sender<Turn>,
+}
+
+/// Whether somebody waits for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// A person or a role does.
+    Awaited,
+    /// Reading back what nothing delivered, to be sure.
+    Upkeep,
+}
+
+/// Who makes a call, and which.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The app's token.
+    pub app: &'a str,
+    pub method: &'static str,
+    pub channel: &'a str,
+    pub thread: &'a str,
+    pub urgency: Urgency,
 }
 
 /// Leave to make one call; the next one's turn comes when it is dropped.
@@ -67,8 +99,12 @@ pub struct Turn {
 const fn tenths(method: &str) -> u32 {
     match method.as_bytes() {
         b"chat.postMessage" => 10,
-        b"reactions.remove" => 30,
-        b"chat.postEphemeral" => 6,
+        b"reactions.remove" | b"conversations.list" | b"conversations.create" => 30,
+        b"chat.postEphemeral"
+        | b"files.info"
+        | b"files.completeUploadExternal"
+        | b"files.getUploadURLExternal"
+        | b"users.info" => 6,
         _ => 12,
     }
 }
@@ -83,20 +119,24 @@ impl Queue {
         self.every * tenths(method) / 10
     }
 
-    /// Waits for leave to call `method` as the app of `token`.
-    pub async fn turn(&self, app: &str, method: &'static str, channel: &str, thread: &str) -> Turn {
-        let posts = method == "chat.postMessage";
+    /// Waits for leave to make a call.
+    pub async fn turn(&self, asked: Asked<'_>) -> Turn {
+        let posts = asked.method == POST;
         let mut hasher = DefaultHasher::new();
-        app.hash(&mut hasher);
-        let lane = (hasher.finish(), method, if posts { channel } else { "" }.to_owned());
+        asked.app.hash(&mut hasher);
+        let channel = if posts { asked.channel } else { "" };
+        let lane = (hasher.finish(), asked.method, channel.to_owned());
         let _waiting = self.metrics.send_waits();
-        let turn = match self.enter(&lane, thread, posts) {
-            Entered::In(turn) => turn,
-            Entered::Waits(woken) => match woken.await {
-                Ok(turn) => turn,
-                // Can't be: a waiter is dropped with its queue only.
-                Err(_) => return Turn { queue: self.clone(), lane, held: false },
-            },
+        let turn = loop {
+            match self.enter(&lane, &asked) {
+                Entered::In(turn) => break turn,
+                Entered::Again(wait) => tokio::time::sleep(wait).await,
+                Entered::Waits(woken) => match woken.await {
+                    Ok(turn) => break turn,
+                    // Can't be: a waiter is dropped with its queue only.
+                    Err(_) => return Turn { queue: self.clone(), lane, held: false },
+                },
+            }
         };
         if let Some(at) = self.due(&turn) {
             sleep_until(at).await;
@@ -104,7 +144,7 @@ impl Queue {
         turn
     }
 
-    fn enter(&self, lane: &Lane, thread: &str, posts: bool) -> Entered {
+    fn enter(&self, lane: &Lane, asked: &Asked<'_>) -> Entered {
         let mut lanes = self.lock();
         if lanes.len() >= REMEMBERED && !lanes.contains_key(lane) {
             let now = Instant::now();
@@ -112,18 +152,28 @@ impl Queue {
             lanes.retain(|_, state| !idle(state));
         }
         let state = lanes.entry(lane.clone()).or_default();
-        let careful = state.careful_until.is_some_and(|until| until > Instant::now());
+        let now = Instant::now();
+        let careful = state.careful_until.is_some_and(|until| until > now);
         let turn = |held| Turn { queue: self.clone(), lane: lane.clone(), held };
-        if !posts && !careful {
-            return Entered::In(turn(false));
+        if lane.1 != POST && !careful && !state.busy {
+            let budget =
+                state.budget.get_or_insert_with(|| Budget::full(SAVED / tenths(lane.1), now));
+            match budget.take(asked.urgency, self.pace(lane.1), now) {
+                Grant::Go => return Entered::In(turn(false)),
+                Grant::Wait(wait) if asked.urgency == Urgency::Upkeep => {
+                    return Entered::Again(wait);
+                }
+                Grant::Wait(wait) => state.next = state.next.max(Some(now + wait)),
+            }
         }
         if state.busy {
             let (wake, woken) = oneshot::channel();
-            state.waiting.push_back(Waiter { thread: thread.to_owned(), wake });
+            let (thread, urgency) = (asked.thread.to_owned(), asked.urgency);
+            state.waiting.push_back(Waiter { thread, urgency, wake });
             return Entered::Waits(woken);
         }
         state.busy = true;
-        state.serve(thread);
+        state.serve(asked.thread);
         Entered::In(turn(true))
     }
 
@@ -137,7 +187,11 @@ impl Queue {
         let now = Instant::now();
         let every = self.pace(turn.lane.1);
         let careful = state.careful_until.is_some_and(|until| until > now);
-        let early = if careful { Duration::ZERO } else { self.every * (BURST - 1) };
+        let posts = turn.lane.1 == POST;
+        if let Some(budget) = &mut state.budget {
+            budget.spend(now);
+        }
+        let early = if careful || !posts { Duration::ZERO } else { self.every * (BURST - 1) };
         let at = state.next.map_or(now, |next| next.max(now));
         state.next = Some(at + every);
         at.checked_sub(early).filter(|at| *at > now)
@@ -171,6 +225,8 @@ impl Queue {
 
 enum Entered {
     In(Turn),
+    /// Not in the way of others: asked again later.
+    Again(Duration),
     Waits(oneshot::Receiver<Turn>),
 }
 
@@ -186,8 +242,8 @@ impl State {
     fn pick(&mut self) -> Option<Waiter> {
         let last = |waiter: &Waiter| self.served.get(&waiter.thread).copied().unwrap_or(0);
         // Of equals the first: order within a conversation is kept.
-        let (place, _) =
-            self.waiting.iter().enumerate().min_by_key(|(place, one)| (last(one), *place))?;
+        let order = |(place, one): &(usize, &Waiter)| (one.urgency, last(one), *place);
+        let (place, _) = self.waiting.iter().enumerate().min_by_key(order)?;
         let waiter = self.waiting.remove(place)?;
         self.serve(&waiter.thread);
         Some(waiter)
@@ -219,12 +275,14 @@ mod tests {
 
     use super::*;
 
-    const POST: &str = "chat.postMessage";
-
     const EVERY: Duration = Duration::from_millis(80);
 
     fn queue() -> Queue {
         Queue { every: EVERY, ..Queue::new(Metrics::new(&mut Registry::default())) }
+    }
+
+    fn asked<'a>(method: &'static str, channel: &'a str, thread: &'a str) -> Asked<'a> {
+        Asked { app: "app", method, channel, thread, urgency: Urgency::Awaited }
     }
 
     /// Sends these, one a task, in this order of arrival; the order in which they went, and when.
@@ -236,7 +294,7 @@ mod tests {
             let (queue, went, method) = (queue.clone(), Arc::clone(&went), *method);
             let (channel, thread) = ((*channel).to_owned(), (*thread).to_owned());
             tasks.push(tokio::spawn(async move {
-                let _turn = queue.turn("app", method, &channel, &thread).await;
+                let _turn = queue.turn(asked(method, &channel, &thread)).await;
                 went.lock().unwrap().push((format!("{thread}{n}"), start.elapsed()));
                 // A call takes a while; others arrive meanwhile.
                 tokio::task::yield_now().await;
@@ -275,24 +333,53 @@ mod tests {
     #[tokio::test]
     async fn who_stops_waiting_leaves_no_gap() {
         let queue = queue();
-        let first = queue.turn("app", POST, "C1", "a").await;
+        let first = queue.turn(asked(POST, "C1", "a")).await;
         let gone = tokio::spawn({
             let queue = queue.clone();
-            async move { drop(queue.turn("app", POST, "C1", "b").await) }
+            async move { drop(queue.turn(asked(POST, "C1", "b")).await) }
         });
         tokio::task::yield_now().await;
         gone.abort();
         let _ = gone.await;
         drop(first);
-        let next = queue.turn("app", POST, "C1", "c");
+        let next = queue.turn(asked(POST, "C1", "c"));
         assert!(tokio::time::timeout(Duration::from_secs(20), next).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn upkeep_leaves_half_of_a_method_to_what_people_wait_for() {
+        let queue = queue();
+        let read = "conversations.replies";
+        let mut sweeps = 0;
+        let upkeep = Asked { urgency: Urgency::Upkeep, ..asked(read, "C1", "") };
+        while tokio::time::timeout(EVERY / 4, queue.turn(upkeep)).await.is_ok() {
+            sweeps += 1;
+            assert!(sweeps < 100, "upkeep takes everything");
+        }
+        let start = Instant::now();
+        for _ in 0..15 {
+            queue.turn(asked(read, "C1", "a")).await;
+        }
+        assert!(sweeps >= 15 && start.elapsed() < EVERY, "{sweeps}, {:?}", start.elapsed());
+    }
+
+    #[tokio::test]
+    async fn what_is_over_the_budget_goes_at_the_pace_of_its_tier_and_upkeep_last() {
+        let queue = queue();
+        let read = "conversations.replies";
+        for _ in 0..37 {
+            queue.turn(asked(read, "C1", "a")).await;
+        }
+        let start = Instant::now();
+        sent(&queue, &[(read, "C1", "a"); 6]).await;
+        assert!(start.elapsed() >= queue.pace(read) * 2, "{:?}", start.elapsed());
     }
 
     #[tokio::test]
     async fn later_is_for_all_calls_of_the_method_which_then_go_one_by_one() {
         let queue = queue();
         let add = "reactions.add";
-        let turn = queue.turn("app", add, "C1", "a").await;
+        let turn = queue.turn(asked(add, "C1", "a")).await;
         turn.later(EVERY * 3);
         drop(turn);
         let calls = [(add, "C1", "a"), (add, "C2", "b"), ("chat.update", "C1", "c")];

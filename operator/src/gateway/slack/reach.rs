@@ -24,6 +24,11 @@ pub struct Reach {
     told: Mutex<HashMap<String, (Option<i64>, State)>>,
 }
 
+/// Whether a code keeps everybody from speaking in the channel until somebody mends it in Slack.
+pub fn is_lasting(code: &str) -> bool {
+    concerns_repo(code) && !matches!(code, "missing_scope" | "not_allowed_token_type")
+}
+
 /// Whether a code speaks of the Repo's settings rather than of one call.
 pub fn concerns_repo(code: &str) -> bool {
     let codes = [

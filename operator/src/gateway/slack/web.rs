@@ -12,7 +12,7 @@ use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue, SlackClient};
 use url::Url;
 
 use super::metrics::Metrics;
-use super::queue::{Queue, Turn};
+use super::queue::{Asked, Queue, Turn, Urgency};
 use super::scopes::Scopes;
 use crate::gateway::dial::{Connector, Dialer, Reach, trouble};
 
@@ -76,6 +76,8 @@ pub struct Web {
     scheme: String,
     base: Url,
     queue: Queue,
+    /// Of its reading calls.
+    urgency: Urgency,
     dialer: Dialer,
 }
 
@@ -90,7 +92,8 @@ impl Web {
         let client = Arc::new(SlackClient::new(connector));
         let queue = Queue::new(metrics.clone());
         let (base, dialer) = (base.clone(), dialer.clone());
-        Self { client, metrics, host, scheme, base, queue, dialer }
+        let urgency = Urgency::Awaited;
+        Self { client, metrics, host, scheme, base, queue, urgency, dialer }
     }
 
     /// Where tokens are sent.
@@ -108,6 +111,11 @@ impl Web {
         self.dialer.http(Reach::Anywhere)
     }
 
+    /// The same, for reading that nobody waits for.
+    pub fn upkeep(&self) -> Self {
+        Self { urgency: Urgency::Upkeep, ..self.clone() }
+    }
+
     /// A reading call; repeated when the answer got lost.
     pub async fn get<R: DeserializeOwned + Send>(
         &self,
@@ -115,13 +123,16 @@ impl Web {
         method: &'static str,
         params: &[(&str, &str)],
     ) -> Result<R, CallError> {
+        let thread = params.iter().find(|(name, _)| *name == "ts").map_or("", |(_, value)| value);
+        let app = &token.token_value.0;
+        let asked = Asked { app, method, channel: "", thread, urgency: self.urgency };
         let params: Vec<(&str, Option<&str>)> =
             params.iter().map(|(name, value)| (*name, Some(*value))).collect();
         let mut failures = 0;
         loop {
             let session = self.client.open_session(token);
             let call = || session.http_session_api.http_get::<R, _, _>(method, &params, None);
-            match self.patiently(method, None, call).await {
+            match self.patiently(asked, call).await {
                 Err(CallError::Failed { .. }) if failures < REREAD => {
                     failures += 1;
                     tokio::time::sleep(Duration::from_millis(100 << failures)).await;
@@ -141,10 +152,9 @@ impl Web {
         let session = self.client.open_session(token);
         let call = || session.http_session_api.http_post::<Value, R>(method, body, None);
         let text = |name: &str| body[name].as_str().unwrap_or_default();
-        let turn =
-            self.queue.turn(&token.token_value.0, method, text("channel"), text("thread_ts"));
-        let turn = turn.await;
-        self.patiently(method, Some(&turn), call).await
+        let (app, urgency) = (&token.token_value.0, Urgency::Awaited);
+        let (channel, thread) = (text("channel"), text("thread_ts"));
+        self.patiently(Asked { app, method, channel, thread, urgency }, call).await
     }
 
     /// What a token may do, from a header that the client does not hand out. None: Slack did not
@@ -215,16 +225,14 @@ impl Web {
         own && (name == self.host || name.ends_with(&format!(".{}", self.host)))
     }
 
-    /// Repeats a call for as long as Slack says "later".
-    async fn patiently<R, F>(
-        &self,
-        method: &'static str,
-        turn: Option<&Turn>,
-        call: impl Fn() -> F,
-    ) -> Result<R, CallError>
+    /// Makes a call in its turn, again for as long as Slack says "later": nobody else makes one
+    /// of its kind meanwhile.
+    async fn patiently<R, F>(&self, asked: Asked<'_>, call: impl Fn() -> F) -> Result<R, CallError>
     where
         F: Future<Output = Result<R, SlackClientError>>,
     {
+        let method = asked.method;
+        let turn: Turn = self.queue.turn(asked).await;
         for _ in 0..=LIMITED {
             let result = match tokio::time::timeout(TIMEOUT, call()).await {
                 Ok(result) => result.map_err(|error| outcome(method, &error)),
@@ -235,9 +243,7 @@ impl Web {
                 Err(Outcome::Later(wait)) => {
                     self.count(method, "limited");
                     let wait = wait.min(LONGEST_WAIT);
-                    if let Some(turn) = turn {
-                        turn.later(wait);
-                    }
+                    turn.later(wait);
                     tokio::time::sleep(wait).await;
                     continue;
                 }

@@ -40,6 +40,8 @@ pub struct Setting {
     pub said_before: Option<&'static str>,
     /// For so long the gateway knows nothing of the cluster.
     pub slow_lists: Duration,
+    /// Channels that the app is not in, beside its own: `channel-0` and so on.
+    pub others: usize,
 }
 
 pub struct Desk {
@@ -65,7 +67,13 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    fn start(client: Client, place: &Place, api_url: &str, slow_lists: Duration) -> Self {
+    fn start(
+        client: Client,
+        place: &Place,
+        api_url: &str,
+        slow_lists: Duration,
+        holds: bool,
+    ) -> Self {
         let mut caches = JoinSet::new();
         let context = Context {
             repos: cache(&client, &place.team, slow_lists, &mut caches),
@@ -86,7 +94,11 @@ impl Gateway {
         let (serving, token) = (slack.clone(), stop.clone());
         let running = tokio::spawn(async move { serving.run(token).await });
         let (holder, token) = (slack.clone(), stop.clone());
-        let showing = tokio::spawn(async move { holder.show_runs(token).await });
+        let showing = tokio::spawn(async move {
+            if holds {
+                holder.show_runs(token).await;
+            }
+        });
         Self { slack, threads, context, stop, running, showing, _caches: caches }
     }
 
@@ -138,6 +150,7 @@ impl Desk {
             given.scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
         }
         let slack = SlackServer::start(given).await.unwrap();
+        slack.create_channels((0..setting.others).map(|n| format!("channel-{n}")));
         let ana = slack.create_user("ana", "Ana Example");
         let channel = slack.create_channel("shop", &[&ana]);
         if let Some(text) = setting.said_before {
@@ -185,9 +198,22 @@ impl Desk {
         self.start_gateway(Duration::ZERO);
     }
 
+    /// Starts another replica beside it, which does not hold the lease.
+    pub fn standby(&self) -> CancellationToken {
+        let client = self.cluster.client();
+        let other =
+            Gateway::start(client, &self.place, &self.slack.api_url(), Duration::ZERO, false);
+        let stop = other.stop.clone();
+        tokio::spawn(async move {
+            other.stop.cancelled().await;
+            other.stop().await;
+        });
+        stop
+    }
+
     fn start_gateway(&mut self, slow_lists: Duration) {
         let (client, api_url) = (self.cluster.client(), self.slack.api_url());
-        self.gateway = Some(Gateway::start(client, &self.place, &api_url, slow_lists));
+        self.gateway = Some(Gateway::start(client, &self.place, &api_url, slow_lists, true));
     }
 
     pub fn gateway(&self) -> &Gateway {
@@ -294,6 +320,22 @@ impl Desk {
             self.repo().await.status.is_some_and(|status| status.slack.cursor.is_some())
         })
         .await;
+    }
+
+    /// A Repo of the desk's own channel, which the first one is not.
+    pub async fn second_repo(&self) {
+        let repo = json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+            "metadata": {"namespace": self.place.team, "name": "second"},
+            "spec": {
+                "git": {"url": "https://git.example.org/acme/second", "credentials": {"name": "git"}},
+                "slack": {"channel": self.channel, "credentials": {"name": "shop-slack"}},
+                "model": {"credentials": {"name": "model"}},
+                "roles": ["pm", "coder"],
+            },
+        });
+        self.cluster.apply_yaml(&repo.to_string()).await.unwrap();
+        self.slack.wait_connected(1, PATIENCE).await.unwrap();
     }
 
     /// What the Repo says of a reachable Slack.

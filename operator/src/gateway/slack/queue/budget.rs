@@ -1,0 +1,50 @@
+//! What of a method's calls may go at once: most of what Slack's tier allows in a minute, and with what
+//! is added meanwhile never more. Other replicas need the rest. Pure.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Urgency;
+
+/// Calls of one method that nobody has made yet.
+#[derive(Debug)]
+pub struct Budget {
+    most: f64,
+    left: f64,
+    at: Instant,
+}
+
+/// Whether a call may go.
+#[derive(Debug, PartialEq)]
+pub enum Grant {
+    Go,
+    /// Not before this is over.
+    Wait(Duration),
+}
+
+impl Budget {
+    pub fn full(most: u32, now: Instant) -> Self {
+        let most = f64::from(most.max(1));
+        Self { most, left: most, at: now }
+    }
+
+    /// Takes one call if it may go at once; upkeep leaves half to others. `pace`: the time in which
+    /// another one is added.
+    pub fn take(&mut self, urgency: Urgency, pace: Duration, now: Instant) -> Grant {
+        let added = now.duration_since(self.at).as_secs_f64() / pace.as_secs_f64();
+        self.left = (self.left + added).min(self.most);
+        self.at = now;
+        let least = if urgency == Urgency::Upkeep { self.most / 2.0 } else { 0.0 };
+        if self.left >= least + 1.0 {
+            self.left -= 1.0;
+            return Grant::Go;
+        }
+        Grant::Wait(pace.mul_f64(least + 1.0 - self.left))
+    }
+
+    /// Calls go one by one now: nothing is saved up meanwhile.
+    pub fn spend(&mut self, now: Instant) {
+        (self.left, self.at) = (0.0, now);
+    }
+}

@@ -1,0 +1,66 @@
+//! A channel or an app that somebody took away: told on the Repo with what to do, and once it is done,
+//! all goes on by itself.
+
+use codebutler_crds::wire::ErrorCode;
+
+use super::desk::{Desk, PATIENCE};
+use super::{inbox, post};
+
+impl Desk {
+    /// While `says` is on the Repo nothing can be posted; after `mend` the same post goes out.
+    async fn is_mended_by(&self, says: &[&str], mend: impl AsyncFnOnce(&Self)) {
+        let root = self.said("please plan").await;
+        let pm = self.caller(&root, "pm").await;
+        self.reachable().await;
+        let message = post("one", "Here I am.");
+        let bot = self.slack.bot_user_id();
+        match says[0] {
+            "archived" => self.slack.archive(&self.channel).unwrap(),
+            "invite" => self.slack.remove_member(&self.channel, &bot).unwrap(),
+            code => self.slack.revoke(Some(code)),
+        }
+        let refused = self.service().post(&pm, &message, None).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::Unavailable, "{}", refused.message);
+        let told = self.unreachable().await;
+        assert!(says.iter().all(|word| told.contains(word)), "{told}");
+        mend(self).await;
+        self.reachable().await;
+        self.until("the same post", || async {
+            self.service().post(&pm, &message, None).await.is_ok()
+        })
+        .await;
+        let next = self.says(None, "and this?");
+        self.slack.wait_acked(&next, PATIENCE).await.unwrap();
+        assert!(inbox(&self.thread(&next).await.unwrap(), "pm").is_some());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archived_channel_is_waited_for() {
+    let desk = Desk::start().await;
+    desk.is_mended_by(&["archived", "unarchive it"], async |desk| {
+        desk.slack.unarchive(&desk.channel).unwrap();
+    })
+    .await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_app_is_waited_for() {
+    let desk = Desk::start().await;
+    desk.is_mended_by(&["account_inactive", "install it again"], async |desk| {
+        desk.slack.revoke(None);
+    })
+    .await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_that_the_app_was_taken_out_of_is_waited_for() {
+    let desk = Desk::start().await;
+    desk.is_mended_by(&["invite", "spec.slack.channel"], async |desk| {
+        desk.slack.add_member(&desk.channel, &desk.slack.bot_user_id()).unwrap();
+    })
+    .await;
+    desk.stop().await;
+}
