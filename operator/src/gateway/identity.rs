@@ -1,6 +1,7 @@
 //! Who calls. A bearer token proves a pod (TokenReview); the pod's UID in a Thread's status makes it
 //! a role of that Thread. Names and labels of pods prove nothing and are not read.
 
+mod claim;
 mod index;
 mod review;
 
@@ -96,7 +97,10 @@ impl Identity {
     pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         let outcome = async {
             let token = bearer(headers).ok_or(Refused::NoToken)?;
-            let pod = self.reviews.pod(token).await?;
+            // Who is nobody's pod need not be proven to be it: a flood of tokens asks nobody.
+            let claim = claim::read(token)?;
+            self.index.find(&claim.namespace, &claim.uid).ok_or(Refused::NotRegistered)?;
+            let pod = self.reviews.pod(token, claim).await?;
             self.resolve(&pod)
         };
         outcome.await.map_err(|refused| {

@@ -1,4 +1,4 @@
-//! TokenReviews, remembered for a short while by the token's digest.
+//! TokenReviews, good and bad ones, remembered for a short while by the token's digest.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,38 +11,54 @@ use kube::{Api, Client};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
+use super::claim::Claim;
 use super::{Pod, Refused};
 
 /// How long a review counts. A pod's end is noticed earlier, from the Thread.
 const REMEMBER: Duration = Duration::from_mins(1);
 /// Most reviews remembered; more tokens than any gateway's pods hold at a time.
 const MOST: usize = 20_000;
+/// How long a refusal counts: a pod can be known here before its token is there.
+const REFUSED: Duration = Duration::from_secs(10);
+/// Reviews for one pod under way at once: who knows a pod's name keeps nobody else waiting.
+const PER_POD: usize = 2;
 /// Reviews under way at once, so that strangers can't flood the API server.
 const AT_ONCE: usize = 16;
 /// The key under which the API server tells the pod that a token is bound to.
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 
+type Digest256 = [u8; 32];
+/// When it was asked for, and what was found.
+type Known = (Instant, Result<Pod, Refused>);
+
 /// Reviews tokens.
 pub struct Reviews {
     client: Client,
-    known: Mutex<HashMap<[u8; 32], (Instant, Pod)>>,
+    known: Mutex<HashMap<Digest256, Known>>,
+    asking: Mutex<HashMap<Claim, usize>>,
     permits: Semaphore,
 }
 
 impl Reviews {
     pub fn new(client: Client) -> Self {
-        Self { client, known: Mutex::default(), permits: Semaphore::new(AT_ONCE) }
+        Self {
+            client,
+            known: Mutex::default(),
+            asking: Mutex::default(),
+            permits: Semaphore::new(AT_ONCE),
+        }
     }
 
-    /// The pod that a token is bound to. Only good news is remembered.
-    pub async fn pod(&self, token: &str) -> Result<Pod, Refused> {
-        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        if let Some(pod) = self.remembered(&digest) {
-            return Ok(pod);
+    /// The pod that a token is bound to. `claim` is what it says itself.
+    pub async fn pod(&self, token: &str, claim: Claim) -> Result<Pod, Refused> {
+        let digest: Digest256 = Sha256::digest(token.as_bytes()).into();
+        if let Some(known) = self.remembered(&digest) {
+            return known;
         }
+        let _place = self.place(claim)?;
         let _permit = self.permits.acquire().await.map_err(|_| Refused::ReviewFailed)?;
-        if let Some(pod) = self.remembered(&digest) {
-            return Ok(pod);
+        if let Some(known) = self.remembered(&digest) {
+            return known;
         }
         let asked = Instant::now();
         let spec = TokenReviewSpec {
@@ -57,29 +73,60 @@ impl Reviews {
                 tracing::warn!(%error, "a token can't be reviewed");
                 Refused::ReviewFailed
             })?;
-        let pod = pod_of(answer.status.as_ref())?;
-        self.remember(digest, asked, pod.clone());
-        Ok(pod)
+        let found = pod_of(answer.status.as_ref());
+        self.remember(digest, asked, found.clone());
+        found
     }
 
-    fn remembered(&self, digest: &[u8; 32]) -> Option<Pod> {
+    /// One of the places that reviews for a pod have.
+    fn place(&self, claim: Claim) -> Result<Place<'_>, Refused> {
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = asking.entry(claim.clone()).or_default();
+        if *count >= PER_POD {
+            return Err(Refused::ReviewFailed);
+        }
+        *count += 1;
+        Ok(Place { reviews: self, claim })
+    }
+
+    fn remembered(&self, digest: &Digest256) -> Option<Result<Pod, Refused>> {
         let known = self.lock();
-        let (asked, pod) = known.get(digest)?;
-        (asked.elapsed() < REMEMBER).then(|| pod.clone())
+        known.get(digest).filter(|known| counts(known)).map(|(_, found)| found.clone())
     }
 
-    fn remember(&self, digest: [u8; 32], asked: Instant, pod: Pod) {
+    fn remember(&self, digest: Digest256, asked: Instant, found: Result<Pod, Refused>) {
         let mut known = self.lock();
         if known.len() >= MOST {
-            known.retain(|_, (asked, _)| asked.elapsed() < REMEMBER);
+            known.retain(|_, known| counts(known));
         }
         if known.len() < MOST {
-            known.insert(digest, (asked, pod));
+            known.insert(digest, (asked, found));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Instant, Pod)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Digest256, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn counts((asked, found): &Known) -> bool {
+    asked.elapsed() < if found.is_ok() { REMEMBER } else { REFUSED }
+}
+
+struct Place<'a> {
+    reviews: &'a Reviews,
+    claim: Claim,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut asking = self.reviews.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = asking.get_mut(&self.claim) {
+            *count -= 1;
+            if *count == 0 {
+                asking.remove(&self.claim);
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use codebutler_testbed::apiserver::Record;
 use codebutler_testbed::cluster;
 use codebutler_testbed::place::{Lease, Place};
 use k8s_openapi::NamespaceResourceScope;
@@ -69,6 +70,11 @@ impl Cluster {
     /// Under what name agents know the gateway.
     pub fn host(&self) -> String {
         format!("codebutler-gateway.{}.svc", self.place.system)
+    }
+
+    /// What a user has asked for so far; the embedded server alone remembers it.
+    pub fn requests_of(&self, user: &str) -> Vec<(Record, bool)> {
+        self.inner.requests_of(user)
     }
 
     /// A client with an administrator's rights.

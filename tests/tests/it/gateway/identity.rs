@@ -1,7 +1,10 @@
 //! Who is let in, and what a role is told about its session.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use codebutler_crds::condition::{GIT_REACHABLE, is_true};
 use codebutler_crds::{Repo, names};
+use futures::StreamExt as _;
 use serde_json::json;
 
 use super::cluster::ACCOUNT;
@@ -55,6 +58,61 @@ async fn only_the_registered_pods_own_token_is_a_role() {
     let metrics = world.metrics().await;
     let counted = r#"codebutler_identity_refused_total{reason="unbound_token"} 1"#;
     assert!(metrics.contains(counted), "{metrics}");
+}
+
+/// A token that says this of itself, and that nobody has signed.
+fn forged(uid: &str, count: usize) -> String {
+    let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    let claims = json!({"kubernetes.io": {"namespace": "team", "pod": {"name": "p", "uid": uid}}});
+    let signature = part(&count.to_string());
+    format!("{}.{}.{signature}", part(r#"{"alg":"RS256"}"#), part(&claims.to_string()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_bad_tokens_asks_nobody_and_keeps_nobody_waiting() {
+    const MANY: usize = 2_000;
+    let world = World::start(vec![]).await;
+    let inbox = "/v1/inbox?wait=0";
+    assert_eq!(world.get("coder", inbox).await.0, 200);
+    let flood = futures::stream::iter(0..MANY).for_each_concurrent(32, async |count| {
+        let token = match count % 3 {
+            0 => forged("nobodys", count),
+            1 => format!("random-{count}"),
+            _ => forged("", count),
+        };
+        let (status, _) = world.get(&token, SESSION).await;
+        assert!(matches!(status, 401 | 403), "{status}");
+    });
+    let mut flood = std::pin::pin!(flood);
+    loop {
+        tokio::select! {
+            () = &mut flood => break,
+            (status, body) = world.get("coder", inbox) => assert_eq!(status, 200, "{body}"),
+        }
+    }
+    let user = format!("system:serviceaccount:{}:codebutler-gateway", world.cluster.system());
+    let asked = world.cluster.requests_of(&user);
+    let reviews = asked.iter().filter(|(record, _)| record.resource == "tokenreviews").count();
+    assert!(reviews <= 1, "{reviews} reviews for one good token");
+}
+
+#[tokio::test]
+async fn a_bad_token_of_a_known_pod_is_reviewed_once() {
+    let world = World::start(vec![]).await;
+    let good = world.token("coder").to_owned();
+    let (signed, _) = good.rsplit_once('.').unwrap();
+    let user = format!("system:serviceaccount:{}:codebutler-gateway", world.cluster.system());
+    let reviews = || {
+        let asked = world.cluster.requests_of(&user);
+        asked.iter().filter(|(record, _)| record.resource == "tokenreviews").count()
+    };
+    let before = reviews();
+    for _ in 0..20 {
+        let (status, body) = world.get(&format!("{signed}.bm9uZQ"), SESSION).await;
+        assert_eq!(status, 401, "{body}");
+    }
+    assert!(reviews() <= before + 1, "{} reviews", reviews() - before);
+    assert_eq!(world.get("coder", SESSION).await.0, 200);
 }
 
 #[tokio::test]

@@ -1,0 +1,61 @@
+//! What a token says of itself, unproven: enough to refuse it before anybody is asked.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+
+use super::Refused;
+
+/// The pod that a token claims to be bound to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    pub namespace: String,
+    pub uid: String,
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    #[serde(rename = "kubernetes.io")]
+    kubernetes: Kubernetes,
+}
+
+#[derive(Deserialize)]
+struct Kubernetes {
+    namespace: String,
+    #[serde(default)]
+    pod: Option<Pod>,
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    uid: String,
+}
+
+/// Reads a token's middle part.
+pub fn read(token: &str) -> Result<Claim, Refused> {
+    let mut parts = token.split('.');
+    let (_, claims) = (parts.next(), parts.next().ok_or(Refused::Invalid)?);
+    let claims = URL_SAFE_NO_PAD.decode(claims).map_err(|_| Refused::Invalid)?;
+    let claims: Claims = serde_json::from_slice(&claims).map_err(|_| Refused::Invalid)?;
+    let Kubernetes { namespace, pod } = claims.kubernetes;
+    let pod = pod.filter(|pod| !pod.uid.is_empty()).ok_or(Refused::Unbound)?;
+    Ok(Claim { namespace, uid: pod.uid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_read_and_nonsense_is_invalid() {
+        let token = |claims: &str| format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+        let claims = r#"{"kubernetes.io":{"namespace":"team","pod":{"name":"p","uid":"u-1"}}}"#;
+        let claim = Claim { namespace: "team".to_owned(), uid: "u-1".to_owned() };
+        assert_eq!(read(&token(claims)), Ok(claim));
+        let unbound = token(r#"{"kubernetes.io":{"namespace":"team"}}"#);
+        assert_eq!(read(&unbound), Err(Refused::Unbound));
+        for wrong in ["abc", "a.b.c", "..", &token("[]"), &token("{}"), &token("\u{0}")] {
+            assert_eq!(read(wrong), Err(Refused::Invalid), "{wrong}");
+        }
+    }
+}
