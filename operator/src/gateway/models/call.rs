@@ -365,9 +365,11 @@ fn settle(
         tracing::warn!(
             repo = caller.repo.name_any(),
             model,
-            "the provider names no cost and spec.model.prices has none: its calls count as 0 USD"
+            "the provider names no cost and spec.model.prices has none: its calls count as those of \
+             a large model"
         );
     }
+    let bill = bill.at(Some(&estimate::UNKNOWN));
     gateway.models.calibration.learn(caller, model, known.estimate, bill.usage.cost);
     for near in call.settle(caller, bill.usage) {
         pause::tell_near(gateway, caller, near);

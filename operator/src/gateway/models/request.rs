@@ -13,7 +13,9 @@ use crate::gateway::redact::Redactor;
 
 /// Fields by which a request could reach another model or provider, or run up another bill, than the
 /// one that the role is given.
-const REFUSED: [&str; 12] = [
+const REFUSED: [&str; 14] = [
+    "audio",
+    "prediction",
     "models",
     "preset",
     "plugins",
@@ -49,6 +51,15 @@ pub enum RequestError {
     /// Not a small number.
     #[error("`n` has to be a number from 1 to {MOST_ANSWERS}")]
     Answers,
+    /// No whole number.
+    #[error("`{0}` has to be a whole number of tokens")]
+    Bound(&'static str),
+    /// The provider's own tools have prices of their own.
+    #[error("`tools` may hold functions only")]
+    Tools,
+    /// Sound, or nonsense.
+    #[error("`modalities` has to be a list of `text` and `image`")]
+    Modalities,
     /// See [`REFUSED`].
     #[error("`{0}` is not allowed here: leave it out")]
     Field(&'static str),
@@ -113,8 +124,21 @@ impl Request {
                 return Err(RequestError::Field(name));
             }
         }
-        let number = |name: &str| fields.get(name).and_then(|n| n.get().parse::<u64>().ok());
-        let max_tokens = number("max_completion_tokens").max(number("max_tokens"));
+        let mut max_tokens: Option<u64> = None;
+        for name in ["max_completion_tokens", "max_tokens"] {
+            let Some(bound) = fields.get(name).map(|bound| whole(bound, name)).transpose()? else {
+                continue;
+            };
+            max_tokens = max_tokens.max(bound);
+            // What is counted is what is sent.
+            match bound.and_then(|bound| to_raw_value(&bound).ok()) {
+                Some(bound) => fields.insert(name.to_owned(), bound),
+                None => fields.remove(name),
+            };
+        }
+        if fields.get("tools").is_some_and(|tools| !are_functions(tools)) {
+            return Err(RequestError::Tools);
+        }
         let answers = match fields.get("n").map(|n| n.get()) {
             None | Some("null") => 1,
             Some(text) => text.parse().map_err(|_| RequestError::Answers)?,
@@ -122,7 +146,10 @@ impl Request {
         if !(1..=MOST_ANSWERS).contains(&answers) {
             return Err(RequestError::Answers);
         }
-        let draws = fields.get("modalities").is_some_and(|m| m.get().contains("\"image\""));
+        let draws = match fields.get("modalities") {
+            Some(kinds) => draws(kinds)?,
+            None => false,
+        };
         Ok(Self { fields, model, stream, max_tokens, answers, draws })
     }
 
@@ -137,6 +164,40 @@ impl Request {
             }
         }
     }
+}
+
+/// A bound as JSON writes numbers: `100000`, `1e5` or `100000.0`.
+fn whole(bound: &RawValue, name: &'static str) -> Result<Option<u64>, RequestError> {
+    let wrong = || RequestError::Bound(name);
+    match serde_json::from_str::<Value>(bound.get()).map_err(|_| wrong())? {
+        Value::Null => Ok(None),
+        Value::Number(number) => {
+            let odd = || number.as_f64().filter(|n| n.fract() == 0.0 && (0.0..1e9).contains(n));
+            // Digits alone, for whoever reads them.
+            let digits = || odd().and_then(|n| format!("{n:.0}").parse().ok());
+            number.as_u64().or_else(digits).map(Some).ok_or_else(wrong)
+        }
+        _ => Err(wrong()),
+    }
+}
+
+fn are_functions(tools: &RawValue) -> bool {
+    match serde_json::from_str::<Value>(tools.get()) {
+        Ok(Value::Array(tools)) => tools.iter().all(|tool| tool["type"] == "function"),
+        Ok(Value::Null) => true,
+        _ => false,
+    }
+}
+
+/// Whether an answer may hold images, however the word is spelt.
+fn draws(kinds: &RawValue) -> Result<bool, RequestError> {
+    let kinds: Option<Vec<String>> =
+        serde_json::from_str(kinds.get()).map_err(|_| RequestError::Modalities)?;
+    let kinds = kinds.unwrap_or_default();
+    if kinds.iter().any(|kind| !matches!(kind.as_str(), "text" | "image")) {
+        return Err(RequestError::Modalities);
+    }
+    Ok(kinds.iter().any(|kind| kind == "image"))
 }
 
 fn mask(value: &mut Value, redactor: &Redactor) {
@@ -286,6 +347,24 @@ mod tests {
             let body = format!(r#"{{"model":"m/x","n":{n}}}"#);
             assert_eq!(prepared(&body), Err(RequestError::Answers), "{n}");
         }
+        for (bound, tokens) in [("1e5", 100_000), ("100000.0", 100_000), ("7", 7)] {
+            let body = format!(r#"{{"model":"m/x","max_tokens":{bound}}}"#);
+            assert_eq!(read(&body).unwrap().max_tokens, Some(tokens), "{bound}");
+            assert!(
+                prepared(&body).unwrap().contains(&format!("\"max_tokens\":{tokens}")),
+                "{bound}"
+            );
+        }
+        for bound in ["-1", "1.5", "\"9\"", "1e99", "[]"] {
+            let body = format!(r#"{{"model":"m/x","max_tokens":{bound}}}"#);
+            assert_eq!(prepared(&body), Err(RequestError::Bound("max_tokens")), "{bound}");
+        }
+        assert_eq!(read(r#"{"model":"m/x","max_tokens":null}"#).unwrap().max_tokens, None);
+        assert!(read(r#"{"model":"m/x","modalities":["\u0069mage"]}"#).unwrap().draws);
+        let sound = prepared(r#"{"model":"m/x","modalities":["audio"]}"#);
+        assert_eq!(sound, Err(RequestError::Modalities));
+        let tools = prepared(r#"{"model":"m/x","tools":[{"type":"openrouter:web_search"}]}"#);
+        assert_eq!(tools, Err(RequestError::Tools));
         assert_eq!(prepared("[1]"), Err(RequestError::NotJson));
         assert_eq!(prepared("{"), Err(RequestError::NotJson));
     }

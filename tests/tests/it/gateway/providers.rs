@@ -291,6 +291,19 @@ async fn an_error_in_the_place_of_an_answer_is_billed_as_far_as_it_says() {
 }
 
 #[tokio::test]
+async fn a_model_that_nobody_prices_counts_as_a_large_one() {
+    let provider = Provider::start().await;
+    let own = json!({"default": "house/unpriced"});
+    let world = provider.world(&own).await;
+    provider.next(200, None, &said(&json!({"prompt_tokens": 1_000, "completion_tokens": 100})));
+    assert_eq!(world.post("coder", CHAT, &ask("house/unpriced")).await.0, 200);
+    eventually("it is counted", || async {
+        world.thread().await.status.unwrap().cost == Some(NanoUsd(4_500_000))
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn what_was_kept_is_billed_and_shown_apart() {
     let provider = Provider::start().await;
     let world = provider.world(&claude()).await;
