@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::claim::Claim;
 use super::{Pod, Refused};
+use crate::gateway::threads::keyed::Keyed;
 
 /// How long a review counts. A pod's end is noticed earlier, from the Thread.
 const REMEMBER: Duration = Duration::from_mins(1);
@@ -20,7 +21,9 @@ const REMEMBER: Duration = Duration::from_mins(1);
 const MOST: usize = 20_000;
 /// How long a refusal counts: a pod can be known here before its token is there.
 const REFUSED: Duration = Duration::from_secs(10);
-/// Reviews for one pod under way at once: who knows a pod's name keeps nobody else waiting.
+/// How long a review that failed is not repeated: those that waited for it would wait as long again.
+const FAILED: Duration = Duration::from_secs(1);
+/// Tokens of one pod under review at once: who knows a pod's name keeps nobody else waiting.
 const PER_POD: usize = 2;
 /// Reviews under way at once, so that strangers can't flood the API server.
 const AT_ONCE: usize = 16;
@@ -35,6 +38,8 @@ type Known = (Instant, Result<Pod, Refused>);
 pub struct Reviews {
     client: Client,
     known: Mutex<HashMap<Digest256, Known>>,
+    /// One review for a token, however many calls show it.
+    turns: Keyed<Digest256>,
     asking: Mutex<HashMap<Claim, usize>>,
     permits: Semaphore,
 }
@@ -44,6 +49,7 @@ impl Reviews {
         Self {
             client,
             known: Mutex::default(),
+            turns: Keyed::default(),
             asking: Mutex::default(),
             permits: Semaphore::new(AT_ONCE),
         }
@@ -55,12 +61,21 @@ impl Reviews {
         if let Some(known) = self.remembered(&digest) {
             return known;
         }
-        let _place = self.place(claim)?;
-        let _permit = self.permits.acquire().await.map_err(|_| Refused::ReviewFailed)?;
+        let _turn = self.turns.lock(&digest).await;
         if let Some(known) = self.remembered(&digest) {
             return known;
         }
+        let _place = self.place(claim)?;
+        let _permit = self.permits.acquire().await.map_err(|_| Refused::ReviewFailed)?;
         let asked = Instant::now();
+        let found = self.ask(token).await;
+        // What failed counts from its end.
+        let asked = if found == Err(Refused::ReviewFailed) { Instant::now() } else { asked };
+        self.remember(digest, asked, found.clone());
+        found
+    }
+
+    async fn ask(&self, token: &str) -> Result<Pod, Refused> {
         let spec = TokenReviewSpec {
             audiences: Some(vec![names::TOKEN_AUDIENCE.to_owned()]),
             token: Some(token.to_owned()),
@@ -73,9 +88,7 @@ impl Reviews {
                 tracing::warn!(%error, "a token can't be reviewed");
                 Refused::ReviewFailed
             })?;
-        let found = pod_of(answer.status.as_ref());
-        self.remember(digest, asked, found.clone());
-        found
+        pod_of(answer.status.as_ref())
     }
 
     /// One of the places that reviews for a pod have.
@@ -110,7 +123,12 @@ impl Reviews {
 }
 
 fn counts((asked, found): &Known) -> bool {
-    asked.elapsed() < if found.is_ok() { REMEMBER } else { REFUSED }
+    let counting = match found {
+        Ok(_) => REMEMBER,
+        Err(Refused::ReviewFailed) => FAILED,
+        Err(_) => REFUSED,
+    };
+    asked.elapsed() < counting
 }
 
 struct Place<'a> {

@@ -116,6 +116,19 @@ async fn a_bad_token_of_a_known_pod_is_reviewed_once() {
 }
 
 #[tokio::test]
+async fn a_new_token_that_many_calls_show_at_once_is_reviewed_once() {
+    let world = World::start(vec![]).await;
+    let calls = (0..8).map(|_| world.get("coder", "/v1/inbox?wait=0"));
+    for (status, body) in futures::future::join_all(calls).await {
+        assert_eq!(status, 200, "{body}");
+    }
+    let user = format!("system:serviceaccount:{}:codebutler-gateway", world.cluster.system());
+    let asked = world.cluster.requests_of(&user);
+    let reviews = asked.iter().filter(|(record, _)| record.resource == "tokenreviews").count();
+    assert_eq!(reviews, 1);
+}
+
+#[tokio::test]
 async fn a_replaced_pod_is_out_although_its_review_is_remembered() {
     let world = World::start(vec![]).await;
     assert_eq!(world.get("coder", SESSION).await.0, 200);
