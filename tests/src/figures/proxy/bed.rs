@@ -72,6 +72,8 @@ impl Bed {
                 format!("--listen={address}"),
                 format!("--metrics-address={ip}:8080"),
                 format!("--slack-api={}", slack.api_url()),
+                // The outside world of the figures is on this machine.
+                "--egress-allow=127.0.0.0/8".to_owned(),
                 format!("--git-cache={}", dir.path().join("git-cache").display()),
             ]
             .map(Into::into)

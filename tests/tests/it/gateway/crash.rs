@@ -56,6 +56,8 @@ impl Holder {
             .arg(format!("--lease-seconds={lease}"))
             .arg(format!("--metrics-address={ip}:8080"))
             .arg(format!("--slack-api={}", world.slack.api_url()))
+            // The outside world of these tests is on this machine.
+            .arg("--egress-allow=127.0.0.0/8")
             .arg(format!("--git-cache={}", dir.join("cache").display()))
             .env_clear()
             .env("KUBECONFIG", dir.join("kubeconfig"))
