@@ -37,13 +37,13 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use codebutler_crds::redact::log::{MaskedLog, OneLine};
+use codebutler_crds::wire::exit_code;
 use tracing_subscriber::EnvFilter;
 
 /// Runs the part of an agent pod that the command line names.
 ///
-/// Exit codes: 0 when there is nothing (more) to do or it was told to stop, 2 for wrong flags, 3
-/// when the gateway could not be reached or did not know this pod, 1 for anything else. `validate`
-/// has its own, see [`validate::run`].
+/// Exit codes: 0 when there is nothing (more) to do, 2 for wrong flags, those of
+/// [`exit_code`], 1 for anything else. `validate` has its own, see [`validate::run`].
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match args::Args::try_parse_from(words) {
         Ok(args) => args,
@@ -82,8 +82,13 @@ fn start(command: args::Command) -> anyhow::Result<ExitCode> {
             let served = runtime.block_on(toolbox::run(&args));
             // A blocking Git or search call must not hold up the end of the process.
             runtime.shutdown_background();
-            served?;
-            Ok(ExitCode::SUCCESS)
+            match served {
+                Err(error) if error.is_denied() => {
+                    tracing::error!(error = format!("{:#}", anyhow::Error::new(error)), "stopped");
+                    Ok(ExitCode::from(exit_code::VOLUME_NOT_WRITABLE))
+                }
+                served => Ok(served.map(|()| ExitCode::SUCCESS)?),
+            }
         }
         args::Command::Run(args) => {
             step::arm(args.die_at_step);

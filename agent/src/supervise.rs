@@ -41,8 +41,9 @@ pub fn run(args: &ExecArgs) -> ExitCode {
     let _ = setsid();
     let _ = prctl::set_child_subreaper(true);
     sandbox::limit();
-    // Where memory gets short, the command goes before the toolbox does.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "500");
+    // Where memory gets short, the command goes before the toolbox does. The kubelet gives containers up
+    // to 999, and raising it needs no right.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let (child, killer) = match start(args) {
         Ok(started) => started,
         Err(Failed::Confine(why)) => return complain(&why, NOT_CONFINED),

@@ -26,7 +26,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Turns Repos, AgentRoles and Threads into pods and volumes.
-    Controller(ControllerArgs),
+    Controller(Box<ControllerArgs>),
     /// Holds the secrets: Slack, model APIs, Git and GitHub go through it.
     Gateway(Box<GatewayArgs>),
     /// Prints the list of metrics as a Markdown page.
@@ -93,6 +93,10 @@ pub struct ControllerArgs {
     /// Image for commands where an AgentRole names none.
     #[arg(long, env = "CODEBUTLER_WORKSPACE_IMAGE", default_value = "debian:12")]
     pub workspace_image: String,
+    /// Secrets with which nodes pull the images of agent pods, beside those of an AgentRole; in the
+    /// namespace of the Threads.
+    #[arg(long, env = "CODEBUTLER_AGENT_PULL_SECRETS", value_delimiter = ',')]
+    pub agent_pull_secrets: Vec<String>,
     /// Which replica acts.
     #[command(flatten)]
     pub lease: LeaseArgs,

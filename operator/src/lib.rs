@@ -63,7 +63,7 @@ fn run(args: args::Args) -> anyhow::Result<()> {
         // One crypto provider for kube, reqwest and slack-morphism.
         let _ = rustls::crypto::ring::default_provider().install_default();
         match args.command {
-            args::Command::Controller(args) => controller::run(args).await,
+            args::Command::Controller(args) => controller::run(*args).await,
             args::Command::Gateway(args) => {
                 hide_memory()?;
                 Box::pin(gateway::run(*args)).await

@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codebutler_crds::SlackTs;
-use codebutler_crds::wire::{EgressReport, ErrorCode, Inbox, Session};
+use codebutler_crds::wire::{EgressReport, ErrorCode, Inbox, Session, exit_code};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
@@ -57,8 +57,6 @@ use progress::Telling;
 use seat::Seat;
 pub use watch::STOP;
 
-/// Exit code when the gateway could not be reached or did not know this pod.
-const NO_GATEWAY: u8 = 3;
 /// How long one question for mail may wait.
 const LONG_POLL: Duration = Duration::from_secs(25);
 /// Before every message.
@@ -113,15 +111,16 @@ pub async fn main(args: RunArgs) -> ExitCode {
             biased;
             _ = terminate.recv() => {
                 tracing::info!("told to stop");
-                ExitCode::SUCCESS
+                // Whoever takes a pod away says so, or not: this is not the end of its work.
+                ExitCode::from(exit_code::TOLD_TO_STOP)
             }
-            ended = live(args) => exit_code(ended),
+            ended = live(args) => code_of(ended),
         }
     };
     life.instrument(span).await
 }
 
-fn exit_code(ended: Result<(), RunError>) -> ExitCode {
+fn code_of(ended: Result<(), RunError>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(RunError::Closed) => {
@@ -130,7 +129,16 @@ fn exit_code(ended: Result<(), RunError>) -> ExitCode {
         }
         Err(error) => {
             let code = match &error {
-                RunError::Gateway(_) => ExitCode::from(NO_GATEWAY),
+                RunError::Gateway(error) if error.code().is_some() && !error.may_pass() => {
+                    ExitCode::from(exit_code::GATEWAY_REFUSED)
+                }
+                RunError::Gateway(_) => ExitCode::from(exit_code::GATEWAY_AWAY),
+                RunError::Transcript(TranscriptError::Io { source, .. })
+                | RunError::Log(source)
+                    if source.kind() == std::io::ErrorKind::PermissionDenied =>
+                {
+                    ExitCode::from(exit_code::VOLUME_NOT_WRITABLE)
+                }
                 _ => ExitCode::FAILURE,
             };
             tracing::error!(error = format!("{:#}", anyhow::Error::new(error)), "stopped");

@@ -81,6 +81,13 @@ pub enum StartError {
     Process(#[source] io::Error),
 }
 
+impl StartError {
+    /// Whether the pod's user may not write where it has to.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Folder { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+}
+
 /// Waits for the one connection, serves it, and returns when it ends or on SIGTERM. No command
 /// survives.
 pub async fn run(args: &ToolboxArgs) -> Result<(), StartError> {

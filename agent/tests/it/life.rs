@@ -361,11 +361,11 @@ async fn a_sleeping_role_hears_mail_at_once_and_sigterm_too() {
     let id = i32::try_from(pod.agent.id().unwrap()).unwrap();
     kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
     let status = tokio::time::timeout(Duration::from_secs(10), pod.ended()).await.unwrap();
-    assert_eq!(status.code(), Some(0));
+    assert_eq!(status.code(), Some(143));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_that_nobody_knows_exits_with_three() {
+async fn a_pod_that_nobody_knows_exits_with_four() {
     let mut world = World::new(in_order(vec![])).await;
     world.gateway.lock().refuse = vec![(
         "/v1/session",
@@ -373,7 +373,7 @@ async fn a_pod_that_nobody_knows_exits_with_three() {
         ErrorCode::Forbidden,
         "not a role of this thread",
     )];
-    assert_eq!(world.pod(None).ended().await.code(), Some(3));
+    assert_eq!(world.pod(None).ended().await.code(), Some(4));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

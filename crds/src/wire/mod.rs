@@ -7,6 +7,7 @@
 mod approval;
 mod build;
 mod error;
+pub mod exit_code;
 mod message;
 mod receipt;
 mod remote;

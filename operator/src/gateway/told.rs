@@ -26,9 +26,10 @@ const LATER: Duration = Duration::from_secs(20);
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
 /// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
-const TROUBLES: [&str; 17] = [
+const TROUBLES: [&str; 19] = [
     "ContainerCrashes",
     "ContainerNotCreated",
+    "GatewayAway",
     "GatewayNotFound",
     "ImageNotPulled",
     "NameTaken",
@@ -44,11 +45,12 @@ const TROUBLES: [&str; 17] = [
     "RepoSuspended",
     "RoleNotFound",
     "VolumeLost",
+    "VolumeNotWritable",
 ];
 
 /// Reasons of `Ready=False` that pass by themselves, and that somebody has to hear all the same: at
 /// once, since they do not last.
-const PAUSES: [&str; 2] = ["OutOfMemory", "PodEvicted"];
+const PAUSES: [&str; 3] = ["OutOfDisk", "OutOfMemory", "PodEvicted"];
 
 /// Tells until the gateway stops.
 pub async fn run(gateway: &Gateway) {

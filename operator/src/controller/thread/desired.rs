@@ -249,7 +249,8 @@ fn rebuild_volume(view: &View, plan: &mut Plan) -> Health {
 fn make_room(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) {
     let stuck = |pod: &Pod| {
         Life::of(pod) == Life::Starting
-            && life::trouble(pod).is_some_and(|trouble| trouble.reason == "PodUnschedulable")
+            && life::trouble(pod, view.now)
+                .is_some_and(|trouble| trouble.reason == "PodUnschedulable")
     };
     if !pods.iter().any(|(role, pod)| view.status.wants(role) && stuck(pod)) {
         return;

@@ -1,10 +1,19 @@
 //! Where a pod stands, read from its status: what the controller acts on, and what a person has to
 //! hear. Container messages are the kubelet's, never the container's own output.
 
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
+use codebutler_crds::names::pod::{AGENT, TOOLBOX};
+use codebutler_crds::wire::exit_code;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{
+    ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus,
+};
 
 use crate::apply::shortened;
+
+/// An autoscaler gets this long to add a node.
+const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
+/// And a registry to answer after all.
+const TO_PULL: SignedDuration = SignedDuration::from_secs(30);
 
 /// Where a pod stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +45,11 @@ impl Life {
         }
         let status = pod.status.clone().unwrap_or_default();
         match status.phase.as_deref() {
-            Some("Succeeded") => Self::Succeeded,
-            Some("Failed") => {
+            // Evicted while everything in it was ending well, it still is.
+            Some("Succeeded") if !is_taken_away(&status) => Self::Succeeded,
+            Some("Succeeded" | "Failed") => {
                 let cause = Cause::of(&status);
-                let why =
-                    if cause == Cause::Evicted { eviction(&status) } else { failure(&status) };
-                Self::Failed { at: ended_at(pod, &status), why, cause }
+                Self::Failed { at: ended_at(pod, &status), why: cause.why(&status), cause }
             }
             Some("Running") => Self::Running,
             _ => Self::Starting,
@@ -59,38 +67,108 @@ impl Life {
 pub enum Cause {
     /// The cluster took it away: nobody's fault, and not a failed run.
     Evicted,
+    /// The cluster took it away for what it wrote itself.
+    OutOfDisk,
     /// A container used more memory than its limit.
     OutOfMemory,
+    /// The gateway did not answer.
+    GatewayAway,
+    /// The gateway did not let it work.
+    Refused,
+    /// It may not write to its volume.
+    VolumeNotWritable,
     /// Anything else.
     Crash,
 }
 
 impl Cause {
     fn of(status: &PodStatus) -> Self {
-        let disrupted = |c: &PodCondition| c.type_ == "DisruptionTarget" && c.status == "True";
-        let evicted = matches!(
-            status.reason.as_deref(),
-            Some(
-                "Evicted" | "Preempting" | "NodeLost" | "NodeShutdown" | "Shutdown" | "Terminated"
-            )
-        );
-        if evicted || status.conditions.iter().flatten().any(disrupted) {
-            return Self::Evicted;
+        let exited = |code: u8| move |c: &ContainerStatus| exit_code_of(c) == Some(i32::from(code));
+        let agent = || status.container_statuses.iter().flatten().filter(|c| c.name == AGENT);
+        if is_taken_away(status) {
+            let own = status.message.as_deref().is_some_and(is_own_disk);
+            return if own { Self::OutOfDisk } else { Self::Evicted };
         }
-        let killed = |c: &ContainerStatus| {
-            let ended = c.state.as_ref().and_then(|state| state.terminated.as_ref());
-            ended.and_then(|ended| ended.reason.as_deref()) == Some("OOMKilled")
-        };
-        if containers(status).any(killed) { Self::OutOfMemory } else { Self::Crash }
+        if containers(status).any(is_out_of_memory) {
+            Self::OutOfMemory
+        } else if containers(status).any(exited(exit_code::VOLUME_NOT_WRITABLE)) {
+            Self::VolumeNotWritable
+        } else if agent().any(exited(exit_code::TOLD_TO_STOP)) {
+            // Nobody here has deleted it, and not every kubelet says who has.
+            Self::Evicted
+        } else if agent().any(exited(exit_code::GATEWAY_AWAY)) {
+            Self::GatewayAway
+        } else if agent().any(exited(exit_code::GATEWAY_REFUSED)) {
+            Self::Refused
+        } else {
+            Self::Crash
+        }
+    }
+
+    fn why(self, status: &PodStatus) -> String {
+        match self {
+            Self::Evicted | Self::OutOfDisk => eviction(status),
+            Self::OutOfMemory => {
+                let killed = containers(status).find(|c| is_out_of_memory(c));
+                let killed = killed.and_then(|c| Some((&c.name, ending(c)?)));
+                killed.map_or_else(
+                    || failure(status),
+                    |(name, ending)| format!("container `{name}` ended with {ending}"),
+                )
+            }
+            Self::GatewayAway => "the gateway did not answer".to_owned(),
+            Self::Refused => "the gateway did not let it work".to_owned(),
+            Self::VolumeNotWritable => "it may not write to its volume".to_owned(),
+            Self::Crash => failure(status),
+        }
     }
 
     /// What a person can do about it.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::OutOfMemory => "; give it more memory: workspace.resources of the AgentRole",
-            Self::Evicted | Self::Crash => "",
+            Self::OutOfDisk => {
+                "; what commands write outside of the worktree has to be less: large files belong into it"
+            }
+            Self::VolumeNotWritable => {
+                ": the StorageClass has to honour fsGroup; choose another one in \
+                 spec.worktree.storageClassName of the Repo"
+            }
+            Self::Refused => ": the conditions of the Repo say why",
+            Self::Evicted | Self::GatewayAway | Self::Crash => "",
         }
     }
+}
+
+fn is_taken_away(status: &PodStatus) -> bool {
+    let disrupted = |c: &PodCondition| c.type_ == "DisruptionTarget" && c.status == "True";
+    let said = matches!(
+        status.reason.as_deref(),
+        Some("Evicted" | "Preempting" | "NodeLost" | "NodeShutdown" | "Shutdown" | "Terminated")
+    );
+    said || status.conditions.iter().flatten().any(disrupted)
+}
+
+/// Whether a kubelet evicts for what the pod's own containers have written.
+fn is_own_disk(message: &str) -> bool {
+    ["Usage of EmptyDir volume", "ephemeral local storage usage exceeds", "local ephemeral storage"]
+        .iter()
+        .any(|words| message.contains(words))
+        && !message.contains("low on resource")
+}
+
+fn is_out_of_memory(container: &ContainerStatus) -> bool {
+    ended(container).and_then(|ended| ended.reason.as_deref()) == Some("OOMKilled")
+}
+
+fn exit_code_of(container: &ContainerStatus) -> Option<i32> {
+    ended(container).map(|ended| ended.exit_code)
+}
+
+/// How a container ended, now or before it was started anew.
+fn ended(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    let state = container.state.as_ref().and_then(|state| state.terminated.as_ref());
+    state.or_else(|| container.last_state.as_ref()?.terminated.as_ref())
 }
 
 /// What keeps a pod from working: a reason and a sentence.
@@ -100,26 +178,36 @@ pub struct Trouble {
     pub reason: &'static str,
     /// What is wrong and what to do.
     pub message: String,
+    /// How long it may still pass by itself, as a cluster's normal work does.
+    pub passes: Option<SignedDuration>,
 }
 
 /// Looks for what keeps a live pod from working.
-pub fn trouble(pod: &Pod) -> Option<Trouble> {
+pub fn trouble(pod: &Pod, now: Timestamp) -> Option<Trouble> {
     let status = pod.status.as_ref()?;
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    unschedulable(status, name).or_else(|| containers(status).find_map(|c| stuck(c, name)))
+    unschedulable(status, name, now)
+        .or_else(|| containers(status).find_map(|container| stuck(container, name)))
 }
 
-fn unschedulable(status: &PodStatus, name: &str) -> Option<Trouble> {
+fn unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<Trouble> {
     let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled")?;
     let unschedulable =
         scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable");
+    let since = scheduled.last_transition_time.as_ref().map(|since| since.0);
+    let left = since.map(|since| TO_SCHEDULE - now.duration_since(since));
+    let said = shortened(scheduled.message.as_deref().unwrap_or("no reason given"), 300);
+    let advice = if said.contains("PersistentVolumeClaim") || said.contains("persistentvolumeclaim")
+    {
+        "see `kubectl describe pvc`; spec.worktree.storageClassName of the Repo has to be a class that \
+         the cluster has"
+    } else {
+        "add room to the cluster, or change the AgentRole's resources, nodeSelector or tolerations"
+    };
     unschedulable.then(|| Trouble {
         reason: "PodUnschedulable",
-        message: format!(
-            "pod `{name}` can't be scheduled ({}): add room to the cluster, or change the \
-             AgentRole's resources, nodeSelector or tolerations",
-            shortened(scheduled.message.as_deref().unwrap_or("no reason given"), 300)
-        ),
+        message: format!("pod `{name}` can't be scheduled ({said}): {advice}"),
+        passes: left.filter(SignedDuration::is_positive),
     })
 }
 
@@ -127,15 +215,23 @@ fn stuck(container: &ContainerStatus, pod: &str) -> Option<Trouble> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let name = &container.name;
     let said = shortened(waiting.message.as_deref().unwrap_or("no reason given"), 300);
+    let mut passes = None;
     let (reason, message) = match waiting.reason.as_deref()? {
-        "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => (
-            "ImageNotPulled",
-            format!(
-                "image `{}` of container `{name}` in pod `{pod}` can't be pulled: correct it in \
-                 the AgentRole's workspace.image, or let the node pull it",
+        why @ ("ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull") => {
+            // A registry's hiccup: the kubelet tries again before it backs off.
+            passes = (why == "ErrImagePull").then_some(TO_PULL);
+            let whose = if name == TOOLBOX {
+                "correct it in the AgentRole's workspace.image"
+            } else {
+                "correct the chart's images.registry"
+            };
+            let text = format!(
+                "image `{}` of container `{name}` in pod `{pod}` can't be pulled ({said}): {whose}, or let \
+                 the node pull it (images.pullSecrets of the chart, imagePullSecrets of the AgentRole)",
                 container.image
-            ),
-        ),
+            );
+            ("ImageNotPulled", text)
+        }
         why @ ("CreateContainerConfigError" | "CreateContainerError" | "RunContainerError") => (
             "ContainerNotCreated",
             format!("container `{name}` in pod `{pod}` can't be created ({why}: {said})"),
@@ -150,7 +246,14 @@ fn stuck(container: &ContainerStatus, pod: &str) -> Option<Trouble> {
         ),
         _ => return None,
     };
-    Some(Trouble { reason, message })
+    Some(Trouble { reason, message, passes })
+}
+
+/// Since when a pod has a node.
+pub fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "True")?;
+    Some(scheduled.last_transition_time.as_ref()?.0)
 }
 
 fn containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
@@ -160,9 +263,7 @@ fn containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
 
 /// How a container ended, now or before its restart: `exit code 137 (OOMKilled)`.
 fn ending(container: &ContainerStatus) -> Option<String> {
-    let state = container.state.as_ref().and_then(|s| s.terminated.as_ref());
-    let last = container.last_state.as_ref().and_then(|s| s.terminated.as_ref());
-    let ended = state.or(last).filter(|ended| ended.exit_code != 0)?;
+    let ended = ended(container).filter(|ended| ended.exit_code != 0)?;
     let reason = ended.reason.as_deref().filter(|r| *r != "Error");
     let reason = reason.map(|r| format!(" ({})", shortened(r, 60))).unwrap_or_default();
     Some(format!("exit code {}{reason}", ended.exit_code))
@@ -188,12 +289,18 @@ fn failure(status: &PodStatus) -> String {
     cause.or(evicted).unwrap_or_else(|| "no container says why".to_owned())
 }
 
+/// When a pod ended. What an evicting kubelet writes names no end of a container; then it is when the pod
+/// was no longer ready.
 fn ended_at(pod: &Pod, status: &PodStatus) -> Timestamp {
-    let ended = |c: &ContainerStatus| {
-        c.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref().map(|time| time.0)
-    };
+    let finished = |c: &ContainerStatus| Some(ended(c)?.finished_at.as_ref()?.0);
+    let lost = status.conditions.iter().flatten().filter(|c| {
+        (c.type_ == "Ready" && c.status == "False")
+            || (c.type_ == "DisruptionTarget" && c.status == "True")
+    });
+    let lost = lost.filter_map(|c| Some(c.last_transition_time.as_ref()?.0));
     let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    containers(status).filter_map(ended).max().or(created).unwrap_or(Timestamp::UNIX_EPOCH)
+    let ended = containers(status).filter_map(finished).chain(lost).max();
+    ended.or(created).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 #[cfg(test)]
@@ -235,12 +342,107 @@ mod tests {
         assert!(matches!(full, Life::Failed { why, .. } if why == said));
     }
 
+    fn ended(name: &str, state: &Value) -> Value {
+        json!({"name": name, "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+               "state": {"terminated": state}})
+    }
+
+    fn cause(status: &Value) -> (Cause, String, Timestamp) {
+        match Life::of(&pod(status)) {
+            Life::Failed { cause, why, at } => (cause, why, at),
+            life => panic!("{life:?}"),
+        }
+    }
+
+    #[test]
+    fn an_eviction_is_one_in_whatever_form_a_kubelet_writes_it() {
+        let full = "Usage of EmptyDir volume \"tmp\" exceeds the limit \"4Gi\". ";
+        // With a reason, and containers whose end nobody has seen.
+        let lost = json!({"name": "agent", "image": "i", "imageID": "", "ready": false,
+            "restartCount": 0, "state": {"waiting": {"reason": "PodInitializing"}},
+            "lastState": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown",
+                "finishedAt": null, "startedAt": null}}});
+        let said = cause(&json!({"phase": "Failed", "reason": "Evicted", "message": full,
+            "containerStatuses": [lost], "conditions": [
+                {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
+                 "message": full, "lastTransitionTime": "2026-01-01T00:00:07Z"},
+                {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:09Z"}]}));
+        let at = "2026-01-01T00:00:09Z".parse().unwrap();
+        assert_eq!(said, (Cause::OutOfDisk, full.trim_end_matches(['.', ' ']).to_owned(), at));
+        // Without one: nobody here has told the agent to stop.
+        let stopped =
+            json!({"exitCode": 143, "reason": "Error", "finishedAt": "2026-01-01T00:00:05Z"});
+        let silent = cause(&json!({"phase": "Failed",
+            "containerStatuses": [ended("agent", &stopped)]}));
+        assert_eq!(silent.0, Cause::Evicted);
+        // With a reason, though everything in it ended well.
+        let well =
+            json!({"exitCode": 0, "reason": "Completed", "finishedAt": "2026-01-01T00:00:05Z"});
+        let both = json!({"phase": "Succeeded", "reason": "Evicted", "containerStatuses":
+            [ended("agent", &well)], "message": "The node was low on resource: ephemeral-storage."});
+        assert_eq!(cause(&both).0, Cause::Evicted);
+        let mut done = both;
+        done["reason"] = Value::Null;
+        assert_eq!(Life::of(&pod(&done)), Life::Succeeded);
+    }
+
+    #[test]
+    fn exit_codes_say_what_ended_a_pod() {
+        for (name, code, expected) in [
+            ("agent", 3, Cause::GatewayAway),
+            ("agent", 4, Cause::Refused),
+            ("agent", 5, Cause::VolumeNotWritable),
+            ("toolbox", 5, Cause::VolumeNotWritable),
+            ("agent", 1, Cause::Crash),
+            ("toolbox", 3, Cause::Crash),
+        ] {
+            let state = json!({"exitCode": code, "finishedAt": "2026-01-01T00:00:05Z"});
+            let found = cause(&json!({"phase": "Failed",
+                "containerStatuses": [ended(name, &state)]}));
+            assert_eq!(found.0, expected, "{name} {code}");
+        }
+    }
+
+    #[test]
+    fn of_two_containers_the_one_that_ran_out_of_memory_is_named() {
+        let killed =
+            json!({"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:00:05Z"});
+        let after = json!({"exitCode": 1, "reason": "Error", "finishedAt": "2026-01-01T00:00:06Z"});
+        let mut toolbox = ended("toolbox", &killed);
+        // Restarted since.
+        toolbox["lastState"] = toolbox["state"].take();
+        toolbox["state"] = json!({"running": {}});
+        let found = cause(&json!({"phase": "Failed", "initContainerStatuses": [toolbox],
+            "containerStatuses": [ended("agent", &after)]}));
+        let why = "container `toolbox` ended with exit code 137 (OOMKilled)";
+        assert_eq!((found.0, found.1.as_str()), (Cause::OutOfMemory, why));
+    }
+
+    #[test]
+    fn what_a_cluster_mends_by_itself_gets_its_time() {
+        let unschedulable = pod(&json!({"phase": "Pending", "conditions": [{
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "message": "pod has unbound immediate PersistentVolumeClaims."}]}));
+        let at = |now: &str| trouble(&unschedulable, now.parse().unwrap()).unwrap();
+        assert_eq!(at("2026-01-01T00:00:40Z").passes, Some(SignedDuration::from_secs(140)));
+        let late = at("2026-01-01T00:03:00Z");
+        assert_eq!(late.passes, None);
+        assert!(late.message.contains("storageClassName"), "{}", late.message);
+        let pulled = pod(&json!({"phase": "Pending", "containerStatuses": [{
+            "name": "agent", "image": "r/agent:1", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": {"reason": "ErrImagePull", "message": "401 Unauthorized"}}}]}));
+        let pulled = trouble(&pulled, Timestamp::UNIX_EPOCH).unwrap();
+        assert!(pulled.passes.is_some());
+        assert!(pulled.message.contains("401") && pulled.message.contains("images.pullSecrets"));
+    }
+
     #[test]
     fn what_a_live_pod_waits_for_is_told_with_what_to_do() {
         let unschedulable = pod(&json!({"phase": "Pending", "conditions": [{
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
             "message": "0/3 nodes are available: 3 Insufficient memory."}]}));
-        let found = trouble(&unschedulable).unwrap();
+        let found = trouble(&unschedulable, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(found.reason, "PodUnschedulable");
         assert!(found.message.contains("Insufficient memory"), "{}", found.message);
 
@@ -253,7 +455,8 @@ mod tests {
             let stuck = pod(&json!({"phase": "Pending", "initContainerStatuses": [{
                 "name": "toolbox", "image": "debian:13", "imageID": "", "ready": false,
                 "restartCount": 0, "state": {"waiting": {"reason": waiting}}}]}));
-            assert_eq!(trouble(&stuck).map(|t| t.reason), reason, "{waiting}");
+            let found = trouble(&stuck, Timestamp::UNIX_EPOCH);
+            assert_eq!(found.map(|t| t.reason), reason, "{waiting}");
         }
     }
 }

@@ -3,12 +3,12 @@
 //! Two containers that share nothing but a socket: `agent` holds the token and the transcript,
 //! `toolbox` holds the worktree and runs commands. Neither has the other's part of the volume.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use codebutler_crds::names::pod as path;
 use codebutler_crds::repo::AccessMode;
 use codebutler_crds::role::{Sandbox, Workspace, WorktreeAccess};
-use codebutler_crds::{AgentRole, AgentRoleSpec, Repo, Thread, names};
+use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{
     Affinity, Container, EnvVar, LocalObjectReference, Pod, PodAffinity, PodAffinityTerm,
     PodDNSConfig, PodSpec, ResourceRequirements, VolumeMount,
@@ -102,10 +102,19 @@ impl Input<'_> {
             tolerations: (!role.tolerations.is_empty()).then(|| role.tolerations.clone()),
             runtime_class_name: role.runtime_class_name.clone(),
             priority_class_name: role.priority_class_name.clone(),
-            image_pull_secrets: pull_secrets(role),
+            image_pull_secrets: self.pull_secrets(),
             termination_grace_period_seconds: Some(30),
             ..PodSpec::default()
         }
+    }
+
+    /// The installation's, for the images that it brings, and the role's own.
+    fn pull_secrets(&self) -> Option<Vec<LocalObjectReference>> {
+        let own = self.role.spec.image_pull_secrets.iter().map(|secret| &secret.name);
+        let names: BTreeSet<_> = self.args.agent_pull_secrets.iter().chain(own).collect();
+        let all = names.into_iter().map(|name| LocalObjectReference { name: name.clone() });
+        let all: Vec<_> = all.collect();
+        (!all.is_empty()).then_some(all)
     }
 
     /// Copies the binary into the pod, so that the toolbox can be any image.
@@ -252,12 +261,6 @@ fn toolbox_args(workspace: &Workspace) -> Option<Vec<String>> {
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
-}
-
-fn pull_secrets(role: &AgentRoleSpec) -> Option<Vec<LocalObjectReference>> {
-    let names = role.image_pull_secrets.iter().map(|secret| secret.name.clone());
-    let all: Vec<_> = names.map(|name| LocalObjectReference { name }).collect();
-    (!all.is_empty()).then_some(all)
 }
 
 fn some(map: &BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::desired::{View, id};
-use super::life::{self, Cause, Life};
+use super::life::{self, Cause, Life, Trouble};
 use super::observe::Admission;
 use super::plan::{Gone, NewPod, Plan};
 use super::pod;
@@ -22,6 +22,10 @@ pub const MAX_FAILURES: u32 = 5;
 const SLOW_START: SignedDuration = SignedDuration::from_secs(120);
 /// A pod that is still there this long after its grace is reported.
 const SLOW_END: SignedDuration = SignedDuration::from_secs(60);
+/// A pod that can't start this long keeps no place from others.
+const HOLDS_PLACE: SignedDuration = SignedDuration::from_secs(60);
+/// Where the gateway is away, the next pod waits this long, so that many don't come at once.
+const AFTER_GATEWAY: SignedDuration = SignedDuration::from_secs(20);
 /// A node that evicts a pod gets this long to recover.
 const AFTER_EVICTION: SignedDuration = SignedDuration::from_secs(5);
 /// So does one whose memory was not enough: people hear of it before the next attempt.
@@ -57,6 +61,9 @@ pub fn decide(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
             role.wanted.then(|| starting(role.name))
         }
         Life::Failed { at, cause: Cause::Evicted, why } => evicted(view, role, pod, at, &why, plan),
+        Life::Failed { at, cause: cause @ (Cause::GatewayAway | Cause::Refused), .. } => {
+            turned_away(view, role, pod, (at, cause), plan)
+        }
         Life::Failed { at, why, cause } => failed(view, role, pod, (at, &why, cause), plan),
         life => live(view, role, pod, &life, plan),
     }
@@ -124,13 +131,13 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
     if at_work || (role.wanted && !suspended) {
         plan.busy.insert(role.name.to_owned());
     }
-    if let Some(trouble) = life::trouble(pod) {
+    if let Some(trouble) = life::trouble(pod, view.now) {
         if is_outdated(view, pod, definition) {
             // What is in its way may be corrected by now.
             plan.delete_pods.push(id(pod));
             return Some(starting(role.name));
         }
-        return Some(Health::new(Level::Trouble, trouble.reason, trouble.message));
+        return Some(troubled(view, role, pod, trouble, plan));
     }
     let outdated = is_outdated(view, pod, definition);
     if outdated && (!at_work || *life == Life::Starting) {
@@ -152,7 +159,8 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
         return None;
     }
     let created = pod.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
-    let left = SLOW_START - view.now.duration_since(created);
+    let since = life::scheduled_at(pod).map_or(created, |scheduled| scheduled.max(created));
+    let left = SLOW_START - view.now.duration_since(since);
     if left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
         return Some(starting(role.name));
@@ -163,6 +171,33 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
         SLOW_START.as_secs()
     );
     Some(Health::new(Level::Trouble, "PodNotStarted", message))
+}
+
+/// Something keeps a pod from starting. What a cluster mends by itself gets its time before anybody is
+/// told, and a place that it can't use is another's after a minute.
+fn troubled(
+    view: &View,
+    role: &Role,
+    pod: &Pod,
+    Trouble { reason, message, passes }: Trouble,
+    plan: &mut Plan,
+) -> Health {
+    let created = pod.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
+    let holds = HOLDS_PLACE - view.now.duration_since(created);
+    if !view.status.is_running(role.name) {
+        if holds.is_positive() {
+            plan.look_again_in(holds.unsigned_abs());
+        } else {
+            plan.busy.remove(role.name);
+        }
+    }
+    match passes {
+        Some(left) => {
+            plan.look_again_in(left.unsigned_abs());
+            Health::new(Level::Reconciling, "PodStarting", message)
+        }
+        None => Health::new(Level::Trouble, reason, message),
+    }
 }
 
 /// A pod on its way out holds its name. One that does not go is on a node that does not answer.
@@ -218,6 +253,41 @@ fn evicted(
     role.wanted.then(|| Health::new(Level::Reconciling, "PodEvicted", message))
 }
 
+/// The gateway does not answer, or does not let the role work: no fault of the pod's. Another one
+/// tries again until it does.
+fn turned_away(
+    view: &View,
+    role: &Role,
+    pod: &Pod,
+    (at, cause): (Timestamp, Cause),
+    plan: &mut Plan,
+) -> Option<Health> {
+    let own = plan.status.roles.entry(role.name.to_owned()).or_default();
+    own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref());
+    let left = at.saturating_add(AFTER_GATEWAY).unwrap_or(view.now).duration_since(view.now);
+    if role.wanted && left.is_positive() {
+        plan.look_again_in(left.unsigned_abs());
+    } else {
+        plan.delete_pods.push(id(pod));
+    }
+    let (reason, message) = if cause == Cause::GatewayAway {
+        let message = format!(
+            "the gateway did not answer role `{}` for a minute: see the pods of Deployment \
+             `codebutler-gateway`; it is tried again until it does",
+            role.name
+        );
+        ("GatewayAway", message)
+    } else {
+        let message = format!(
+            "the gateway does not let role `{}` work: the conditions of Repo `{}` say why; it is tried \
+             again until it does",
+            role.name, view.thread.spec.repo
+        );
+        ("GatewayRefuses", message)
+    };
+    role.wanted.then(|| Health::new(Level::Trouble, reason, message))
+}
+
 /// A failed pod stays, for its logs, until it is time to try again. Its failure is counted once:
 /// together with taking its identity away.
 fn failed(
@@ -238,15 +308,24 @@ fn failed(
         plan.delete_pods.push(id(pod));
         return role.wanted.then(|| unknown(view, role.name));
     };
+    if cause == Cause::VolumeNotWritable {
+        // The next one would not write to it either.
+        own.failures = MAX_FAILURES;
+    }
     if own.failures >= MAX_FAILURES {
         if !moved(view, role.name, pod, definition) {
-            let message = format!(
-                "{} pods of role `{}` failed in a row, the last one because {why}{advice}: see `kubectl \
-                 logs {name} --all-containers`; it is tried again after a new message, a change \
-                 of the AgentRole or Repo, or when you delete that pod",
-                own.failures, role.name
-            );
-            return Some(Health::new(Level::Stalled, "PodFailing", message));
+            let times = own.failures;
+            let (reason, message) = if cause == Cause::VolumeNotWritable {
+                let message = format!(
+                    "role `{}` can't work: {why}{advice}; it is tried again when you delete pod `{name}`, or \
+                     after a new message",
+                    role.name
+                );
+                ("VolumeNotWritable", message)
+            } else {
+                ("PodFailing", failing(role, times, &name, &format!("{why}{advice}")))
+            };
+            return Some(Health::new(Level::Stalled, reason, message));
         }
         own.failures = 0;
         plan.delete_pods.push(id(pod));
@@ -255,7 +334,8 @@ fn failed(
     let failures = own.failures;
     let (reason, least) = match cause {
         Cause::OutOfMemory => ("OutOfMemory", AFTER_OUT_OF_MEMORY),
-        Cause::Evicted | Cause::Crash => ("PodFailed", SignedDuration::ZERO),
+        Cause::OutOfDisk => ("OutOfDisk", AFTER_OUT_OF_MEMORY),
+        _ => ("PodFailed", SignedDuration::ZERO),
     };
     let retry_at = at.saturating_add(backoff(failures).max(least)).unwrap_or(view.now);
     let left = retry_at.duration_since(view.now);
@@ -270,6 +350,15 @@ fn failed(
         failures + 1
     );
     Some(Health::new(Level::Reconciling, reason, message))
+}
+
+fn failing(role: &Role, times: u32, pod: &str, why: &str) -> String {
+    format!(
+        "{times} pods of role `{}` failed in a row, the last one because {why}: see `kubectl logs {pod} \
+         --all-containers`; it is tried again after a new message, a change of the AgentRole or Repo, or \
+         when you delete that pod",
+        role.name
+    )
 }
 
 /// Whether something changed since the pod was made that may make the next one work.

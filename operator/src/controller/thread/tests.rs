@@ -77,7 +77,7 @@ fn pod(thread: &Thread, role: &str, uid: &str, status: Value) -> Arc<Pod> {
 fn crash() -> Value {
     json!({"phase": "Failed", "containerStatuses": [{
         "name": "agent", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
-        "state": {"terminated": {"exitCode": 3, "finishedAt": "2026-01-01T11:59:57Z"}}}]})
+        "state": {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T11:59:57Z"}}}]})
 }
 
 fn claim(thread: &Thread, phase: &str) -> Arc<PersistentVolumeClaim> {
@@ -227,7 +227,7 @@ fn a_failure_is_counted_once_and_retried_later_and_later() {
     assert_eq!(counted.status.roles["pm"].failures, 2);
     assert_eq!(pod_uid(&counted, "pm"), None);
     assert_eq!(counted.notices[0].reason, "PodFailed");
-    assert!(counted.notices[0].note.contains("exit code 3"), "{:?}", counted.notices);
+    assert!(counted.notices[0].note.contains("exit code 1"), "{:?}", counted.notices);
     // Failed 3 s ago, and 3 s is what a second failure costs.
     assert_eq!(deleted(&counted), ["a"]);
 

@@ -170,6 +170,7 @@ impl World {
             gateway_port: 8443,
             agent_image: "codebutler-agent:test".to_owned(),
             workspace_image: "debian:12".to_owned(),
+            agent_pull_secrets: Vec::new(),
             lease: LeaseArgs { identity: Some(identity.to_owned()), lease_seconds: 4 },
             metrics_address,
         };
