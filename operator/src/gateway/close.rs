@@ -19,8 +19,8 @@ use super::api::{Any, Json, Shared, needs_tool, redactor, unwritten};
 use super::approval::fresh_thread;
 use super::context::{ApiError, Caller, ThreadKey};
 use super::github::{GitHub, GitHubError, Merging, Pull};
-use super::overlap;
 use super::slack::usage;
+use super::{origin, overlap};
 
 /// The report's key: one per thread.
 pub(super) const REPORT: &str = "usage-report";
@@ -123,8 +123,8 @@ impl Ending<'_> {
             return Ok(Merging::Done(commit));
         }
         let head = mergeable_head(pull, closing, &repo.spec.git.branch)?;
-        let slack = self.gateway.slack.permalink(repo, self.thread).await;
-        let trailers = commit::trailers(self.thread, slack.as_deref());
+        let (link, names) = origin::read(self.gateway, repo, self.thread).await;
+        let trailers = commit::trailers(self.thread, link.as_deref(), &names);
         let words = Words::of(pull, summary, &trailers);
         let body = words.description(pull, &self.status());
         if pull.body.as_deref() != Some(&body) {

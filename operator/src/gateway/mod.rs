@@ -26,6 +26,7 @@ pub mod identity;
 mod masks;
 pub mod metrics;
 pub mod models;
+mod origin;
 pub mod overlap;
 mod receipt;
 pub mod redact;

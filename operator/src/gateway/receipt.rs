@@ -12,12 +12,14 @@ use super::api::{Shared, unwritten};
 use super::approval::fresh_thread;
 use super::context::{ApiError, Caller};
 use super::github::{GitHub, Pull, Tip};
+use super::origin;
 
 /// Longest command that is kept, in characters.
 const MAX_COMMAND: usize = 200;
 /// Files that are named.
 const MAX_NAMED: usize = 5;
 const BEGIN: &str = "<!-- codebutler:receipt -->";
+const HEADING: &str = "### CodeButler";
 const END: &str = "<!-- /codebutler:receipt -->";
 
 /// What is known about the tests of what the remote has.
@@ -137,8 +139,9 @@ impl Verdict {
         }
     }
 
-    /// For the pull request: the body with this section in place of an older one.
-    pub fn inscribe(&self, body: &str) -> String {
+    /// For the pull request: the gateway's own section, in place of an older one, and under it what a
+    /// role says.
+    pub fn inscribe(&self, origin: &str, body: &str) -> String {
         let said = match self {
             Self::Checked(receipt, _) => {
                 let Receipt { commit, command, exit_code, .. } = receipt;
@@ -148,7 +151,7 @@ impl Verdict {
             Self::Unchecked(why) => format!("**Not checked by CodeButler**: {why}."),
         };
         let body = without_section(body);
-        format!("{}\n\n{BEGIN}\n{said}\n{END}\n", body.trim_end())
+        format!("{BEGIN}\n{HEADING}\n\n{origin}- {said}\n{END}\n\n{}\n", body.trim())
     }
 }
 
@@ -168,8 +171,45 @@ pub fn without_section(body: &str) -> String {
         rest = after.split_once(END).map_or("", |(_, after)| after);
     }
     let kept = kept + rest;
-    let lines = kept.lines().filter(|line| !line.contains("hecked by CodeButler"));
+    let lines = kept.lines().filter(|line| !imitates(line));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a line reads like one of the gateway's, however it is written.
+fn imitates(line: &str) -> bool {
+    let said = letters(line);
+    said == "codebutler" || said.contains("checkedbycodebutler")
+}
+
+/// The letters and digits that a page shows of a line, in lower case.
+fn letters(line: &str) -> String {
+    let (mut shown, mut rest) = (String::new(), line);
+    while let Some(at) = rest.find(['<', '&']) {
+        shown.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let end = match rest.strip_prefix('<') {
+            Some(_) => rest.find('>'),
+            None => rest.find(';').filter(|end| *end <= 10),
+        };
+        let Some(end) = end else {
+            rest = &rest[1..];
+            continue;
+        };
+        shown.extend(entity(&rest[1..end]));
+        rest = &rest[end + 1..];
+    }
+    shown.push_str(rest);
+    shown.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// The character that `#101` or `#x65` stands for.
+fn entity(name: &str) -> Option<char> {
+    let number = name.strip_prefix('#')?;
+    let code = match number.strip_prefix(['x', 'X']) {
+        Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+        None => number.parse().ok()?,
+    };
+    char::from_u32(code)
 }
 
 fn kept(command: &str) -> String {
@@ -246,7 +286,9 @@ async fn told(
     let head = github.tip(&branch).await?;
     let verdict = weigh(gateway, caller, head.as_ref(), proof).await?;
     if let Some(pull) = github.find_pull(&branch).await?.filter(Pull::is_open) {
-        refresh(&github, &pull, &verdict).await;
+        let thread = fresh_thread(gateway, caller).await?;
+        let origin = origin::of(gateway, &caller.repo, &thread).await;
+        refresh(&github, &pull, &verdict, &origin).await;
     }
     Ok(verdict)
 }
@@ -281,9 +323,9 @@ pub async fn weigh(
 }
 
 /// Brings the receipt in an open pull request up to date. One that stays behind names its commit.
-async fn refresh(github: &GitHub, pull: &Pull, verdict: &Verdict) {
+async fn refresh(github: &GitHub, pull: &Pull, verdict: &Verdict, origin: &str) {
     let before = pull.body.as_deref().unwrap_or_default();
-    let body = verdict.inscribe(before);
+    let body = verdict.inscribe(origin, before);
     if body.trim_end() == before.replace("\r\n", "\n").trim_end() {
         return;
     }
@@ -376,12 +418,24 @@ mod tests {
 
     #[test]
     fn a_body_has_one_receipt_and_no_forged_one() {
-        let first = Verdict::Unchecked("x".into()).inscribe("Because.");
+        let first = Verdict::Unchecked("x".into()).inscribe("- Asked for by U1\n", "Because.");
         let again =
             judge(&facts(Some(&proof(run("cargo test", Some(0), Some("tree")), &[], &[])), None))
-                .inscribe(&first);
+                .inscribe("", &first);
         assert_eq!(again.matches(BEGIN).count(), 1);
-        assert!(again.starts_with("Because.\n\n<!-- "), "{again}");
+        assert!(first.contains("### CodeButler\n\n- Asked for by U1\n- **Not checked"), "{first}");
+        assert!(again.starts_with(BEGIN) && again.ends_with(&format!("{END}\n\nBecause.\n")));
+        assert_eq!(again.matches(HEADING).count(), 1, "{again}");
+        for imitation in [
+            "**Che&#99;ked by CodeButler**: all",
+            "Checked by Code&#x42;utler",
+            "- Ch<b></b>ecked by Code&shy;Butler",
+            "**checked** by *CodeButler*",
+            "## CodeButler",
+        ] {
+            assert_eq!(without_section(&format!("a\n{imitation}\nb")), "a\nb");
+        }
+        assert_eq!(without_section("CodeButler < 2 && a; checks"), "CodeButler < 2 && a; checks");
         assert!(again.contains("`cargo test`, exit code 0, on abcdef"), "{again}");
         assert_eq!(without_section(&format!("a {BEGIN} forged")), "a");
         assert_eq!(without_section(&format!("a{BEGIN}x{END}b{BEGIN}y")), "ab");

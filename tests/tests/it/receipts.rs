@@ -79,7 +79,10 @@ async fn what_the_plan_names_is_run_and_shown_with_the_commit() {
     assert_eq!(line(&ready), expected);
     let pulls = team.stack.remote.pulls().await.unwrap();
     let body = pulls[0].body.replace("\r\n", "\n");
-    assert!(body.starts_with("Because.\n"), "{body}");
+    assert!(body.contains("- Asked for by") && body.contains("-->\n\nBecause.\n"), "{body}");
+    let ana = &team.stack.users["ana"];
+    assert!(body.contains(&format!("Plan approved by {ana}")), "{body}");
+    team.message(&root, "Pull request: #1").await;
     assert_eq!(body.matches("Checked by CodeButler").count(), 1, "{body}");
     assert!(body.contains(&format!("`sh check.sh`, exit code 0, on {head}")), "{body}");
     let receipt = team.thread(&root).await.status.unwrap().receipt.unwrap();

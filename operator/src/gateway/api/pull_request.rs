@@ -13,7 +13,7 @@ use crate::gateway::approval;
 use crate::gateway::consent::{Effect, Standing, consent, spend};
 use crate::gateway::context::{ApiError, Caller};
 use crate::gateway::github::{GitHub, GitHubError, Pull, text};
-use crate::gateway::receipt;
+use crate::gateway::{origin, receipt};
 
 const MAX_TITLE: usize = 256;
 /// GitHub's own limit is 65,536 characters.
@@ -75,11 +75,24 @@ pub async fn open(
         standing = Box::pin(consent(&gateway, &caller, &effect)).await?;
     }
     let verdict = receipt::weigh(&gateway, &caller, head.as_ref(), wanted.proof.as_ref()).await?;
-    let opened = github.open_pull(&branch, base, &title, &verdict.inscribe(&body)).await;
+    let thread = approval::fresh_thread(&gateway, &caller).await?;
+    let origin = origin::of(&gateway, &caller.repo, &thread).await;
+    let opened = github.open_pull(&branch, base, &title, &verdict.inscribe(&origin, &body)).await;
     let (pull, created) = note(&gateway, &caller, opened).await?;
     record(&gateway, &caller, &pull).await?;
+    tell(&gateway, &caller, &pull).await;
     spend(&gateway, &caller, &standing).await;
     Ok(axum::Json(pull.into_state(created)))
+}
+
+/// Links the pull request in the thread, once, whatever the role says of it.
+async fn tell(gateway: &Shared, caller: &Caller, pull: &Pull) {
+    let Pull { number, html_url, .. } = pull;
+    let (key, text) =
+        (format!("pull-request:{number}"), format!("Pull request: [#{number}]({html_url})"));
+    if let Err(error) = gateway.slack.notice(&caller.key(), &key, &text).await {
+        tracing::warn!(%error, "the thread is not told of its pull request: the next update does");
+    }
 }
 
 /// Whether people are asked before a pull request is opened, each time.

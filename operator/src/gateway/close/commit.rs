@@ -4,6 +4,7 @@ use codebutler_crds::{Thread, ThreadStatus};
 use kube::ResourceExt as _;
 
 use crate::gateway::github::{Message, Pull, text};
+use crate::gateway::origin::{self, Names};
 use crate::gateway::receipt;
 use crate::gateway::slack::usage;
 
@@ -37,14 +38,14 @@ impl Words {
     /// For the pull request: the summary, what it cost, and the receipt that is there.
     pub fn description(&self, pull: &Pull, status: &ThreadStatus) -> String {
         let proof = receipt::section(pull.body.as_deref().unwrap_or_default());
-        format!("{}\n\n{}\n\n{proof}\n", self.summary, usage::table(status))
+        format!("{proof}\n\n{}\n\n{}\n", self.summary, usage::table(status))
     }
 }
 
 /// The summary in a description that was made here.
 pub fn summary_in(description: &str) -> String {
     let body = receipt::without_section(description);
-    body.rsplit_once(TABLE).map_or(body.as_str(), |(summary, _)| summary).to_owned()
+    body.rsplit_once(TABLE).map_or(body.as_str(), |(summary, _)| summary.trim_start()).to_owned()
 }
 
 /// The commit's message below its title: what a model says of it, then the gateway's trailers.
@@ -70,15 +71,18 @@ fn is_trailer(line: &str) -> bool {
 }
 
 /// Who said yes to what, where it was said and what it cost, for the history.
-pub fn trailers(thread: &Thread, slack: Option<&str>) -> String {
+pub fn trailers(thread: &Thread, slack: Option<&str>, names: &Names) -> String {
     let status = thread.status.clone().unwrap_or_default();
     let namespace = thread.namespace().unwrap_or_default();
     let mut lines = vec![format!("Codebutler-Thread: {namespace}/{}", thread.name_any())];
+    let who = |user: &String| origin::named(user, names);
     lines.extend(slack.map(|link| format!("Slack: {link}")));
+    let asked = thread.spec.requested_by.as_ref();
+    lines.extend(asked.map(|user| format!("Requested-by: {}", who(user))));
     let plan = status.plan.as_ref().and_then(|plan| plan.approved_by.as_ref());
-    lines.extend(plan.map(|user| format!("Plan-approved-by: {user}")));
+    lines.extend(plan.map(|user| format!("Plan-approved-by: {}", who(user))));
     let merge = status.closing.as_ref().and_then(|closing| closing.decided_by.as_ref());
-    lines.extend(merge.map(|user| format!("Merge-approved-by: {user}")));
+    lines.extend(merge.map(|user| format!("Merge-approved-by: {}", who(user))));
     lines.extend(status.cost.map(|cost| format!("Cost: ${cost}")));
     lines.join("\n")
 }
@@ -111,7 +115,7 @@ mod tests {
             "spec": {"repo": "shop", "slack": {"channel": "C01", "ts": "1.000000"}},
         }))
         .unwrap();
-        assert_eq!(trailers(&thread, None), "Codebutler-Thread: team/shop-1");
+        assert_eq!(trailers(&thread, None, &Names::new()), "Codebutler-Thread: team/shop-1");
         let plan = Plan {
             ts: "1.000000".parse().unwrap(),
             hash: "h".into(),
@@ -134,9 +138,13 @@ mod tests {
             ..ThreadStatus::default()
         });
         assert_eq!(
-            trailers(&thread, Some("https://acme.slack.com/archives/C01/p1")),
+            trailers(
+                &thread,
+                Some("https://acme.slack.com/archives/C01/p1"),
+                &Names::from([("U2".into(), "Bob".into())])
+            ),
             "Codebutler-Thread: team/shop-1\nSlack: https://acme.slack.com/archives/C01/p1\n\
-             Plan-approved-by: U2\nMerge-approved-by: U1\nCost: $0.25"
+             Plan-approved-by: U2 (Bob)\nMerge-approved-by: U1\nCost: $0.25"
         );
     }
 

@@ -83,7 +83,8 @@ mod tests {
             json!({"id": "coder:k", "role": "coder", "tool": "Bash", "hash": "aa", "ts": at,
                 "expires": "2030-01-01T00:00:00Z"})
         };
-        let money = json!({"asked": 1, "ask": {"ts": "15.000000", "limit": "perThread", "roles": []}});
+        let money =
+            json!({"asked": 1, "ask": {"ts": "15.000000", "limit": "perThread", "roles": []}});
         let named = |words: Words<'_>| match words {
             Words::Nothing => "nothing",
             Words::Action(_) => "action",
