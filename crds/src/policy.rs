@@ -142,5 +142,5 @@ const fn push_mib() -> u32 {
     100
 }
 fn protected() -> Vec<String> {
-    vec![".github/workflows/**".to_owned()]
+    [".github/**", "CODEOWNERS", "docs/CODEOWNERS"].map(str::to_owned).into()
 }

@@ -289,6 +289,19 @@ pub struct PullRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 40))]
     pub seen: Option<String>,
+    /// Its last change of which the thread was told, or that told nothing: in RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 40))]
+    pub updated: Option<String>,
+}
+
+impl PullRequest {
+    /// One of which nothing else is known.
+    #[must_use]
+    pub fn of(number: u64, url: &str) -> Self {
+        let url = url.to_owned();
+        Self { number, url, merge_commit: None, state: None, seen: None, updated: None }
+    }
 }
 
 /// Whether a pull request can still change.

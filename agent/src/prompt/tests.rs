@@ -117,6 +117,7 @@ fn what_changes_is_told_apart_and_nothing_else_changes() {
         merge_commit: None,
         state: None,
         seen: None,
+        updated: None,
     });
     now.surroundings.day = "2026-08-24".into();
     now.surroundings.apart = (3, 0);

@@ -145,11 +145,9 @@ impl Ending<'_> {
     async fn merged(&self, pull: &Pull, commit: &str) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
         let now = PullRequest {
-            number: pull.number,
-            url: pull.html_url.clone(),
             merge_commit: Some(commit.to_owned()),
             state: Some(PullState::Merged),
-            seen: None,
+            ..PullRequest::of(pull.number, &pull.html_url)
         };
         let written = gateway.threads.set_pull_request(&key, &now).await;
         written.map_err(|error| unwritten(&error))?;

@@ -1,28 +1,34 @@
 //! GitHub's REST API, as far as a thread needs it: its branch and its pull request. What exists is
 //! looked for before it is made, so that a repeated call changes nothing.
 
+mod actions;
 pub(super) mod app;
+mod changed;
 mod checks;
 mod client;
 mod error;
 mod file;
 mod issues;
+mod members;
 mod merge;
 mod pull;
+mod rate;
 mod talk;
 pub mod text;
 mod tip;
 
 use codebutler_crds::Repo;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
+pub use self::changed::Changed;
 pub use self::client::Access;
 use self::client::{Client, read};
 pub use self::error::GitHubError;
 pub use self::merge::{Merging, Message};
 pub use self::pull::Pull;
+pub use self::rate::Quota;
 pub use self::talk::{Key, Said, Talk};
 pub use self::tip::Tip;
 use super::context::Context;
@@ -82,14 +88,10 @@ impl GitHub {
         match answer.status {
             StatusCode::CREATED => Ok(Some(commit)),
             // Somebody was faster.
+            StatusCode::UNPROCESSABLE_ENTITY if answer.mentions("already exists") => Ok(None),
             StatusCode::UNPROCESSABLE_ENTITY => {
-                let path = self.client.repo(&branch_path("git/ref/heads", branch));
-                let answer = self.client.get(&path).await?;
-                if answer.status == StatusCode::OK {
-                    Ok(None)
-                } else {
-                    Err(self.client.complain(&answer))
-                }
+                let (branch, said) = (branch.to_owned(), self.client.said(&answer));
+                Err(GitHubError::NoBranch { branch, said })
             }
             _ => Err(self.client.complain(&answer)),
         }
@@ -133,23 +135,9 @@ impl GitHub {
         self.client.expect(&answer, StatusCode::OK)
     }
 
-    /// A pull request by number, and by what its answer is known again; nothing if it is as it was
-    /// when it was known by `tag`.
-    ///
-    /// # Errors
-    /// When GitHub can't be asked, or has none.
-    pub async fn pull_unless(
-        &self,
-        number: u64,
-        tag: Option<&HeaderValue>,
-    ) -> Result<Option<(Pull, Option<HeaderValue>)>, GitHubError> {
-        let path = self.client.repo(&format!("pulls/{number}"));
-        let answer = self.client.get_unless(&path, tag).await?;
-        if answer.status == StatusCode::NOT_MODIFIED {
-            return Ok(None);
-        }
-        let pull = self.client.expect(&answer, StatusCode::OK)?;
-        Ok(Some((pull, answer.tag())))
+    /// What is left of what the credential may ask, as the last answer had it.
+    pub fn quota(&self) -> Option<Quota> {
+        self.client.quota()
     }
 
     /// Opens a branch's pull request, or updates the open one. Tells whether it was opened now.

@@ -213,11 +213,9 @@ mod tests {
         let mut registry = crate::metrics::registry();
         let metrics = Metrics::register(&mut registry);
         let pull = |number, state, merge_commit: Option<&str>| PullRequest {
-            number,
-            url: String::new(),
             merge_commit: merge_commit.map(str::to_owned),
             state,
-            seen: None,
+            ..PullRequest::of(number, "")
         };
         let open = pull(1, Some(PullState::Open), None);
         let merged = pull(1, Some(PullState::Merged), Some("abc"));

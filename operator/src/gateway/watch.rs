@@ -1,26 +1,30 @@
 //! What people do with a thread's pull request at GitHub: merged, closed, opened again, or remarked
 //! on. It is noticed by asking (one asker, the holder of the lease), and told in the thread once.
 //!
-//! What was told stands in the Thread's status and, by key, in Slack: nothing depends on this
-//! process' memory, which only spares GitHub questions.
+//! One question a round and Repo says which pull requests changed; only those are looked at. What was
+//! told stands in the Thread's status and, by key, in Slack: nothing depends on this process' memory,
+//! which only spares GitHub questions.
 
+mod budget;
 mod news;
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{PullRequest, PullState, ThreadState};
 use codebutler_crds::{Repo, Thread, ThreadStatus, names};
-use http::HeaderValue;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
+use self::budget::{Budget, is_scarce};
 use self::news::{News, Remark};
 use super::api::{Shared, unwritten};
 use super::close::{self, Patience, REPORT};
 use super::collect;
 use super::context::{ApiError, ThreadKey};
-use super::github::{GitHub, GitHubError, Pull};
+use super::github::{Changed, GitHub, GitHubError, Pull};
 use super::masks;
 use super::overlap;
 use super::slack::usage;
@@ -32,19 +36,53 @@ const PAUSE: Duration = Duration::from_mins(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(30);
 /// Each so many looks at a merge that waits, it is tried though it does not seem ready.
 const ASKS: u32 = 5;
+/// GitHub's times are whole seconds, and its lists may be late: what changed so shortly before a look
+/// is looked at once more.
+const SETTLED: SignedDuration = SignedDuration::from_secs(5);
+/// What a look asks: the pull request, its conversation, its reviews, and at times their lines or who
+/// somebody is.
+const LOOK: u64 = 4;
+/// What a merge that waits asks.
+const WAIT: u64 = 2;
 
 /// Repos by namespace and name.
 type RepoKey = (String, String);
 
-/// What spares GitHub questions.
+/// Looks after the pull requests of all Repos.
+#[derive(Default)]
+pub struct Watch {
+    repos: HashMap<RepoKey, Memory>,
+}
+
+/// What spares GitHub questions about one Repo.
 #[derive(Default)]
 struct Memory {
+    budget: Budget,
+    /// Everything that changed before this was seen.
+    mark: Option<Timestamp>,
     /// How each pull request was when all of it had been told.
-    told: HashMap<ThreadKey, HeaderValue>,
-    /// Repos that are left alone.
-    paused: HashMap<RepoKey, Paused>,
+    told: HashMap<ThreadKey, Stamp>,
+    /// Those to look at, and those to look at once more from then on.
+    due: HashSet<ThreadKey>,
+    again: HashMap<ThreadKey, Instant>,
     /// Merges that wait: how often they were looked at.
     waited: HashMap<ThreadKey, u32>,
+    /// It is left alone until then, after so many failures.
+    paused: Option<Instant>,
+    failures: u32,
+}
+
+/// By which a pull request is known to be as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    updated: Option<String>,
+    head: String,
+}
+
+impl Stamp {
+    fn of(pull: &Pull) -> Self {
+        Self { updated: pull.updated_at().map(str::to_owned), head: pull.head().to_owned() }
+    }
 }
 
 impl Memory {
@@ -54,58 +92,106 @@ impl Memory {
         *looks += 1;
         if looks.is_multiple_of(ASKS) { Patience::Asks } else { Patience::Waits }
     }
-}
 
-#[derive(Clone, Copy)]
-struct Paused {
-    until: Instant,
-    failures: u32,
+    fn retain(&mut self, threads: &[Arc<Thread>]) {
+        let keys: HashSet<ThreadKey> = threads.iter().map(|t| ThreadKey::from(&**t)).collect();
+        self.told.retain(|key, _| keys.contains(key));
+        self.due.retain(|key| keys.contains(key));
+        self.again.retain(|key, _| keys.contains(key));
+        self.waited.retain(|key, _| keys.contains(key));
+    }
+
+    /// Notes which of the Threads' pull requests are to be looked at.
+    fn take_in(&mut self, threads: &[Arc<Thread>], changed: &Changed) {
+        let listed: HashMap<u64, &Pull> = changed.pulls.iter().map(|p| (p.number, p)).collect();
+        for thread in threads {
+            let key = ThreadKey::from(&**thread);
+            let Some(known) = thread.status.as_ref().and_then(|s| s.pull_request.as_ref()) else {
+                continue;
+            };
+            let is_due = match (listed.get(&known.number), self.told.get(&key)) {
+                (Some(pull), Some(told)) => Stamp::of(pull) != *told,
+                // After a start: what the last process told of stands in the status.
+                (Some(pull), None) if known.updated.as_deref() == pull.updated_at() => {
+                    self.told.insert(key.clone(), Stamp::of(pull));
+                    known.updated.is_none()
+                }
+                (Some(_), None) | (None, None) => true,
+                (None, Some(_)) => false,
+            };
+            if is_due {
+                self.due.insert(key);
+            }
+        }
+        let now = Instant::now();
+        let again = self.again.extract_if(|_, at| *at <= now).map(|(key, _)| key);
+        self.due.extend(again);
+        let newest = changed.pulls.first().and_then(Pull::updated);
+        self.mark = newest.map(|newest| newest - SETTLED).max(self.mark);
+    }
+
+    /// Takes note that all of a pull request is told.
+    fn told(&mut self, key: &ThreadKey, pull: &Pull, asked: Option<Timestamp>) {
+        self.due.remove(key);
+        self.told.insert(key.clone(), Stamp::of(pull));
+        let (Some(updated), asked) = (pull.updated(), asked.unwrap_or_else(Timestamp::now)) else {
+            return;
+        };
+        let settled = updated + SETTLED;
+        if asked < settled {
+            let left = asked.duration_until(settled).unsigned_abs() + Duration::from_secs(1);
+            self.again.insert(key.clone(), Instant::now() + left);
+        }
+    }
+
+    /// It is left alone for a while.
+    fn pause(&mut self, error: &GitHubError) {
+        self.failures += 1;
+        let pause = (PAUSE * 2_u32.pow(self.failures.min(6) - 1)).min(LONGEST_PAUSE);
+        self.paused = Some(Instant::now() + error.wait().unwrap_or(pause));
+    }
 }
 
 /// Looks at all open pull requests each `every`, until the gateway stops.
 pub async fn run(gateway: &Shared, every: Duration) {
-    let mut memory = Memory::default();
+    let mut watch = Watch::default();
     let mut due = tokio::time::interval(every.max(Duration::from_millis(50)));
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let round = Box::pin(round(gateway, &mut memory));
+        let round = Box::pin(watch.round(gateway));
         if gateway.shutdown.run_until_cancelled(round).await.is_none() {
             return;
         }
     }
 }
 
-async fn round(gateway: &Shared, memory: &mut Memory) {
-    let mut by_repo: HashMap<RepoKey, Vec<Arc<Thread>>> = HashMap::new();
-    for thread in gateway.context.threads.state().into_iter().filter(|thread| is_watched(thread)) {
-        let repo = (thread.namespace().unwrap_or_default(), thread.spec.repo.clone());
-        by_repo.entry(repo).or_default().push(thread);
-    }
-    let watched = |key: &ThreadKey| {
-        let mut all = by_repo.values().flatten();
-        all.any(|thread| ThreadKey::from(&**thread) == *key)
-    };
-    memory.told.retain(|key, _| watched(key));
-    memory.waited.retain(|key, _| watched(key));
-    memory.paused.retain(|key, _| by_repo.contains_key(key));
-    for (key, threads) in by_repo {
-        if memory.paused.get(&key).is_some_and(|paused| paused.until > Instant::now()) {
-            continue;
+impl Watch {
+    /// Looks once.
+    pub async fn round(&mut self, gateway: &Shared) {
+        let mut by_repo: HashMap<RepoKey, Vec<Arc<Thread>>> = HashMap::new();
+        let threads = gateway.context.threads.state();
+        for thread in threads.into_iter().filter(|thread| is_watched(thread)) {
+            let repo = (thread.namespace().unwrap_or_default(), thread.spec.repo.clone());
+            by_repo.entry(repo).or_default().push(thread);
         }
-        let Some(repo) = gateway.context.repo(&key.0, &key.1) else { continue };
-        let looked = of_repo(gateway, memory, &repo, &threads).await;
-        gateway.metrics.pull_request_round(&repo, looked.is_ok());
-        match looked {
-            Ok(()) => drop(memory.paused.remove(&key)),
-            Err(error) => {
-                if error.is_about_repo() {
-                    gateway.conditions.git_fails(&repo, &error.to_string()).await;
+        self.repos.retain(|key, _| by_repo.contains_key(key));
+        for (key, threads) in by_repo {
+            let memory = self.repos.entry(key.clone()).or_default();
+            if memory.paused.is_some_and(|until| until > Instant::now()) {
+                continue;
+            }
+            let Some(repo) = gateway.context.repo(&key.0, &key.1) else { continue };
+            let looked = of_repo(gateway, memory, &repo, &threads).await;
+            gateway.metrics.pull_request_round(&repo, looked.is_ok());
+            match looked {
+                Ok(()) => (memory.paused, memory.failures) = (None, 0),
+                Err(error) => {
+                    if error.is_about_repo() {
+                        gateway.conditions.git_fails(&repo, &error.to_string()).await;
+                    }
+                    tracing::warn!(repo = key.1, %error, "pull requests can't be watched");
+                    memory.pause(&error);
                 }
-                tracing::warn!(repo = key.1, %error, "pull requests can't be watched");
-                let failures = memory.paused.get(&key).map_or(0, |paused| paused.failures) + 1;
-                let pause = (PAUSE * 2_u32.pow(failures.min(6) - 1)).min(LONGEST_PAUSE);
-                let until = Instant::now() + pause;
-                memory.paused.insert(key, Paused { until, failures });
             }
         }
     }
@@ -126,36 +212,92 @@ async fn of_repo(
     repo: &Arc<Repo>,
     threads: &[Arc<Thread>],
 ) -> Result<(), GitHubError> {
+    memory.retain(threads);
     let github = GitHub::of(&gateway.context, repo).await?;
+    if github.quota().is_some_and(is_scarce) {
+        return Ok(());
+    }
     // What people wrote there is told, masked with what is known.
     masks::of(&gateway.context, repo).await?;
-    for thread in threads {
-        let key = ThreadKey::from(&**thread);
-        let status = thread.status.clone().unwrap_or_default();
-        let Some(known) = status.pull_request.as_ref() else { continue };
-        if close::waits(thread).is_some() {
-            let patience = memory.patience(&key);
-            if let Err(error) = close::resume(gateway, repo, &github, &key, patience).await {
-                tracing::warn!(thread = key.name, %error, "a merge was not taken up again");
-            }
+    let changed = github.changed(memory.mark).await?;
+    memory.budget.begin(github.quota());
+    memory.budget.spend(changed.requests);
+    let (waiting, open): (Vec<_>, Vec<_>) =
+        threads.iter().cloned().partition(|thread| close::waits(thread).is_some());
+    for thread in waiting {
+        let key = ThreadKey::from(&*thread);
+        let patience = memory.patience(&key);
+        memory.budget.spend(WAIT);
+        if let Err(error) = close::resume(gateway, repo, &github, &key, patience).await {
+            tracing::warn!(thread = key.name, %error, "a merge was not taken up again");
+        }
+    }
+    memory.take_in(&open, &changed);
+    for thread in by_urgency(&open, &changed) {
+        let key = ThreadKey::from(&*thread);
+        if !memory.due.contains(&key) {
             continue;
         }
-        let changed = github.pull_unless(known.number, memory.told.get(&key)).await?;
-        let Some((pull, tag)) = changed else { continue };
-        let talk = github.talk(pull.number).await?;
-        let all = news::of(known, &pull, &talk);
-        let told = tell(gateway, repo, &github, thread, (&pull, &all)).await;
-        match told {
-            Ok(()) => {
-                if let Some(tag) = tag {
-                    memory.told.insert(key, tag);
-                }
-            }
-            // Slack or the API server: the next round tries again.
-            Err(error) => tracing::warn!(thread = key.name, %error, "a thread was not told"),
+        if !memory.budget.has_any() {
+            break;
+        }
+        memory.budget.spend(LOOK);
+        if let Some(pull) = look(gateway, repo, &github, &thread).await? {
+            memory.told(&key, &pull, changed.at);
         }
     }
     Ok(())
+}
+
+/// Those that stand otherwise than they did first, then by their last change.
+fn by_urgency(threads: &[Arc<Thread>], changed: &Changed) -> Vec<Arc<Thread>> {
+    let at: HashMap<u64, (usize, &Pull)> =
+        changed.pulls.iter().enumerate().map(|(at, pull)| (pull.number, (at, pull))).collect();
+    let mut all = threads.to_vec();
+    all.sort_by_cached_key(|thread| {
+        let known = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
+        let listed = known.and_then(|known| at.get(&known.number));
+        let before = known.and_then(|known| known.state).unwrap_or(PullState::Open);
+        let differs = listed.is_some_and(|(_, pull)| pull.standing() != before);
+        (Reverse(differs), listed.map_or(usize::MAX, |(at, _)| *at))
+    });
+    all
+}
+
+/// Looks at one pull request and tells what is new. Nothing if it could not all be told.
+async fn look(
+    gateway: &Shared,
+    repo: &Repo,
+    github: &GitHub,
+    thread: &Thread,
+) -> Result<Option<Pull>, GitHubError> {
+    let status = thread.status.clone().unwrap_or_default();
+    let Some(known) = status.pull_request.as_ref() else { return Ok(None) };
+    let pull = github.pull(known.number).await?;
+    let since = news::since(known);
+    let talk = github.talk_since(pull.number, since).await?;
+    let members = github.members(news::speakers(known, &talk)).await?;
+    let all = news::of(known, &pull, &talk, &members);
+    let told = async {
+        tell(gateway, repo, github, thread, (&pull, &all)).await?;
+        if pull.is_merged() {
+            return Ok(());
+        }
+        let record = PullRequest {
+            updated: pull.updated_at().map(str::to_owned),
+            ..PullRequest::of(pull.number, &pull.html_url)
+        };
+        let written = gateway.threads.set_pull_request(&ThreadKey::from(thread), &record).await;
+        written.map_err(|error| unwritten(&error))
+    };
+    match told.await {
+        Ok(()) => Ok(Some(pull)),
+        // Slack or the API server: the next round tries again.
+        Err(error) => {
+            tracing::warn!(thread = thread.name_any(), %error, "a thread was not told");
+            Ok(None)
+        }
+    }
 }
 
 async fn tell(
@@ -167,11 +309,9 @@ async fn tell(
 ) -> Result<(), ApiError> {
     let key = ThreadKey::from(thread);
     let now = |state, seen| PullRequest {
-        number: pull.number,
-        url: pull.html_url.clone(),
-        merge_commit: None,
         state: Some(state),
         seen,
+        ..PullRequest::of(pull.number, &pull.html_url)
     };
     for news in all {
         let record = match news {
@@ -236,11 +376,9 @@ async fn merged(
     }
     github.delete_branch(&names::branch(&key.name)).await?;
     let record = PullRequest {
-        number: pull.number,
-        url: pull.html_url.clone(),
         merge_commit: Some(commit.to_owned()),
         state: Some(PullState::Merged),
-        seen: None,
+        ..PullRequest::of(pull.number, &pull.html_url)
     };
     let status = report_status(gateway, &key, thread).await;
     let short: String = commit.chars().take(10).collect();

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{Timestamp, ToSpan as _};
 
 use super::git::{Change, Commit, Git, Signature};
 use super::rules::Rules;
-use super::state::Repository;
+use super::state::{Pull, Repository};
 use super::{GitHubError, GitHubServer, Shared};
 
 /// What a new repository's first commit holds.
@@ -115,6 +115,9 @@ impl GitHubServer {
             issues: BTreeMap::new(),
             checks: Vec::new(),
             rules: Rules::default(),
+            people: BTreeMap::new(),
+            tips: BTreeMap::new(),
+            pushed_at: Timestamp::now(),
             queue: Vec::new(),
             auto_merge: Vec::new(),
         };
@@ -218,6 +221,33 @@ impl Remote {
         let clone = ["clone", "--quiet", "--no-hardlinks", "--branch", branch, &*from, &*to];
         self.git.run(&clone).await?;
         Ok(())
+    }
+
+    /// Opens so many pull requests at once, as of long ago; their numbers.
+    ///
+    /// # Errors
+    /// When git refuses.
+    pub async fn open_pulls(&self, count: u64) -> Result<Vec<u64>, GitHubError> {
+        let head = self.commit("many", "Ana", "One for all", &[("many.txt", Some("1\n"))]).await?;
+        self.with(async |repository| {
+            let base_sha = repository.git.branch(&repository.default_branch).await;
+            let base_sha = base_sha.unwrap_or_default();
+            let mut numbers = Vec::new();
+            for at in 0..count {
+                let name = format!("many-{at}");
+                let branch = format!("refs/heads/{name}");
+                repository.git.update_ref(&branch, &head, "").await?;
+                let number = repository.next_number();
+                let base = repository.default_branch.clone();
+                let heads = (name, head.clone(), base, base_sha.clone());
+                let mut pull = Pull::opened(self.shared.next_id(), number, heads, "codebutler-bot");
+                pull.updated_at -= 3.hours();
+                repository.pulls.insert(number, pull);
+                numbers.push(number);
+            }
+            Ok(numbers)
+        })
+        .await
     }
 
     /// Every pull request, oldest first, as of what is pushed now.

@@ -1,5 +1,6 @@
 //! The host's JSON shapes, as complete as typed clients insist on.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::git::{Change, Commit};
@@ -29,6 +30,11 @@ impl Urls {
 /// A stable number for a name.
 fn id_of(name: &str) -> u64 {
     name.bytes().fold(5381_u64, |hash, byte| (hash * 33 + u64::from(byte)) % 1_000_003)
+}
+
+/// Times are whole seconds.
+fn second(time: Timestamp) -> String {
+    format!("{time:.0}")
 }
 
 fn node_id(kind: &str, id: impl std::fmt::Display) -> String {
@@ -72,7 +78,7 @@ pub(super) fn repository(urls: &Urls, repo: &Repository) -> Value {
         "has_issues": true, "has_projects": false, "has_wiki": false, "has_pages": false,
         "archived": false, "disabled": false, "is_template": false, "topics": [],
         "created_at": repo.created_at, "updated_at": repo.created_at,
-        "pushed_at": repo.created_at,
+        "pushed_at": second(repo.pushed_at),
         "permissions": {"admin": false, "maintain": false, "push": true, "triage": true, "pull": true},
         "allow_squash_merge": repo.rules.squash, "allow_merge_commit": repo.rules.merge,
         "allow_rebase_merge": repo.rules.rebase, "allow_auto_merge": repo.rules.auto_merge,
@@ -191,8 +197,9 @@ pub(super) fn pull(urls: &Urls, repo: &Repository, pull: &Pull) -> Value {
         "draft": pull.draft, "labels": [], "milestone": null, "active_lock_reason": null,
         "assignee": null, "assignees": [], "requested_reviewers": [], "requested_teams": [],
         "auto_merge": null, "author_association": "COLLABORATOR",
-        "created_at": pull.created_at, "updated_at": pull.updated_at,
-        "closed_at": pull.closed_at, "merged_at": pull.merged.as_ref().map(|m| m.at),
+        "created_at": second(pull.created_at), "updated_at": second(pull.updated_at),
+        "closed_at": pull.closed_at.map(second),
+        "merged_at": pull.merged.as_ref().map(|m| second(m.at)),
         "merge_commit_sha": pull.merged.as_ref().map(|m| m.sha.clone()),
         "head": side(&pull.head, &pull.head_sha), "base": side(&pull.base, &pull.base_sha),
         "_links": links,
@@ -243,7 +250,7 @@ pub(super) fn comment(urls: &Urls, repo: &Repository, pull: u64, comment: &Comme
         "issue_url": urls.repo(repo, &format!("/issues/{pull}")),
         "user": user(urls, &comment.user), "body": comment.body,
         "author_association": comment.association,
-        "created_at": comment.created_at, "updated_at": comment.created_at,
+        "created_at": second(comment.created_at), "updated_at": second(comment.created_at),
     })
 }
 
@@ -254,7 +261,7 @@ pub(super) fn review(urls: &Urls, repo: &Repository, pull: u64, review: &Review)
         "id": review.id, "node_id": node_id("PRR", review.id), "html_url": page,
         "user": user(urls, &review.user), "body": review.body, "state": review.state,
         "commit_id": review.commit, "pull_request_url": api,
-        "submitted_at": review.submitted_at, "author_association": review.association,
+        "submitted_at": second(review.submitted_at), "author_association": review.association,
         "_links": {"html": {"href": page}, "pull_request": {"href": api}},
     })
 }
@@ -273,7 +280,7 @@ pub(super) fn line_comment(urls: &Urls, repo: &Repository, pull: u64, at: &LineC
         "position": at.line, "original_position": at.line, "subject_type": "line",
         "diff_hunk": "@@", "commit_id": at.commit, "original_commit_id": at.commit,
         "author_association": comment.association,
-        "created_at": comment.created_at, "updated_at": comment.created_at,
+        "created_at": second(comment.created_at), "updated_at": second(comment.created_at),
         "_links": {"self": {"href": api}, "html": {"href": page}, "pull_request": {"href": of}},
     })
 }
@@ -338,6 +345,36 @@ pub(super) fn check_run(urls: &Urls, repo: &Repository, check: &Check) -> Value 
             "annotations_count": 0, "annotations_url": "",
         },
         "check_suite": {"id": 1}, "app": null, "pull_requests": [],
+    })
+}
+
+/// A check as a run of one of the host's own workflows.
+pub(super) fn workflow_run(urls: &Urls, repo: &Repository, check: &Check) -> Value {
+    let done = check.state.is_some();
+    json!({
+        "id": check.id, "node_id": node_id("WFR", check.id), "name": check.name,
+        "head_sha": check.commit, "head_branch": null, "event": "push", "run_number": 1,
+        "workflow_id": 1, "display_title": check.name, "path": ".github/workflows/ci.yml",
+        "url": urls.repo(repo, &format!("/actions/runs/{}", check.id)),
+        "html_url": urls.page(repo, &format!("/actions/runs/{}", check.id)),
+        "status": if done { "completed" } else { "in_progress" }, "conclusion": check.state,
+        "created_at": second(check.at), "updated_at": second(check.at),
+        "jobs_url": urls.repo(repo, &format!("/actions/runs/{}/jobs", check.id)),
+    })
+}
+
+pub(super) fn job(urls: &Urls, repo: &Repository, check: &Check) -> Value {
+    let status = if check.state.is_some() { "completed" } else { "in_progress" };
+    json!({
+        "id": check.id, "node_id": node_id("JOB", check.id), "run_id": check.id,
+        "head_sha": check.commit, "name": "build", "status": status, "conclusion": check.state,
+        "url": urls.repo(repo, &format!("/actions/jobs/{}", check.id)),
+        "html_url": urls.page(repo, &format!("/actions/runs/{0}/job/{0}", check.id)),
+        "started_at": second(check.at), "completed_at": check.state.is_some().then(|| second(check.at)),
+        "steps": [
+            {"name": "Set up job", "status": "completed", "conclusion": "success", "number": 1},
+            {"name": "Run tests", "status": status, "conclusion": check.state, "number": 2},
+        ],
     })
 }
 

@@ -83,6 +83,8 @@ pub enum Away {
     LosesAnswersToPushes,
     /// All tokens of the App end when the next push arrives; then it works.
     RevokesBeforeAPush,
+    /// Too much was asked, by a limit that shows in words alone.
+    Limits,
 }
 
 /// One request that arrived, for assertions.
@@ -117,10 +119,15 @@ struct Shared {
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     away: Away,
+    fine_grained: bool,
     latency: Duration,
 }
 
 impl Shared {
+    fn is_fine_grained(&self) -> bool {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).fine_grained
+    }
+
     fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
@@ -179,6 +186,11 @@ impl GitHubServer {
         self.shared.faults.lock().unwrap_or_else(PoisonError::into_inner).away = away;
     }
 
+    /// The token is a fine-grained one from now on: it can't be let read checks.
+    pub fn set_fine_grained(&self) {
+        self.shared.faults.lock().unwrap_or_else(PoisonError::into_inner).fine_grained = true;
+    }
+
     /// Delays every answer from now on.
     pub fn set_latency(&self, latency: Duration) {
         self.shared.faults.lock().unwrap_or_else(PoisonError::into_inner).latency = latency;
@@ -206,6 +218,8 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
         )
             .into_response(),
         Away::HangsUp => HangUp::response(),
+        Away::Limits if path.starts_with("/api/") => limited(),
+        Away::Limits => next.run(request).await,
         Away::LosesAnswersToPushes => {
             let response = next.run(request).await;
             if path.ends_with("git-receive-pack") { lost(response).await } else { response }
@@ -224,6 +238,18 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
     seen.push(Seen { method, path, status });
     drop(seen);
     response
+}
+
+/// A secondary limit: neither a time, nor a quota that is used up.
+fn limited() -> Response {
+    let message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try \
+                   again.";
+    let body = serde_json::json!({
+        "message": message, "status": "403",
+        "documentation_url": "https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api",
+    });
+    let left = [("x-ratelimit-limit", "5000"), ("x-ratelimit-remaining", "4800")];
+    (StatusCode::FORBIDDEN, left, axum::Json(body)).into_response()
 }
 
 /// Waits until all is done, and says nothing of it.

@@ -9,8 +9,10 @@ use super::{GitHubError, Remote};
 /// What somebody is to a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// May write to it.
+    /// May write to it, as a member of the organisation that tells nobody so.
     Collaborator,
+    /// A known member of the organisation who may read it.
+    Reader,
     /// Anybody with an account.
     Stranger,
 }
@@ -18,8 +20,18 @@ pub enum Standing {
 impl Standing {
     const fn association(self) -> &'static str {
         match self {
-            Self::Collaborator => "COLLABORATOR",
-            Self::Stranger => "NONE",
+            Self::Reader => "MEMBER",
+            // Who hides the membership is nobody to most credentials.
+            Self::Collaborator | Self::Stranger => "NONE",
+        }
+    }
+
+    /// As the host says it when asked about somebody.
+    pub(super) const fn permission(self) -> &'static str {
+        match self {
+            Self::Collaborator => "write",
+            Self::Reader => "read",
+            Self::Stranger => "none",
         }
     }
 }
@@ -61,6 +73,7 @@ impl Remote {
     ) -> Result<(), GitHubError> {
         let comment = self.said(login, standing, body);
         self.with(async |repository| {
+            repository.people.insert(login.to_owned(), standing);
             let pull = pull(repository, number)?;
             pull.updated_at = comment.created_at;
             pull.comments.push(comment);
@@ -82,6 +95,7 @@ impl Remote {
     ) -> Result<(), GitHubError> {
         let comment = self.said(login, Standing::Collaborator, body);
         self.with(async |repository| {
+            repository.people.insert(login.to_owned(), Standing::Collaborator);
             let pull = pull(repository, number)?;
             let head = pull.head_sha.clone();
             talk::on_line(&self.shared, pull, comment, path, line, head);
@@ -104,6 +118,7 @@ impl Remote {
         let Comment { id, user, body, created_at, association } =
             self.said(login, Standing::Collaborator, body);
         self.with(async |repository| {
+            repository.people.insert(login.to_owned(), Standing::Collaborator);
             let pull = pull(repository, number)?;
             let commit = pull.head_sha.clone();
             let submitted_at = created_at;

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::git::{Git, GitError};
+use super::people::Standing;
 use super::rules::Rules;
 
 /// A repository on the host.
@@ -25,6 +26,11 @@ pub(super) struct Repository {
     /// By commit, in the order of their creation.
     pub checks: Vec<Check>,
     pub rules: Rules,
+    /// What people are to it.
+    pub people: BTreeMap<String, Standing>,
+    /// Branches as last seen, and when that changed.
+    pub tips: BTreeMap<String, String>,
+    pub pushed_at: Timestamp,
     /// Pull requests in the merge queue, and those that GitHub puts there or merges when it may.
     pub queue: Vec<u64>,
     pub auto_merge: Vec<u64>,
@@ -150,6 +156,10 @@ impl Repository {
     /// Brings open pull requests up to date with what was pushed meanwhile.
     pub async fn refresh(&mut self) -> Result<(), GitError> {
         let branches = self.git.branches().await?;
+        if self.tips != branches {
+            self.tips.clone_from(&branches);
+            self.pushed_at = Timestamp::now();
+        }
         for pull in self.pulls.values_mut().filter(|p| p.open) {
             let head = branches.get(&pull.head);
             let now = Timestamp::now();
@@ -183,6 +193,36 @@ impl Repository {
 }
 
 impl Pull {
+    /// A new one: head, its commit, base, its commit.
+    pub fn opened(
+        id: u64,
+        number: u64,
+        (head, head_sha, base, base_sha): (String, String, String, String),
+        user: &str,
+    ) -> Self {
+        let now = Timestamp::now();
+        Self {
+            id,
+            number,
+            title: String::new(),
+            body: None,
+            user: user.to_owned(),
+            draft: false,
+            head,
+            base,
+            head_sha,
+            base_sha,
+            open: true,
+            merged: None,
+            created_at: now,
+            updated_at: now,
+            closed_at: None,
+            comments: Vec::new(),
+            reviews: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+
     pub fn close(&mut self, now: Timestamp) {
         self.open = false;
         self.closed_at = Some(now);

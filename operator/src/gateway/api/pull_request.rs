@@ -122,6 +122,7 @@ async fn record(gateway: &Shared, caller: &Caller, pull: &Pull) -> Result<(), Ap
         merge_commit,
         state: Some(pull.standing()),
         seen: known.and_then(|known| known.seen.clone()),
+        updated: known.and_then(|known| known.updated.clone()),
     };
     if known == Some(&now) {
         return Ok(());

@@ -149,6 +149,9 @@ pub async fn note<T>(
             gateway.conditions.git_fails(&caller.repo, &error.to_string()).await;
             tell(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
         }
+        Err(error) if error.is_about_rules() => {
+            tell(gateway, &caller.repo, &caller.key(), &error.to_string()).await;
+        }
         Err(_) => {}
     }
     outcome.map_err(ApiError::from)
@@ -170,7 +173,7 @@ pub async fn tell(gateway: &Shared, repo: &Repo, thread: &ThreadKey, error: &str
     let problem = hex::encode(&Sha256::digest(error)[..4]);
     let key = format!("repo-{}-{problem}", repo.metadata.generation.unwrap_or_default());
     let text = format!(
-        "I can't work in this repository: {error}. I go on by myself once Repo `{}` is right.",
+        "I can't work in this repository: {error}. I go on by myself once that is right (Repo `{}`).",
         repo.name_any()
     );
     if let Err(error) = gateway.slack.notice(thread, &key, &text).await {

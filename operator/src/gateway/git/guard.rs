@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn workflows_are_protected_however_they_are_written() {
+    fn what_ci_runs_and_who_owns_what_is_protected_however_they_are_written() {
         let guard = Guard::new(&PolicySpec::default(), None).unwrap();
         for path in [
             ".github/workflows/ci.yml",
@@ -112,10 +112,14 @@ mod tests {
             // A link or a file in a folder's place.
             ".github/workflows",
             ".github",
+            ".github/actions/setup/action.yml",
+            ".github/CODEOWNERS",
+            "codeowners",
+            "docs/CODEOWNERS",
         ] {
             assert_eq!(guard.why(path), Some(Guarded::Protected), "{path}");
         }
-        for path in ["src/main.rs", ".github/CODEOWNERS", "docs/.github/workflows/ci.yml", "x"] {
+        for path in ["src/main.rs", ".codebutler/coder.md", "docs/.github/workflows/ci.yml", "x"] {
             assert_eq!(guard.why(path), None, "{path}");
         }
     }

@@ -211,8 +211,9 @@ impl App<'_> {
         let (host, secret) = (self.remote.host.clone(), self.secret.name.clone());
         match answer.status.as_u16() {
             401 => GitHubError::App { host, secret },
-            429 => GitHubError::Limited { host },
-            403 if answer.is_limited() => GitHubError::Limited { host },
+            403 | 429 if answer.is_limited() => {
+                GitHubError::Limited { host, wait: Duration::from_mins(1) }
+            }
             403 => self.not_installed(),
             500..=599 => GitHubError::Unavailable { host },
             status => GitHubError::Strange { host, status, said: String::new() },

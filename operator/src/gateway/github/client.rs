@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use codebutler_crds::Repo;
-use http::header::{ACCEPT, AUTHORIZATION, ETAG, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::header::{ACCEPT, AUTHORIZATION};
+use http::{HeaderMap, Method, StatusCode};
+use kube::ResourceExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 
 use super::app::Tokens;
+use super::members::Members;
+use super::rate::{Quota, Rates};
 use super::{GitHubError, text};
 use crate::gateway::context::{Context, ThreadKey};
 use crate::gateway::credential::Credential;
@@ -25,6 +28,8 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 /// Reads are repeated this often; writes never, for their outcome is unknown.
 const READS: u32 = 3;
 const MAX_ANSWER: usize = 8 * 1024 * 1024;
+/// What GitHub calls the limits that it tells nothing else of.
+const LIMITS: [&str; 3] = ["secondary rate limit", "rate limit exceeded", "abuse detection"];
 /// Characters of GitHub's own words that are shown.
 const SAID: usize = 290;
 /// Items a page; the most that GitHub gives.
@@ -39,6 +44,10 @@ pub struct Access {
     writing: Keyed<ThreadKey>,
     /// Of GitHub Apps.
     pub(in crate::gateway) tokens: Tokens,
+    /// What GitHub said of its limits.
+    rates: Rates,
+    /// What it said of people.
+    pub(super) members: Members,
 }
 
 impl Access {
@@ -54,6 +63,9 @@ pub struct Client {
     credential: Credential,
     pub remote: Remote,
     redactor: Arc<Redactor>,
+    pub access: Access,
+    /// By which the credential is known to all that use it.
+    shared: String,
 }
 
 /// What GitHub said.
@@ -64,15 +76,20 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// By which the same answer is known again.
-    pub fn tag(&self) -> Option<HeaderValue> {
-        self.headers.get(ETAG).cloned()
+    /// Whether it was one request too many. A limit that GitHub keeps to itself shows in its words alone.
+    pub fn is_limited(&self) -> bool {
+        let refused = matches!(self.status.as_u16(), 403 | 429);
+        let words = || self.words().to_ascii_lowercase();
+        refused
+            && (self.status == StatusCode::TOO_MANY_REQUESTS
+                || self.headers.contains_key("retry-after")
+                || self.headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0")
+                || LIMITS.iter().any(|limit| words().contains(limit)))
     }
 
-    /// Whether it was one request too many.
-    pub fn is_limited(&self) -> bool {
-        self.headers.contains_key("retry-after")
-            || self.headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0")
+    /// A header's text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
     }
 
     /// Whether the body says so.
@@ -91,7 +108,20 @@ impl Client {
         let remote = Remote::parse(&repo.spec.git.url)?;
         let credential = Credential::of(context, repo, &remote).await?;
         let (http, redactor) = (context.http().clone(), context.redactors.of(repo));
-        Ok(Self { http, credential, remote, redactor })
+        let namespace = repo.namespace().unwrap_or_default();
+        let shared = format!("{} {namespace}/{}", remote.host, credential.secret());
+        let access = context.github.clone();
+        Ok(Self { http, credential, remote, redactor, access, shared })
+    }
+
+    /// What is left of what the credential may ask.
+    pub fn quota(&self) -> Option<Quota> {
+        self.access.rates.quota(&self.shared)
+    }
+
+    /// By which something of the repository is known to all that use the same credential.
+    pub fn shared_key(&self, name: &str) -> String {
+        format!("{} {}/{} {name}", self.shared, self.remote.owner, self.remote.name)
     }
 
     /// The path of something in the repository.
@@ -101,18 +131,9 @@ impl Client {
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer, GitHubError> {
-        self.get_unless(path, None).await
-    }
-
-    /// The same, but 304 where it is still what `tag` stands for; that costs nothing of the limit.
-    pub async fn get_unless(
-        &self,
-        path: &str,
-        tag: Option<&HeaderValue>,
-    ) -> Result<Answer, GitHubError> {
         let mut attempt = 1;
         loop {
-            let outcome = self.send(Method::GET, &self.url(path), None, tag).await;
+            let outcome = self.send(Method::GET, &self.url(path), None).await;
             let again = match &outcome {
                 Ok(answer) => answer.status.is_server_error(),
                 Err(error) => matches!(error, GitHubError::Unavailable { .. }),
@@ -127,9 +148,18 @@ impl Client {
 
     /// All items of a list, up to a thousand. `path` has no query of its own.
     pub async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, GitHubError> {
+        self.list_with(path, "").await
+    }
+
+    /// The same with more of a query, each part with its `&`.
+    pub async fn list_with<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &str,
+    ) -> Result<Vec<T>, GitHubError> {
         let mut all = Vec::new();
         for page in 1..=PAGES {
-            let answer = self.get(&format!("{path}?per_page={PAGE}&page={page}")).await?;
+            let answer = self.get(&format!("{path}?per_page={PAGE}&page={page}{query}")).await?;
             let items: Vec<T> = self.expect(&answer, StatusCode::OK)?;
             let last = items.len() < PAGE;
             all.extend(items);
@@ -147,7 +177,7 @@ impl Client {
         variables: &Value,
     ) -> Result<Result<Value, String>, GitHubError> {
         let body = json!({"query": query, "variables": variables});
-        let answer = self.send(Method::POST, &self.remote.graphql, Some(&body), None).await?;
+        let answer = self.send(Method::POST, &self.remote.graphql, Some(&body)).await?;
         let mut all: Value = self.expect(&answer, StatusCode::OK)?;
         if all["errors"].as_array().is_some_and(|errors| !errors.is_empty()) {
             return Ok(Err(self.shown(&words(&all))));
@@ -156,19 +186,19 @@ impl Client {
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
-        self.send(Method::POST, &self.url(path), Some(body), None).await
+        self.send(Method::POST, &self.url(path), Some(body)).await
     }
 
     pub async fn patch(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
-        self.send(Method::PATCH, &self.url(path), Some(body), None).await
+        self.send(Method::PATCH, &self.url(path), Some(body)).await
     }
 
     pub async fn put(&self, path: &str, body: &Value) -> Result<Answer, GitHubError> {
-        self.send(Method::PUT, &self.url(path), Some(body), None).await
+        self.send(Method::PUT, &self.url(path), Some(body)).await
     }
 
     pub async fn delete(&self, path: &str) -> Result<Answer, GitHubError> {
-        self.send(Method::DELETE, &self.url(path), None, None).await
+        self.send(Method::DELETE, &self.url(path), None).await
     }
 
     /// Reads an answer that has to have this status.
@@ -191,12 +221,15 @@ impl Client {
         method: Method,
         url: &str,
         body: Option<&Value>,
-        tag: Option<&HeaderValue>,
     ) -> Result<Answer, GitHubError> {
+        // Asking on is what gets an account blocked.
+        if let Some(wait) = self.access.rates.pause(&self.shared) {
+            return Err(GitHubError::Limited { host: self.remote.host.clone(), wait });
+        }
         let token = self.credential.token();
-        let answer = self.send_once(method.clone(), url, body, tag).await?;
+        let answer = self.send_once(method.clone(), url, body).await?;
         if answer.status == StatusCode::UNAUTHORIZED && self.credential.renew(&token).await? {
-            return self.send_once(method, url, body, tag).await;
+            return self.send_once(method, url, body).await;
         }
         Ok(answer)
     }
@@ -206,7 +239,6 @@ impl Client {
         method: Method,
         url: &str,
         body: Option<&Value>,
-        tag: Option<&HeaderValue>,
     ) -> Result<Answer, GitHubError> {
         let mut request = self
             .http
@@ -217,15 +249,17 @@ impl Client {
         if let Some(body) = body {
             request = request.json(body);
         }
-        if let Some(tag) = tag {
-            request = request.header(IF_NONE_MATCH, tag);
-        }
-        exchange(request).await.map_err(|error| {
+        let answer = exchange(request).await.map_err(|error| {
             let host = self.remote.host.clone();
             let error = error.without_url();
             tracing::warn!(host, %error, "GitHub can't be asked");
             GitHubError::unsent(host, &error)
-        })?
+        })??;
+        let wait = self.access.rates.note(&self.shared, &answer.headers, answer.is_limited());
+        match wait {
+            Some(wait) => Err(GitHubError::Limited { host: self.remote.host.clone(), wait }),
+            None => Ok(answer),
+        }
     }
 
     /// GitHub's own words about a refusal, for people: others may have had a say in them.
@@ -250,8 +284,6 @@ impl Client {
         match answer.status.as_u16() {
             300..=399 => GitHubError::Moved { host },
             401 => GitHubError::Token { host, secret },
-            429 => GitHubError::Limited { host },
-            403 if answer.is_limited() => GitHubError::Limited { host },
             403 => GitHubError::Permission { host, secret, said: self.remark(answer) },
             404 => {
                 let repository = format!("{}/{}", self.remote.owner, self.remote.name);
@@ -302,7 +334,8 @@ mod tests {
         let remote = Remote::parse("https://github.com/acme/shop").unwrap();
         let credential = Credential::fixed(&remote, "git", "t");
         let redactor = Redactors::default().with(&[]);
-        Client { http: reqwest::Client::new(), credential, remote, redactor }
+        let (access, shared) = (Access::default(), String::new());
+        Client { http: reqwest::Client::new(), credential, remote, redactor, access, shared }
     }
 
     fn answer(status: u16, headers: &[(&'static str, &str)]) -> Answer {
@@ -324,7 +357,8 @@ mod tests {
         assert!(says(404, &[]).contains("spec.git.url"), "{}", says(404, &[]));
         assert!(says(301, &[]).contains("spec.git.url"), "{}", says(301, &[]));
         assert!(says(403, &[]).contains("contents and pull requests"));
-        assert!(says(403, &[("x-ratelimit-remaining", "0")]).contains("limits"));
+        assert!(answer(403, &[("x-ratelimit-remaining", "0")]).is_limited());
+        assert!(!answer(403, &[("x-ratelimit-remaining", "9")]).is_limited());
         assert!(says(503, &[]).contains("try again"));
         assert!(!client.complain(&answer(503, &[])).is_about_repo());
         assert!(client.complain(&answer(401, &[])).is_about_repo());

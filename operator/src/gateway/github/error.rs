@@ -1,5 +1,7 @@
 //! What can go wrong with GitHub, as sentences that say who has to correct what.
 
+use std::time::Duration;
+
 use codebutler_crds::wire::ErrorCode;
 
 use crate::gateway::context::{ApiError, SecretError};
@@ -117,6 +119,16 @@ pub enum GitHubError {
         /// The base branch.
         branch: String,
     },
+    /// 422 for a new branch.
+    #[error(
+        "GitHub does not let the branch `{branch}` be made. It says: “{said}”. Let the rulesets of the repository and its organisation allow branches named `codebutler/**`, or let the account of the credential bypass them"
+    )]
+    NoBranch {
+        /// The thread's branch.
+        branch: String,
+        /// GitHub's own words, masked and cut.
+        said: String,
+    },
     /// A pull request without commits.
     #[error("there is nothing to merge: push at least one commit that `{base}` does not have")]
     NothingToMerge {
@@ -165,11 +177,16 @@ pub enum GitHubError {
     /// 404 for an issue.
     #[error("this repository has no issue with this number")]
     NoIssue,
-    /// 429, or 403 with the limit used up.
-    #[error("{host} limits the number of requests right now: try again later")]
+    /// 429, or 403 with a limit used up.
+    #[error(
+        "{host} limits the number of requests right now: try again in {} seconds",
+        wait.as_secs() + 1
+    )]
     Limited {
         /// The API's host.
         host: String,
+        /// How long nothing is asked.
+        wait: Duration,
     },
     /// 5xx, or no connection.
     #[error("{host} is not available right now: try again")]
@@ -231,6 +248,19 @@ impl GitHubError {
                 | Self::Barred { .. }
                 | Self::Garbled
         )
+    }
+
+    /// Whether somebody has to change the repository's rules. Its remote is fine.
+    pub const fn is_about_rules(&self) -> bool {
+        matches!(self, Self::NoBranch { .. })
+    }
+
+    /// How long GitHub wants no requests, if that is what is wrong.
+    pub const fn wait(&self) -> Option<Duration> {
+        match self {
+            Self::Limited { wait, .. } => Some(*wait),
+            _ => None,
+        }
     }
 
     const fn code(&self) -> ErrorCode {

@@ -2,6 +2,7 @@
 
 use codebutler_crds::thread::PullState;
 use codebutler_crds::wire::PullRequestState;
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::talk::Account;
@@ -95,6 +96,11 @@ impl Pull {
     /// When anything last happened to it, in RFC 3339.
     pub fn updated_at(&self) -> Option<&str> {
         self.updated_at.as_deref()
+    }
+
+    /// The same as a time.
+    pub fn updated(&self) -> Option<Timestamp> {
+        self.updated_at.as_ref()?.parse().ok()
     }
 
     /// Open, closed or merged.

@@ -2,6 +2,7 @@
 
 use codebutler_crds::wire::{Commented, LineComment, LineRef, Remark, ReviewState, Verdict};
 use http::StatusCode;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -55,8 +56,6 @@ pub struct Said {
     #[serde(default)]
     body: Option<String>,
     #[serde(default)]
-    author_association: Option<String>,
-    #[serde(default)]
     created_at: Option<String>,
     #[serde(default)]
     submitted_at: Option<String>,
@@ -107,12 +106,11 @@ impl Said {
         Some(LineRef { path, line: self.line.or(self.original_line).unwrap_or(1) })
     }
 
-    /// Whether it is by a person who may write to the repository, and not by CodeButler.
-    pub fn is_by_a_member(&self) -> bool {
-        let member =
-            matches!(self.author_association.as_deref(), Some("OWNER" | "MEMBER" | "COLLABORATOR"));
-        let bot = self.user.as_ref().is_none_or(|user| user.kind.as_deref() == Some("Bot"));
-        member && !bot && !self.body.as_deref().is_some_and(text::is_own)
+    /// The account of the person who said it; nobody for what a bot or CodeButler said.
+    pub fn speaker(&self) -> Option<&str> {
+        let user = self.user.as_ref().filter(|user| user.kind.as_deref() != Some("Bot"))?;
+        let is_own = self.body.as_deref().is_some_and(text::is_own);
+        (!is_own).then_some(&*user.login)
     }
 
     fn remark(&self) -> Remark {
@@ -169,6 +167,31 @@ impl GitHub {
             (format!("pulls/{number}/reviews"), format!("pulls/{number}/comments"));
         let (comments, reviews, lines) =
             tokio::try_join!(self.said(&comments), self.said(&reviews), self.said(&lines))?;
+        Ok(Talk { comments, reviews, lines })
+    }
+
+    /// What was said since then, and all reviews; what they say of lines only where one is as new.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked.
+    pub async fn talk_since(
+        &self,
+        number: u64,
+        since: Option<Timestamp>,
+    ) -> Result<Talk, GitHubError> {
+        let query = since.map(|since| format!("&since={since:.0}")).unwrap_or_default();
+        let comments = self.client.repo(&format!("issues/{number}/comments"));
+        let comments = self.client.list_with(&comments, &query).await?;
+        let reviews = self.said(&format!("pulls/{number}/reviews")).await?;
+        let is_new = |said: &Said| {
+            let at = said.at().and_then(|at| at.parse::<Timestamp>().ok());
+            at.is_some_and(|at| since.is_none_or(|since| at >= since))
+        };
+        let lines = if reviews.iter().any(is_new) {
+            self.said(&format!("pulls/{number}/comments")).await?
+        } else {
+            Vec::new()
+        };
         Ok(Talk { comments, reviews, lines })
     }
 
@@ -313,15 +336,13 @@ mod tests {
     }
 
     #[test]
-    fn only_people_with_rights_to_the_repository_count_as_members() {
-        let by = |association: &str, kind: &str, body: &str| {
-            said(&json!({"author_association": association, "user": {"type": kind}, "body": body}))
-                .is_by_a_member()
+    fn neither_bots_nor_we_are_people() {
+        let speaks = |kind: &str, body: &str| {
+            let said = said(&json!({"user": {"type": kind}, "body": body}));
+            said.speaker().map(str::to_owned)
         };
-        assert!(by("MEMBER", "User", "x"));
-        assert!(by("COLLABORATOR", "User", "x"));
-        assert!(!by("NONE", "User", "x") && !by("CONTRIBUTOR", "User", "x"));
-        assert!(!by("MEMBER", "Bot", "x"));
-        assert!(!by("OWNER", "User", &Key::of(&["k"]).sign("ours")));
+        assert_eq!(speaks("User", "x"), Some("ana".to_owned()));
+        assert_eq!(speaks("Bot", "x"), None);
+        assert_eq!(speaks("User", &Key::of(&["k"]).sign("ours")), None);
     }
 }

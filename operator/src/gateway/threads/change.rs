@@ -84,6 +84,7 @@ pub fn set_pull_request(status: &mut ThreadStatus, pull_request: &PullRequest) {
         next.merge_commit = next.merge_commit.or(known.merge_commit);
         next.state = next.state.or(known.state);
         next.seen = next.seen.max(known.seen);
+        next.updated = next.updated.max(known.updated);
     }
     status.pull_request = Some(next);
 }

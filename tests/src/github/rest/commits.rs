@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use base64::Engine as _;
 use serde::Deserialize;
@@ -56,6 +57,10 @@ pub(super) async fn read(State(shared): Host, caller: Caller, Path(path): Path<R
     let unknown = || ApiError::unprocessable(format!("No commit found for SHA: {name}"));
     let sha = repo.git.commit_id(name).await.ok_or_else(unknown)?;
     let value = match below {
+        "check-runs" if shared.is_fine_grained() => {
+            let message = "Resource not accessible by personal access token";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+        }
         "check-runs" => {
             let runs = repo.checks.iter().filter(|c| c.commit == sha && !c.status);
             let runs = runs.map(|c| json::check_run(&caller.urls, repo, c));
@@ -68,6 +73,43 @@ pub(super) async fn read(State(shared): Host, caller: Caller, Path(path): Path<R
         _ => in_full(&caller.urls, repo, &sha).await?,
     };
     Ok(Json(value).into_response())
+}
+
+#[derive(Deserialize)]
+pub(super) struct RunsQuery {
+    head_sha: Option<String>,
+}
+
+/// Runs of the host's own workflows.
+pub(super) async fn runs(
+    State(shared): Host,
+    caller: Caller,
+    Path(name): Path<Name>,
+    Query(query): Query<RunsQuery>,
+) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &name.owner, &name.repo)?;
+    let of = |check: &&Check| {
+        !check.status && query.head_sha.as_ref().is_none_or(|sha| *sha == check.commit)
+    };
+    let runs = repo.checks.iter().filter(of).map(|c| json::workflow_run(&caller.urls, repo, c));
+    let runs: Vec<Value> = runs.collect();
+    Ok(Json(json!({"total_count": runs.len(), "workflow_runs": runs})).into_response())
+}
+
+#[derive(Deserialize)]
+pub(super) struct RunPath {
+    owner: String,
+    repo: String,
+    run: u64,
+}
+
+pub(super) async fn jobs(State(shared): Host, caller: Caller, Path(at): Path<RunPath>) -> Answer {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &at.owner, &at.repo)?;
+    let run = repo.checks.iter().find(|c| c.id == at.run).ok_or_else(ApiError::not_found)?;
+    let job = json::job(&caller.urls, repo, run);
+    Ok(Json(json!({"total_count": 1, "jobs": [job]})).into_response())
 }
 
 /// Newest first, one of each context.

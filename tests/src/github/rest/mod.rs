@@ -48,6 +48,9 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route(&repo(""), get(repository))
         .route(&repo("/branches"), get(refs::branches))
         .route(&repo("/branches/{*branch}"), get(refs::branch))
+        .route(&repo("/collaborators/{login}/permission"), get(permission))
+        .route(&repo("/actions/runs"), get(commits::runs))
+        .route(&repo("/actions/runs/{run}/jobs"), get(commits::jobs))
         .route(&repo("/git/ref/{*name}"), get(refs::read))
         .route(&repo("/git/matching-refs/{*prefix}"), get(refs::matching))
         .route(&repo("/git/refs"), post(refs::create))
@@ -136,6 +139,25 @@ async fn repository(
     let mut all = shared.repositories.lock().await;
     let repo = find(&mut all, &name.owner, &name.repo)?;
     Ok(Json(json::repository(&caller.urls, repo)))
+}
+
+#[derive(Deserialize)]
+struct Person {
+    owner: String,
+    repo: String,
+    login: String,
+}
+
+async fn permission(
+    State(shared): Host,
+    caller: Caller,
+    Path(person): Path<Person>,
+) -> Result<Json<Value>, ApiError> {
+    let mut all = shared.repositories.lock().await;
+    let repo = find(&mut all, &person.owner, &person.repo)?;
+    let may = repo.people.get(&person.login).map_or("none", |standing| standing.permission());
+    let user = json::user(&caller.urls, &person.login);
+    Ok(Json(json!({"permission": may, "role_name": may, "user": user})))
 }
 
 async fn user(caller: Caller) -> Json<Value> {

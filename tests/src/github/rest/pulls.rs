@@ -23,6 +23,7 @@ pub(super) struct ListQuery {
     state: Option<String>,
     head: Option<String>,
     base: Option<String>,
+    sort: Option<String>,
     direction: Option<String>,
 }
 
@@ -44,8 +45,12 @@ pub(super) async fn list(
         let head_fits = query.head.as_ref().is_none_or(|h| !h.contains(':') || *h == head);
         state_fits && head_fits && query.base.as_ref().is_none_or(|b| *b == pull.base)
     };
+    let mut found: Vec<&Pull> = repo.pulls.values().filter(wanted).collect();
+    if query.sort.as_deref() == Some("updated") {
+        found.sort_by_key(|pull| pull.updated_at);
+    }
     let mut items: Vec<Value> =
-        repo.pulls.values().filter(wanted).map(|p| json::pull(&caller.urls, repo, p)).collect();
+        found.into_iter().map(|pull| json::pull(&caller.urls, repo, pull)).collect();
     if query.direction.as_deref() != Some("asc") {
         items.reverse();
     }
@@ -100,27 +105,10 @@ async fn opened(
         let message = format!("No commits between {} and {head}", body.base);
         return Err(ApiError::custom(RESOURCE, message));
     }
-    let now = Timestamp::now();
-    Ok(Pull {
-        id: shared.next_id(),
-        number: repo.next_number(),
-        title,
-        body: body.body,
-        user: login.to_owned(),
-        draft: body.draft.unwrap_or(false),
-        head: head.to_owned(),
-        base: body.base,
-        head_sha,
-        base_sha,
-        open: true,
-        merged: None,
-        created_at: now,
-        updated_at: now,
-        closed_at: None,
-        comments: Vec::new(),
-        reviews: Vec::new(),
-        lines: Vec::new(),
-    })
+    let heads = (head.to_owned(), head_sha, body.base, base_sha);
+    let pull = Pull::opened(shared.next_id(), repo.next_number(), heads, login);
+    let draft = body.draft.unwrap_or(false);
+    Ok(Pull { title, body: body.body, draft, ..pull })
 }
 
 /// What a merge would meet now, and what the pull request changes.

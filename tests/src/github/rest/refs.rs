@@ -93,6 +93,14 @@ pub(super) async fn create(
     if body.sha.len() != 40 || known.is_none() {
         return Err(ApiError::unprocessable("Object does not exist"));
     }
+    let restricted = repo.rules.no_branches.as_ref().is_some_and(|prefix| {
+        body.name.strip_prefix("refs/heads/").is_some_and(|name| name.starts_with(prefix))
+    });
+    if restricted {
+        let why = "Cannot create ref due to creations being restricted.";
+        let message = format!("Repository rule violations found\n\n{why}\n\n");
+        return Err(ApiError::unprocessable(message));
+    }
     let exists = ApiError::unprocessable("Reference already exists");
     repo.git.update_ref(&body.name, &body.sha, "").await.map_err(|_| exists)?;
     let value = json::reference(&caller.urls, repo, &body.name, &body.sha);

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use jiff::Timestamp;
@@ -54,10 +54,16 @@ fn said(shared: &Shared, user: String, body: String) -> Comment {
     Comment { id, user, body, created_at, association: member() }
 }
 
+#[derive(Deserialize)]
+pub(super) struct Since {
+    since: Option<Timestamp>,
+}
+
 pub(super) async fn comments(
     State(shared): Host,
     caller: Caller,
     Path(at): Path<Numbered>,
+    Query(Since { since }): Query<Since>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
@@ -67,7 +73,8 @@ pub(super) async fn comments(
         (None, Some(pull)) => pull.comments.clone(),
         (None, None) => return Err(ApiError::not_found()),
     };
-    let items = comments.iter().map(|c| json::comment(&caller.urls, repo, at.number, c));
+    let comments = comments.iter().filter(|c| since.is_none_or(|since| c.created_at >= since));
+    let items = comments.map(|c| json::comment(&caller.urls, repo, at.number, c));
     Ok(page.answer(&caller.urls, items.collect()))
 }
 

@@ -190,3 +190,25 @@ async fn a_pull_request_with_another_base_is_not_merged() {
     assert_eq!(world.remote.head("next").await, Some(start));
     assert!(!is_closed(&world).await);
 }
+
+#[tokio::test]
+async fn a_branch_that_a_ruleset_forbids_is_told_as_that() {
+    let world = World::start(Vec::new()).await;
+    let forbidden = |rules: &mut codebutler_testbed::github::Rules| {
+        rules.no_branches = Some("codebutler/".to_owned());
+    };
+    world.remote.set_rules(forbidden).await.unwrap();
+    let (status, body) = world.get("coder", "/v1/session").await;
+    assert_eq!(status, 502, "{body}");
+    for words in ["rulesets", "creations being restricted", "codebutler/**"] {
+        assert!(message(&body).contains(words), "{body}");
+    }
+    assert!(!message(&body).contains("no repository"), "{body}");
+    eventually("the thread is told", || async { told(&world, "creations being restricted") == 1 })
+        .await;
+    let conditions = world.repo().await.status.unwrap_or_default().conditions;
+    assert!(conditions.iter().all(|c| c.type_ != "GitReachable" || c.status == "True"));
+    world.remote.set_rules(|rules| rules.no_branches = None).await.unwrap();
+    let (status, body) = world.get("coder", "/v1/session").await;
+    assert_eq!(status, 200, "it goes on: {body}");
+}

@@ -1,0 +1,114 @@
+//! What GitHub's own workflows say of a commit, for credentials that may not read checks: GitHub grants
+//! that to no fine-grained personal token.
+
+use codebutler_crds::wire::Check;
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::checks::unreadable;
+use super::{GitHub, GitHubError, text};
+
+/// Failed workflows whose jobs are looked at.
+const LOOKED_AT: usize = 5;
+/// Jobs and steps that are named.
+const NAMED: usize = 10;
+
+#[derive(Deserialize)]
+struct Runs {
+    workflow_runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    id: u64,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default)]
+    conclusion: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Jobs {
+    jobs: Vec<Job>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    name: String,
+    #[serde(default)]
+    conclusion: Option<String>,
+    #[serde(default)]
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    name: String,
+    #[serde(default)]
+    conclusion: Option<String>,
+}
+
+fn failed(conclusion: Option<&String>) -> bool {
+    matches!(
+        conclusion.map(String::as_str),
+        Some("failure" | "timed_out" | "cancelled" | "action_required" | "startup_failure")
+    )
+}
+
+impl GitHub {
+    /// The commit's workflow runs as checks, and that there may be others. What can't be read either is
+    /// told so: nobody is to take silence for success.
+    pub(super) async fn actions(&self, commit: &str) -> Result<Vec<Check>, GitHubError> {
+        let path = self.client.repo(&format!("actions/runs?head_sha={commit}&per_page=50"));
+        let answer = self.client.get(&path).await?;
+        if matches!(answer.status, StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) {
+            let why = "the Repo's credentials may read neither checks nor Actions: use a GitHub App with \
+                       `checks: read`, or let the token read Actions";
+            return Ok(vec![Check { summary: Some(why.to_owned()), ..unreadable("checks") }]);
+        }
+        let runs: Runs = self.client.expect(&answer, StatusCode::OK)?;
+        let mut checks = Vec::new();
+        let mut looked_at = 0;
+        for run in runs.workflow_runs {
+            let has_failed = failed(run.conclusion.as_ref());
+            let summary = if has_failed && looked_at < LOOKED_AT {
+                looked_at += 1;
+                self.failures(run.id).await?
+            } else {
+                None
+            };
+            let done = run.status.as_deref() == Some("completed");
+            let state = run.conclusion.filter(|_| done).unwrap_or_else(|| "pending".to_owned());
+            let name = text::line(&run.name.unwrap_or_default(), 200);
+            checks.push(Check { name, state: text::line(&state, 40), summary });
+        }
+        let others = "the Repo's token may not read checks, only what GitHub's own workflows say: those of \
+                      other services need a GitHub App with `checks: read`";
+        let others =
+            Check { summary: Some(others.to_owned()), ..unreadable("checks of other services") };
+        checks.push(others);
+        Ok(checks)
+    }
+
+    /// Which jobs of a run failed, and at which steps.
+    async fn failures(&self, run: u64) -> Result<Option<String>, GitHubError> {
+        let path = self.client.repo(&format!("actions/runs/{run}/jobs?filter=latest&per_page=100"));
+        let answer = self.client.get(&path).await?;
+        if answer.status != StatusCode::OK {
+            return Ok(None);
+        }
+        let Jobs { jobs } = self.client.expect(&answer, StatusCode::OK)?;
+        let jobs = jobs.iter().filter(|job| failed(job.conclusion.as_ref())).take(NAMED);
+        let told = jobs.map(|job| {
+            let steps = job.steps.iter().filter(|step| failed(step.conclusion.as_ref()));
+            let steps: Vec<_> = steps.take(NAMED).map(|step| text::line(&step.name, 100)).collect();
+            let at =
+                if steps.is_empty() { String::new() } else { format!(" at {}", steps.join(", ")) };
+            format!("{} failed{at}", text::line(&job.name, 100))
+        });
+        let told = told.collect::<Vec<_>>().join("\n");
+        Ok(Some(told).filter(|told| !told.is_empty()))
+    }
+}
