@@ -63,10 +63,11 @@ impl Conditions {
         Self { client, recorder, redactors }
     }
 
-    /// Git answered.
-    pub async fn git_works(&self, repo: &Repo) {
-        let message = "the Git remote accepts the credentials";
-        self.tell(repo, GIT_REACHABLE, true, "Reachable", message).await;
+    /// Git answered. `remark`: what somebody should know of it all the same.
+    pub async fn git_works(&self, repo: &Repo, remark: Option<String>) {
+        let mut message = "the Git remote accepts the credentials".to_owned();
+        message.extend(remark.map(|remark| format!("; {remark}")));
+        self.tell(repo, GIT_REACHABLE, true, "Reachable", &message).await;
     }
 
     /// Git can't be worked with until somebody corrects the Repo.

@@ -11,6 +11,7 @@ mod file;
 mod issues;
 mod members;
 mod merge;
+pub mod moved;
 mod pull;
 mod rate;
 mod talk;

@@ -77,6 +77,14 @@ impl Remote {
     }
 }
 
+impl Remote {
+    /// The same host's repository of another name, `owner/name`.
+    pub fn renamed(&self, full_name: &str) -> Option<Self> {
+        let scheme = self.git.split("://").next()?;
+        Self::parse(&format!("{scheme}://{}/{full_name}", self.host)).ok()
+    }
+}
+
 /// `host` or `host:port` of an http(s) URL.
 pub fn authority(url: &Url) -> Option<String> {
     if !matches!(url.scheme(), "http" | "https") {

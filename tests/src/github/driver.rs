@@ -125,6 +125,27 @@ impl GitHubServer {
         Ok(self.handle(git, owner, name))
     }
 
+    /// Gives a repository another name; its old handle ends.
+    ///
+    /// # Errors
+    /// When there is none, or its folder can't be moved.
+    pub async fn rename(&self, owner: &str, old: &str, new: &str) -> Result<Remote, GitHubError> {
+        let mut all = self.shared.repositories.lock().await;
+        let key = (owner.to_owned(), old.to_owned());
+        let missing = || GitHubError::Name(format!("no {owner}/{old}"));
+        let mut repository = all.remove(&key).ok_or_else(missing)?;
+        let folder = |name: &str| self.shared.root.join(owner).join(format!("{name}.git"));
+        tokio::fs::rename(folder(old), folder(new)).await?;
+        repository.git = Git::at(folder(new));
+        new.clone_into(&mut repository.name);
+        let (id, git) = (repository.id, repository.git.clone());
+        all.insert((owner.to_owned(), new.to_owned()), repository);
+        let mut renamed =
+            self.shared.renamed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        renamed.insert(key, (id, new.to_owned()));
+        Ok(self.handle(git, owner, new))
+    }
+
     /// A repository that exists.
     pub async fn repo(&self, owner: &str, name: &str) -> Option<Remote> {
         let all = self.shared.repositories.lock().await;

@@ -76,7 +76,7 @@ pub(super) fn repository(urls: &Urls, repo: &Repository) -> Value {
         "forks_count": 0, "stargazers_count": 0, "watchers_count": 0,
         "open_issues_count": repo.pulls.values().filter(|p| p.open).count(),
         "has_issues": true, "has_projects": false, "has_wiki": false, "has_pages": false,
-        "archived": false, "disabled": false, "is_template": false, "topics": [],
+        "archived": repo.rules.archived, "disabled": false, "is_template": false, "topics": [],
         "created_at": repo.created_at, "updated_at": repo.created_at,
         "pushed_at": second(repo.pushed_at),
         "permissions": {"admin": false, "maintain": false, "push": true, "triage": true, "pull": true},

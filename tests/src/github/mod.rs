@@ -113,6 +113,8 @@ struct Shared {
     next_id: AtomicU64,
     faults: StdMutex<Faults>,
     app: StdMutex<app::App>,
+    /// New names of repositories by the old ones.
+    renamed: StdMutex<BTreeMap<(String, String), (u64, String)>>,
     seen: StdMutex<Vec<Seen>>,
 }
 
@@ -126,6 +128,12 @@ struct Faults {
 impl Shared {
     fn is_fine_grained(&self) -> bool {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).fine_grained
+    }
+
+    /// What a repository that has another name by now is called.
+    fn renamed(&self, owner: &str, name: &str) -> Option<(u64, String)> {
+        let renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
+        renamed.get(&(owner.to_owned(), name.to_owned())).cloned()
     }
 
     fn next_id(&self) -> u64 {
@@ -148,10 +156,12 @@ impl GitHubServer {
             next_id: AtomicU64::new(1),
             faults: StdMutex::default(),
             app: StdMutex::default(),
+            renamed: StdMutex::default(),
             seen: StdMutex::default(),
         });
         let router = rest::router()
             .fallback(git_request)
+            .layer(from_fn_with_state(Arc::clone(&shared), rest::first))
             .layer(from_fn_with_state(Arc::clone(&shared), observe))
             .with_state(Arc::clone(&shared));
         Ok(Self { shared, serving: Serving::start_at(port, router).await? })
@@ -286,6 +296,11 @@ async fn git_request(State(shared): State<Arc<Shared>>, request: Request) -> Res
         return (StatusCode::NOT_FOUND, "Not Found\n").into_response();
     };
     let name = name.strip_suffix(".git").unwrap_or(name);
+    if let Some((_, new)) = shared.renamed(owner, name) {
+        let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+        let place = format!("/{owner}/{new}.git/{rest}{query}");
+        return (StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, place)], "").into_response();
+    }
     let known = shared.repositories.lock().await.contains_key(&(owner.to_owned(), name.to_owned()));
     // Only the smart protocol: loose files are nobody's business.
     let smart = matches!(rest, "info/refs" | "git-upload-pack" | "git-receive-pack");

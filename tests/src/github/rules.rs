@@ -21,6 +21,8 @@ pub struct Rules {
     pub required_checks: Vec<String>,
     /// The default branch is changed by its merge queue only.
     pub merge_queue: bool,
+    /// Nothing can be changed any more.
+    pub archived: bool,
     /// Branches whose names begin so can't be made.
     pub no_branches: Option<String>,
     /// So many merges meet another one at the same moment.
@@ -36,6 +38,7 @@ impl Default for Rules {
             auto_merge: false,
             required_checks: Vec::new(),
             merge_queue: false,
+            archived: false,
             no_branches: None,
             base_moves: 0,
         }

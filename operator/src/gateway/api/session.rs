@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Open, Shared, unwritten};
 use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
 use crate::gateway::egress::check::needs_enforcement;
-use crate::gateway::github::{GitHub, GitHubError};
+use crate::gateway::github::{GitHub, GitHubError, moved};
 use crate::gateway::redact::Redactor;
 use crate::gateway::{masks, receipt};
 
@@ -144,7 +144,10 @@ pub async fn note<T>(
     outcome: Result<T, GitHubError>,
 ) -> Result<T, ApiError> {
     match &outcome {
-        Ok(_) => gateway.conditions.git_works(&caller.repo).await,
+        Ok(_) => {
+            let remark = moved::remark(&gateway.context, &caller.repo);
+            gateway.conditions.git_works(&caller.repo, remark).await;
+        }
         Err(error) if error.is_about_repo() => {
             gateway.conditions.git_fails(&caller.repo, &error.to_string()).await;
             tell(gateway, &caller.repo, &caller.key(), &error.to_string()).await;

@@ -35,6 +35,9 @@ pub enum HostError {
     /// Somebody has to correct the Repo or its Secret.
     #[error("{0}")]
     Repo(String),
+    /// The repository has another name by now.
+    #[error("{0} says that the repository has moved: correct spec.git.url")]
+    Moved(String),
     /// The credential can't be used.
     #[error(transparent)]
     Credentials(#[from] GitHubError),
@@ -59,7 +62,7 @@ impl HostError {
     /// Whether somebody has to correct the Repo.
     pub const fn is_about_repo(&self) -> bool {
         match self {
-            Self::Repo(_) | Self::Barred(..) => true,
+            Self::Repo(_) | Self::Moved(_) | Self::Barred(..) => true,
             Self::Credentials(error) => error.is_about_repo(),
             Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) | Self::Protocol(..) => {
                 false
@@ -72,7 +75,7 @@ impl HostError {
         match self {
             Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) => true,
             Self::Credentials(error) => !error.is_about_repo(),
-            Self::Repo(_) | Self::Barred(..) | Self::Protocol(..) => false,
+            Self::Repo(_) | Self::Moved(_) | Self::Barred(..) | Self::Protocol(..) => false,
         }
     }
 }
@@ -103,6 +106,7 @@ impl Host {
     pub async fn of(gateway: &Shared, repo: &Repo) -> Result<Self, HostError> {
         let remote =
             Remote::parse(&repo.spec.git.url).map_err(|e| HostError::Repo(e.to_string()))?;
+        let remote = gateway.context.github.moved.of(&remote).unwrap_or(remote);
         let credential = Credential::of(&gateway.context, repo, &remote).await?;
         Ok(Self { http: gateway.context.http().clone(), remote, credential })
     }
@@ -239,7 +243,7 @@ impl Host {
 fn complaint(status: StatusCode, host: &str, secret: &str) -> Option<HostError> {
     let why = match status.as_u16() {
         200 => return None,
-        300..=399 => format!("{host} says that the repository has moved: correct spec.git.url"),
+        300..=399 => return Some(HostError::Moved(host.to_owned())),
         401 => format!("{host} refused the token of Secret `{secret}`: put a valid one into it"),
         403 => {
             format!("{host} does not let the token of Secret `{secret}` do this: extend its rights")

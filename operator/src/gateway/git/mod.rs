@@ -37,6 +37,7 @@ use self::policy::Wanted;
 use self::quarantine::ReceiveError;
 use super::api::{Shared, tell};
 use super::context::{ApiError, Caller, ThreadKey};
+use super::github::{GitHub, moved};
 
 pub use self::changes::changed_files;
 #[cfg(test)]
@@ -81,23 +82,20 @@ async fn bench_of(
     let (shared, repo, thread) = (gateway.clone(), repo.clone(), thread.clone());
     let mirror = gateway.mirrors.of(&repo);
     let work = async move {
-        let outcome = async {
-            let host = Host::of(&shared, &repo).await?;
-            let base = &repo.spec.git.branch;
-            let snapshot = match fresh {
-                Fresh::Must => mirror.sync(&host, base).await?,
-                Fresh::IfPossible => mirror.read(&host, base).await?,
-            };
-            let bench = Bench { host, mirror, snapshot };
-            learn(&shared, &repo, &thread, &bench).await?;
-            Ok::<_, MirrorError>(bench)
+        let mut outcome = try_bench(&shared, &repo, &thread, &mirror, fresh).await;
+        if matches!(outcome, Err(MirrorError::Host(HostError::Moved(_))))
+            && GitHub::look_for_move(&shared.context, &repo).await.is_ok_and(|moved| moved)
+        {
+            outcome = try_bench(&shared, &repo, &thread, &mirror, fresh).await;
         }
-        .await;
         match &outcome {
             Ok(Bench { snapshot: Snapshot { stale: Some(why), .. }, .. }) => {
                 shared.conditions.git_fails(&repo, why).await;
             }
-            Ok(_) => shared.conditions.git_works(&repo).await,
+            Ok(_) => {
+                let remark = moved::remark(&shared.context, &repo);
+                shared.conditions.git_works(&repo, remark).await;
+            }
             Err(MirrorError::Host(error)) if error.is_about_repo() => {
                 complain(&shared, &repo, &thread, &error.to_string()).await;
             }
@@ -109,6 +107,24 @@ async fn bench_of(
     };
     let done = gateway.calls.spawn(work).await;
     done.map_err(|error| MirrorError::Folder(std::io::Error::other(error)))?.map_err(GitError::from)
+}
+
+async fn try_bench(
+    gateway: &Shared,
+    repo: &Arc<Repo>,
+    thread: &ThreadKey,
+    mirror: &Arc<Mirror>,
+    fresh: Fresh,
+) -> Result<Bench, MirrorError> {
+    let host = Host::of(gateway, repo).await?;
+    let base = &repo.spec.git.branch;
+    let snapshot = match fresh {
+        Fresh::Must => mirror.sync(&host, base).await?,
+        Fresh::IfPossible => mirror.read(&host, base).await?,
+    };
+    let bench = Bench { host, mirror: Arc::clone(mirror), snapshot };
+    learn(gateway, repo, thread, &bench).await?;
+    Ok(bench)
 }
 
 /// Removes copies that no Repo needs, from time to time, until the gateway stops.

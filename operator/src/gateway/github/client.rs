@@ -1,12 +1,12 @@
-//! The transport below GitHub's API: one credential, bounded time and size, errors by status. No
-//! redirect is followed: it could lead to a host that the Secret does not name.
+//! The transport below GitHub's API: one credential, bounded time and size, errors by status. A redirect
+//! is followed within the API alone: elsewhere could be a host that the Secret does not name.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use codebutler_crds::Repo;
-use http::header::{ACCEPT, AUTHORIZATION};
+use http::header::{ACCEPT, AUTHORIZATION, LOCATION};
 use http::{HeaderMap, Method, StatusCode};
 use kube::ResourceExt as _;
 use serde::de::DeserializeOwned;
@@ -15,6 +15,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::app::Tokens;
 use super::members::Members;
+use super::moved::Moved;
 use super::rate::{Quota, Rates};
 use super::{GitHubError, text};
 use crate::gateway::context::{Context, ThreadKey};
@@ -28,6 +29,8 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 /// Reads are repeated this often; writes never, for their outcome is unknown.
 const READS: u32 = 3;
 const MAX_ANSWER: usize = 8 * 1024 * 1024;
+/// Redirects that are followed in a row.
+const REDIRECTS: u32 = 3;
 /// What GitHub calls the limits that it tells nothing else of.
 const LIMITS: [&str; 3] = ["secondary rate limit", "rate limit exceeded", "abuse detection"];
 /// Characters of GitHub's own words that are shown.
@@ -48,6 +51,8 @@ pub struct Access {
     rates: Rates,
     /// What it said of people.
     pub(super) members: Members,
+    /// Repositories that have another name by now.
+    pub(in crate::gateway) moved: Moved,
 }
 
 impl Access {
@@ -106,6 +111,7 @@ impl Answer {
 impl Client {
     pub async fn of(context: &Context, repo: &Repo) -> Result<Self, GitHubError> {
         let remote = Remote::parse(&repo.spec.git.url)?;
+        let remote = context.github.moved.of(&remote).unwrap_or(remote);
         let credential = Credential::of(context, repo, &remote).await?;
         let (http, redactor) = (context.http().clone(), context.redactors.of(repo));
         let namespace = repo.namespace().unwrap_or_default();
@@ -214,9 +220,36 @@ impl Client {
         format!("{}{path}", self.remote.api)
     }
 
+    /// Goes after a repository that has another name by now.
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, GitHubError> {
+        let mut answer = self.send_here(method.clone(), url, body).await?;
+        for _ in 0..REDIRECTS {
+            let Some(next) = self.leads_to(&answer, &method) else { break };
+            answer = self.send_here(method.clone(), &next, body).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Where an answer leads, if the same may be asked there.
+    fn leads_to(&self, answer: &Answer, method: &Method) -> Option<String> {
+        let same = match answer.status.as_u16() {
+            301 | 302 => *method == Method::GET,
+            307 | 308 => true,
+            _ => false,
+        };
+        let next = answer.header(LOCATION.as_str()).filter(|_| same)?;
+        let inside = next.strip_prefix(&*self.remote.api)?;
+        (inside.starts_with('/') && !inside.contains("..")).then(|| next.to_owned())
+    }
+
     /// An App's token that was taken back is refused before anything is done: any request may be
     /// sent again with the next one.
-    async fn send(
+    async fn send_here(
         &self,
         method: Method,
         url: &str,
@@ -284,6 +317,9 @@ impl Client {
         match answer.status.as_u16() {
             300..=399 => GitHubError::Moved { host },
             401 => GitHubError::Token { host, secret },
+            403 if answer.mentions("archived") => GitHubError::Archived {
+                repository: format!("{}/{}", self.remote.owner, self.remote.name),
+            },
             403 => GitHubError::Permission { host, secret, said: self.remark(answer) },
             404 => {
                 let repository = format!("{}/{}", self.remote.owner, self.remote.name);

@@ -95,6 +95,14 @@ pub enum GitHubError {
         /// GitHub's own words, masked and cut.
         said: String,
     },
+    /// 403 for writing to what is for reading only by now.
+    #[error(
+        "the repository {repository} is archived, and can only be read: unarchive it, or suspend or delete the Repo"
+    )]
+    Archived {
+        /// `owner/name`.
+        repository: String,
+    },
     /// 404 for the repository itself.
     #[error(
         "{host} has no repository {repository}, or hides it from the token of Secret `{secret}`: check spec.git.url"
@@ -242,6 +250,7 @@ impl GitHubError {
                 | Self::Moved { .. }
                 | Self::Token { .. }
                 | Self::Permission { .. }
+                | Self::Archived { .. }
                 | Self::NotFound { .. }
                 | Self::NoBase { .. }
                 | Self::Empty { .. }

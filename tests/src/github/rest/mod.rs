@@ -25,6 +25,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::MutexGuard;
+use tower::ServiceExt as _;
 
 use super::error::ApiError;
 use super::json::{self, Urls};
@@ -69,6 +70,8 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route(&repo("/issues"), get(issues::list).post(issues::create))
         .route(&repo("/issues/{number}"), get(issues::read))
         .route(&repo("/issues/{number}/comments"), get(talk::comments).post(talk::comment))
+        .route(&api("/repositories/{id}"), any(by_id))
+        .route(&api("/repositories/{id}/{*rest}"), any(by_id))
         .route("/api/graphql", post(graphql::answer))
         .route(&api("/{*unknown}"), any(async || ApiError::not_found()))
         .method_not_allowed_fallback(async || ApiError::not_found())
@@ -158,6 +161,64 @@ async fn permission(
     let may = repo.people.get(&person.login).map_or("none", |standing| standing.permission());
     let user = json::user(&caller.urls, &person.login);
     Ok(Json(json!({"permission": may, "role_name": may, "user": user})))
+}
+
+/// `/repositories/{id}/…`: where the host leads to from a repository's old name.
+async fn by_id(State(shared): Host, mut request: Request) -> Response {
+    let path = request.uri().path().trim_start_matches("/api/v3/repositories/").to_owned();
+    let (id, rest) =
+        path.split_once('/').map_or((&*path, String::new()), |(id, rest)| (id, format!("/{rest}")));
+    let all = shared.repositories.lock().await;
+    let name = all.values().find(|repo| repo.id.to_string() == id).map(Repository::full_name);
+    drop(all);
+    let Some(name) = name else { return ApiError::not_found().into_response() };
+    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    let Ok(uri) = format!("/api/v3/repos/{name}{rest}{query}").parse() else {
+        return ApiError::not_found().into_response();
+    };
+    *request.uri_mut() = uri;
+    match router().with_state(shared).oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Leads from a repository's old name to its number: reading for good, writing with the same method.
+fn elsewhere(shared: &Shared, request: &Request) -> Option<Response> {
+    let path = request.uri().path().strip_prefix("/api/v3/repos/")?;
+    let mut parts = path.splitn(3, '/');
+    let (id, _) = shared.renamed(parts.next()?, parts.next()?)?;
+    let rest = parts.next().map(|rest| format!("/{rest}")).unwrap_or_default();
+    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    let host = request.headers().get(header::HOST)?.to_str().ok()?;
+    let place = format!("http://{host}/api/v3/repositories/{id}{rest}{query}");
+    let reads = request.method() == Method::GET;
+    let status = if reads { StatusCode::MOVED_PERMANENTLY } else { StatusCode::TEMPORARY_REDIRECT };
+    let body = json!({"message": "Moved Permanently", "url": place});
+    Some((status, [(header::LOCATION, place)], Json(body)).into_response())
+}
+
+/// The repository that a request would change.
+fn changes(request: &Request) -> Option<(String, String)> {
+    let path = request.uri().path().strip_prefix("/api/v3/repos/")?;
+    let mut parts = path.splitn(3, '/');
+    let key = (parts.next()?.to_owned(), parts.next()?.to_owned());
+    (request.method() != Method::GET).then_some(key)
+}
+
+/// What is answered before any call is looked at: the repository is elsewhere, or can only be read.
+pub(super) async fn first(State(shared): Host, request: Request, next: Next) -> Response {
+    if let Some(response) = elsewhere(&shared, &request) {
+        return response;
+    }
+    if let Some(key) = changes(&request) {
+        let all = shared.repositories.lock().await;
+        if all.get(&key).is_some_and(|repository| repository.rules.archived) {
+            let message = "Repository was archived so is read-only.";
+            return ApiError::new(StatusCode::FORBIDDEN, message).into_response();
+        }
+    }
+    next.run(request).await
 }
 
 async fn user(caller: Caller) -> Json<Value> {

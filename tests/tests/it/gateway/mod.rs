@@ -17,6 +17,7 @@ mod identity;
 mod incoming;
 mod merging;
 mod models;
+mod moved;
 mod providers;
 mod proxied;
 mod pull_request;

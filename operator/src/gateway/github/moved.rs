@@ -1,0 +1,75 @@
+//! Repositories that have another name by now. GitHub leads from the old one to the new one, and the Repo
+//! goes on working; it says where to.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::Repo;
+use serde::Deserialize;
+
+use super::client::read;
+use super::{GitHub, GitHubError};
+use crate::gateway::context::Context;
+use crate::gateway::remote::Remote;
+
+/// How long a new name counts: afterwards the old one may be another repository's.
+const FRESH: Duration = Duration::from_mins(15);
+
+/// New names by the old ones. Cheap to clone; clones share them.
+#[derive(Clone, Default)]
+pub struct Moved {
+    known: Arc<Mutex<HashMap<String, (Instant, Remote)>>>,
+}
+
+impl Moved {
+    /// Where the repository is by now.
+    pub fn of(&self, remote: &Remote) -> Option<Remote> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&remote.git).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, new)| new.clone())
+    }
+
+    fn put(&self, old: &Remote, new: Remote) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, (at, _)| at.elapsed() < FRESH);
+        known.insert(old.git.clone(), (Instant::now(), new));
+    }
+}
+
+#[derive(Deserialize)]
+struct Named {
+    full_name: String,
+}
+
+impl GitHub {
+    /// Asks what the repository is called, and keeps it for all if that is another name by now. Answers
+    /// whether it is.
+    ///
+    /// # Errors
+    /// When GitHub can't be asked, or leads elsewhere.
+    pub async fn look_for_move(context: &Context, repo: &Repo) -> Result<bool, GitHubError> {
+        let github = Self::of(context, repo).await?;
+        let answer = github.client.get(&github.client.repo("")).await?;
+        let named: Named = match answer.status {
+            http::StatusCode::OK => read(&answer)?,
+            _ => return Err(github.client.complain(&answer)),
+        };
+        let old = Remote::parse(&repo.spec.git.url)?;
+        let known = format!("{}/{}", old.owner, old.name);
+        let Some(new) =
+            old.renamed(&named.full_name).filter(|_| !known.eq_ignore_ascii_case(&named.full_name))
+        else {
+            return Ok(false);
+        };
+        tracing::info!(known, now = named.full_name, "a repository has another name by now");
+        context.github.moved.put(&old, new);
+        Ok(true)
+    }
+}
+
+/// For the Repo's condition: that its repository has another name by now.
+pub fn remark(context: &Context, repo: &Repo) -> Option<String> {
+    let new = context.github.moved.of(&Remote::parse(&repo.spec.git.url).ok()?)?;
+    let (owner, name) = (&new.owner, &new.name);
+    Some(format!("the repository is {owner}/{name} by now: set spec.git.url to {}", new.git))
+}

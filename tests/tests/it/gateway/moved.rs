@@ -1,0 +1,31 @@
+//! Repositories that are not where they were, or can't be changed any more.
+
+use super::World;
+
+#[tokio::test]
+async fn a_renamed_repository_goes_on_and_the_repo_names_its_new_address() {
+    let world = World::start(Vec::new()).await;
+    let remote = world.github.rename("acme", "shop", "store").await.unwrap();
+    let (status, body) = world.get("coder", "/v1/session").await;
+    assert_eq!(status, 200, "{body}");
+    assert!(remote.head(&world.branch).await.is_some(), "the branch is where the repository is");
+    world.approve_plan().await;
+    let folder = world.clone("coder").await;
+    let condition = world.condition("GitReachable").await;
+    assert!(condition.contains("acme/store by now"), "{condition}");
+    assert!(condition.contains("set spec.git.url to"), "{condition}");
+    world.ok("coder", &folder, &["push", "origin", &world.branch]).await;
+}
+
+#[tokio::test]
+async fn an_archived_repository_is_told_as_that() {
+    let world = World::start(Vec::new()).await;
+    world.remote.set_rules(|rules| rules.archived = true).await.unwrap();
+    let (status, body) = world.get("coder", "/v1/session").await;
+    assert_eq!(status, 502, "{body}");
+    let message = body["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("is archived") && message.contains("unarchive it"), "{body}");
+    assert!(world.condition("GitReachable").await.contains("is archived"));
+    world.remote.set_rules(|rules| rules.archived = false).await.unwrap();
+    assert_eq!(world.get("coder", "/v1/session").await.0, 200, "it goes on");
+}
