@@ -287,7 +287,10 @@ async fn what_the_gateway_refuses_reaches_the_model_or_the_thread() {
     let inner = world.gateway.lock();
     let last = inner.last_report();
     assert_eq!(last.state, RoleState::Failed);
-    assert_eq!(last.reason.as_deref(), Some("the model API answered 402: no credit left"));
+    assert_eq!(
+        last.reason.as_deref(),
+        Some("the model API answered 402: no credit left. Write again to make me try again.")
+    );
     assert_eq!(inner.asked.len(), 3);
 }
 

@@ -116,7 +116,7 @@ impl Memory {
                     self.told.insert(key.clone(), Stamp::of(pull));
                     known.updated.is_none()
                 }
-                (Some(_), None) | (None, None) => true,
+                (_, None) => true,
                 (None, Some(_)) => false,
             };
             if is_due {

@@ -220,7 +220,6 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
     let faults = *shared.faults.lock().unwrap_or_else(PoisonError::into_inner);
     tokio::time::sleep(faults.latency).await;
     let response = match faults.away {
-        Away::No => next.run(request).await,
         Away::Unavailable => (
             StatusCode::SERVICE_UNAVAILABLE,
             [(header::CONTENT_TYPE, "text/html")],
@@ -229,7 +228,7 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
             .into_response(),
         Away::HangsUp => HangUp::response(),
         Away::Limits if path.starts_with("/api/") => limited(),
-        Away::Limits => next.run(request).await,
+        Away::No | Away::Limits => next.run(request).await,
         Away::LosesAnswersToPushes => {
             let response = next.run(request).await;
             if path.ends_with("git-receive-pack") { lost(response).await } else { response }

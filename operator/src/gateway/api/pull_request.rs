@@ -32,7 +32,7 @@ pub async fn state(
         let state = github.state(pull.clone()).await?;
         Ok((pull, state))
     };
-    let (pull, state) = note(&gateway, &caller, found.await).await?;
+    let (pull, state) = note(&gateway, &caller, Box::pin(found).await).await?;
     record(&gateway, &caller, &pull).await?;
     Ok(axum::Json(state))
 }

@@ -238,7 +238,7 @@ impl World {
 
     /// What the kubelet says of a pod.
     pub async fn pod_is(&self, pod: &Pod, phase: &str) {
-        let ended = json!({"terminated": {"exitCode": 3, "reason": "Error"}});
+        let ended = json!({"terminated": {"exitCode": 1, "reason": "Error"}});
         let status = if phase == "Failed" {
             json!({"phase": phase, "containerStatuses": [{
                 "name": "agent", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
