@@ -49,7 +49,6 @@ impl Holder {
         let mut command = Command::new(&program);
         command
             .arg("gateway")
-            .arg("--egress-allow=127.0.0.0/8")
             .arg(format!("--listen={address}"))
             .arg(format!("--namespace={}", world.cluster.system()))
             .args(world.cluster.watched().iter().map(|name| format!("--namespaces={name}")))
