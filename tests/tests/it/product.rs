@@ -55,7 +55,7 @@ async fn kubectl_shows_and_changes_a_running_team() {
     for part in ["AwaitingUser", "WorktreeReady", "Events:", "VolumeCreated"] {
         assert!(described.contains(part), "{part}: {described}");
     }
-    assert!(run("explain repo.spec.git.url").contains("GitHub Enterprise"));
+    assert!(run("explain repo.spec.git.url").contains("/api/v3"));
     run("wait --for=condition=Ready repo/shop --timeout=60s");
     run("label repo shop team=web");
 
