@@ -59,7 +59,7 @@ class Socket:
         self.received.put(request)
 
     def next(self, fits, what):
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while time.monotonic() < end:
             try:
                 request = self.received.get(timeout=0.2)
