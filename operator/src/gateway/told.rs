@@ -26,11 +26,12 @@ const LATER: Duration = Duration::from_secs(20);
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
 /// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
-const TROUBLES: [&str; 19] = [
+const TROUBLES: [&str; 20] = [
     "ContainerCrashes",
     "ContainerNotCreated",
     "GatewayAway",
     "GatewayNotFound",
+    "GatewayRefuses",
     "ImageNotPulled",
     "NameTaken",
     "ParentElsewhere",

@@ -134,8 +134,7 @@ impl Cause {
                 ": the StorageClass has to honour fsGroup; choose another one in \
                  spec.worktree.storageClassName of the Repo"
             }
-            Self::Refused => ": the conditions of the Repo say why",
-            Self::Evicted | Self::GatewayAway | Self::Crash => "",
+            Self::Evicted | Self::GatewayAway | Self::Refused | Self::Crash => "",
         }
     }
 }

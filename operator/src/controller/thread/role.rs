@@ -279,9 +279,11 @@ fn turned_away(
         ("GatewayAway", message)
     } else {
         let message = format!(
-            "the gateway does not let role `{}` work: the conditions of Repo `{}` say why; it is tried \
-             again until it does",
-            role.name, view.thread.spec.repo
+            "the gateway does not let role `{}` work: see the conditions of Repo `{}` and `kubectl logs {} \
+             -c agent`; it is tried again until it does",
+            role.name,
+            view.thread.spec.repo,
+            pod.name_any()
         );
         ("GatewayRefuses", message)
     };

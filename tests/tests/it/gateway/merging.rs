@@ -1,31 +1,17 @@
 //! Merging where GitHub needs more than the button.
 
-use std::time::Duration;
-
 use codebutler_crds::Repo;
 use codebutler_crds::thread::{MergeWait, PullState, ThreadState};
-use codebutler_operator::gateway::watch;
 use serde_json::{Value, json};
-use tokio_util::task::AbortOnDropHandle;
 
 use super::close::{decided, posts};
+use super::watch::{told, watching};
 use super::{World, eventually};
 
 const CLOSE: &str = "/v1/close";
 
 async fn close(world: &World) -> (u16, Value) {
     world.post("lead", CLOSE, &json!({"summary": "The total adds up now."})).await
-}
-
-fn watching(world: &World) -> AbortOnDropHandle<()> {
-    let gateway = world.gateway.clone();
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        watch::run(&gateway, Duration::from_millis(50)).await;
-    }))
-}
-
-fn told(world: &World, text: &str) -> usize {
-    posts(world).iter().filter(|said| said.contains(text)).count()
 }
 
 fn message(body: &Value) -> &str {

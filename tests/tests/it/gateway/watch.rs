@@ -15,14 +15,15 @@ use super::remote::with_a_pull;
 use super::{World, eventually, thread};
 
 /// A watcher without memory, as after a start.
-fn watching(world: &World) -> AbortOnDropHandle<()> {
+pub fn watching(world: &World) -> AbortOnDropHandle<()> {
     let gateway = world.gateway.clone();
     AbortOnDropHandle::new(tokio::spawn(async move {
         watch::run(&gateway, Duration::from_millis(50)).await;
     }))
 }
 
-fn told(world: &World, text: &str) -> usize {
+/// How often something was said in the conversation.
+pub fn told(world: &World, text: &str) -> usize {
     posts(world).iter().filter(|said| said.contains(text)).count()
 }
 

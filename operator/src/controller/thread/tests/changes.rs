@@ -1,5 +1,7 @@
 //! Slots, changes of what a pod is made from, and what clusters, people and time do to a Thread.
 
+use codebutler_crds::wire::exit_code;
+
 use super::*;
 
 #[test]
@@ -63,6 +65,48 @@ fn suspending_a_repo_lets_a_run_end_and_then_takes_its_pod() {
     world.pods = vec![pod(&at("Idle"), "pm", "a", json!({"phase": "Running"}))];
     assert!(deleted(&plan(&at("Running"), &world)).is_empty());
     assert_eq!(deleted(&plan(&at("Idle"), &world)), ["a"]);
+}
+
+/// An agent that ended three seconds before [`testing::now`].
+fn ended(code: u8) -> Value {
+    json!({"phase": "Failed", "containerStatuses": [{
+        "name": "agent", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"terminated": {"exitCode": code, "finishedAt": "2026-01-01T11:59:57Z"}}}]})
+}
+
+#[test]
+fn a_gateway_that_is_away_or_refuses_costs_no_attempt() {
+    for (code, reason, named) in [
+        (exit_code::GATEWAY_AWAY, "GatewayAway", "codebutler-gateway"),
+        (exit_code::GATEWAY_REFUSED, "GatewayRefuses", "kubectl logs"),
+    ] {
+        let thread = testing::thread(
+            &json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a", "failures": 4}}}),
+        );
+        let mut world = world();
+        world.pods = vec![pod(&thread, "pm", "a", ended(code))];
+        let waiting = plan(&thread, &world);
+        assert_eq!((ready(&waiting).0, deleted(&waiting)), (reason, vec![]));
+        assert!(ready(&waiting).1.contains(named), "{}", ready(&waiting).1);
+        assert_eq!(waiting.status.roles["pm"].failures, 4);
+        let later = testing::now().saturating_add(SignedDuration::from_secs(20)).unwrap();
+        assert_eq!(deleted(&plan_at(&thread, &world, later)), ["a"], "{reason}");
+    }
+}
+
+#[test]
+fn a_volume_that_can_not_be_written_is_told_at_once_and_tried_again_with_the_next_message() {
+    let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
+    let mut world = world();
+    world.pods = vec![pod(&thread, "pm", "a", ended(exit_code::VOLUME_NOT_WRITABLE))];
+    let stalled = plan(&thread, &world);
+    assert!(condition::is_true(&stalled.status.conditions, condition::STALLED));
+    assert_eq!((ready(&stalled).0, deleted(&stalled)), ("VolumeNotWritable", vec![]));
+    assert!(ready(&stalled).1.contains("storageClassName"), "{}", ready(&stalled).1);
+    let mut thread = after(&thread, &stalled);
+    thread.status.as_mut().unwrap().roles.get_mut("pm").unwrap().inbox =
+        Some(LATER.parse().unwrap());
+    assert_eq!(deleted(&plan(&thread, &world)), ["a"]);
 }
 
 #[test]

@@ -90,3 +90,23 @@ fn a_role_that_has_changed_is_replaced_while_it_waits_for_a_slot() {
     world.roles[0] = Arc::new(role);
     assert_eq!(deleted(&plan(&mail, &world)), ["a"]);
 }
+
+#[test]
+fn a_pod_that_can_not_start_gives_its_slot_to_others_after_a_minute() {
+    let waiting = thread(LATER, "Idle", true);
+    let unpulled = json!({"phase": "Pending", "initContainerStatuses": [{
+        "name": "toolbox", "image": "debain:12", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": {"reason": "ImagePullBackOff"}}}]});
+    let world = Observed {
+        pods: vec![pod(&waiting, "pm", "a", unpulled)],
+        ..awake(&waiting, Admission::All)
+    };
+    let soon = plan(&waiting, &world);
+    assert_eq!((ready(&soon).0, busy(&soon)), ("ImageNotPulled", vec!["pm"]));
+    // The pod was made half a minute before.
+    assert_eq!(soon.again, Some(Duration::from_secs(30)));
+    let later = testing::now().saturating_add(SignedDuration::from_secs(31)).unwrap();
+    let given = plan_at(&waiting, &world, later);
+    assert!(busy(&given).is_empty() && deleted(&given).is_empty());
+    assert_eq!(ready(&given).0, "ImageNotPulled");
+}
