@@ -72,16 +72,21 @@ struct Memory {
     failures: u32,
 }
 
-/// By which a pull request is known to be as it was.
+/// By which a pull request is known to be as it was. The time alone is not enough: it is in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     updated: Option<String>,
     head: String,
+    standing: PullState,
 }
 
 impl Stamp {
     fn of(pull: &Pull) -> Self {
-        Self { updated: pull.updated_at().map(str::to_owned), head: pull.head().to_owned() }
+        Self {
+            updated: pull.updated_at().map(str::to_owned),
+            head: pull.head().to_owned(),
+            standing: pull.standing(),
+        }
     }
 }
 
@@ -112,8 +117,8 @@ impl Memory {
             let is_due = match (listed.get(&known.number), self.told.get(&key)) {
                 (Some(pull), Some(told)) => Stamp::of(pull) != *told,
                 // After a start: what the last process told of stands in the status.
-                (Some(pull), None) if known.updated.as_deref() == pull.updated_at() => {
-                    self.told.insert(key.clone(), Stamp::of(pull));
+                (Some(pull), None) if is_as_told(known, pull) => {
+                    self.told(&key, pull, changed.at);
                     known.updated.is_none()
                 }
                 (_, None) => true,
@@ -150,6 +155,12 @@ impl Memory {
         let pause = (PAUSE * 2_u32.pow(self.failures.min(6) - 1)).min(LONGEST_PAUSE);
         self.paused = Some(Instant::now() + error.wait().unwrap_or(pause));
     }
+}
+
+/// Whether a pull request stands as the Thread's status says that it was told.
+fn is_as_told(known: &PullRequest, pull: &Pull) -> bool {
+    known.updated.as_deref() == pull.updated_at()
+        && known.state.unwrap_or(PullState::Open) == pull.standing()
 }
 
 /// Looks at all open pull requests each `every`, until the gateway stops.
