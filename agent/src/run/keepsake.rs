@@ -67,7 +67,7 @@ pub fn with_note(note: Option<&str>, done: Done) -> Done {
 
 fn note(Kept { name, left_out }: &Kept) -> String {
     let mut out = format!(
-        "[CodeButler] Before this, all files were kept in {name}. `git restore --source={name} -- PATH` brings back a \
+        "[CodeButler] Before this, all files but ignored folders were kept in {name}. `git restore --source={name} -- PATH` brings back a \
          path (`.`: all), `git diff {name}` shows what differs."
     );
     if !left_out.is_empty() {

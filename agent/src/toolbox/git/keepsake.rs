@@ -6,11 +6,13 @@
 //! is known of files lies beside the worktree.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use git2::{Commit, Index, IndexAddOption, Oid, Repository, Signature};
+use git2::{Commit, Index, IndexAddOption, Oid, Repository, Signature, StatusOptions};
 
 use super::Place;
 use super::leftover::MADE;
@@ -24,6 +26,10 @@ const KEPT: usize = 20;
 /// Files that Git does not know yet: one, and all of them, in bytes.
 const MAX_NEW: u64 = 16 * 1024 * 1024;
 const MAX_ALL_NEW: u64 = 256 * 1024 * 1024;
+/// Files that .gitignore names, such as settings: one, and all of them, in bytes. Ignored folders are
+/// what tools make.
+const MAX_IGNORED: u64 = 1024 * 1024;
+const MAX_ALL_IGNORED: u64 = 16 * 1024 * 1024;
 /// Files that are looked at.
 const MAX_FILES: usize = 200_000;
 /// Stashes and branches that are held on to.
@@ -100,7 +106,7 @@ fn staged(repo: &Repository) -> Option<Oid> {
     if index.has_conflicts() { None } else { index.write_tree_to(repo).ok() }
 }
 
-/// The tree of all files, ignored ones left out, and the names of what is too large.
+/// The tree of all files, ignored folders left out, and the names of what is too large.
 fn worktree(
     place: &Place,
     repo: &Repository,
@@ -147,6 +153,7 @@ fn look(
         return Err(ToolError::refused(format!("more than {MAX_FILES} files differ from HEAD")));
     }
     added?;
+    add_ignored(repo, &mut index, &files.root)?;
     let tree = index.write_tree_to(repo)?;
     if let Err(error) = index.write() {
         tracing::info!(%error, "what is known of the files is not kept");
@@ -156,6 +163,24 @@ fn look(
         left_out.push(format!("{} more", files.more));
     }
     Ok((tree, left_out))
+}
+
+/// Takes along what .gitignore names file by file.
+fn add_ignored(repo: &Repository, index: &mut Index, root: &Path) -> Result<(), ToolError> {
+    let mut options = StatusOptions::new();
+    options.include_ignored(true).include_untracked(false).exclude_submodules(true);
+    let mut left = MAX_ALL_IGNORED;
+    for entry in repo.statuses(Some(&mut options))?.iter().filter(|e| e.status().is_ignored()) {
+        let path = PathBuf::from(OsStr::from_bytes(entry.path_bytes()));
+        let full = root.join(&path);
+        let Ok(meta) = full.symlink_metadata() else { continue };
+        let fits = meta.is_file() && meta.len() <= MAX_IGNORED.min(left);
+        if fits && File::open(&full).is_ok() {
+            left -= meta.len();
+            index.add_path(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Which files are taken along.

@@ -45,6 +45,29 @@ fn what_was_never_committed_comes_back_and_git_itself_does_not_notice() {
 }
 
 #[test]
+fn small_files_that_are_ignored_are_kept_and_ignored_folders_are_not() {
+    let f = fixture();
+    f.write(".gitignore", ".env\n*.log\ntarget/\n");
+    f.write(".env", "PORT=1\n");
+    f.write("sub/code", "x");
+    f.write("sub/.env", "PORT=2\n");
+    f.write("target/out", "made");
+    f.write("big.log", &"x".repeat(2 * 1024 * 1024));
+    symlink("/etc/passwd", f.place.tree().join("link.log")).unwrap();
+    let before = git(&f, &["status", "--porcelain", "--ignored"]);
+    let kept = keep_work(&f.place).unwrap();
+    assert_eq!(keep_work(&f.place).unwrap().name, kept.name, "the same is kept once");
+    assert_eq!(git(&f, &["status", "--porcelain", "--ignored"]), before);
+    let names = git(&f, &["ls-tree", "-r", "--name-only", &kept.name]);
+    for gone in ["target", "big.log", "link.log"] {
+        assert!(!names.contains(gone), "{names}");
+    }
+    git(&f, &["clean", "-qfdx"]);
+    restored(&f, &kept.name, ".");
+    assert_eq!((f.file(".env"), f.file("sub/.env")), ("PORT=1\n".into(), "PORT=2\n".into()));
+}
+
+#[test]
 fn the_same_is_kept_once_and_the_newest_twenty_are() {
     let f = fixture();
     f.write("a", "0");
