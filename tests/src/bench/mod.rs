@@ -20,6 +20,7 @@ mod traces;
 mod validate;
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -45,6 +46,12 @@ const INDENT: &str = "                  ";
 /// What stands for one where each role has its own.
 const OWN: &str = "each role's own";
 
+/// On a machine that keeps namespaces from its users, as containers often do.
+const WITHOUT_WALLS: &str = "\
+    warning: this machine allows no namespaces (try `unshare --user --net true`): hidden tests run code that a \
+    model wrote, with your rights and your network. Use a machine for it on which nothing else is, or allow \
+    them (sysctl kernel.unprivileged_userns_clone=1, or the container's seccomp profile)";
+
 /// Runs the bench that the arguments describe: whether everything was as it must be, or nothing if it
 /// was interrupted.
 ///
@@ -67,9 +74,12 @@ pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Resul
     let results = Results::open(bench.out.as_deref()).context("--out")?;
     let plan = Plan::of(&tasks, &names, bench.runs, bench.memory == Memory::On);
     let runner = Runner { args, program, tasks: &tasks, models: &models };
-    let Some(results) = runner.play(&plan, results, &mut *print).await? else { return Ok(None) };
+    if !confine::is_walled() {
+        let _ = writeln!(std::io::stderr(), "{WITHOUT_WALLS}");
+    }
+    let (results, whole) = runner.play(&plan, results, &mut *print).await?;
     tell(args.json, &names, &plan, &results, print)?;
-    Ok(Some(true))
+    Ok(whole.then_some(true))
 }
 
 /// Every model that is measured, and where it is asked.
@@ -106,12 +116,13 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
+    /// What was found, and whether nobody interrupted it.
     async fn play(
         &self,
         plan: &Plan,
         mut results: Results,
         print: Print<'_>,
-    ) -> anyhow::Result<Option<Results>> {
+    ) -> anyhow::Result<(Results, bool)> {
         let stop = CancellationToken::new();
         let listener = tokio::spawn({
             let stop = stop.clone();
@@ -126,15 +137,17 @@ impl Runner<'_> {
             if !before {
                 let task = &self.tasks[planned.task];
                 if let Some(why) = self.unaffordable(&results, task) {
-                    let why = format!("stopped after {n} of {of} trials: {why}");
-                    self.say(&mut *print, &why);
-                    if self.args.json {
-                        print(&serde_json::json!({"record": "stopped", "why": why}).to_string());
-                    }
+                    self.say_stopped(
+                        &mut *print,
+                        &format!("stopped after {n} of {of} trials: {why}"),
+                    );
                     break;
                 }
                 let Some(cell) = self.trial(planned, task, &results, &stop).await? else {
-                    return Ok(None);
+                    let how = self.how_to_go_on();
+                    let why = format!("interrupted after {n} of {of} trials: {how}");
+                    self.say_stopped(&mut *print, &why);
+                    return Ok((results, false));
                 };
                 results.end(cell)?;
             }
@@ -146,7 +159,22 @@ impl Runner<'_> {
             self.say(&mut *print, &format!("{:>3}/{of} {}{known}", n + 1, line(cell)));
         }
         listener.abort();
-        Ok(Some(results))
+        Ok((results, true))
+    }
+
+    fn say_stopped(&self, print: Print<'_>, why: &str) {
+        self.say(&mut *print, why);
+        if self.args.json {
+            print(&serde_json::json!({"record": "stopped", "why": why}).to_string());
+        }
+    }
+
+    fn how_to_go_on(&self) -> &'static str {
+        if self.args.bench.out.is_some() {
+            "start it again with the same --out to go on"
+        } else {
+            "with --out DIR it could have gone on from here"
+        }
     }
 
     fn say(&self, print: Print<'_>, text: &str) {

@@ -1,12 +1,17 @@
 //! `cargo demo -- --bench`: the team's measure, played by the script.
 
+use std::fs::Permissions;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
 use crate::support::permit;
@@ -165,6 +170,103 @@ async fn a_task_that_can_t_be_tried_is_skipped() {
     assert!(reasons[1].contains("checksum") || reasons[1].contains("can't fetch"), "{text}");
     assert!(records[..2].iter().all(|record| record["verdict"] == "skipped"), "{text}");
     assert_eq!(records[2]["trials"], 0, "{text}");
+}
+
+/// A provider of two models, of which both only talk, and the bench's command for it.
+async fn compared(arguments: &[&str]) -> (ModelServer, Command) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let step = || Step::say("I can't.").costing(1000, 100, "0.25");
+    let script = Script::of("pm", vec![step(); 3]).and("lead", vec![step(); 3]);
+    let server = ModelServer::start(script, ModelOptions::default()).await.unwrap();
+    let tasks = format!("{}/bench", env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
+    command
+        .args(["--bench", &tasks, "--tasks", "parse-1.12.0", "--json"])
+        .args(["--model", "scripted/pm", "--model", "scripted/lead"])
+        .args(arguments)
+        .env("CODEBUTLER_MODEL_URL", server.url())
+        .env("CODEBUTLER_MODEL_KEY", server.api_key())
+        .env_remove("OPENROUTER_API_KEY")
+        .kill_on_drop(true);
+    (server, command)
+}
+
+fn parsed(output: &Output) -> Vec<Value> {
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_models_are_compared_and_an_interrupted_bench_goes_on() {
+    let _permit = permit(1).await;
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["--memory", "off", "--out", dir.path().to_str().unwrap()];
+    let (_server, mut command) = compared(&arguments).await;
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+    if first["verdict"] == "skipped" {
+        let _ = writeln!(std::io::stderr(), "skipped: {}", first["reason"]);
+        return;
+    }
+    // In the second trial: its first call may not have been made yet.
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    signal::kill(pid, Signal::SIGINT).unwrap();
+    let mut rest = Vec::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        rest.push(serde_json::from_str::<Value>(&line).unwrap());
+    }
+    let status = tokio::time::timeout(Duration::from_mins(1), child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(130), "{rest:#?}");
+    let why = "interrupted after 1 of 2 trials: start it again with the same --out to go on";
+    assert_eq!((&rest[0]["record"], &rest[0]["why"]), (&"stopped".into(), &why.into()));
+    assert_eq!(rest.len(), 3, "a summary of each model: {rest:#?}");
+
+    let (_server, mut command) = compared(&arguments).await;
+    let output = command.output().await.unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let records = parsed(&output);
+    assert_eq!(records[0], first, "what is finished is not played again");
+    let [_, cell, summaries @ ..] = &*records else { panic!("{records:#?}") };
+    assert_ne!(cell["model"], first["model"], "they take turns");
+    for cell in [&first, cell] {
+        assert_eq!(
+            (&cell["memory"], &cell["verdict"]),
+            (&false.into(), &"unsolved".into()),
+            "{cell:#}"
+        );
+        // The person asks twice more, and each word is paid for.
+        assert_eq!(cell["dollars"], "0.75", "{cell:#}");
+        assert_eq!(cell["human"]["messages"], 3, "{cell:#}");
+    }
+    let kept = std::fs::read_dir(dir.path().join("trials")).unwrap();
+    let kept: Vec<_> = kept.map(|kept| kept.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(
+        kept.len() == 2 && kept.iter().all(|name| name.ends_with("--1-without-memory")),
+        "{kept:?}"
+    );
+    let models: Vec<_> =
+        summaries.iter().map(|summary| summary["model"].as_str().unwrap()).collect();
+    assert_eq!(models, ["scripted/pm", "scripted/lead"], "{summaries:#?}");
+    for summary in summaries {
+        assert_eq!((&summary["trials"], &summary["solved"]), (&1.into(), &0.into()), "{summary:#}");
+        assert_eq!(summary["dollars"], "0.75", "{summary:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_machine_without_namespaces_is_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let unshare = dir.path().join("unshare");
+    std::fs::write(&unshare, "#!/bin/sh\nexit 1\n").unwrap();
+    std::fs::set_permissions(&unshare, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
+    let (_server, mut command) = compared(&["--budget", "0.01"]).await;
+    let output = command.env("PATH", path).output().await.unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("warning: this machine allows no namespaces"), "{told}");
+    assert_eq!(output.status.code(), Some(0), "{told}");
 }
 
 #[tokio::test]
