@@ -87,7 +87,7 @@ async fn answer(server: Arc<Server>, request: http::Request<Incoming>) -> Respon
     let body = match Limited::new(body, MAX_BODY).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
-            return render::error(&ApiError::too_large(MAX_BODY));
+            return render::error(&ApiError::too_large(&format!("limit is {MAX_BODY}")));
         }
         Err(error) => {
             return render::error(&ApiError::bad_request(format!("error reading body: {error}")));

@@ -322,8 +322,8 @@ impl ApiError {
     }
 
     /// 413.
-    pub fn too_large(limit: usize) -> Self {
-        let message = format!("Request entity too large: limit is {limit}");
+    pub fn too_large(why: &str) -> Self {
+        let message = format!("Request entity too large: {why}");
         Self::new(413, "RequestEntityTooLarge", message)
     }
 

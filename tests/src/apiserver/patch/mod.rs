@@ -2,7 +2,8 @@
 
 mod strategic;
 
-use json_patch::PatchOperation;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, PatchOperation, ReplaceOperation, TestOperation};
 use serde_json::Value;
 
 use super::schema::Node;
@@ -16,14 +17,16 @@ pub fn json(live: &Value, patch: &[u8]) -> Result<Value, ApiError> {
     let operations: Vec<PatchOperation> = serde_json::from_slice(patch)
         .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
     if operations.len() > MAX_OPERATIONS {
-        return Err(ApiError::bad_request(format!(
+        return Err(ApiError::too_large(&format!(
             "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
             operations.len()
         )));
     }
     let mut object = live.clone();
     for operation in operations {
-        // Upstream's library lets a removal of nothing fail, and so does this one.
+        // Upstream's library lets a removal of nothing fail, and so does this one. A replacement of
+        // nothing is an addition there, and nothing is as good as null.
+        let operation = as_upstream(&object, operation);
         json_patch::patch(&mut object, std::slice::from_ref(&operation)).map_err(|_| {
             // Upstream, too, keeps to itself which operation it was.
             ApiError::unprocessable(
@@ -32,6 +35,24 @@ pub fn json(live: &Value, patch: &[u8]) -> Result<Value, ApiError> {
         })?;
     }
     Ok(object)
+}
+
+/// What an operation means to the library that Kubernetes uses, which is more lenient than RFC 6902.
+fn as_upstream(object: &Value, operation: PatchOperation) -> PatchOperation {
+    let is_missing = |path: &PointerBuf| {
+        let parent = path.split_back().and_then(|(parent, _)| parent.resolve(object).ok());
+        parent.is_some_and(Value::is_object) && path.resolve(object).is_err()
+    };
+    match operation {
+        PatchOperation::Replace(ReplaceOperation { path, value }) if is_missing(&path) => {
+            PatchOperation::Add(AddOperation { path, value })
+        }
+        PatchOperation::Test(TestOperation { path, value: Value::Null }) if is_missing(&path) => {
+            // The document is itself.
+            PatchOperation::Test(TestOperation { path: PointerBuf::root(), value: object.clone() })
+        }
+        other => other,
+    }
 }
 
 /// RFC 7386.

@@ -8,7 +8,6 @@ use crate::apiserver::status::Cause;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 /// All annotations of an object together, in bytes.
@@ -28,8 +27,7 @@ pub fn check_meta(kind: &Kind, value: &Value, live: Option<&Value>) -> Vec<Cause
             _ if name.contains(['/', '%']) => bad("may not contain '/' or '%'".to_owned()),
             _ => Vec::new(),
         },
-        ("", "namespaces") => label(name).map(bad).unwrap_or_default(),
-        ("", "services") => label_1035(name).map(bad).unwrap_or_default(),
+        ("", "namespaces" | "services") => label(name).map(bad).unwrap_or_default(),
         _ => subdomain(name).map(bad).unwrap_or_default(),
     });
     for (key, value) in entries(value, "labels") {
@@ -148,14 +146,6 @@ pub fn label(text: &str) -> Option<String> {
     (!is_label(text)).then(|| LABEL.to_owned())
 }
 
-fn label_1035(text: &str) -> Option<String> {
-    if text.len() > 63 {
-        return Some(too_long(63));
-    }
-    let ok = is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase());
-    (!ok).then(|| LABEL_1035.to_owned())
-}
-
 fn subdomain(text: &str) -> Option<String> {
     if text.len() > 253 {
         return Some(too_long(253));
@@ -208,7 +198,6 @@ mod tests {
         assert!(label("a-1").is_none());
         assert!(label("-a").is_some() && label("A").is_some() && label("").is_some());
         assert!(subdomain("a.b-c.d").is_none() && subdomain("a..b").is_some());
-        assert!(label_1035("1a").is_some());
         assert!(qualified("codebutler.dev/role").is_none());
         assert!(qualified("/x").is_some() && qualified("a/b/c").is_some());
         assert!(label_value("").is_none() && label_value("a b").is_some());

@@ -9,6 +9,7 @@ use super::lab::{Lab, map, pod, thread, version};
 behaviours! { "patches",
     json_patch => "JSON patch: test, add, replace, remove, move, copy",
     json_test => "a failed test, or a path that is not there: 422 without details",
+    json_lenient => "JSON patch: replacing what is not there adds it, and null is nothing",
     json_malformed => "a JSON patch that is none: 400",
     merge_null => "merge patch: null deletes",
     conditional => "a patch with a stale resourceVersion: 409",
@@ -41,7 +42,7 @@ async fn json_test(lab: Lab) {
     for patch in [
         json!([{"op": "test", "path": "/data/a", "value": "9"}]),
         json!([{"op": "remove", "path": "/data/zzz"}]),
-        json!([{"op": "replace", "path": "/data/zzz", "value": "1"}]),
+        json!([{"op": "replace", "path": "/zzz/zzz", "value": "1"}]),
     ] {
         let refused = lab.json_patch("configmaps/m", patch).await;
         refused.says(
@@ -51,6 +52,15 @@ async fn json_test(lab: Lab) {
         );
         assert_eq!(refused.json["details"], json!({}));
     }
+}
+
+async fn json_lenient(lab: Lab) {
+    lab.post("configmaps", map("m")).await.ok(201);
+    let patch = json!([
+        {"op": "test", "path": "/data/zzz", "value": null},
+        {"op": "replace", "path": "/data/zzz", "value": "1"},
+    ]);
+    assert_eq!(lab.json_patch("configmaps/m", patch).await.ok(200)["data"]["zzz"], "1");
 }
 
 async fn json_malformed(lab: Lab) {

@@ -117,7 +117,13 @@ async fn initial_events(lab: Lab) {
     }
     let path = format!("threads?{INITIAL}&allowWatchBookmarks=true");
     let marked = |events: &[Value]| events.last().is_some_and(|e| e["type"] == "BOOKMARK");
-    let events = lab.watch(&path, marked).await;
+    let events = lab.watch(&path, |events| marked(events) || kinds(events) == ["ERROR"]).await;
+    if kinds(&events) == ["ERROR"] {
+        // An etcd before 3.4.31 can't say how far a watch has come.
+        let why = events[0]["object"]["message"].as_str().unwrap();
+        assert!(why.contains("required storage feature"), "{why}");
+        return;
+    }
     assert_eq!(kinds(&events), ["ADDED", "ADDED"]);
     let mark = &events[2]["object"];
     assert_eq!(mark["kind"], "Thread");
