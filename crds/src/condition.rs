@@ -24,9 +24,11 @@ pub const COLLECTING: &str = "Collecting";
 pub const SLACK_REACHABLE: &str = "SlackReachable";
 /// A Repo's Git remote could be reached with its credentials.
 pub const GIT_REACHABLE: &str = "GitReachable";
+/// A gateway serves agents. Written by the controller, from the gateway's Lease.
+pub const GATEWAY_SERVING: &str = "GatewayServing";
 /// The models of a Repo's roles are ones that its provider has. Unknown where it does not tell.
 pub const MODELS_KNOWN: &str = "ModelsKnown";
-/// A Repo's model API serves its key. Present only after it did not.
+/// A Repo's model API serves its key. Unknown where only a first call can tell.
 pub const MODEL_REACHABLE: &str = "ModelReachable";
 /// A Repo's agent pods reach the gateway and nothing else.
 pub const EGRESS_ENFORCED: &str = "EgressEnforced";

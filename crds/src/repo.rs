@@ -289,8 +289,8 @@ pub struct RepoStatus {
     /// The generation that the conditions speak of. Written by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`, `Reconciling`, `Stalled` by the controller; `SlackReachable`, `GitReachable`,
-    /// `ModelsKnown`, `ModelReachable` by the gateway.
+    /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing` by the controller; `SlackReachable`,
+    /// `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced` by the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

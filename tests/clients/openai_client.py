@@ -81,7 +81,10 @@ def main():
     )
     assert "gpt is not a valid model ID" in str(error), error
     stranger = OpenAI(api_key="sk-wrong", base_url=BASE, max_retries=0)
-    refused(AuthenticationError, lambda: stranger.models.list())
+    refused(
+        AuthenticationError,
+        lambda: stranger.chat.completions.create(model=MODEL, messages=messages),
+    )
 
 
 main()

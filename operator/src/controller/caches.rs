@@ -1,9 +1,11 @@
 //! The watches: which kinds, how much of them, and who looks again when one of them changes.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{AgentRole, Repo, Thread, names};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::runtime::reflector::Store;
@@ -15,6 +17,7 @@ use tokio::task::JoinSet;
 use super::index::{Index, Key};
 use super::informer::{self, Named, Touch};
 use super::queues::{Queues, Receivers};
+use super::serving::Serving;
 use super::slots::Slots;
 use super::thread::Fence;
 use crate::args::ControllerArgs;
@@ -44,6 +47,8 @@ pub struct Caches {
     pub authorities: Store<ConfigMap>,
     /// The gateway's Service.
     pub services: Store<Service>,
+    /// Whether a gateway serves.
+    pub serving: Arc<Serving>,
     /// ConfigMaps with instructions for roles.
     pub prompts: Store<ConfigMap>,
 }
@@ -97,6 +102,7 @@ pub fn start(
         policies: policies.reader(),
         authorities: authorities.reader(),
         services: services.reader(),
+        serving: Arc::default(),
         prompts: prompts.reader(),
     };
     let (queues, receivers) =
@@ -122,6 +128,9 @@ pub fn start(
     watches.watch(shared, &authority, on_shared(authorities, queues.clone()));
     let service = all().fields(&format!("metadata.name={}", args.gateway_service));
     watches.watch(own, &service, on_shared(services, queues.clone()));
+    let lease = all().fields(&format!("metadata.name={}", crate::gateway::holder::LEASE));
+    watches.watch(own, &lease, on_lease(Named::new(), caches.serving.clone(), queues.clone()));
+    watches.tasks.spawn(caches.serving.clone().watch(queues.clone()));
     let prompt = all().labels(names::LABEL_PROMPT);
     watches.watch(shared, &prompt, on_prompt(prompts, caches.roles.clone(), queues.clone()));
     (caches, watches, queues, receivers)
@@ -252,6 +261,21 @@ fn on_prompt(
             };
             for role in roles.state_filter(reads) {
                 queues.role(&Key::of(&*role));
+            }
+        }
+    }
+}
+
+fn on_lease(
+    mut leases: Named<Lease>,
+    serving: Arc<Serving>,
+    queues: Queues,
+) -> impl FnMut(&Event<Lease>) {
+    move |event| {
+        for (lease, _, touch) in leases.apply(event) {
+            let there = Some(&*lease).filter(|_| touch == Touch::Seen);
+            if serving.note(there, Instant::now()) {
+                queues.all();
             }
         }
     }

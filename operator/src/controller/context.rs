@@ -14,6 +14,7 @@ use super::index::{Index, Key};
 use super::metrics::Metrics;
 use super::queues::Queues;
 use super::rewritten::Rewritten;
+use super::serving::Serving;
 use super::slots::Slots;
 use super::thread::Fence;
 use super::unexpanded::Unexpanded;
@@ -58,6 +59,8 @@ pub struct Context {
     pub authorities: Store<ConfigMap>,
     /// The gateway's Service.
     pub services: Store<Service>,
+    /// Whether a gateway serves.
+    pub serving: Arc<Serving>,
     /// ConfigMaps with instructions for roles.
     pub prompts: Store<ConfigMap>,
     /// Pods whose images somebody else's admission chose.

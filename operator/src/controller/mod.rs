@@ -19,6 +19,7 @@ mod queues;
 mod repo;
 mod rewritten;
 mod role;
+mod serving;
 mod slots;
 #[cfg(test)]
 mod testing;
@@ -134,6 +135,7 @@ pub async fn serve(
         policies: caches.policies,
         authorities: caches.authorities,
         services: caches.services,
+        serving: caches.serving,
         prompts: caches.prompts,
         rewritten: rewritten::Rewritten::default(),
     });

@@ -106,6 +106,11 @@ impl Queues {
         });
     }
 
+    /// All Repos and their Threads.
+    pub fn all(&self) {
+        self.repos_where(|_| true);
+    }
+
     /// The Repos of a namespace (of all, for the operator's), and their Threads.
     pub fn repos_in(&self, namespace: &str) {
         let anywhere = namespace == self.operator;

@@ -19,6 +19,8 @@ use crate::apply::shortened;
 const ATTEMPTS: u32 = 8;
 /// Where things run is what conditions are for.
 const SHOWN: &str = "internal-address";
+/// What is said of a model API that works.
+const ANSWERS: &str = "the model API answers";
 /// Bytes of an event's note; the API takes 1,024.
 const NOTE: usize = 1000;
 
@@ -55,6 +57,20 @@ pub enum Standing {
     /// Why the provider's list can't be had, or says nothing.
     Unknown(String),
 }
+
+/// What a question that is no call says of whether the model API serves a Repo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// It takes the key.
+    Yes,
+    /// A reason, a sentence, and whether that passes by itself.
+    No(&'static str, String, bool),
+    /// Only a call can tell, and why.
+    Unasked(String),
+}
+
+/// What only a call finds out, and only another call finds mended.
+const BY_CALLS: [&str; 2] = ["Refused", "ModelRefused"];
 
 impl Conditions {
     /// A writer with the gateway's own identity, which says nothing that a Repo wants masked.
@@ -114,6 +130,34 @@ impl Conditions {
         self.put(repo, &finding).await;
     }
 
+    /// What was found without a call. `anew`: since the Secret has changed, what calls have found does
+    /// not count any more. Answers whether the Repo says it now.
+    pub async fn model_asked(&self, repo: &Repo, served: &Served, anew: bool) -> bool {
+        let conditions = repo.status.iter().flat_map(|status| &status.conditions);
+        let mut said = conditions.into_iter().filter(|c| {
+            c.type_ == MODEL_REACHABLE && c.observed_generation == repo.metadata.generation
+        });
+        let (works, by_call) = match said.next() {
+            Some(c) if c.status == "False" => (false, BY_CALLS.contains(&&*c.reason)),
+            Some(c) => (c.status == "True", false),
+            None => (false, false),
+        };
+        let message;
+        let (holds, reason, message) = match served {
+            Served::Yes if by_call && !anew => return true,
+            Served::Yes => (Some(true), "Served", ANSWERS),
+            Served::No(_, _, passes) if *passes && works => return true,
+            Served::No(reason, why, _) => (Some(false), *reason, why.as_str()),
+            Served::Unasked(_) if (works || by_call) && !anew => return true,
+            Served::Unasked(why) => {
+                message = format!("only a call can tell whether the key is served: {why}");
+                (None, "NotAsked", message.as_str())
+            }
+        };
+        let event = "ModelNotReachable";
+        self.put(repo, &Finding { type_: MODEL_REACHABLE, holds, reason, message, event }).await
+    }
+
     /// A model answered. Said only where it was said that none does, or that this one does not.
     pub async fn model_works(&self, repo: &Repo, model: &str) {
         let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
@@ -126,7 +170,7 @@ impl Conditions {
             return;
         }
         let (type_, event) = (MODEL_REACHABLE, "ModelReachable");
-        let message = "the model API answers";
+        let message = ANSWERS;
         let finding = Finding { type_, holds: Some(true), reason: "Served", message, event };
         self.put(repo, &finding).await;
     }

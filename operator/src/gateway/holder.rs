@@ -91,10 +91,11 @@ async fn serve_agents(
     let watching = Box::pin(watch::run(gateway, args.github_poll()));
     let showing = Box::pin(gateway.slack.show_runs(gateway.shutdown.clone()));
     let tidying = git::tidy(gateway);
+    let probing = Box::pin(git::probe::run(gateway));
     let settling = settle::run(gateway, settle::PATIENCE);
     let knowing = Box::pin(catalog::run(gateway));
     let people = async { tokio::join!(telling, watching, showing) };
-    tokio::join!(serving, pause::wake(gateway), people, tidying, settling, knowing);
+    tokio::join!(serving, pause::wake(gateway), people, tidying, probing, settling, knowing);
     gateway.calls.close();
     if tokio::time::timeout(GRACE, gateway.calls.wait()).await.is_err() {
         tracing::warn!(open = gateway.calls.len(), "work was cut off");

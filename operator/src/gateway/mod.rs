@@ -31,6 +31,7 @@ pub mod overlap;
 mod receipt;
 pub mod redact;
 pub mod remote;
+mod revisions;
 mod serve;
 pub mod slack;
 pub mod threads;

@@ -1,4 +1,4 @@
-//! `GET /v1/models` and `GET /v1/model/{author}/{slug}`.
+//! `GET /v1/models`, `GET /v1/model/{author}/{slug}` and `GET /v1/key`.
 
 use std::sync::Arc;
 
@@ -56,12 +56,12 @@ pub(super) async fn models(
     headers: HeaderMap,
     Query(page): Query<Page>,
 ) -> Response {
-    if !authorised(&shared, &headers) {
+    let catalogue = shared.options.catalogue;
+    if catalogue != Catalogue::OpenRouter && !authorised(&shared, &headers) {
         return unauthorised();
     }
     let limit = page.limit.unwrap_or(PAGE).min(PAGE);
     let cards = shared.cards().into_iter().skip(page.offset).take(limit);
-    let catalogue = shared.options.catalogue;
     let data: Vec<Value> = cards.map(|card| entry(catalogue, &card)).collect();
     match catalogue {
         Catalogue::OpenRouter => axum::Json(json!({"data": data})).into_response(),
@@ -82,6 +82,18 @@ fn entry(catalogue: Catalogue, card: &ModelCard) -> Value {
             entry
         }
     }
+}
+
+/// What the key may do: `OpenRouter` alone says, and shows its list to everybody.
+pub(super) async fn key(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    if shared.options.catalogue != Catalogue::OpenRouter {
+        return unknown_path();
+    }
+    if !authorised(&shared, &headers) {
+        return unauthorised();
+    }
+    let key = json!({"label": "sk-or-v1-...", "limit": null, "limit_remaining": null, "usage": 0});
+    axum::Json(json!({"data": key})).into_response()
 }
 
 pub(super) async fn model(

@@ -139,6 +139,7 @@ impl ModelServer {
             .route("/v1/audio/transcriptions", post(media::transcriptions))
             .route("/v1/generation", get(generation::generation))
             .route("/v1/models", get(catalogue::models))
+            .route("/v1/key", get(catalogue::key))
             .route("/v1/model/{author}/{slug}", get(catalogue::model))
             .fallback(async || unknown_path())
             // Long conversations are large requests.

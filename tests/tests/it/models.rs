@@ -102,11 +102,15 @@ async fn what_openai_refuses_is_refused() {
     assert_eq!(status, 500);
     assert!(text.contains("`hello`"), "{text}");
     assert!(client.server.failures().iter().any(|f| f.contains("coder step 1")));
-    let url = format!("{}/models", client.server.url());
+    // As there, anybody may read the list, and a key is asked about where it is alone.
+    let url = format!("{}/key", client.server.url());
     let response = client.http.get(&url).bearer_auth("sk-wrong").send().await.unwrap();
     assert_eq!(response.status(), 401);
     assert!(response.text().await.unwrap().contains(r#""code":401"#));
     let response = client.http.get(&url).bearer_auth(client.server.api_key()).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let url = format!("{}/models", client.server.url());
+    let response = client.http.get(&url).send().await.unwrap();
     assert!(response.text().await.unwrap().contains("scripted/coder"));
     assert_eq!(client.server.billed().total(), NanoUsd::ZERO);
 }

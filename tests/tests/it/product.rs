@@ -126,6 +126,39 @@ async fn a_model_that_talks_nonsense_is_told_five_times_and_then_the_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_repo_becomes_ready_by_itself_and_a_second_one_on_its_channel_says_why_not() {
+    let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
+    let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    let said = async |name: &str, type_: &str, status: &str, reason: &str| {
+        team.until(&format!("{name} to be {type_}={status} for {reason}"), || async {
+            let repo = repos.get(name).await.unwrap();
+            let conditions = repo.status.unwrap_or_default().conditions;
+            let found = conditions.into_iter().find(|c| c.type_ == type_)?;
+            let is = found.status == status && found.reason == reason;
+            (is && found.observed_generation == repo.metadata.generation).then_some(found.message)
+        })
+        .await
+    };
+    // Nobody has written anything, and no pod has run.
+    said("shop", "Ready", "True", "Ready").await;
+    for type_ in ["SlackReachable", "GitReachable", "ModelReachable", "GatewayServing"] {
+        let conditions = repos.get("shop").await.unwrap().status.unwrap_or_default().conditions;
+        assert!(condition::is_true(&conditions, type_), "{type_}: {conditions:?}");
+    }
+    let mut second = repos.get("shop").await.unwrap();
+    second.metadata = kube::api::ObjectMeta { name: Some("copy".to_owned()), ..<_>::default() };
+    second.status = None;
+    repos.create(&kube::api::PostParams::default(), &second).await.unwrap();
+    let message = said("copy", "SlackReachable", "False", "ChannelTaken").await;
+    assert!(message.contains("/shop`"), "{message}");
+    said("copy", "Ready", "False", "SlackNotReachable").await;
+    // With the first one gone, the channel is the second one's.
+    repos.delete("shop", &kube::api::DeleteParams::default()).await.unwrap();
+    said("copy", "Ready", "True", "Ready").await;
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_repo_is_said_where_people_look() {
     let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
     let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);

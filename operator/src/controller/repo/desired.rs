@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use codebutler_crds::condition::{GIT_REACHABLE, READY, SLACK_REACHABLE};
+use codebutler_crds::condition::{self, GATEWAY_SERVING, READY};
 use codebutler_crds::repo::ThreadCounts;
 use codebutler_crds::{Repo, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use serde::Serialize;
 
 use super::children::{self, agrees};
 use super::observe::Observed;
+use super::reach;
 use super::status::Own;
 use crate::apply::Refusal;
 use crate::args::ControllerArgs;
@@ -55,7 +57,8 @@ pub fn desired(repo: &Repo, observed: &Observed, args: &ControllerArgs, now: Tim
         verdicts.extend(provide(repo, observed, args, &mut plan));
         repaired(&before, now, &mut plan);
     }
-    verdicts.extend(reached(&before));
+    verdicts.extend(serves(repo, observed, &mut plan, now));
+    verdicts.extend(reach::verdicts(repo, &before.conditions));
     verdicts.extend(patterns(repo));
     if repo.spec.suspend {
         let message = "spec.suspend: no new work starts until it is unset";
@@ -166,16 +169,22 @@ fn repaired(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut Pla
     }
 }
 
-/// What the gateway could not reach.
-fn reached(status: &codebutler_crds::RepoStatus) -> Vec<Health> {
-    let unreached = |type_: &str, reason: &'static str| {
-        let found = status.conditions.iter().find(|c| c.type_ == type_ && c.status == "False")?;
-        Some(Health::new(Level::Trouble, reason, found.message.clone()))
+/// Without a gateway nobody answers, whatever was true while there was one.
+fn serves(repo: &Repo, observed: &Observed, plan: &mut Plan, now: Timestamp) -> Option<Health> {
+    let (serves, reason, message) = match &observed.serving {
+        Ok(()) => (true, "Serving", "a gateway serves agents".to_owned()),
+        Err(why) => (false, "GatewayAway", why.clone()),
     };
-    [(SLACK_REACHABLE, "SlackNotReachable"), (GIT_REACHABLE, "GitNotReachable")]
-        .into_iter()
-        .filter_map(|(type_, reason)| unreached(type_, reason))
-        .collect()
+    condition::set(
+        &mut plan.status.conditions,
+        GATEWAY_SERVING,
+        serves,
+        reason,
+        message.clone(),
+        repo.metadata.generation,
+        &Time(now),
+    );
+    (!serves).then(|| Health::new(Level::Trouble, "GatewayAway", message))
 }
 
 fn refused(refusal: &Refusal) -> Health {

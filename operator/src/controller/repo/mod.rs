@@ -3,6 +3,7 @@
 mod children;
 mod desired;
 pub mod observe;
+mod reach;
 mod status;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a decision on a Repo is made from, gathered from the caches.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use codebutler_crds::{AgentRole, Repo, names};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
@@ -22,6 +23,8 @@ pub struct Observed {
     pub roles: Vec<(String, Option<Arc<AgentRole>>)>,
     /// Where the gateway is; the error says what is wrong.
     pub gateway: Result<Gateway, String>,
+    /// Whether a gateway serves; the error says what to do.
+    pub serving: Result<(), String>,
     /// The gateway's certificate authority, if it has published it.
     pub authority: Option<String>,
     /// All Repos of the namespace as owners of what they share.
@@ -45,6 +48,7 @@ pub fn observe(context: &Context, repo: &Repo) -> Observed {
     Observed {
         roles: repo.spec.roles.iter().map(role).collect(),
         gateway: context.gateway(),
+        serving: context.serving.serves(Instant::now()),
         authority: authority(context, &context.args.namespace)
             .and_then(|map| map.data.as_ref()?.get(names::CA_KEY).cloned())
             .filter(|pem| !pem.is_empty()),

@@ -28,6 +28,7 @@ fn fresh(repo: &Repo) -> Observed {
     Observed {
         roles: vec![role("pm"), role("coder")],
         gateway: Ok(gateway()),
+        serving: Ok(()),
         authority: Some("PEM".to_owned()),
         siblings: repo.owner_ref(&()).into_iter().collect(),
         open_threads: 0,
@@ -48,6 +49,29 @@ fn settled(repo: &Repo) -> Observed {
     }
 }
 
+/// A Repo of which the gateway says that all is as it should be.
+fn answered() -> Repo {
+    let said = |type_: &str| {
+        json!({"type": type_, "status": "True", "reason": "R", "message": "", "observedGeneration": 1,
+               "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let conditions = ["SlackReachable", "GitReachable", "ModelReachable"].map(said);
+    let mut repo = testing::repo();
+    repo.status = Some(serde_json::from_value(json!({"conditions": conditions})).unwrap());
+    repo
+}
+
+/// The Repo as it is once the plan's status is written.
+fn told(mut repo: Repo, plan: &Plan) -> Repo {
+    let mut status = serde_json::to_value(repo.status.take().unwrap_or_default()).unwrap();
+    let patch = plan.status.patch(Some(&serde_json::from_value(status.clone()).unwrap())).unwrap();
+    for (key, value) in patch.as_object().unwrap() {
+        status[key] = value.clone();
+    }
+    repo.status = Some(serde_json::from_value(status).unwrap());
+    repo
+}
+
 fn plan(repo: &Repo, observed: &Observed) -> Plan {
     desired(repo, observed, &testing::args(), testing::now())
 }
@@ -66,11 +90,11 @@ fn a_new_repo_gets_all_that_its_pods_need() {
 
 #[test]
 fn a_settled_repo_is_left_alone() {
-    let mut repo = testing::repo();
+    let repo = answered();
     let first = plan(&repo, &settled(&repo));
     assert!(first.account.is_none() && first.policy.is_none() && first.authority.is_none());
-    let patch = first.status.patch(None).unwrap();
-    repo.status = Some(serde_json::from_value(patch).unwrap());
+    assert_eq!(ready(&first).0, "Ready");
+    let repo = told(repo, &first);
     let second = plan(&repo, &settled(&repo));
     assert_eq!(second.status.patch(repo.status.as_ref()), None);
     assert!(second.notices.is_empty());
@@ -113,7 +137,7 @@ fn what_the_gateway_could_not_reach_is_told_in_its_words_and_kept() {
     repo.status = Some(
         serde_json::from_value(json!({"slack": {"cursor": "1767268700.000100"}, "conditions": [{
             "type": "SlackReachable", "status": "False", "reason": "SecretNotFound",
-            "message": words, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "message": words, "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
         }]}))
         .unwrap(),
     );
@@ -122,6 +146,40 @@ fn what_the_gateway_could_not_reach_is_told_in_its_words_and_kept() {
     let patch = plan.status.patch(repo.status.as_ref()).unwrap();
     assert_eq!(patch["conditions"][0]["type"], "SlackReachable", "the gateway's part stays");
     assert_eq!(patch.get("slack"), None);
+}
+
+#[test]
+fn what_nobody_has_asked_of_this_generation_is_not_ready() {
+    let new = testing::repo();
+    let first = plan(&new, &settled(&new));
+    let (reason, message) = ready(&first);
+    assert_eq!(reason, "Checking");
+    assert_eq!(message, "the gateway has not asked Slack, Git, the model API yet");
+    assert!(condition::is_true(&first.status.conditions, condition::RECONCILING));
+    let mut changed = answered();
+    changed.metadata.generation = Some(2);
+    assert_eq!(ready(&plan(&changed, &settled(&changed))).0, "Checking");
+    // Neither does an old no keep it from being looked at.
+    let status = changed.status.as_mut().unwrap();
+    status.conditions[1].status = "False".to_owned();
+    assert_eq!(ready(&plan(&changed, &settled(&changed))).0, "Checking");
+}
+
+#[test]
+fn egress_that_is_open_is_in_the_way_where_it_has_to_be_closed() {
+    let mut repo = answered();
+    let status = repo.status.as_mut().unwrap();
+    let mut open = status.conditions[0].clone();
+    (open.type_, open.status) = ("EgressEnforced".to_owned(), "False".to_owned());
+    open.message = "a pod got out".to_owned();
+    status.conditions.push(open);
+    assert_eq!(ready(&plan(&repo, &settled(&repo))).0, "EgressNotEnforced");
+    repo.spec.egress.require_enforcement = false;
+    assert_eq!(ready(&plan(&repo, &settled(&repo))).0, "Ready");
+    let away = Observed { serving: Err("no gateway serves".to_owned()), ..settled(&repo) };
+    let away = plan(&repo, &away);
+    assert_eq!(ready(&away), ("GatewayAway".to_owned(), "no gateway serves".to_owned()));
+    assert!(!condition::is_true(&away.status.conditions, condition::GATEWAY_SERVING));
 }
 
 #[test]
@@ -153,7 +211,7 @@ fn somebody_elses_object_is_told_of_and_not_tried_again_at_once() {
 
 #[test]
 fn a_suspended_repo_says_so() {
-    let mut repo = testing::repo();
+    let mut repo = answered();
     repo.spec.suspend = true;
     let plan = plan(&repo, &settled(&repo));
     assert_eq!(ready(&plan).0, "Suspended");
@@ -162,9 +220,9 @@ fn a_suspended_repo_says_so() {
 
 #[test]
 fn what_somebody_changes_or_deletes_is_put_in_order_and_told() {
-    let mut repo = testing::repo();
+    let repo = answered();
     let first = plan(&repo, &settled(&repo));
-    repo.status = Some(serde_json::from_value(first.status.patch(None).unwrap()).unwrap());
+    let repo = told(repo, &first);
     let gone = Observed { policy: None, ..settled(&repo) };
     assert!(plan(&repo, &gone).notices.is_empty(), "the cache may be behind");
     let later = "2026-01-01T13:00:00Z".parse().unwrap();

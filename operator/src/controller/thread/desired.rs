@@ -103,12 +103,23 @@ fn work(view: &View, plan: &mut Plan) -> Health {
         plan.create_pods.clear();
         verdicts.push(refused(refusal));
     }
+    if !verdicts.iter().any(|verdict| verdict.reason == "GatewayAway") {
+        verdicts.extend(unserved(view, plan));
+    }
     look_at_labels(view, plan);
     queue::tell(view.repo, view.thread, view.observed, plan, view.now);
     progress(view, &pods, plan);
     budget(view, plan);
     collect::tell(view, plan);
     Health::worst(verdicts, at_rest(&pods))
+}
+
+/// Nobody works without a gateway, and whoever waits should know.
+fn unserved(view: &View, plan: &Plan) -> Option<Health> {
+    let why = view.observed.serving.as_ref().err()?;
+    let message = format!("{why}; what was begun goes on by itself when one does");
+    let waits = !plan.busy.is_empty() || !plan.create_pods.is_empty();
+    waits.then(|| Health::new(Level::Trouble, "GatewayAway", message))
 }
 
 /// What watches and the network policy find pods and claim by. Without them they are not even seen.

@@ -1,6 +1,7 @@
 //! What a decision on a Thread is made from, gathered from the caches.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -42,6 +43,8 @@ pub struct Observed {
     pub prepared: bool,
     /// Where the gateway is; the error says what is wrong.
     pub gateway: Result<Gateway, String>,
+    /// Whether a gateway serves; the error says what to do.
+    pub serving: Result<(), String>,
     /// What is known of the Threads above it.
     pub lineage: Lineage,
     /// Its own volume claim.
@@ -72,6 +75,7 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
         roles: repo.iter().flat_map(|repo| context.roles_of(repo)).collect(),
         prepared: repo.as_ref().is_some_and(|repo| repo::observe::is_prepared(context, repo)),
         gateway: context.gateway(),
+        serving: context.serving.serves(Instant::now()),
         lineage: lineage(context, thread),
         volume: context
             .volumes

@@ -41,6 +41,7 @@ fn world() -> Observed {
         roles: ["pm", "coder"].map(|name| Arc::new(testing::role(name))).into(),
         prepared: true,
         gateway: Ok(gateway()),
+        serving: Ok(()),
         lineage: Lineage::Sound,
         volume: None,
         pods: Vec::new(),

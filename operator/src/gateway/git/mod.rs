@@ -12,6 +12,7 @@ mod outline;
 pub mod pktline;
 mod places;
 pub mod policy;
+pub mod probe;
 pub mod push;
 mod quarantine;
 mod receive;

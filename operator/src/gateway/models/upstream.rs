@@ -1,5 +1,7 @@
 //! One model call to the provider, with retries where a repetition can't be billed twice.
 
+pub mod lookup;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +19,6 @@ use url::Url;
 
 use super::complaint;
 use super::dialect::Dialect;
-use super::facts::list::{self, Page};
 use super::refusal::{self, About, Refused};
 use super::retry;
 use super::verdict::{self, Refusal, Verdict};
@@ -36,8 +37,6 @@ const STREAMED: Duration = Duration::from_mins(3);
 pub const IDLE: Duration = Duration::from_mins(2);
 /// How long a key is not read again.
 const FRESH: Duration = Duration::from_secs(10);
-/// How long a list of models may take, and again as long to arrive.
-const LISTED: Duration = Duration::from_secs(15);
 /// Longest answer.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
 
@@ -177,6 +176,11 @@ impl Keys {
         Ok((id, header))
     }
 
+    /// Has all of them read anew.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
     fn forget(&self, id: &KeyId) {
         self.lock().remove(id);
     }
@@ -300,63 +304,6 @@ impl<'a> Upstream<'a> {
     fn shown(&self, said: &str) -> String {
         let key = self.authorization.to_str().unwrap_or_default();
         refusal::shown(said, key.trim_start_matches("Bearer "), &self.redactor)
-    }
-
-    /// A page of the provider's list of models.
-    ///
-    /// # Errors
-    /// A sentence on why there is none.
-    pub async fn models(
-        &self,
-        http: &reqwest::Client,
-        page: Option<(usize, usize)>,
-    ) -> Result<Page, String> {
-        let mut url = self.url.clone();
-        let mut path = url.path_segments_mut().map_err(|()| ModelError::BaseUrl.to_string())?;
-        path.pop_if_empty().push("models");
-        drop(path);
-        if let Some((offset, limit)) = page {
-            let (offset, limit) = (offset.to_string(), limit.to_string());
-            url.query_pairs_mut().append_pair("offset", &offset).append_pair("limit", &limit);
-        }
-        let request = http.get(url).header(AUTHORIZATION, self.authorization.clone()).send();
-        let answered =
-            timeout(LISTED, request).await.map_err(|_| "no answer in time".to_owned())?;
-        let response = answered.map_err(|error| {
-            let error = error.without_url();
-            tracing::debug!(%error, "a list of models was not sent");
-            trouble(&error).map_or_else(|| "no connection".to_owned(), |why| why.to_string())
-        })?;
-        let status = response.status();
-        if status != StatusCode::OK {
-            if matches!(status.as_u16(), 401 | 403) {
-                self.keys.forget(&self.id);
-            }
-            let said = self.shown(&complaint::read(&beginning(response).await).text);
-            return Err(refusal::with(format!("status {}", status.as_u16()), &said));
-        }
-        let body = timeout(LISTED, collect(response)).await;
-        let body = body.map_err(|_| "no whole answer in time".to_owned())?;
-        list::read(&body.map_err(|error| error.to_string())?)
-            .ok_or_else(|| "what came is no list".to_owned())
-    }
-
-    /// What the provider says of a call by its id, if it does (OpenRouter does, after a moment).
-    pub async fn generation(&self, http: &reqwest::Client, id: &str) -> Option<Bytes> {
-        let mut url = self.url.clone();
-        url.path_segments_mut().ok()?.pop_if_empty().push("generation");
-        url.query_pairs_mut().append_pair("id", id);
-        let request = http.get(url).header(AUTHORIZATION, self.authorization.clone());
-        let response = timeout(Duration::from_secs(10), request.send()).await.ok()?.ok()?;
-        match response.status() {
-            StatusCode::OK => collect(response).await.ok(),
-            status => {
-                if matches!(status.as_u16(), 401 | 403) {
-                    self.keys.forget(&self.id);
-                }
-                None
-            }
-        }
     }
 
     async fn send(

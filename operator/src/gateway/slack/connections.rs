@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::route::Channel;
-use super::{Inner, catchup, socket};
+use super::{Inner, catchup, explain, socket};
 
 /// How often Repos are compared with sockets.
 const COMPARE: Duration = Duration::from_secs(1);
@@ -91,11 +91,18 @@ async fn wanted(inner: &Arc<Inner>) -> BTreeMap<String, (SlackApiToken, Vec<Chan
             inner.name_channel(repo, &account);
             continue;
         }
+        if *inner.sweeps.borrow() {
+            inner.reach.follow(repo).await;
+        }
         let channel = inner.channel(repo, &account);
         let app = account.app.token_value.0.clone();
         let (_, channels) = wanted.entry(app).or_insert_with(|| (account.app.clone(), Vec::new()));
-        if channels.iter().all(|known| known.id != channel.id) {
-            channels.push(channel);
+        match channels.iter().find(|known| known.id == channel.id) {
+            None => channels.push(channel),
+            Some(first) if *inner.sweeps.borrow() => {
+                inner.reach.tell(repo, Err(explain::channel_taken(repo, first))).await;
+            }
+            Some(_) => {}
         }
     }
     wanted

@@ -6,6 +6,7 @@ use codebutler_crds::wire::ErrorCode;
 
 use super::account::AccessError;
 use super::reach;
+use super::route::Channel;
 use super::web::CallError;
 use crate::gateway::context::ApiError;
 
@@ -39,6 +40,15 @@ pub fn no_channel(repo: &Repo) -> (&'static str, String) {
          spec.slack.createChannel, and invite the app if it is private"
     );
     ("ChannelNotFound", message)
+}
+
+/// An older Repo has the channel.
+pub fn channel_taken(repo: &Repo, first: &Channel) -> (&'static str, String) {
+    let (channel, Channel { namespace, repo: name, .. }) = (&repo.spec.slack.channel, first);
+    let message = format!(
+        "spec.slack.channel: {channel} is Repo `{namespace}/{name}`'s already, which hears what is written          there: give this one another channel, or another app"
+    );
+    ("ChannelTaken", message)
 }
 
 /// Somebody else holds sockets of the same app.

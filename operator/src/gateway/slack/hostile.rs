@@ -14,6 +14,7 @@ fn channel() -> Channel {
         namespace: "team".to_owned(),
         repo: "shop".to_owned(),
         id: "C01".to_owned(),
+        secret: "slack".to_owned(),
         team: Team { roles: vec!["pm".to_owned(), "coder".to_owned()], ..Team::default() },
         bot_user: Some("U0BOT".to_owned()),
         bots: Vec::new(),

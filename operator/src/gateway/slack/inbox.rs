@@ -288,6 +288,7 @@ mod tests {
                 namespace: "team".to_owned(),
                 repo: "shop".to_owned(),
                 id: "C01".to_owned(),
+                secret: "slack".to_owned(),
                 team: Team { roles, ..Team::default() },
                 bot_user: Some("UBOT".to_owned()),
                 bots: Vec::new(),

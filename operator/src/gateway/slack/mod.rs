@@ -512,6 +512,7 @@ impl Inner {
             namespace: repo.namespace().unwrap_or_default(),
             repo: repo.name_any(),
             id: repo.channel().unwrap_or_default().to_owned(),
+            secret: repo.spec.slack.credentials.name.clone(),
             team: self.team(repo),
             bot_user: account.user.clone(),
             bots: repo.spec.slack.allow_bots.clone(),

@@ -20,8 +20,24 @@ const WORKS: &str = "the app can read the channel";
 /// Tells whether Slack can be reached.
 pub struct Reach {
     conditions: Conditions,
-    /// By UID and generation of the Repo.
-    told: Mutex<HashMap<String, (Option<i64>, State)>>,
+    /// By UID of the Repo.
+    told: Mutex<HashMap<String, Told>>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Told {
+    generation: Option<i64>,
+    /// Channel and Secret that it was found with.
+    about: (String, String),
+    state: State,
+}
+
+impl Told {
+    fn of(repo: &Repo, state: State) -> Self {
+        let slack = &repo.spec.slack;
+        let about = (slack.channel.clone(), slack.credentials.name.clone());
+        Self { generation: repo.metadata.generation, about, state }
+    }
 }
 
 /// Whether a code keeps everybody from speaking in the channel until somebody mends it in Slack.
@@ -57,18 +73,19 @@ impl Reach {
     /// Records the state if it is news. Failing to is logged, and tried again next time.
     pub async fn tell(&self, repo: &Repo, state: State) {
         let uid = repo.uid().unwrap_or_default();
-        let news = (repo.metadata.generation, state);
-        if self.lock().get(&uid) == Some(&news) {
+        let news = Told::of(repo, state);
+        // Another replica may have said otherwise since.
+        if self.lock().get(&uid) == Some(&news) && says(repo, news.state.is_ok()) {
             return;
         }
-        let (reason, message) = match &news.1 {
+        let (reason, message) = match &news.state {
             Ok(None) => ("Reachable", WORKS.to_owned()),
             Ok(Some(limits)) => ("Reachable", format!("{WORKS}; {limits}")),
             Err((reason, message)) => (*reason, message.clone()),
         };
         let finding = Finding {
             type_: SLACK_REACHABLE,
-            holds: Some(news.1.is_ok()),
+            holds: Some(news.state.is_ok()),
             reason,
             message: &message,
             event: reason,
@@ -83,7 +100,28 @@ impl Reach {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Option<i64>, State)>> {
+    /// Says again what was found, where a Repo has changed in what has nothing to do with it.
+    pub async fn follow(&self, repo: &Repo) {
+        let told = self.lock().get(&repo.uid().unwrap_or_default()).cloned();
+        let Some(told) = told.filter(|told| told.generation != repo.metadata.generation) else {
+            return;
+        };
+        if told.about == Told::of(repo, Ok(None)).about {
+            self.tell(repo, told.state).await;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Told>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the Repo says that of its present generation.
+fn says(repo: &Repo, works: bool) -> bool {
+    let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|c| {
+        c.type_ == SLACK_REACHABLE
+            && (c.status == "True") == works
+            && c.observed_generation == repo.metadata.generation
+    })
 }

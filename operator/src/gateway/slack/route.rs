@@ -22,6 +22,8 @@ pub struct Channel {
     pub repo: String,
     /// Slack channel id.
     pub id: String,
+    /// Name of the Secret with the app's tokens: with another one, everything is read anew.
+    pub secret: String,
     /// Its roles.
     pub team: Team,
     /// The app's own user id in the workspace.
@@ -330,6 +332,7 @@ mod tests {
             namespace: "team".to_owned(),
             repo: "shop".to_owned(),
             id: "C01".to_owned(),
+            secret: "slack".to_owned(),
             team: Team { roles: vec!["pm".to_owned(), "coder".to_owned()], ..Team::default() },
             bot_user: Some("U0BOT".to_owned()),
             bots: vec!["B7".to_owned()],

@@ -70,7 +70,7 @@ impl World {
         let one = Patch::Merge(json!({"spec": {"limits": {"concurrentThreads": 1}}}));
         let params = PatchParams::default();
         self.api::<Repo>().patch("shop", &params, &one).await.unwrap();
-        self.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+        self.repo_is_ready().await;
         self.create_thread().await;
         self.mark("pm", json!({"inbox": MAIL[0]})).await;
         self.registered_pod("pm", None).await;

@@ -2,7 +2,6 @@
 
 use std::net::TcpListener;
 
-use codebutler_crds::Repo;
 use serde_json::Value;
 
 use super::world::{World, eventually};
@@ -55,7 +54,7 @@ async fn definitions_that_are_missing_or_older_are_waited_for_and_named() {
     let ready = || async { readiness(&url).await.filter(|(code, _)| *code == 200).map(drop) };
     eventually("it is ready", ready).await;
     world.create_repo().await;
-    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    world.repo_is_ready().await;
     stop.cancel();
     running.await.unwrap().unwrap();
 }

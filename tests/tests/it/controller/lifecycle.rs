@@ -340,7 +340,7 @@ async fn what_keeps_a_pod_from_working_is_told_and_forgotten() {
 async fn pods_are_let_in_where_the_restricted_standard_is_enforced() {
     let world = World::start().await;
     world.create_repo().await;
-    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    world.repo_is_ready().await;
     let namespaces: Api<Namespace> = Api::all(world.admin.clone());
     let enforced = json!({"metadata": {"labels": {
         "pod-security.kubernetes.io/enforce": "restricted",

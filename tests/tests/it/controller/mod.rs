@@ -9,9 +9,10 @@ mod slots;
 pub mod world;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
@@ -21,7 +22,7 @@ use world::{MAIL, THREAD, World, create, eventually};
 async fn a_repo_gets_what_its_pods_share() {
     let world = World::start().await;
     world.create_repo().await;
-    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    world.repo_is_ready().await;
     let account = world.api::<ServiceAccount>().get("codebutler-shop").await.unwrap();
     assert_eq!(account.automount_service_account_token, Some(false));
     let policy = world.api::<NetworkPolicy>().get("codebutler-shop").await.unwrap();
@@ -35,6 +36,61 @@ async fn a_repo_gets_what_its_pods_share() {
     let back = || async { world.api::<NetworkPolicy>().get_opt("codebutler-shop").await.unwrap() };
     eventually("the policy is back", || async { back().await.filter(|b| b.uid() != policy.uid()) })
         .await;
+}
+
+#[tokio::test]
+async fn a_repo_is_ready_when_all_was_asked_for_what_it_is_now() {
+    let world = World::start().await;
+    world.create_repo().await;
+    let message = world.condition::<Repo>("shop", "Reconciling", "True", "Checking").await;
+    assert!(message.contains("Slack, Git, the model API"), "{message}");
+    world.condition::<Repo>("shop", "GatewayServing", "True", "Serving").await;
+    world.repo_is_ready().await;
+
+    // What was said of it before it changed does not count.
+    let patch = Patch::Merge(json!({"spec": {"git": {"branch": "trunk"}}}));
+    world.api::<Repo>().patch("shop", &PatchParams::default(), &patch).await.unwrap();
+    world.condition::<Repo>("shop", "Ready", "False", "Checking").await;
+    world.gateway_says("SlackReachable", "True", "").await;
+    world.gateway_says("ModelReachable", "Unknown", "only a call can tell").await;
+    world.gateway_says("GitReachable", "False", "there is no branch trunk").await;
+    let message = world.condition::<Repo>("shop", "Ready", "False", "GitNotReachable").await;
+    assert_eq!(message, "there is no branch trunk");
+    world.gateway_says("GitReachable", "True", "").await;
+    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+
+    world.gateway_says("EgressEnforced", "False", "a pod got past the gateway").await;
+    let message = world.condition::<Repo>("shop", "Ready", "False", "EgressNotEnforced").await;
+    assert!(message.contains("spec.egress.requireEnforcement"), "{message}");
+    let patch = Patch::Merge(json!({"spec": {"egress": {"requireEnforcement": false}}}));
+    world.api::<Repo>().patch("shop", &PatchParams::default(), &patch).await.unwrap();
+    world.repo_is_ready().await;
+}
+
+#[tokio::test]
+async fn without_a_serving_gateway_neither_repo_nor_thread_looks_well() {
+    let world = World::start().await;
+    world.create_repo().await;
+    world.repo_is_ready().await;
+    world.create_thread().await;
+    world.mark("pm", json!({"inbox": MAIL[0]})).await;
+    let pm = world.registered_pod("pm", None).await;
+    world.pod_is(&pm, "Running").await;
+    world.mark("pm", json!({"state": "Running"})).await;
+    world.condition::<Thread>(THREAD, "Ready", "True", "Awake").await;
+
+    let leases = Api::<Lease>::namespaced(world.admin.clone(), &world.place.system);
+    let given_up = Patch::Merge(json!({"spec": {"holderIdentity": ""}}));
+    leases.patch("codebutler-gateway", &PatchParams::default(), &given_up).await.unwrap();
+    let message = world.condition::<Repo>("shop", "Ready", "False", "GatewayAway").await;
+    assert!(message.contains("Deployment `codebutler-gateway`"), "{message}");
+    world.condition::<Repo>("shop", "GatewayServing", "False", "GatewayAway").await;
+    world.condition::<Thread>(THREAD, "Ready", "False", "GatewayAway").await;
+
+    let taken = Patch::Merge(json!({"spec": {"holderIdentity": "gateway-1"}}));
+    leases.patch("codebutler-gateway", &PatchParams::default(), &taken).await.unwrap();
+    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    world.condition::<Thread>(THREAD, "Ready", "True", "Awake").await;
 }
 
 #[tokio::test]
@@ -193,7 +249,7 @@ async fn a_role_that_is_missing_is_told_and_found_when_it_comes() {
     let again = json!({"metadata": {"name": "coder"}, "spec": coder.spec,
         "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole"});
     create::<AgentRole>(&world.admin, &world.place.system, again).await;
-    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    world.repo_is_ready().await;
 }
 
 #[tokio::test]
@@ -202,6 +258,6 @@ async fn without_definitions_it_waits_for_them() {
     world.start_controller();
     world.define().await;
     world.create_repo().await;
-    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    world.repo_is_ready().await;
     world.stop_controller().await;
 }

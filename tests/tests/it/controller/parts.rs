@@ -86,7 +86,7 @@ async fn a_part_belongs_to_the_repo_of_its_parent_and_never_to_itself() {
 async fn a_repo_stays_where_it_is_while_threads_are_open() {
     let world = World::start().await;
     world.create_repo().await;
-    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    world.repo_is_ready().await;
     let repos = world.api::<Repo>();
     let moves = [
         json!({"spec": {"git": {"url": "https://git.example/acme/store"}}}),

@@ -54,7 +54,7 @@ async fn threads_wait_their_turn_and_say_where_they_stand() {
     world.create_repo().await;
     let one = Patch::Merge(json!({"spec": {"limits": {"concurrentThreads": 1}}}));
     world.api::<Repo>().patch("shop", &PatchParams::default(), &one).await.unwrap();
-    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    world.repo_is_ready().await;
     let first = world.conversation(TS[0]).await;
     world.position(&first, None).await;
     let second = world.conversation(TS[1]).await;
@@ -84,7 +84,7 @@ async fn a_role_that_is_awake_asks_before_it_runs_again() {
     world.create_repo().await;
     let one = Patch::Merge(json!({"spec": {"limits": {"concurrentRuns": 1}}}));
     world.api::<Repo>().patch("shop", &PatchParams::default(), &one).await.unwrap();
-    world.condition::<Repo>("shop", "Ready", "True", "Ready").await;
+    world.repo_is_ready().await;
     let first = world.conversation(TS[0]).await;
     world.admitted(&first, true).await;
     let pod = world.api::<Pod>().get(&names::pod_name(&first, "pm")).await.unwrap();

@@ -8,14 +8,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::{AgentRole, Repo, Thread, names};
+use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
 use codebutler_operator::args::{ControllerArgs, LeaseArgs};
 use codebutler_operator::controller;
 use codebutler_testbed::apiserver::{Faults, Options};
 use codebutler_testbed::cluster::Cluster;
 use codebutler_testbed::place::{Lease, Place};
+use k8s_openapi::api::coordination::v1::Lease as GatewayLease;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Resource;
@@ -118,6 +120,34 @@ impl World {
             "metadata": {"name": names::CA_CONFIG_MAP, "namespace": self.place.system},
             "data": {"ca.crt": "PEM"}});
         create::<ConfigMap>(&self.admin, &self.place.system, authority).await;
+        let lease = json!({
+            "metadata": {"name": "codebutler-gateway", "namespace": self.place.system},
+            "spec": {"holderIdentity": "gateway-0", "leaseDurationSeconds": 3600}});
+        create::<GatewayLease>(&self.admin, &self.place.system, lease).await;
+    }
+
+    /// What the gateway says of the Repo's world, for the generation that there is.
+    pub async fn gateway_says(&self, type_: &str, status: &str, message: &str) {
+        let said = || async {
+            let repo = self.api::<Repo>().get("shop").await.unwrap();
+            let mut conditions = repo.status.unwrap_or_default().conditions;
+            let time = Time(jiff::Timestamp::now());
+            let generation = repo.metadata.generation;
+            condition::set_to(&mut conditions, type_, status, "Said", message, generation, &time);
+            let patch = json!({"metadata": {"resourceVersion": repo.metadata.resource_version},
+                               "status": {"conditions": conditions}});
+            let params = PatchParams::default();
+            self.api::<Repo>().patch_status("shop", &params, &Patch::Merge(patch)).await.ok()
+        };
+        eventually("the gateway says it", said).await;
+    }
+
+    /// As the gateway finds all as it should be.
+    pub async fn repo_is_ready(&self) {
+        for type_ in ["SlackReachable", "GitReachable", "ModelReachable"] {
+            self.gateway_says(type_, "True", "it answers").await;
+        }
+        self.condition::<Repo>("shop", "Ready", "True", "Ready").await;
     }
 
     async fn create_roles(&self) {

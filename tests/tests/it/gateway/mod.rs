@@ -18,6 +18,7 @@ mod incoming;
 mod merging;
 mod models;
 mod moved;
+mod probing;
 mod providers;
 mod proxied;
 mod pull_request;

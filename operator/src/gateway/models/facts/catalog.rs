@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use codebutler_crds::condition::MODEL_REACHABLE;
 use codebutler_crds::role::RoleModel;
 use codebutler_crds::wire::ModelFacts;
 use codebutler_crds::{AgentRole, Repo};
@@ -18,9 +19,11 @@ use super::check::{self, Models, Worker};
 use super::{Facts, builtin};
 use crate::gateway::api::Shared;
 use crate::gateway::budget::repos::RepoKey;
-use crate::gateway::conditions::Standing;
+use crate::gateway::conditions::{Served, Standing};
 use crate::gateway::models::dialect::Dialect;
 use crate::gateway::models::upstream::Upstream;
+use crate::gateway::models::upstream::lookup::{Means, Unlisted};
+use crate::gateway::revisions::Revisions;
 
 /// Time between two looks at the Repos: nobody is asked for it.
 const LOOK: Duration = Duration::from_secs(2);
@@ -28,6 +31,8 @@ const LOOK: Duration = Duration::from_secs(2);
 const GOOD: Duration = Duration::from_hours(1);
 /// How long until a list is asked for again that could not be had, or that does not fit.
 const AGAIN: Duration = Duration::from_mins(1);
+/// How long it is good while the Repo says that its key is not served.
+const UNSERVED: Duration = Duration::from_mins(5);
 /// How long it is kept although somebody changed something that it may have to do with.
 const SETTLED: Duration = Duration::from_secs(10);
 /// How long a role that begins waits for the list.
@@ -42,6 +47,8 @@ const AT_ONCE: usize = 8;
 #[derive(Default)]
 pub struct Catalog {
     lists: Mutex<HashMap<Source, List>>,
+    /// When keys have changed.
+    secrets: Revisions,
     /// One question at a time for each list.
     asking: Mutex<HashMap<Source, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -55,6 +62,10 @@ struct List {
     at: Instant,
     /// Why there is none, or what it has.
     known: Result<Arc<Listed>, String>,
+    /// What asking for it said of the key.
+    served: Served,
+    /// The Secret that the key was from, as it was.
+    secret: Option<String>,
 }
 
 #[derive(Default)]
@@ -107,12 +118,19 @@ impl Catalog {
         if lock(&self.lists).get(&source).is_some_and(is_good) {
             return;
         }
-        let known = ask(gateway, repo).await;
+        let secret = self.secret(gateway, repo).await;
+        let (known, served) = ask(gateway, repo).await;
         if let Err(why) = &known {
             tracing::info!(repo = repo.name_any(), why, "the provider's models are not known");
         }
-        let at = Instant::now();
-        lock(&self.lists).insert(source, List { at, known: known.map(Arc::new) });
+        let (at, known) = (Instant::now(), known.map(Arc::new));
+        lock(&self.lists).insert(source, List { at, known, served, secret });
+    }
+
+    /// The Secret with the Repo's key, as it is.
+    async fn secret(&self, gateway: &Shared, repo: &Repo) -> Option<String> {
+        let (_, namespace, name) = source(repo);
+        self.secrets.of(&gateway.context, &namespace, &name).await
     }
 
     /// Waits a moment for a list that nobody has asked for yet. Who comes next does not wait again.
@@ -121,7 +139,9 @@ impl Catalog {
             return;
         }
         if timeout(PATIENCE, self.refresh(gateway, repo, GOOD)).await.is_err() {
-            let none = List { at: Instant::now(), known: Err("no answer in time".to_owned()) };
+            let why = "no answer in time".to_owned();
+            let (known, served) = (Err(why.clone()), Served::Unasked(why));
+            let none = List { at: Instant::now(), known, served, secret: None };
             lock(&self.lists).entry(source(repo)).or_insert(none);
         }
     }
@@ -143,10 +163,52 @@ fn facts(repo: &Repo, model: &str, listed: Option<&Listed>) -> Facts {
     facts.or(served).noted(repo, model)
 }
 
-/// All pages of the list.
-async fn ask(gateway: &Shared, repo: &Repo) -> Result<Listed, String> {
-    let upstream = Upstream::of(&gateway.models.keys, &gateway.context, repo).await;
-    let upstream = upstream.map_err(|error| error.to_string())?;
+/// All pages of the list, and what that says of the key.
+async fn ask(gateway: &Shared, repo: &Repo) -> (Result<Listed, String>, Served) {
+    let upstream = match Upstream::of(&gateway.models.keys, &gateway.context, repo).await {
+        Ok(upstream) => upstream,
+        Err(error) => {
+            let error = Unlisted::from(error);
+            let served = Served::No("NotReachable", error.why.clone(), error.means == Means::Away);
+            return (Err(error.why), served);
+        }
+    };
+    let listed = all_pages(gateway, &upstream).await;
+    // OpenRouter's list is anybody's.
+    let asked = match upstream.dialect {
+        Dialect::OpenRouter => Some(upstream.knows_key(gateway.context.http()).await),
+        _ => None,
+    };
+    let served = match (&listed, &asked) {
+        (Err(error), _) if error.means != Means::Nothing => served(error, &upstream),
+        (_, Some(Err(error))) | (Err(error), None) => served(error, &upstream),
+        (_, Some(Ok(()))) | (Ok(_), None) => Served::Yes,
+    };
+    (listed.map_err(|error| error.why), served)
+}
+
+fn served(Unlisted { why, means }: &Unlisted, upstream: &Upstream<'_>) -> Served {
+    let (host, secret) = (upstream.host(), upstream.secret());
+    match means {
+        Means::Unusable => Served::No("NotReachable", why.clone(), false),
+        Means::Barred => {
+            Served::No("NotReachable", format!("{host} can't be reached: {why}"), false)
+        }
+        Means::Away => {
+            let why = format!("{host} does not answer right now ({why}): it is asked again");
+            Served::No("NotReachable", why, true)
+        }
+        Means::Refused => {
+            let why = format!(
+                "{host} does not take the API key in Secret `{secret}`: put a valid one into it ({why})"
+            );
+            Served::No("KeyRefused", why, false)
+        }
+        Means::Nothing => Served::Unasked(format!("it is shown no list of models ({why})")),
+    }
+}
+
+async fn all_pages(gateway: &Shared, upstream: &Upstream<'_>) -> Result<Listed, Unlisted> {
     let pages = upstream.dialect == Dialect::OpenRouter;
     let mut all = Listed::default();
     for number in 0..PAGES {
@@ -160,7 +222,10 @@ async fn ask(gateway: &Shared, repo: &Repo) -> Result<Listed, String> {
             break;
         }
     }
-    if all.models.is_empty() { Err("it is empty".to_owned()) } else { Ok(all) }
+    if all.models.is_empty() {
+        return Err(Unlisted { why: "it is empty".to_owned(), means: Means::Nothing });
+    }
+    Ok(all)
 }
 
 /// Keeps lists fresh and Repos told, until the gateway stops.
@@ -196,16 +261,34 @@ async fn look(gateway: &Shared, repo: Arc<Repo>, told: &Mutex<HashMap<RepoKey, u
     let said = lock(told).get(&key).copied();
     let seen = |list: Option<List>| fingerprint(&repo, &roles, list.map(|list| list.at));
     let is_news = said.is_some_and(|said| said != seen(catalog.list(&repo)));
-    catalog.refresh(gateway, &repo, if is_news { SETTLED } else { GOOD }).await;
+    let secret = catalog.secret(gateway, &repo).await;
+    let anew = catalog.list(&repo).is_some_and(|list| list.secret != secret);
+    if anew {
+        gateway.models.keys.clear();
+    }
+    let age = match (anew, is_news) {
+        (true, _) => Duration::ZERO,
+        (_, true) => SETTLED,
+        _ if is_unserved(&repo) => UNSERVED,
+        _ => GOOD,
+    };
+    catalog.refresh(gateway, &repo, age).await;
     let now = seen(catalog.list(&repo));
     if said == Some(now) {
         return;
     }
     let Some(list) = catalog.list(&repo) else { return };
     let standing = standing(&repo, &roles, &list);
-    if gateway.conditions.models(&repo, &standing).await {
+    let told_of_key = gateway.conditions.model_asked(&repo, &list.served, anew).await;
+    if gateway.conditions.models(&repo, &standing).await && told_of_key {
         lock(told).insert(key, now);
     }
+}
+
+/// Whether the Repo says that its key is not served: somebody may have mended it.
+fn is_unserved(repo: &Repo) -> bool {
+    let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|c| c.type_ == MODEL_REACHABLE && c.status == "False")
 }
 
 /// Another one once anything may have to be said anew.

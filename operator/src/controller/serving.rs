@@ -1,0 +1,125 @@
+//! Whether a gateway serves: its Lease says who, and how lately by the clock of this process.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease;
+
+use super::queues::Queues;
+
+/// How long a hand-over from one gateway to the next may take before anybody is told.
+const GRACE: Duration = Duration::from_secs(10);
+/// Time between two looks at a Lease that nobody writes any more.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Serving(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    holder: String,
+    version: Option<String>,
+    /// Until when it counts; nothing if nobody was ever seen.
+    until: Option<Instant>,
+    /// What was said last.
+    said: bool,
+}
+
+impl Serving {
+    /// Takes in the Lease as it is now, if there is one. Answers whether that changes anything.
+    pub fn note(&self, lease: Option<&Lease>, now: Instant) -> bool {
+        let mut state = self.lock();
+        let spec = lease.and_then(|lease| lease.spec.as_ref());
+        let holder = spec.and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
+        let version = lease.and_then(|lease| lease.metadata.resource_version.clone());
+        if holder.is_empty() {
+            state.until = state.until.map(|until| until.min(now + GRACE));
+        } else if version.is_none() || version != state.version {
+            let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or_default();
+            let life = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+            state.until = Some(now + life + GRACE);
+            state.holder = holder;
+        }
+        state.version = version;
+        state.turned(now)
+    }
+
+    /// Whether one serves.
+    ///
+    /// # Errors
+    /// A sentence that says what to do.
+    pub fn serves(&self, now: Instant) -> Result<(), String> {
+        let state = self.lock();
+        let look = "see the pods of Deployment `codebutler-gateway`";
+        match state.until {
+            Some(until) if now < until => Ok(()),
+            Some(_) => {
+                Err(format!("no gateway serves: `{}` was the last one; {look}", state.holder))
+            }
+            None => Err(format!("no gateway has served yet: {look}")),
+        }
+    }
+
+    /// Has everybody look again when the last sign of a gateway is too old.
+    pub async fn watch(self: Arc<Self>, queues: Queues) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if self.lock().turned(Instant::now()) {
+                queues.all();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn turned(&mut self, now: Instant) -> bool {
+        let serves = self.until.is_some_and(|until| now < until);
+        std::mem::replace(&mut self.said, serves) != serves
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn lease(version: &str, holder: &str) -> Lease {
+        serde_json::from_value(json!({
+            "metadata": {"name": "codebutler-gateway", "resourceVersion": version},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 8},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_gateway_serves_as_long_as_its_lease_is_renewed() {
+        let (serving, start) = (Serving::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert!(serving.serves(at(0)).unwrap_err().contains("no gateway has served yet"));
+        assert!(serving.note(Some(&lease("1", "a")), at(0)));
+        assert!(!serving.note(Some(&lease("2", "a")), at(2)), "a renewal is no news");
+        assert!(serving.serves(at(19)).is_ok());
+        // The same again, as after a new list: nobody has renewed it.
+        assert!(!serving.note(Some(&lease("2", "a")), at(15)));
+        assert!(serving.serves(at(21)).unwrap_err().contains("`a` was the last one"));
+        assert!(serving.lock().turned(at(21)));
+    }
+
+    #[test]
+    fn a_hand_over_is_not_told_and_an_end_is() {
+        let (serving, start) = (Serving::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        serving.note(Some(&lease("1", "a")), at(0));
+        assert!(!serving.note(Some(&lease("2", "")), at(1)), "given up");
+        assert!(serving.serves(at(9)).is_ok());
+        assert!(!serving.note(Some(&lease("3", "b")), at(9)));
+        assert!(serving.serves(at(26)).is_ok());
+        assert!(!serving.note(None, at(10)), "somebody deleted it");
+        assert!(serving.serves(at(20)).is_err());
+    }
+}

@@ -1,0 +1,150 @@
+//! Questions to the provider that are no calls and cost nothing, and what their answers say of calls.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::AUTHORIZATION;
+use tokio::time::timeout;
+
+use super::{ModelError, Upstream, beginning, collect};
+use crate::gateway::context::SecretError;
+use crate::gateway::dial::trouble;
+use crate::gateway::models::facts::list::{self, Page};
+use crate::gateway::models::{complaint, refusal};
+
+/// How long an answer may take to begin, and again as long to arrive.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Why there is no list of models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlisted {
+    /// A sentence.
+    pub why: String,
+    /// What that means for calls.
+    pub means: Means,
+}
+
+/// What a question that was no call says of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// The Repo or its Secret can't be used as it is.
+    Unusable,
+    /// The provider does not take the key.
+    Refused,
+    /// Nobody can get there until a person mends something.
+    Barred,
+    /// Nobody answered, this time.
+    Away,
+    /// Nothing: it answered, and has no list for this key.
+    Nothing,
+}
+
+impl Unlisted {
+    fn new(means: Means, why: impl Into<String>) -> Self {
+        Self { why: why.into(), means }
+    }
+}
+
+impl From<ModelError> for Unlisted {
+    fn from(error: ModelError) -> Self {
+        let passes =
+            matches!(&error, ModelError::Secret(SecretError::Unreadable { .. }) | ModelError::Lost);
+        Self::new(if passes { Means::Away } else { Means::Unusable }, error.to_string())
+    }
+}
+
+impl Upstream<'_> {
+    /// A page of the provider's list of models.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn models(
+        &self,
+        http: &reqwest::Client,
+        page: Option<(usize, usize)>,
+    ) -> Result<Page, Unlisted> {
+        let page = page
+            .map(|(offset, limit)| [("offset", offset.to_string()), ("limit", limit.to_string())]);
+        let response = self.look_up(http, "models", page.as_ref().map_or(&[], |page| page)).await?;
+        let body = timeout(PATIENCE, collect(response)).await;
+        let body = body.map_err(|_| Unlisted::new(Means::Away, "no whole answer in time"))?;
+        let none = || Unlisted::new(Means::Nothing, "what came is no list");
+        list::read(&body.map_err(Unlisted::from)?).ok_or_else(none)
+    }
+
+    /// Whether the provider takes the key, where its list of models is anybody's (`OpenRouter`'s is).
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub async fn knows_key(&self, http: &reqwest::Client) -> Result<(), Unlisted> {
+        self.look_up(http, "key", &[]).await.map(drop)
+    }
+
+    async fn look_up(
+        &self,
+        http: &reqwest::Client,
+        what: &str,
+        query: &[(&str, String)],
+    ) -> Result<reqwest::Response, Unlisted> {
+        let mut url = self.url.clone();
+        url.path_segments_mut().map_err(|()| ModelError::BaseUrl)?.pop_if_empty().push(what);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let request = http.get(url).header(AUTHORIZATION, self.authorization.clone()).send();
+        let answered = timeout(PATIENCE, request).await;
+        let answered = answered.map_err(|_| Unlisted::new(Means::Away, "no answer in time"))?;
+        let response = answered.map_err(|error| {
+            let error = error.without_url();
+            tracing::debug!(%error, what, "the provider was not asked");
+            match trouble(&error) {
+                Some(why) => Unlisted::new(Means::Barred, why.to_string()),
+                None => Unlisted::new(Means::Away, "no connection"),
+            }
+        })?;
+        let status = response.status().as_u16();
+        if status == 200 {
+            return Ok(response);
+        }
+        if matches!(status, 401 | 403) {
+            self.keys.forget(&self.id);
+        }
+        let said = self.shown(&complaint::read(&beginning(response).await).text);
+        let means = match status {
+            401 => Means::Refused,
+            429 | 500.. => Means::Away,
+            // Also 403: a key may be good for calls, and not for lists.
+            _ => Means::Nothing,
+        };
+        Err(Unlisted::new(means, refusal::with(format!("status {status}"), &said)))
+    }
+
+    /// Name of the Secret that the key is from.
+    pub fn secret(&self) -> &str {
+        &self.id.1
+    }
+
+    /// The provider's host.
+    pub fn host(&self) -> &str {
+        &self.id.2
+    }
+
+    /// What the provider says of a call by its id, if it does (OpenRouter does, after a moment).
+    pub async fn generation(&self, http: &reqwest::Client, id: &str) -> Option<Bytes> {
+        let mut url = self.url.clone();
+        url.path_segments_mut().ok()?.pop_if_empty().push("generation");
+        url.query_pairs_mut().append_pair("id", id);
+        let request = http.get(url).header(AUTHORIZATION, self.authorization.clone());
+        let response = timeout(Duration::from_secs(10), request.send()).await.ok()?.ok()?;
+        match response.status() {
+            StatusCode::OK => collect(response).await.ok(),
+            status => {
+                if matches!(status.as_u16(), 401 | 403) {
+                    self.keys.forget(&self.id);
+                }
+                None
+            }
+        }
+    }
+}
