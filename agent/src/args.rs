@@ -39,7 +39,7 @@ pub enum LogFormat {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// The agent's loop.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Files, Git and commands, on behalf of the loop.
     Toolbox(ToolboxArgs),
     /// One command in its sandbox; started by the toolbox.
@@ -68,6 +68,12 @@ pub struct RunArgs {
     /// Its port.
     #[arg(long, env = "KUBERNETES_SERVICE_PORT", default_value_t = 443, hide = true)]
     pub forbidden_port: u16,
+    /// The cluster's DNS servers, which must not be reachable either: the pod has no resolver.
+    #[arg(long, value_delimiter = ',', hide = true)]
+    pub forbidden_dns: Vec<IpAddr>,
+    /// Seconds that a network plugin may take to close the pod's ways out.
+    #[arg(long, env = "CODEBUTLER_WALL_SECONDS", default_value_t = 10, hide = true)]
+    pub wall_grace: u64,
     /// The role, for the log and the place of the transcript; the gateway knows it from the token.
     #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
     pub role: String,

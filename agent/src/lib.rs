@@ -94,7 +94,7 @@ fn start(command: args::Command) -> anyhow::Result<ExitCode> {
             step::arm(args.die_at_step);
             // It waits for others nearly all the time: one thread is less memory, and no hand-over.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let code = runtime.block_on(run::main(args));
+            let code = runtime.block_on(run::main(*args));
             runtime.shutdown_background();
             Ok(code)
         }

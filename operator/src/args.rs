@@ -1,6 +1,6 @@
 //! Flags and environment, parsed once. Nothing else in this crate reads the environment.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -97,6 +97,10 @@ pub struct ControllerArgs {
     /// namespace of the Threads.
     #[arg(long, env = "CODEBUTLER_AGENT_PULL_SECRETS", value_delimiter = ',')]
     pub agent_pull_secrets: Vec<String>,
+    /// The cluster's DNS servers, which agent pods must not reach and try to; those of the
+    /// controller's own `/etc/resolv.conf` if absent.
+    #[arg(long, env = "CODEBUTLER_CLUSTER_DNS", value_delimiter = ',')]
+    pub cluster_dns: Vec<IpAddr>,
     /// Which replica acts.
     #[command(flatten)]
     pub lease: LeaseArgs,

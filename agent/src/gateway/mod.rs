@@ -35,9 +35,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// For what is told again anyway.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a Repo that can't be worked with is waited for, and how often it is tried.
-const REPO_PATIENCE: Duration = Duration::from_mins(10);
-const REPO_PAUSE: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -156,29 +153,9 @@ impl Gateway {
         Ok(Self { http, base, token: TokenFile::new(token) })
     }
 
-    /// What the role needs to know for a run. Waits for a while for people to mend a Repo that
-    /// can't be worked with: the gateway has told them.
+    /// What the role needs to know for a run.
     pub async fn session(&self) -> Result<Session, GatewayError> {
-        self.mended(|| self.request(Method::GET, path::SESSION)).await
-    }
-
-    /// A call that is refused until somebody mends something.
-    async fn mended<T: DeserializeOwned>(
-        &self,
-        build: impl Fn() -> Result<RequestBuilder, GatewayError>,
-    ) -> Result<T, GatewayError> {
-        let deadline = Instant::now() + REPO_PATIENCE;
-        loop {
-            match self.typed(&build).await {
-                Err(GatewayError::Refused { code: ErrorCode::Upstream, message })
-                    if Instant::now() < deadline =>
-                {
-                    tracing::warn!(message, "waiting for the Repo to be mended");
-                    tokio::time::sleep(REPO_PAUSE).await;
-                }
-                other => return other,
-            }
-        }
+        self.typed(|| self.request(Method::GET, path::SESSION)).await
     }
 
     /// The conversation after `after` and what is pending; waits for mail for at most `wait`.
@@ -292,12 +269,9 @@ impl Gateway {
         self.send(path::CLOSE, request).await
     }
 
-    /// Tells whether the pod could get past the gateway. Waits for a while for people to mend a
-    /// cluster that lets it: the gateway has told them.
-    pub async fn egress(&self, report: EgressReport) -> Result<(), GatewayError> {
-        let _: serde_json::Value = self
-            .mended(|| Ok(self.request(Method::POST, path::EGRESS_CHECK)?.json(&report)))
-            .await?;
+    /// Tells whether the pod could get past the gateway.
+    pub async fn egress(&self, report: &EgressReport) -> Result<(), GatewayError> {
+        let _: serde_json::Value = self.send(path::EGRESS_CHECK, report).await?;
         Ok(())
     }
 

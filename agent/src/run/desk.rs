@@ -200,6 +200,7 @@ impl Agent {
             tell_after: self.tell_after,
             model_patience: self.model_patience,
             setup_limit: self.setup_limit,
+            wall: self.wall.clone(),
             inbox: None,
             state_dir: self.state_dir.clone(),
             telling: None,

@@ -25,23 +25,22 @@ mod setup;
 pub mod stuck;
 mod switch;
 mod turns;
+mod wall;
 mod watch;
 mod words;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codebutler_crds::SlackTs;
-use codebutler_crds::wire::{EgressReport, ErrorCode, Inbox, Session, exit_code};
+use codebutler_crds::wire::{ErrorCode, Inbox, Session, exit_code};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
 use crate::args::RunArgs;
 use crate::builds::Builds;
 use crate::decisions::Log;
-use crate::egress;
 use crate::gateway::{Gateway, GatewayError};
 use crate::policy::Policy;
 use crate::relay::Relay;
@@ -55,6 +54,7 @@ use leftover::Left;
 use mail::Mail;
 use progress::Telling;
 use seat::Seat;
+use wall::Wall;
 pub use watch::STOP;
 
 /// How long one question for mail may wait.
@@ -153,19 +153,13 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
     let gateway =
         Gateway::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?;
     let relay = Relay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
-    let forbidden = args.forbidden_host.map(|host| SocketAddr::new(host, args.forbidden_port));
-    let admitted = async {
-        // A platform that tells no address leaves nothing to try.
-        let Some(forbidden) = forbidden else { return Ok(()) };
-        let reached = egress::reached(forbidden).await;
-        gateway.egress(EgressReport { reached }).await
-    };
+    let wall = Wall::new(gateway.clone(), &args);
     let began = Instant::now();
     // All to their end: the toolbox leaves with the connection, so there has to be one.
     let (toolbox, session, admitted, inbox) = tokio::join!(
         Toolbox::connect(&args.socket),
-        gateway.session(),
-        admitted,
+        wall.session(),
+        wall.stands(),
         first_look(&gateway, &transcript)
     );
     let (toolbox, session) = (toolbox?, session?);
@@ -194,6 +188,7 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         tell_after,
         model_patience: Duration::from_secs(args.model_patience),
         setup_limit: args.setup_limit,
+        wall,
         inbox,
         state_dir: args.state_dir,
         telling: None,
@@ -262,6 +257,8 @@ struct Agent {
     setup_limit: u32,
     /// What the role has to know of what its run left, once that was looked at.
     left: Option<Left>,
+    /// What keeps the pod to the gateway.
+    wall: Wall,
     /// What was there when the session was asked for, at the start of the process.
     inbox: Option<Inbox>,
     /// Where transcripts are.
@@ -305,7 +302,7 @@ impl Agent {
             if mail.wakes {
                 // One view of the thread for the whole run.
                 if !is_first {
-                    self.session = self.tools.gateway.session().await?;
+                    self.session = self.wall.session().await?;
                 }
                 let brief = self.obey(&mut mail).await?;
                 if self.is_for_desk(&mail)? {

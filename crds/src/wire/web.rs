@@ -1,16 +1,53 @@
-//! The web: pages, searches, tunnels.
+//! The web: pages, searches, tunnels, and what must not lead there.
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 /// What [`path::CONNECT`] is upgraded to.
 pub const TUNNEL: &str = "codebutler-tunnel";
 
+/// A way out of an agent pod that has to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Way {
+    /// The API server, whose address every pod is told.
+    ApiServer,
+    /// The cluster's DNS, through which words get anywhere.
+    ClusterDns,
+    /// The node's own DNS cache.
+    NodeDns,
+    /// The cloud's metadata, which hands out the node's credentials.
+    Metadata,
+    /// An address of the internet.
+    Internet,
+}
+
+/// For how long a pod has tried: a network plugin may close the ways a moment after the pod's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Trial {
+    /// It may be just that moment.
+    #[default]
+    Begun,
+    /// Longer than plugins take.
+    Long,
+    /// Long enough for one pod's word to count alone.
+    Overdue,
+}
+
 /// Whether an agent could connect past the gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EgressReport {
-    /// The forbidden address accepted a connection.
+    /// A forbidden address answered.
     pub reached: bool,
+    /// Which ones.
+    #[serde(default)]
+    pub ways: BTreeSet<Way>,
+    /// After how long.
+    #[serde(default)]
+    pub trial: Trial,
 }
 
 /// A page to get.

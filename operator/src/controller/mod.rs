@@ -17,6 +17,7 @@ mod labels;
 mod metrics;
 mod queues;
 mod repo;
+mod resolvers;
 mod rewritten;
 mod role;
 mod serving;
@@ -50,7 +51,10 @@ const LEASE: &str = "codebutler-controller";
 ///
 /// # Errors
 /// When there is no usable configuration for the Kubernetes API, or the metrics port is taken.
-pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
+pub async fn run(mut args: ControllerArgs) -> anyhow::Result<()> {
+    if args.cluster_dns.is_empty() {
+        args.cluster_dns = resolvers::own();
+    }
     let client = Client::try_default()
         .await
         .context("no Kubernetes API: run inside a cluster, or set KUBECONFIG")?;

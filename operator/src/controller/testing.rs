@@ -15,6 +15,7 @@ pub fn args() -> ControllerArgs {
         agent_image: "codebutler-agent:test".to_owned(),
         workspace_image: "debian:12".to_owned(),
         agent_pull_secrets: Vec::new(),
+        cluster_dns: Vec::new(),
         lease: crate::args::LeaseArgs::default(),
         metrics_address: ([127, 0, 0, 1], 0).into(),
     }

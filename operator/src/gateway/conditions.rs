@@ -91,18 +91,19 @@ impl Conditions {
         self.tell(repo, GIT_REACHABLE, false, "NotReachable", why).await;
     }
 
-    /// What an agent found when it tried to get past the gateway.
-    pub async fn egress(&self, repo: &Repo, enforced: bool) {
-        let (reason, message) = if enforced {
-            ("Enforced", "agent pods reach the gateway and nothing else")
-        } else {
-            (
+    /// What agents found when they tried to get past the gateway: what they reached, if anything.
+    pub async fn egress(&self, repo: &Repo, open: Option<&str>) {
+        let (reason, message) = match open {
+            None => ("Enforced", "agent pods reach the gateway and nothing else".to_owned()),
+            Some(ways) => (
                 "NotEnforced",
-                "an agent pod could connect to the API server: the cluster does not \
-              enforce this Repo's NetworkPolicy",
-            )
+                format!(
+                    "agent pods could connect past the gateway ({ways}): the cluster does not \
+                     enforce this Repo's NetworkPolicy, or another one lets these pods out"
+                ),
+            ),
         };
-        self.tell(repo, EGRESS_ENFORCED, enforced, reason, message).await;
+        self.tell(repo, EGRESS_ENFORCED, open.is_none(), reason, &message).await;
     }
 
     /// What the provider's list says of the roles' models. Answers whether the Repo says it now.

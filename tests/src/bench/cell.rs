@@ -166,6 +166,7 @@ impl Trial<'_> {
                 role.tools.deny.extend(WEB.map(str::to_owned));
             })),
             inject_env: None,
+            late_wall: None,
         })
     }
 

@@ -258,6 +258,7 @@ fn options(scenario: &Scenario, args: &Args, program: &Path, dir: &Path) -> Stac
         edit_repo: None,
         edit_role: None,
         inject_env: None,
+        late_wall: None,
     }
 }
 

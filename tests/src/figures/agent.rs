@@ -58,6 +58,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
             role.model.context_tokens = Some(10_000_000);
         })),
         inject_env: None,
+        late_wall: None,
     };
     std::fs::create_dir_all(&options.dir)?;
     let surroundings = Surroundings { agent: Some(agent), ..Surroundings::default() };

@@ -76,6 +76,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         edit_repo: None,
         edit_role: None,
         inject_env: None,
+        late_wall: None,
     };
     std::fs::create_dir_all(&options.dir)?;
     let mut stack = Box::pin(Stack::start(options)).await?;

@@ -81,6 +81,7 @@ async fn run(card: ModelCard) -> anyhow::Result<Vec<Served>> {
             role.model.context_tokens = Some(WINDOW);
         })),
         inject_env: None,
+        late_wall: None,
     };
     std::fs::create_dir_all(&options.dir)?;
     let provider = ModelOptions { metered: true, ..ModelOptions::default() }.offer(card);

@@ -38,7 +38,7 @@ pub use nix::sys::signal::Signal;
 
 use self::entry::{Node, lock};
 pub use self::image::Image;
-pub use self::options::{InjectEnv, KubeletOptions, ServiceForward};
+pub use self::options::{InjectEnv, KubeletOptions, Leak, ServiceForward};
 use self::sandbox::spec::PodSpec;
 use self::sandbox::{PodSandbox, SandboxError};
 pub use self::volumes::VolumeError;

@@ -26,6 +26,18 @@ pub struct ServiceForward {
     pub target: SocketAddr,
 }
 
+/// What pods can reach although no policy lets them, as with a network plugin that enforces policies
+/// a while after a pod's start, or never.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leak {
+    /// As pods know it.
+    pub address: SocketAddr,
+    /// Where connections to it end, on the host.
+    pub target: SocketAddr,
+    /// How long after a pod's start; for good if absent.
+    pub lasts: Option<Duration>,
+}
+
 /// Configuration of a [`Kubelet`](super::Kubelet).
 #[derive(Clone)]
 pub struct KubeletOptions {
@@ -41,6 +53,8 @@ pub struct KubeletOptions {
     pub namespaces: Vec<String>,
     /// What pods can reach.
     pub services: Vec<ServiceForward>,
+    /// What pods can reach and should not.
+    pub leaks: Vec<Leak>,
     /// First delay before a container is started again; doubles up to thirty times of it.
     pub backoff: Duration,
     /// Bytes of log kept per container, at most twice as much on disk.
@@ -63,6 +77,7 @@ impl KubeletOptions {
             images: BTreeMap::new(),
             namespaces: Vec::new(),
             services: Vec::new(),
+            leaks: Vec::new(),
             backoff: Duration::from_secs(10),
             log_limit: 10 << 20,
             inject_env: None,

@@ -252,24 +252,28 @@ async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, 
         let service = services.get_opt(&forward.service).await.ok().flatten();
         let address = service.and_then(|service| service.spec?.cluster_ip?.parse().ok());
         if let Some(address) = address {
-            forwards.push((SocketAddr::new(address, forward.port), forward.target));
+            forwards.push((SocketAddr::new(address, forward.port), forward.target, None));
         } else {
             tracing::warn!(service = forward.service, "no such Service to forward to");
         }
     }
+    forwards.extend(options.leaks.iter().map(|leak| (leak.address, leak.target, leak.lasts)));
     let mut addresses = vec![ip];
-    addresses.extend(forwards.iter().map(|(address, _)| address.ip()));
+    let given = forwards.iter().map(|(address, ..)| address.ip());
+    // The loopback's own are there.
+    addresses.extend(given.filter(|address| !address.is_loopback()));
     addresses.sort_unstable();
     addresses.dedup();
     let pod = entry.pod.borrow().clone();
     let spec = PodSpec { hostname: hostname(&pod), addresses };
     let sandbox = PodSandbox::start(&options.self_exe, &spec).await?;
-    for (address, target) in forwards {
+    for (address, target, lasts) in forwards {
         let listener = sandbox.listen(address).await?;
         let done = entry.done.clone();
         entry.node.tasks.spawn(async move {
             tokio::select! {
                 () = done.cancelled() => {}
+                () = tokio::time::sleep(lasts.unwrap_or(Duration::MAX)) => {}
                 () = super::forward::serve(listener, target) => {}
             }
         });

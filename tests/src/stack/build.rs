@@ -17,7 +17,7 @@ use super::{Metrics, Stack, StackError, StackOptions};
 use crate::apiserver;
 use crate::cluster::Cluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
-use crate::kubelet::{Kubelet, KubeletError, KubeletOptions, ServiceForward};
+use crate::kubelet::{Kubelet, KubeletError, KubeletOptions, Leak, ServiceForward};
 use crate::models::ModelServer;
 
 /// Name and port of the gateway's Service.
@@ -217,8 +217,17 @@ async fn kubelet(
         port: GATEWAY_PORT,
         target: gateway,
     }];
+    options.leaks = leaks(api, stack.late_wall);
     options.inject_env.clone_from(&stack.inject_env);
     Kubelet::start(cluster.client(), options).await
+}
+
+/// The API server, at the address that pods are told.
+fn leaks(api: &url::Url, late_wall: Option<Duration>) -> Vec<Leak> {
+    let ip = api.host_str().and_then(|host| host.parse::<IpAddr>().ok());
+    let address = ip.zip(api.port_or_known_default()).map(SocketAddr::from);
+    let leak = |(address, lasts)| Leak { address, target: address, lasts: Some(lasts) };
+    address.zip(late_wall).map(leak).into_iter().collect()
 }
 
 /// What `kubectl apply` and later the chart install: definitions, rights, Service, roles.

@@ -61,6 +61,8 @@ pub struct StackOptions {
     pub edit_role: Option<Arc<RoleEdit>>,
     /// Extra environment for containers, for tests that kill an agent at a chosen step.
     pub inject_env: Option<Arc<InjectEnv>>,
+    /// How long after its start a pod still gets past the gateway, to the API server's address.
+    pub late_wall: Option<Duration>,
 }
 
 /// Changes a Repo's spec.

@@ -1,12 +1,17 @@
 //! The way out of a pod, from a command's point of view, on the whole product.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use codebutler_crds::Repo;
 use codebutler_crds::condition::{EGRESS_ENFORCED, is_true};
 use codebutler_testbed::models::{Script, Step};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Api;
 use serde_json::json;
 
-use crate::support::Setup;
+use crate::support::{Setup, Team};
 
 /// Asks the proxy that the environment names for a connection, and shows its answer.
 const ASK: &str = r#"
@@ -51,6 +56,71 @@ async fn a_command_reaches_listed_hosts_through_the_gateway_and_no_other() {
         |repo: &Repo| is_true(&repo.status.clone().unwrap_or_default().conditions, EGRESS_ENFORCED);
     team.until("EgressEnforced", || async {
         repos.get(&team.stack.repo).await.ok().filter(|repo| enforced(repo))
+    })
+    .await;
+    team.stop().await;
+}
+
+/// Looks around, with a wall that comes so late and a pod that gives it a second.
+fn late(after: Duration) -> Setup {
+    let script = Script::of("pm", vec![Step::say("Looked.")]);
+    let grace = |_: &Pod, container: &str| {
+        let variable = ("CODEBUTLER_WALL_SECONDS".to_owned(), "1".to_owned());
+        if container == "agent" { vec![variable] } else { Vec::new() }
+    };
+    Setup::new(script).late_wall(after).inject_env(Arc::new(grace))
+}
+
+async fn enforced(team: &Team) -> Option<Condition> {
+    let repos = Api::<Repo>::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    let conditions = repos.get(&team.stack.repo).await.ok()?.status?.conditions;
+    conditions.into_iter().find(|c| c.type_ == EGRESS_ENFORCED)
+}
+
+async fn pod_uid(team: &Team, root: &str) -> Option<String> {
+    team.thread(root).await.status?.roles.get("pm")?.pod_uid.clone()
+}
+
+fn complaints(team: &Team, root: &str) -> usize {
+    team.messages(root).iter().filter(|m| m.shown.contains("requireEnforcement")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wall_that_is_up_two_seconds_late_costs_nobody_a_word() {
+    let setup = late(Duration::from_secs(2)).inject_env(Arc::new(|_: &Pod, _: &str| Vec::new()));
+    let team = setup.start().await;
+    let root = team.says("ana", None, "please look");
+    team.message(&root, "Looked.").await;
+    assert_eq!(complaints(&team, &root), 0);
+    let found = enforced(&team).await.expect("the condition");
+    assert_eq!((found.status.as_str(), found.reason.as_str()), ("True", "Enforced"));
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wall_that_never_comes_lets_nothing_run_and_is_told_by_name() {
+    let team = late(Duration::from_hours(1)).start().await;
+    let root = team.says("ana", None, "please look");
+    let told = team.message(&root, "I don't start here").await.shown;
+    assert!(told.contains("API server") && told.contains("requireEnforcement"), "{told}");
+    let open = |condition: &Condition| condition.status == "False";
+    let found = team.until("the condition", || async { enforced(&team).await.filter(open) }).await;
+    assert!(found.message.contains("API server"), "{}", found.message);
+    assert!(team.stack.models.requests().is_empty(), "no model was asked");
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wall_that_comes_much_later_is_noticed_by_the_pod_that_missed_it() {
+    let team = late(Duration::from_secs(12)).start().await;
+    let root = team.says("ana", None, "please look");
+    team.message(&root, "I don't start here").await;
+    let refused = pod_uid(&team, &root).await.expect("a pod");
+    team.message(&root, "Looked.").await;
+    assert_eq!(pod_uid(&team, &root).await, Some(refused), "the same pod");
+    assert_eq!(complaints(&team, &root), 1);
+    team.until("the condition", || async {
+        enforced(&team).await.filter(|found| found.status == "True")
     })
     .await;
     team.stop().await;

@@ -47,6 +47,7 @@ pub struct Setup {
     pub edit_repo: Option<Arc<RepoEdit>>,
     pub edit_role: Option<Arc<RoleEdit>>,
     pub inject_env: Option<Arc<InjectEnv>>,
+    pub late_wall: Option<Duration>,
 }
 
 impl Setup {
@@ -59,6 +60,7 @@ impl Setup {
             edit_repo: None,
             edit_role: None,
             inject_env: None,
+            late_wall: None,
         }
     }
 
@@ -97,6 +99,12 @@ impl Setup {
         self
     }
 
+    /// A network plugin that closes a pod's way to the API server so long after its start.
+    pub fn late_wall(mut self, after: Duration) -> Self {
+        self.late_wall = Some(after);
+        self
+    }
+
     pub async fn start(self) -> Team {
         let permit = permit(1).await;
         let dir = tempfile::tempdir().unwrap();
@@ -120,6 +128,7 @@ impl Setup {
             edit_repo: self.edit_repo,
             edit_role: self.edit_role,
             inject_env: self.inject_env,
+            late_wall: self.late_wall,
         };
         std::fs::create_dir_all(&options.dir).unwrap();
         let surroundings = Surroundings { provider: self.models, ..Surroundings::default() };

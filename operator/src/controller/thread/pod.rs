@@ -175,11 +175,13 @@ impl Input<'_> {
             "--gateway-address",
             &self.gateway.address.to_string(),
         ];
+        let dns = self.args.cluster_dns.iter().map(|ip| format!("--forbidden-dns={ip}"));
+        let args = words(&args).into_iter().chain(dns);
         Container {
             name: path::AGENT.to_owned(),
             image: Some(self.args.agent_image.clone()),
             command: Some(words(&[path::IMAGE_BINARY])),
-            args: Some(words(&args)),
+            args: Some(args.collect()),
             env: Some(self.log_tags().into()),
             volume_mounts: Some(vec![
                 volumes::mount(volumes::RUN, path::RUN_DIR),

@@ -23,7 +23,7 @@ pub async fn session(
     State(gateway): State<Shared>,
     Open(caller): Open,
 ) -> Result<Json<Session>, ApiError> {
-    needs_enforcement(&caller.repo)?;
+    needs_enforcement(&gateway, &caller)?;
     needs_slot(&caller)?;
     gateway.ledger.flush(&caller.key()).await;
     let base_commit = publish_branch(&gateway, &caller).await?;

@@ -2,12 +2,14 @@
 //! past it when it starts and tells what happened; the Repo shows it, and work is refused where
 //! nothing is enforced unless the Repo says otherwise.
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
-use codebutler_crds::Repo;
 use codebutler_crds::condition::EGRESS_ENFORCED;
-use codebutler_crds::wire::{EgressReport, ErrorCode};
+use codebutler_crds::wire::{EgressReport, ErrorCode, Trial, Way};
 use kube::ResourceExt as _;
 
+use super::walls::{Verdict, ways};
 use crate::gateway::api::{Json, Open, Shared};
 use crate::gateway::context::{ApiError, Caller};
 
@@ -17,41 +19,67 @@ pub async fn report(
     Open(caller): Open,
     Json(report): Json<EgressReport>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
-    gateway.conditions.egress(&caller.repo, !report.reached).await;
+    let is_there = |key: &_| gateway.context.thread(key).is_some();
+    match gateway.egress.walls.hear(&caller, &report, is_there) {
+        Verdict::Enforced => gateway.conditions.egress(&caller.repo, None).await,
+        Verdict::Open(ways) => {
+            gateway.conditions.egress(&caller.repo, Some(&names_of(&ways))).await;
+        }
+        Verdict::Unsettled => {}
+    }
     if report.reached && caller.repo.spec.egress.require_enforcement {
-        tell(&gateway, &caller).await;
-        return Err(unenforced(&caller.repo));
+        let why = sentence(&caller.repo.name_any(), &names_of(&ways(&report)));
+        // What may be closed in a moment is nobody's business.
+        if report.trial >= Trial::Long {
+            tell(&gateway, &caller, &why).await;
+        }
+        return Err(ApiError::new(ErrorCode::Upstream, why));
     }
     Ok(axum::Json(serde_json::json!({})))
 }
 
-/// Refuses work where an agent has got past the gateway.
+/// Refuses work where agents have got past the gateway, except to a pod that tried and did not.
 ///
 /// # Errors
 /// `Upstream`: agents wait for people to mend it.
-pub fn needs_enforcement(repo: &Repo) -> Result<(), ApiError> {
+pub fn needs_enforcement(gateway: &Shared, caller: &Caller) -> Result<(), ApiError> {
+    let repo = &caller.repo;
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     let mut found = conditions.into_iter().filter(|c| c.type_ == EGRESS_ENFORCED);
     let open = found.any(|condition| condition.status == "False");
-    if open && repo.spec.egress.require_enforcement { Err(unenforced(repo)) } else { Ok(()) }
+    if open && repo.spec.egress.require_enforcement && !gateway.egress.walls.keep(caller) {
+        let why = sentence(&repo.name_any(), "see its condition EgressEnforced");
+        return Err(ApiError::new(ErrorCode::Upstream, why));
+    }
+    Ok(())
 }
 
-fn unenforced(repo: &Repo) -> ApiError {
-    ApiError::new(ErrorCode::Upstream, sentence(&repo.name_any()))
+fn names_of(ways: &BTreeSet<Way>) -> String {
+    ways.iter().map(|way| name(*way)).collect::<Vec<_>>().join(", ")
 }
 
-fn sentence(repo: &str) -> String {
+const fn name(way: Way) -> &'static str {
+    match way {
+        Way::ApiServer => "the API server",
+        Way::ClusterDns => "the cluster's DNS",
+        Way::NodeDns => "the node's DNS cache at 169.254.20.10",
+        Way::Metadata => "the cloud's metadata at 169.254.169.254",
+        Way::Internet => "the internet (1.1.1.1)",
+    }
+}
+
+fn sentence(repo: &str, ways: &str) -> String {
     format!(
-        "agent pods of Repo `{repo}` can connect past the gateway: the cluster does not enforce its \
-         NetworkPolicy. Use a network plugin that does, or set spec.egress.requireEnforcement: false"
+        "agent pods of Repo `{repo}` can connect past the gateway ({ways}): the cluster does not \
+         enforce its NetworkPolicy, or another one lets these pods out. Use a network plugin that \
+         enforces them and delete what lets them out, or set spec.egress.requireEnforcement: false"
     )
 }
 
 /// Once per generation of the Repo.
-async fn tell(gateway: &Shared, caller: &Caller) {
-    let repo = &caller.repo;
-    let key = format!("egress-{}", repo.metadata.generation.unwrap_or_default());
-    let text = format!("I don't start here: {}.", sentence(&repo.name_any()));
+async fn tell(gateway: &Shared, caller: &Caller, why: &str) {
+    let key = format!("egress-{}", caller.repo.metadata.generation.unwrap_or_default());
+    let text = format!("I don't start here: {why}.");
     if let Err(error) = gateway.slack.notice(&caller.key(), &key, &text).await {
         tracing::warn!(%error, "the thread could not be told that egress is not enforced");
     }

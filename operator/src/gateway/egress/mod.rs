@@ -1,12 +1,13 @@
 //! Where workspaces may connect to. [`target`] reads what was asked for, [`rules`] compares it with
-//! the Repo's list, [`address`] knows what a name must not resolve to, and [`tunnel`] carries the
-//! bytes. Connections are made in [`dial`](super::dial).
+//! the Repo's list, [`address`] knows what a name must not resolve to, [`tunnel`] carries the
+//! bytes, and [`walls`] knows which pods can get out otherwise. Connections are made in [`dial`](super::dial).
 
 pub mod address;
 pub mod check;
 mod rules;
 pub mod target;
 mod tunnel;
+mod walls;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +20,7 @@ pub use self::address::Network;
 pub use self::rules::allows;
 pub use self::target::Target;
 pub use self::tunnel::connect;
+use self::walls::Walls;
 use super::context::{ApiError, ThreadKey};
 use super::dial::{Dialer, Line, Reach, Trouble};
 
@@ -91,6 +93,8 @@ impl From<Refusal> for ApiError {
 /// Opens connections for Threads. Cheap to clone; clones count together.
 #[derive(Clone)]
 pub struct Egress {
+    /// What pods found when they tried to get out.
+    pub walls: Walls,
     dialer: Dialer,
     connections: Arc<Mutex<HashMap<ThreadKey, usize>>>,
 }
@@ -98,7 +102,7 @@ pub struct Egress {
 impl Egress {
     /// By the gateway's one way out.
     pub fn new(dialer: Dialer) -> Self {
-        Self { dialer, connections: Arc::default() }
+        Self { walls: Walls::default(), dialer, connections: Arc::default() }
     }
 
     /// A connection to a target that the Repo lists.

@@ -201,6 +201,7 @@ impl World {
             agent_image: "codebutler-agent:test".to_owned(),
             workspace_image: "debian:12".to_owned(),
             agent_pull_secrets: Vec::new(),
+            cluster_dns: Vec::new(),
             lease: LeaseArgs { identity: Some(identity.to_owned()), lease_seconds: 4 },
             metrics_address,
         };

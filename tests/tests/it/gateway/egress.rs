@@ -1,7 +1,7 @@
 //! The outside as roles reach it through the gateway: tunnels, pages, search, and the self-test.
 
 use codebutler_crds::Repo;
-use codebutler_crds::condition::{EGRESS_ENFORCED, is_true};
+use codebutler_crds::condition::EGRESS_ENFORCED;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -160,22 +160,36 @@ async fn a_page_is_read_as_text_and_every_redirect_is_checked() {
     assert_eq!(status, 403, "a role without the tool");
 }
 
+impl World {
+    /// What a role's pod answers is told of its tries to get out; nothing if it is kept in.
+    async fn gets_out(&self, role: &str, ways: &[&str], trial: &str) -> (u16, Value) {
+        let body = json!({"reached": !ways.is_empty(), "ways": ways, "trial": trial});
+        self.post(role, "/v1/egress-check", &body).await
+    }
+
+    /// The Repo's word on it: status and message.
+    async fn enforced(&self) -> Option<(String, String)> {
+        let conditions = self.repo().await.status.unwrap_or_default().conditions;
+        let found = conditions.into_iter().find(|c| c.type_ == EGRESS_ENFORCED);
+        found.map(|condition| (condition.status, condition.message))
+    }
+
+    async fn is_enforced(&self) -> Option<bool> {
+        self.enforced().await.map(|(status, _)| status == "True")
+    }
+}
+
 #[tokio::test]
 async fn a_way_past_the_gateway_stops_work_until_somebody_decides() {
     let world = World::start(vec![]).await;
-    let report = |reached: bool| {
-        let world = &world;
-        async move { world.post("pm", "/v1/egress-check", &json!({"reached": reached})).await }
-    };
-    let enforced = || async {
-        let repo = world.repo().await;
-        is_true(&repo.status.unwrap_or_default().conditions, EGRESS_ENFORCED)
-    };
-    assert_eq!(report(false).await.0, 200);
-    assert!(enforced().await);
-    let (status, answer) = report(true).await;
+    assert_eq!(world.gets_out("pm", &[], "begun").await.0, 200);
+    assert_eq!(world.is_enforced().await, Some(true));
+    let ways = ["clusterDns", "metadata"];
+    let (status, answer) = world.gets_out("pm", &ways, "overdue").await;
     assert!(status == 502 && said(&answer).contains("requireEnforcement"), "{answer}");
-    assert!(!enforced().await);
+    let (status, message) = world.enforced().await.unwrap();
+    assert!(status == "False" && message.contains("cluster's DNS"), "{message}");
+    assert!(message.contains("169.254.169.254") && !message.contains("API server"), "{message}");
     eventually("sessions are refused", || async { world.get("pm", "/v1/session").await.0 == 502 })
         .await;
     let told = world.slack.messages(&world.channel, Some(&world.root));
@@ -183,6 +197,45 @@ async fn a_way_past_the_gateway_stops_work_until_somebody_decides() {
     let patch = json!({"spec": {"egress": {"requireEnforcement": false}}});
     world.cluster.patch::<Repo>(world.cluster.team(), "shop", &patch).await;
     eventually("work goes on", || async { world.get("pm", "/v1/session").await.0 == 200 }).await;
+}
+
+#[tokio::test]
+async fn one_pods_bad_moment_is_not_the_repos_condition() {
+    let world = World::start(vec![]).await;
+    let api = ["apiServer"];
+    assert_eq!(world.gets_out("pm", &api, "begun").await.0, 502, "it has to wait");
+    assert_eq!(world.is_enforced().await, None, "nobody knows yet");
+    let told = world.slack.messages(&world.channel, Some(&world.root));
+    assert!(!told.iter().any(|m| m.shown.contains("requireEnforcement")), "nobody is told yet");
+    assert_eq!(world.gets_out("coder", &[], "begun").await.0, 200);
+    assert_eq!(world.is_enforced().await, Some(true));
+    assert_eq!(world.gets_out("pm", &api, "overdue").await.0, 502, "a bad node does not work");
+    assert_eq!(world.is_enforced().await, Some(true), "nor does it stop the others");
+    assert_eq!(world.get("coder", "/v1/session").await.0, 200);
+    assert_eq!(world.gets_out("pm", &[], "begun").await.0, 200, "the wall came");
+    assert_eq!(world.get("pm", "/v1/session").await.0, 200);
+}
+
+#[tokio::test]
+async fn two_pods_that_get_out_are_the_repos_condition_and_it_does_not_flap() {
+    let world = World::start(vec![]).await;
+    assert_eq!(world.gets_out("lead", &[], "begun").await.0, 200);
+    assert_eq!(world.gets_out("pm", &["apiServer"], "long").await.0, 502);
+    assert_eq!(world.is_enforced().await, Some(true), "one of them alone");
+    assert_eq!(world.gets_out("coder", &["internet"], "long").await.0, 502);
+    let (status, message) = world.enforced().await.unwrap();
+    assert_eq!(status, "False");
+    assert!(message.contains("API server") && message.contains("internet"), "{message}");
+    for _ in 0..3 {
+        assert_eq!(world.gets_out("lead", &[], "begun").await.0, 200);
+        assert_eq!(world.is_enforced().await, Some(false), "others still get out");
+    }
+    eventually("the cache knows", || async { world.get("coder", "/v1/session").await.0 == 502 })
+        .await;
+    assert_eq!(world.get("lead", "/v1/session").await.0, 200, "one that is kept in works on");
+    assert_eq!(world.gets_out("pm", &[], "begun").await.0, 200);
+    assert_eq!(world.gets_out("coder", &[], "begun").await.0, 200);
+    assert_eq!(world.is_enforced().await, Some(true));
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use super::pull_request::with_a_commit;
 use super::remote::with_a_pull;
 
 /// What is attempted, the file below `tests/it/` and the test in it.
-const LIST: [(&str, &str, &str); 34] = [
+const LIST: [(&str, &str, &str); 37] = [
     ("files, variables", "boundaries.rs", "a_command_finds_no_credential_and_no_way_out"),
     ("sockets, processes", "boundaries.rs", "a_command_finds_no_process_or_socket_but_its_own"),
     (
@@ -83,6 +83,17 @@ const LIST: [(&str, &str, &str); 34] = [
     ("redirects", "gateway/egress.rs", "a_page_is_read_as_text_and_every_redirect_is_checked"),
     ("rebinding names", "gateway/redteam.rs", "a_name_that_turns_inward_leads_nowhere"),
     ("DNS in the pod", "boundaries.rs", "a_command_can_not_tunnel_in_dns"),
+    (
+        "a wall that comes late",
+        "egress.rs",
+        "a_wall_that_comes_much_later_is_noticed_by_the_pod_that_missed_it",
+    ),
+    ("no wall at all", "egress.rs", "a_wall_that_never_comes_lets_nothing_run_and_is_told_by_name"),
+    (
+        "a way out on one node",
+        "gateway/egress.rs",
+        "two_pods_that_get_out_are_the_repos_condition_and_it_does_not_flap",
+    ),
     (
         "DNS through the gateway",
         "gateway/redteam.rs",

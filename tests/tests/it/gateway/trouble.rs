@@ -41,6 +41,7 @@ impl World {
             agent_image: "codebutler-agent:test".to_owned(),
             workspace_image: "debian:12".to_owned(),
             agent_pull_secrets: Vec::new(),
+            cluster_dns: Vec::new(),
             lease: LeaseArgs { identity: Some("controller-0".to_owned()), lease_seconds: 15 },
             metrics_address: ([127, 0, 0, 1], 0).into(),
         };

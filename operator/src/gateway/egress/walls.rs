@@ -1,0 +1,143 @@
+//! What agent pods found when they tried to get past the gateway, and what that says of their Repo.
+//! One pod's bad moment is not the Repo's condition, and a good one does not hide a bad node.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::wire::{EgressReport, Trial, Way};
+
+use crate::gateway::context::{Caller, ThreadKey};
+
+/// How long a pod's word counts that is not heard of again.
+const REMEMBERED: Duration = Duration::from_mins(15);
+/// So many pods that get out are no accident.
+const ENOUGH: usize = 2;
+
+/// A role of a Thread: its pods follow one another.
+type Seat = (ThreadKey, String);
+
+/// What is known of the pods of all Repos. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Walls(Arc<Mutex<HashMap<Seat, Word>>>);
+
+struct Word {
+    /// Who said it: the pod's UID.
+    pod: Option<String>,
+    /// Whose pod it is.
+    repo: String,
+    at: Instant,
+    report: EgressReport,
+}
+
+/// What the pods of a Repo say together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing else can be reached.
+    Enforced,
+    /// What can be reached.
+    Open(BTreeSet<Way>),
+    /// It is too early to say.
+    Unsettled,
+}
+
+impl Walls {
+    /// Takes a pod's word in, and forgets what was said of Threads that are no more.
+    pub fn hear(
+        &self,
+        caller: &Caller,
+        report: &EgressReport,
+        is_there: impl Fn(&ThreadKey) -> bool,
+    ) -> Verdict {
+        let word = Word {
+            pod: pod(caller),
+            repo: caller.thread.spec.repo.clone(),
+            at: Instant::now(),
+            report: report.clone(),
+        };
+        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What a pod that is kept in has said counts for its own sessions for as long as it lives.
+        words.retain(|(thread, _), word| {
+            is_there(thread) && (!word.report.reached || word.at.elapsed() < REMEMBERED)
+        });
+        let ((thread, role), repo) = (seat(caller), word.repo.clone());
+        words.insert((thread.clone(), role), word);
+        let of_repo =
+            |key: &ThreadKey, word: &Word| key.namespace == thread.namespace && word.repo == repo;
+        judge(words.iter().filter(|((key, _), word)| of_repo(key, word)).map(|(_, word)| word))
+    }
+
+    /// Whether the pod itself found nothing open.
+    pub fn keep(&self, caller: &Caller) -> bool {
+        let words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let word = words.get(&seat(caller));
+        word.is_some_and(|word| word.pod == pod(caller) && !word.report.reached)
+    }
+}
+
+fn seat(caller: &Caller) -> Seat {
+    (caller.key(), caller.role_name().to_owned())
+}
+
+fn pod(caller: &Caller) -> Option<String> {
+    let status = caller.thread.status.as_ref()?;
+    status.roles.get(caller.role_name())?.pod_uid.clone()
+}
+
+fn judge<'a>(words: impl Iterator<Item = &'a Word>) -> Verdict {
+    let (mut out, mut kept_in) = (Vec::new(), false);
+    for word in words {
+        let fresh = word.at.elapsed() < REMEMBERED;
+        match &word.report {
+            report if !report.reached => kept_in |= fresh,
+            report => out.push(report),
+        }
+    }
+    let sure: Vec<_> = out.iter().filter(|report| report.trial >= Trial::Long).collect();
+    let alone = !kept_in && sure.iter().any(|report| report.trial == Trial::Overdue);
+    if sure.len() >= ENOUGH || alone {
+        return Verdict::Open(sure.iter().flat_map(|report| ways(report)).collect());
+    }
+    if kept_in && sure.is_empty() { Verdict::Enforced } else { Verdict::Unsettled }
+}
+
+/// Agents of before named none.
+pub fn ways(report: &EgressReport) -> BTreeSet<Way> {
+    if report.ways.is_empty() { [Way::ApiServer].into() } else { report.ways.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(trial: Option<Trial>, age: Duration) -> Word {
+        let ways = trial.map(|_| Way::Metadata).into_iter().collect();
+        let trial_ = trial.unwrap_or_default();
+        let report = EgressReport { reached: trial.is_some(), ways, trial: trial_ };
+        let at = Instant::now().checked_sub(age).unwrap();
+        Word { pod: None, repo: "shop".to_owned(), at, report }
+    }
+
+    fn verdict(trials: &[Option<Trial>]) -> Verdict {
+        let words: Vec<_> = trials.iter().map(|trial| word(*trial, Duration::ZERO)).collect();
+        judge(words.iter())
+    }
+
+    #[test]
+    fn one_bad_moment_is_no_verdict_and_two_bad_pods_are() {
+        let open = Verdict::Open([Way::Metadata].into());
+        assert_eq!(verdict(&[None]), Verdict::Enforced);
+        assert_eq!(verdict(&[Some(Trial::Begun)]), Verdict::Unsettled);
+        assert_eq!(verdict(&[Some(Trial::Begun), None]), Verdict::Enforced);
+        assert_eq!(verdict(&[Some(Trial::Long)]), Verdict::Unsettled, "it may still come");
+        assert_eq!(verdict(&[Some(Trial::Overdue)]), open, "nobody says otherwise");
+        assert_eq!(verdict(&[Some(Trial::Overdue), None]), Verdict::Unsettled, "one node of many");
+        assert_eq!(verdict(&[Some(Trial::Long), Some(Trial::Long), None]), open);
+    }
+
+    #[test]
+    fn what_a_pod_said_long_ago_contradicts_nobody() {
+        let words = [word(None, REMEMBERED), word(Some(Trial::Overdue), Duration::from_secs(1))];
+        assert_eq!(judge(words.iter()), Verdict::Open([Way::Metadata].into()));
+    }
+}
