@@ -8,14 +8,14 @@ pub const LABEL_REPO: &str = "codebutler.dev/repo";
 pub const LABEL_THREAD: &str = "codebutler.dev/thread";
 /// Label on pods: the role that runs in it. For people and selectors; it proves nothing.
 pub const LABEL_ROLE: &str = "codebutler.dev/role";
-/// Label of the gateway's pod that serves agents.
-pub const LABEL_HOLDER: &str = "codebutler.dev/holder";
 /// `app.kubernetes.io/managed-by` of every child, and its well-known sisters' values.
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// The value of [`LABEL_MANAGED_BY`] and the field manager of applied children.
 pub const CONTROLLER: &str = "codebutler-controller";
 /// The field manager of what the gateway writes.
 pub const GATEWAY: &str = "codebutler-gateway";
+/// The ClusterRole that a team binds so that the gateway reads its namespace's Secrets.
+pub const SECRETS_ROLE: &str = "codebutler-gateway-secrets";
 /// Annotation on a Secret: comma-separated hosts (`host` or `host:port`) that it may be sent to.
 pub const ANNOTATION_HOSTS: &str = "codebutler.dev/hosts";
 /// Label of a ConfigMap that AgentRoles may read instructions from.

@@ -128,9 +128,12 @@ pub struct GatewayArgs {
     /// Where `/metrics`, `/healthz` and `/readyz` are served.
     #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
     pub metrics_address: SocketAddr,
-    /// Name of the gateway's own pod: its identity among replicas, and what the Service finds it by.
+    /// Name of the gateway's own pod: its identity among replicas.
     #[arg(long, env = "POD_NAME")]
     pub pod: Option<String>,
+    /// The pod's address, to which the holder of the lease has the Service lead.
+    #[arg(long, env = "POD_IP")]
+    pub pod_ip: Option<IpAddr>,
     /// How long a replica that is not heard of keeps the agents to itself, in seconds.
     #[arg(long, env = "CODEBUTLER_LEASE_SECONDS", default_value_t = 8)]
     pub lease_seconds: u64,

@@ -17,6 +17,8 @@ CHARTS, NAMESPACE = sys.argv[1], sys.argv[2]
 CRDS = os.path.join(CHARTS, "codebutler-crds")
 MAIN = os.path.join(CHARTS, "codebutler")
 NAMES = ["agentroles", "repos", "threads"]
+SECRETS = "codebutler-gateway-secrets"
+OURS = {"codebutler-controller", "codebutler-gateway", SECRETS}
 
 
 def done(part):
@@ -47,6 +49,7 @@ def wrong_values():
     for values, words in [
         ({"gateway": {"replicas": 0}}, ["replicas"]),
         ({"gateway": {"slackApi": "slack.com"}}, ["slackApi"]),
+        ({"gateway": {"secretAccess": "all"}}, ["secretAccess"]),
         ({"images": {"pullPolicy": "Sometimes"}}, ["pullPolicy"]),
         ({"imagez": {}}, ["imagez", "not allowed"]),
         ({"namespaces": ["Team A"]}, ["namespaces", "pattern"]),
@@ -87,6 +90,20 @@ def trusted_authorities_are_mounted(chart):
     assert "trusted" not in chart.render({})["codebutler/templates/gateway.yaml"]
 
 
+def secrets_are_the_teams_unless_the_values_say_otherwise(chart):
+    def found(values):
+        objects = documents(chart.render(values)["codebutler/templates/gateway.yaml"])
+        wide = [d for d in objects if d["kind"] == "ClusterRoleBinding"]
+        own = [d for d in objects if d["metadata"]["name"] == "codebutler-gateway-search"]
+        return {d["roleRef"]["name"] for d in wide}, own
+    assert found({}) == ({"codebutler-gateway"}, [])
+    bound, _ = found({"gateway": {"secretAccess": "cluster"}})
+    assert bound == {"codebutler-gateway", SECRETS}, bound
+    _, search = found({"gateway": {"search": {"provider": "brave", "secret": "brave"}}})
+    assert search[0]["rules"][0]["resourceNames"] == ["brave"], search
+    assert [d["kind"] for d in search] == ["Role", "RoleBinding"], search
+
+
 def render_everything():
     chart = helm.Chart.load(MAIN)
     described(chart.schema)
@@ -115,6 +132,7 @@ def render_everything():
         assert part in monitor, part
     scraped_by_whom_the_values_name(chart)
     trusted_authorities_are_mounted(chart)
+    secrets_are_the_teams_unless_the_values_say_otherwise(chart)
     rule = rendered["codebutler/templates/alerts.yaml"]
     for part in ["kind: PrometheusRule", "release: kps", "{{ $labels.repo }}", "record: codebutler:"]:
         assert part in rule, part
@@ -185,7 +203,8 @@ class World:
         """The same for the rights that a run of the whole stack leaves behind."""
         for name in self.cluster_roles():
             self.rbac.delete_cluster_role(name)
-            self.rbac.delete_cluster_role_binding(name)
+            if name != SECRETS:
+                self.rbac.delete_cluster_role_binding(name)
 
     def role(self, name):
         return self.objects.get_namespaced_custom_object(
@@ -193,7 +212,7 @@ class World:
 
     def cluster_roles(self):
         return {r.metadata.name for r in self.rbac.list_cluster_role().items
-                if r.metadata.name in ("codebutler-controller", "codebutler-gateway")}
+                if r.metadata.name in OURS}
 
     def deployments(self):
         return {d.metadata.name: d for d in self.apps.list_namespaced_deployment(NAMESPACE).items}
@@ -215,7 +234,7 @@ def life():
     assert world.role("coder")["spec"]["role"] == "coder"
     container = world.deployments()["codebutler-controller"].spec.template.spec.containers[0]
     assert "--agent-image=codebutler-agent:0.1.0" in container.args, container.args
-    assert world.cluster_roles() == {"codebutler-controller", "codebutler-gateway"}
+    assert world.cluster_roles() == OURS
     done("install")
 
     other = helm.Config(kubeconfig_path=os.environ["KUBECONFIG"], namespace=f"{NAMESPACE}-2")

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::time::Duration;
 
-use codebutler_crds::{Repo, Thread};
+use codebutler_crds::{Repo, Thread, names};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -178,7 +178,7 @@ impl Place {
         }
         let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
         let roles: Api<ClusterRole> = Api::all(client.clone());
-        for name in ["codebutler-controller", "codebutler-gateway"] {
+        for name in ["codebutler-controller", names::GATEWAY, names::SECRETS_ROLE] {
             fine(bindings.delete(&self.named(name), &now).await)?;
             fine(roles.delete(&self.named(name), &now).await)?;
         }

@@ -89,6 +89,8 @@ spec:
               valueFrom: {fieldRef: {fieldPath: metadata.name}}
             - name: POD_UID
               valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+            - name: POD_IP
+              valueFrom: {fieldRef: {fieldPath: status.podIP}}
             - {name: CODEBUTLER_IDENTITY, value: $(POD_NAME)_$(POD_UID)}
             {{- with .component.extraEnv }}{{ toYaml . | nindent 12 }}{{ end }}
           ports: {{ toYaml .ports | nindent 12 }}
@@ -154,9 +156,6 @@ subjects:
 {{- end }}
 {{- if eq $object.kind "Service" }}
 spec:
-  selector:
-    {{- toYaml $object.spec.selector | nindent 4 }}
-    app.kubernetes.io/instance: {{ $.Release.Name }}
   ports: {{ toYaml $object.spec.ports | nindent 4 }}
 {{- end }}
 {{- end }}
@@ -176,12 +175,12 @@ namespaces that are listed. Only what belongs to no namespace stays the cluster'
 {{- if has "tokenreviews" .resources }}{{ $cluster = append $cluster . }}{{ else }}{{ $own = append $own . }}{{ end }}
 {{- end }}
 {{- range $namespace := $.Values.namespaces }}
-{{ include "codebutler.rbac.role" (dict "root" $ "name" $name "role" (printf "%s-watched" $name) "namespace" $namespace "rules" $own) }}
+{{ include "codebutler.rbac.role" (dict "root" $ "name" $name "role" (printf "%s-watched" $object.metadata.name) "namespace" $namespace "rules" $own) }}
 {{- end }}
 {{- with $cluster }}
 {{ include "codebutler.rbac.role" (dict "root" $ "name" $name "role" (printf "%s-%s" $name $.Release.Namespace) "namespace" "" "rules" .) }}
 {{- end }}
-{{- if not (has $.Release.Namespace $.Values.namespaces) }}
+{{- if and (eq $name $object.metadata.name) (not (has $.Release.Namespace $.Values.namespaces)) }}
 {{ include "codebutler.rbac.role" (dict "root" $ "name" $name "role" (printf "%s-shared" $name) "namespace" $.Release.Namespace "rules" (include "codebutler.rbac.shared" $name | fromYamlArray)) }}
 {{- end }}
 {{- end }}

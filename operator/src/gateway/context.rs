@@ -132,13 +132,23 @@ impl Context {
         let secret = Api::<Secret>::namespaced(self.client.clone(), namespace)
             .get_opt(name)
             .await
-            .map_err(|source| SecretError::Unreadable { name: name.clone(), source })?
+            .map_err(|source| self.unread(namespace, name, source))?
             .ok_or_else(|| SecretError::Missing { name: name.clone() })?;
         let allowed = secret.annotations().get(names::ANNOTATION_HOSTS).map_or("", String::as_str);
         if !allows(allowed, url) {
             return Err(SecretError::Host { name: name.clone(), host: host() });
         }
         Ok(OpenedSecret { name: name.clone(), secret })
+    }
+
+    fn unread(&self, namespace: &str, name: &str, source: kube::Error) -> SecretError {
+        let (name, namespace) = (name.to_owned(), namespace.to_owned());
+        match source {
+            kube::Error::Api(refused) if refused.code == 403 => {
+                SecretError::Forbidden { name, namespace, system: self.namespace.clone() }
+            }
+            source => SecretError::Unreadable { name, source },
+        }
     }
 }
 
@@ -214,7 +224,22 @@ pub enum SecretError {
         /// The host it would have been sent to.
         host: String,
     },
-    /// The API server refused or failed.
+    /// The team has not let the gateway read its Secrets.
+    #[error(
+        "Secret `{name}` can't be read: the gateway has no right on Secrets of this namespace. Give it: \
+         kubectl -n {namespace} create rolebinding {0} --clusterrole={0} --serviceaccount={system}:{1}",
+        names::SECRETS_ROLE,
+        names::GATEWAY
+    )]
+    Forbidden {
+        /// Name of the Secret.
+        name: String,
+        /// Where it is.
+        namespace: String,
+        /// Where the gateway is.
+        system: String,
+    },
+    /// The API server failed.
     #[error("Secret `{name}` can't be read")]
     Unreadable {
         /// Name of the Secret.

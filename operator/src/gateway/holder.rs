@@ -1,20 +1,16 @@
-//! The agents' port, served by one replica at a time: the one that holds the lease. Its pod carries
-//! a label that the Service selects; who loses the lease stops at once.
+//! The agents' port, served by one replica at a time: the one that holds the lease. The Service leads
+//! to it by its [`Mark`]; who loses the lease stops at once.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use axum::Router;
-use codebutler_crds::names;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Client};
 use rustls::ServerConfig;
-use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::api::Shared;
 use super::budget::pause;
+use super::mark::Mark;
 use super::models::facts::catalog;
 use super::models::settle;
 use super::{git, serve, told, watch};
@@ -95,62 +91,13 @@ async fn serve_agents(
     let settling = settle::run(gateway, settle::PATIENCE);
     let knowing = Box::pin(catalog::run(gateway));
     let people = async { tokio::join!(telling, watching, showing) };
-    tokio::join!(serving, pause::wake(gateway), people, tidying, probing, settling, knowing);
+    let found = mark.keep(&gateway.shutdown);
+    let knowing = async { tokio::join!(probing, settling, knowing) };
+    tokio::join!(serving, pause::wake(gateway), people, tidying, knowing, found);
     gateway.calls.close();
     if tokio::time::timeout(GRACE, gateway.calls.wait()).await.is_err() {
         tracing::warn!(open = gateway.calls.len(), "work was cut off");
     }
     gateway.ledger.close().await;
     Ok(())
-}
-
-/// The label by which the Service finds the holder's pod.
-struct Mark {
-    pods: Api<Pod>,
-    /// Our own; nothing outside a cluster.
-    pod: Option<String>,
-}
-
-impl Mark {
-    fn new(client: Client, args: &GatewayArgs) -> Self {
-        Self { pods: Api::namespaced(client, &args.namespace), pod: args.pod.clone() }
-    }
-
-    /// Marks our pod, and no other.
-    async fn take(&self) {
-        let Some(own) = &self.pod else { return };
-        let marked = ListParams::default().labels(&format!("{}=true", names::LABEL_HOLDER));
-        match self.pods.list(&marked).await {
-            Ok(pods) => {
-                for pod in pods.iter().map(kube::ResourceExt::name_any).filter(|pod| pod != own) {
-                    self.set(&pod, false).await;
-                }
-            }
-            Err(error) => tracing::warn!(%error, "who else is marked as the holder is unknown"),
-        }
-        self.set(own, true).await;
-    }
-
-    async fn remove(&self) {
-        if let Some(own) = &self.pod {
-            self.set(own, false).await;
-        }
-    }
-
-    async fn set(&self, pod: &str, holds: bool) {
-        let value = holds.then_some("true");
-        let patch = json!({"metadata": {"labels": {names::LABEL_HOLDER: value}}});
-        for attempt in 0..5 {
-            match self.pods.patch(pod, &PatchParams::default(), &Patch::Merge(&patch)).await {
-                Ok(_) => return,
-                // Not in a cluster, or gone.
-                Err(kube::Error::Api(status)) if status.is_not_found() => {
-                    tracing::info!(pod, "there is no such pod to mark as the holder's");
-                    return;
-                }
-                Err(error) => tracing::warn!(pod, %error, attempt, "the pod is not marked"),
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    }
 }

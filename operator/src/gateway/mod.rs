@@ -23,6 +23,7 @@ pub mod git;
 pub mod github;
 pub mod holder;
 pub mod identity;
+mod mark;
 mod masks;
 pub mod metrics;
 pub mod models;

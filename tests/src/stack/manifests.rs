@@ -52,6 +52,23 @@ pub fn system(place: &Place) -> Result<Vec<String>, ClusterError> {
     [CONTROLLER_YAML, GATEWAY_YAML].map(|yaml| place.adapted(yaml)).into_iter().collect()
 }
 
+/// Lets the gateway read the team's Secrets.
+pub fn binding(place: &Place) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": names::SECRETS_ROLE, "namespace": place.team},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": place.named(names::SECRETS_ROLE),
+        },
+        "subjects": [
+            {"kind": "ServiceAccount", "name": names::GATEWAY, "namespace": place.system},
+        ],
+    })
+}
+
 /// The seeds' AgentRoles in the operator's namespace; `model` maps a role's short name to its model.
 ///
 /// # Errors
@@ -76,7 +93,7 @@ pub fn roles(
         .collect()
 }
 
-/// The team's Secrets and Repo, which `edit` may change first.
+/// The team's Secrets, the right to read them, and its Repo, which `edit` may change first.
 pub fn team(
     place: &Place,
     repo: &str,
@@ -122,6 +139,7 @@ pub fn team(
     let mut object = Repo::new(repo, spec);
     object.metadata.namespace = Some(place.team.clone());
     vec![
+        binding(place),
         secret(place, "git", &git_host, &[(key::GIT_TOKEN, &outside.git_token)]),
         secret(
             place,

@@ -5,9 +5,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use codebutler_crds::names;
 use codebutler_testbed::apiserver::Record;
 use codebutler_testbed::models::{Script, Step};
-use codebutler_testbed::place::Place;
+use codebutler_testbed::place::{Place, TEAM};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -49,12 +50,10 @@ const RARELY: &[(&str, &str)] = &[
     ("gateway: create events.k8s.io/events ", "a Repo whose Slack or Git is out of reach"),
     ("gateway: patch events.k8s.io/events ", "such an event that comes again"),
     ("gateway: patch /configmaps ", "a certificate authority that is renewed"),
-    (
-        "gateway: get /secrets codebutler-system/codebutler-gateway-tls",
-        "where Repos' Secrets are not its own",
-    ),
-    ("gateway: list /pods ", LEASE),
-    ("gateway: patch /pods ", LEASE),
+    ("gateway: create discovery.k8s.io/endpointslices ", LEASE),
+    ("gateway: get discovery.k8s.io/endpointslices ", LEASE),
+    ("gateway: patch discovery.k8s.io/endpointslices ", LEASE),
+    ("gateway: delete discovery.k8s.io/endpointslices ", LEASE),
     ("gateway: create coordination.k8s.io/leases ", LEASE),
     ("gateway: get coordination.k8s.io/leases ", LEASE),
     ("gateway: update coordination.k8s.io/leases ", LEASE),
@@ -97,7 +96,10 @@ fn rights(manifest: &str) -> BTreeSet<Right> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(manifest).unwrap();
     let mut rights = BTreeSet::new();
     for document in documents.iter().filter(|d| d.get("rules").is_some()) {
-        let namespace = document["metadata"]["namespace"].as_str().unwrap_or_default();
+        let bound = document["metadata"]["name"] == names::SECRETS_ROLE;
+        let own = document["metadata"]["namespace"].as_str().unwrap_or_default();
+        // The only one that is bound in a namespace.
+        let namespace = if bound { TEAM } else { own };
         for rule in document["rules"].as_array().unwrap() {
             let names = match texts(rule, "resourceNames") {
                 names if names.is_empty() => vec![""],

@@ -8,6 +8,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use codebutler_crds::names::SECRETS_ROLE;
 use codebutler_crds::{AgentRole, Repo, Thread};
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::place::{SYSTEM, TEAM};
@@ -155,6 +156,7 @@ fn resolved(var: &EnvVar, name: &str, known: &[(String, OsString)]) -> OsString 
         "metadata.namespace" => SYSTEM.into(),
         "metadata.name" => format!("{name}-0").into(),
         "metadata.uid" => "00000000-0000-4000-8000-000000000001".into(),
+        "status.podIP" => "10.1.0.1".into(),
         other => panic!("{other}"),
     }
 }
@@ -208,6 +210,8 @@ pub async fn bare() -> Team {
     // What the stack installs from plain manifests goes; the definitions stay.
     remove_ours::<ClusterRole>(&client).await;
     remove_ours::<ClusterRoleBinding>(&client).await;
+    let roles = Api::<ClusterRole>::all(client.clone());
+    roles.delete(SECRETS_ROLE, &DeleteParams::default()).await.unwrap();
     remove::<AgentRole>(&client).await;
     remove::<Role>(&client).await;
     remove::<RoleBinding>(&client).await;
@@ -285,6 +289,9 @@ async fn what_the_chart_renders_answers_a_thread_and_goes_without_a_trace() {
 async fn an_installation_for_some_namespaces_looks_after_those_alone() {
     let Some(mut team) = Box::pin(installed(json!({"namespaces": [TEAM]}))).await else { return };
     let client = team.stack.cluster.client();
+    // The chart's own Roles are enough.
+    let bindings = Api::<RoleBinding>::namespaced(client.clone(), TEAM);
+    bindings.delete(SECRETS_ROLE, &DeleteParams::default()).await.unwrap();
     // The same Repo in a namespace that is not listed, and a Thread that wants to be worked on.
     let name = json!({"generateName": "unlisted-"});
     let namespace = serde_json::from_value(json!({"metadata": name})).unwrap();
@@ -313,6 +320,7 @@ async fn an_installation_for_some_namespaces_looks_after_those_alone() {
     let roles = Api::<ClusterRole>::all(client.clone());
     assert!(roles.get_opt("codebutler-controller").await.unwrap().is_none());
     assert!(roles.get_opt("codebutler-gateway").await.unwrap().is_none());
+    assert!(roles.get_opt(SECRETS_ROLE).await.unwrap().is_none());
     let reviews = roles.get(&format!("codebutler-gateway-{SYSTEM}")).await.unwrap().rules.unwrap();
     let resources: Vec<_> = reviews.into_iter().filter_map(|rule| rule.resources).collect();
     assert_eq!(resources, [["tokenreviews"]]);

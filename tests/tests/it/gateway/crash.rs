@@ -53,6 +53,8 @@ impl Holder {
             .arg(format!("--namespace={}", world.cluster.system()))
             .args(world.cluster.watched().iter().map(|name| format!("--namespaces={name}")))
             .arg(format!("--pod={pod}"))
+            // No real address of this machine is one that the API server takes for a pod's.
+            .arg("--pod-ip=10.1.0.1")
             .arg(format!("--lease-seconds={lease}"))
             .arg(format!("--metrics-address={ip}:8080"))
             .arg(format!("--slack-api={}", world.slack.api_url()))

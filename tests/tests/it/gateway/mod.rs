@@ -28,6 +28,7 @@ mod redteam_endpoints;
 mod redteam_git;
 mod remote;
 mod replicas;
+mod rights;
 mod sending;
 mod tls;
 mod trouble;

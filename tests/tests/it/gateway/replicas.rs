@@ -3,10 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use codebutler_crds::names;
 use codebutler_testbed::models::Step;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 
@@ -18,11 +17,13 @@ const PODS: [&str; 2] = ["codebutler-gateway-a", "codebutler-gateway-b"];
 const LEASE: u32 = 6;
 
 impl World {
-    /// Pods that the Service of agents would find.
+    /// Pods to which the Service of agents leads.
     async fn marked(&self) -> Vec<String> {
-        let marked = ListParams::default().labels(&format!("{}=true", names::LABEL_HOLDER));
-        let pods = self.cluster.api::<Pod>(self.cluster.system()).list(&marked).await.unwrap();
-        pods.iter().map(kube::ResourceExt::name_any).collect()
+        let slices = self.cluster.api::<EndpointSlice>(self.cluster.system());
+        let service = ListParams::default().labels("kubernetes.io/service-name=codebutler-gateway");
+        let slices = slices.list(&service).await.unwrap();
+        let ends = slices.iter().flat_map(|slice| &slice.endpoints);
+        ends.filter_map(|end| end.target_ref.as_ref()?.name.clone()).collect()
     }
 
     async fn marks_only(&self, pod: &str) {
@@ -44,13 +45,17 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_two_serves_agents_and_the_other_one_follows_within_seconds() {
     let world = World::start(vec![Step::say("one").costing(10, 10, "0.3")]).await;
-    for pod in PODS {
-        world.cluster.pod(world.cluster.system(), pod, "codebutler-gateway").await;
-    }
     let mut first = Holder::spawn(&world, PODS[0], None, LEASE).await;
     assert!(first.serves().await, "{}", world.log());
     world.marks_only(PODS[0]).await;
     let mut second = Holder::spawn(&world, PODS[1], None, LEASE).await;
+    // Led elsewhere by hand, agents are led back.
+    let elsewhere = json!({"endpoints": [{"addresses": ["10.9.9.9"]}]});
+    world
+        .cluster
+        .patch::<EndpointSlice>(world.cluster.system(), "codebutler-gateway", &elsewhere)
+        .await;
+    world.marks_only(PODS[0]).await;
     world.says_trouble("debain:12").await;
     eventually("the thread is told", || async { world.told("debain:12") == 1 }).await;
     assert_eq!(first.ask(&world).await, Some(200));

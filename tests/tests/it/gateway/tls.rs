@@ -24,6 +24,7 @@ fn args(cluster: &Cluster) -> GatewayArgs {
         listen: any,
         metrics_address: any,
         pod: None,
+        pod_ip: None,
         lease_seconds: 3,
         die_at_step: None,
         slack_api: String::new(),

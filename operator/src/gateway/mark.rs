@@ -1,0 +1,137 @@
+//! Where the Service of agents leads: an EndpointSlice with the holder's address. The gateway has no
+//! right on pods, so it marks none, and can change none.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use codebutler_crds::names;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
+use kube::{Api, Client, ResourceExt as _};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::GatewayArgs;
+
+/// Name of the Service's port.
+const PORT: &str = "agents";
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often the holder looks whether it is still found.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// The one that leads to us.
+pub struct Mark {
+    slices: Api<EndpointSlice>,
+    /// Our own pod's name and address; nothing outside a cluster.
+    own: Option<(String, IpAddr)>,
+    service: String,
+    namespace: String,
+    port: u16,
+}
+
+impl Mark {
+    pub fn new(client: Client, args: &GatewayArgs) -> Self {
+        Self {
+            slices: Api::namespaced(client, &args.namespace),
+            own: args.pod.clone().zip(args.pod_ip),
+            service: args.service.clone(),
+            namespace: args.namespace.clone(),
+            port: args.listen.port(),
+        }
+    }
+
+    /// Has the Service lead to us, and to nobody else.
+    pub async fn take(&self) {
+        let Some((pod, ip)) = &self.own else { return };
+        let slice = self.slice(pod, *ip);
+        let params = PatchParams::apply(names::GATEWAY).force();
+        for attempt in 0..ATTEMPTS {
+            match self.slices.patch(&self.service, &params, &Patch::Apply(&slice)).await {
+                Ok(_) => return,
+                Err(error) => tracing::warn!(%error, attempt, "agents are not led here"),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Leads agents here again after somebody has changed or removed the slice.
+    pub async fn keep(&self, shutdown: &CancellationToken) {
+        while shutdown.run_until_cancelled(sleep(LOOK)).await.is_some() {
+            match self.slices.get_opt(&self.service).await {
+                Ok(found) if found.as_ref().is_some_and(|slice| self.is_ours(slice)) => {}
+                Ok(_) => self.take().await,
+                Err(error) => tracing::debug!(%error, "where agents are led is unknown"),
+            }
+        }
+    }
+
+    /// Leads nobody here any more; another one's mark stays.
+    pub async fn remove(&self) {
+        if self.own.is_none() {
+            return;
+        }
+        let found = self.slices.get_opt(&self.service).await;
+        let Ok(Some(slice)) = found.inspect_err(|error| tracing::warn!(%error, "mark not read"))
+        else {
+            return;
+        };
+        if !self.is_ours(&slice) {
+            return;
+        }
+        let as_read =
+            Preconditions { resource_version: slice.resource_version(), uid: slice.uid() };
+        let params = DeleteParams { preconditions: Some(as_read), ..DeleteParams::default() };
+        // Gone or another one's meanwhile: as it should be.
+        if let Err(error) = self.slices.delete(&self.service, &params).await {
+            tracing::info!(%error, "the mark is not removed");
+        }
+    }
+
+    fn is_ours(&self, slice: &EndpointSlice) -> bool {
+        let Some((pod, ip)) = &self.own else { return false };
+        let wanted = self.slice(pod, *ip);
+        slice.endpoints.len() == 1
+            && slice.endpoints[0].addresses == wanted.endpoints[0].addresses
+            && slice.endpoints[0].target_ref == wanted.endpoints[0].target_ref
+            && slice.ports == wanted.ports
+            && slice.labels().get(SERVICE_LABEL) == Some(&self.service)
+    }
+
+    fn slice(&self, pod: &str, ip: IpAddr) -> EndpointSlice {
+        let labels = [(SERVICE_LABEL, self.service.as_str()), (MANAGED_BY, names::GATEWAY)];
+        let labels: BTreeMap<_, _> =
+            labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let ready = EndpointConditions { ready: Some(true), ..EndpointConditions::default() };
+        EndpointSlice {
+            metadata: ObjectMeta {
+                name: Some(self.service.clone()),
+                labels: Some(labels),
+                ..ObjectMeta::default()
+            },
+            address_type: if ip.is_ipv4() { "IPv4" } else { "IPv6" }.to_owned(),
+            endpoints: vec![Endpoint {
+                addresses: vec![ip.to_string()],
+                conditions: Some(ready),
+                target_ref: Some(ObjectReference {
+                    kind: Some("Pod".to_owned()),
+                    name: Some(pod.to_owned()),
+                    namespace: Some(self.namespace.clone()),
+                    ..ObjectReference::default()
+                }),
+                ..Endpoint::default()
+            }],
+            ports: Some(vec![EndpointPort {
+                name: Some(PORT.to_owned()),
+                port: Some(self.port.into()),
+                protocol: Some("TCP".to_owned()),
+                ..EndpointPort::default()
+            }]),
+        }
+    }
+}
+
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";

@@ -1,0 +1,138 @@
+//! What somebody who has taken the gateway over could do with its account: nothing that leads on to
+//! another one's.
+
+use codebutler_crds::Repo;
+use codebutler_crds::condition::GIT_REACHABLE;
+use codebutler_testbed::stack::manifests::binding;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use serde_json::json;
+
+use super::{World, eventually};
+
+/// Ways to act as somebody else, or to have somebody else act: group, resource, subresource, verbs.
+const WAYS: &[(&str, &str, &str, &[&str])] = &[
+    ("", "pods", "", &["create", "update", "patch", "delete", "get", "list"]),
+    ("", "pods", "status", &["update", "patch"]),
+    ("", "pods", "exec", &["create", "get"]),
+    ("", "pods", "attach", &["create", "get"]),
+    ("", "pods", "portforward", &["create", "get"]),
+    ("", "pods", "ephemeralcontainers", &["update", "patch"]),
+    ("", "secrets", "", &["list", "watch", "update", "patch", "delete"]),
+    ("", "serviceaccounts", "", &["create", "patch", "impersonate"]),
+    ("", "serviceaccounts", "token", &["create"]),
+    ("", "users", "", &["impersonate"]),
+    ("", "groups", "", &["impersonate"]),
+    ("", "services", "", &["create", "update", "patch"]),
+    ("", "endpoints", "", &["create", "update", "patch"]),
+    ("", "nodes", "", &["update", "patch"]),
+    ("", "nodes", "proxy", &["get", "create"]),
+    ("", "namespaces", "", &["create", "patch"]),
+    ("apps", "deployments", "", &["create", "update", "patch"]),
+    ("apps", "replicasets", "", &["create", "update", "patch"]),
+    ("apps", "statefulsets", "", &["create", "update", "patch"]),
+    ("apps", "daemonsets", "", &["create", "update", "patch"]),
+    ("batch", "jobs", "", &["create", "update", "patch"]),
+    ("batch", "cronjobs", "", &["create", "update", "patch"]),
+    ("rbac.authorization.k8s.io", "roles", "", &["create", "patch", "bind", "escalate"]),
+    ("rbac.authorization.k8s.io", "rolebindings", "", &["create", "patch"]),
+    ("rbac.authorization.k8s.io", "clusterroles", "", &["create", "patch", "bind", "escalate"]),
+    ("rbac.authorization.k8s.io", "clusterrolebindings", "", &["create", "patch"]),
+    ("certificates.k8s.io", "certificatesigningrequests", "", &["create"]),
+    ("certificates.k8s.io", "certificatesigningrequests", "approval", &["update", "patch"]),
+    (
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        "",
+        &["create", "update", "patch"],
+    ),
+    ("codebutler.dev", "agentroles", "", &["create", "update", "patch", "delete"]),
+    ("codebutler.dev", "repos", "", &["create", "update", "patch", "delete"]),
+];
+
+impl World {
+    /// As `kubectl auth can-i` asks it, with the gateway's own account.
+    async fn can(&self, namespace: &str, verb: &str, what: (&str, &str, &str), name: &str) -> bool {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let (group, resource, subresource) = what;
+        let attributes = ResourceAttributes {
+            namespace: some(namespace),
+            verb: some(verb),
+            group: Some(group.to_owned()),
+            resource: some(resource),
+            subresource: some(subresource),
+            name: some(name),
+            ..ResourceAttributes::default()
+        };
+        let spec = SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(attributes),
+            ..SelfSubjectAccessReviewSpec::default()
+        };
+        let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+        let api = Api::<SelfSubjectAccessReview>::all(self.cluster.gateway.clone());
+        let answer = api.create(&PostParams::default(), &review).await.unwrap();
+        answer.status.unwrap().allowed
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_was_taken_over_leads_to_no_other_account() {
+    let world = World::start(vec![]).await;
+    let (system, team) = (world.cluster.system(), world.cluster.team());
+    for namespace in [system, team, "default", "kube-system", ""] {
+        for (group, resource, subresource, verbs) in WAYS {
+            for verb in *verbs {
+                let can = world.can(namespace, verb, (group, resource, subresource), "").await;
+                assert!(!can, "{verb} {group}/{resource}/{subresource} in `{namespace}`");
+            }
+        }
+    }
+    let secrets = ("", "secrets", "");
+    for namespace in [system, "default", "kube-system", ""] {
+        assert!(!world.can(namespace, "get", secrets, "").await, "Secrets of `{namespace}`");
+        assert!(!world.can(namespace, "get", secrets, "git").await, "a Secret of `{namespace}`");
+    }
+    // What the question itself is good for.
+    assert!(world.can(team, "get", secrets, "git").await, "its team has bound it");
+    assert!(world.can(system, "get", secrets, "codebutler-gateway-tls").await, "its own");
+    let slices = ("discovery.k8s.io", "endpointslices", "");
+    assert!(world.can(system, "patch", slices, "codebutler-gateway").await, "its own Service's");
+    assert!(!world.can(system, "patch", slices, "other").await, "another Service's");
+    assert!(!world.can(team, "create", slices, "").await, "another namespace's");
+}
+
+#[tokio::test]
+async fn a_team_that_has_not_bound_its_secrets_is_told_what_to_bind() {
+    let world = World::start(vec![]).await;
+    let bindings = world.cluster.api::<RoleBinding>(world.cluster.team());
+    bindings.delete("codebutler-gateway-secrets", &DeleteParams::default()).await.unwrap();
+    let command = format!(
+        "kubectl -n {} create rolebinding codebutler-gateway-secrets \
+         --clusterrole=codebutler-gateway-secrets --serviceaccount={}:codebutler-gateway",
+        world.cluster.team(),
+        world.cluster.system(),
+    );
+    let (status, answer) = world.get("coder", "/v1/session").await;
+    assert!(status == 502 && answer.to_string().contains(&command), "{status} {answer}");
+    let git = |repo: Repo| {
+        let conditions = repo.status.unwrap_or_default().conditions;
+        conditions.into_iter().find(|c| c.type_ == GIT_REACHABLE).map(|c| (c.status, c.message))
+    };
+    let (holds, message) = git(world.repo().await).unwrap();
+    assert!(holds == "False" && message.contains(&command), "{message}");
+    eventually("an event says so", || async {
+        let events = world.cluster.api::<Event>(world.cluster.team());
+        let events = events.list(&ListParams::default()).await.unwrap();
+        events.iter().any(|event| event.note.as_ref().is_some_and(|n| n.contains(&command)))
+    })
+    .await;
+    world.cluster.apply(&binding(&world.cluster.place)).await;
+    eventually("it goes on", || async { world.get("coder", "/v1/session").await.0 == 200 }).await;
+    let bound = json!("True");
+    assert_eq!(json!(git(world.repo().await).unwrap().0), bound);
+}
