@@ -3,8 +3,8 @@
 //! never logged.
 //!
 //! Pure: [`billing`], [`breaker`], [`complaint`], [`dialect`], [`form`], [`job`], [`prepare`],
-//! [`refusal`], [`request`], [`retry`], [`sse`], [`verdict`]. [`facts`] knows the models, [`call`] makes
-//! a call, [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers
+//! [`refusal`], [`request`], [`retry`], [`sse`], [`verdict`]. [`facts`] knows the models,
+//! [`flights`] how many calls a role makes at once, [`call`] makes one, [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers
 //! have cost.
 
 pub mod billing;
@@ -13,6 +13,7 @@ mod call;
 pub mod complaint;
 pub mod dialect;
 pub mod facts;
+mod flights;
 pub mod form;
 mod job;
 pub mod prepare;
@@ -39,11 +40,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use self::breaker::Breakers;
 use self::call::Reply;
 use self::facts::catalog::Catalog;
+use self::flights::{Calling, Flights, Place};
 use self::form::Recording;
 use self::job::Job;
 use self::request::Request;
 use self::upstream::{Keys, ModelError};
-use super::api::{Body, Open, Shared, redactor};
+use super::api::{Body, Shared, redactor};
 use super::context::{ApiError, Caller};
 use super::slack::audio::{Scribe, Sound};
 
@@ -53,6 +55,7 @@ pub struct Models {
     keys: Keys,
     breakers: Breakers,
     calibration: call::Calibration,
+    flights: Flights,
     /// What is known of models.
     pub catalog: Catalog,
 }
@@ -60,35 +63,36 @@ pub struct Models {
 /// `POST /v1/chat/completions`
 pub async fn complete(
     State(gateway): State<Shared>,
-    Open(caller): Open,
+    Calling(caller, place): Calling,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
     let request = read(&gateway, &caller, body).await?;
-    answer(gateway, caller, Job::Chat(request)).await
+    answer(gateway, caller, Job::Chat(request), place).await
 }
 
 /// `POST /v1/images/generations`
 pub async fn images(
     State(gateway): State<Shared>,
-    Open(caller): Open,
+    Calling(caller, place): Calling,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
     let request = read(&gateway, &caller, body).await?;
     if request.stream {
         return Err(invalid(&"`stream` is not possible here: leave it out"));
     }
-    answer(gateway, caller, Job::Images(request)).await
+    answer(gateway, caller, Job::Images(request), place).await
 }
 
 /// `POST /v1/audio/transcriptions`
 pub async fn transcriptions(
     State(gateway): State<Shared>,
-    Open(caller): Open,
+    Calling(caller, place): Calling,
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
     let recording = Recording::read(&headers, body, &caller.role.spec.model).await;
-    answer(gateway, caller, Job::Speech(recording.map_err(|e| invalid(&e))?)).await
+    let job = Job::Speech(recording.map_err(|e| invalid(&e))?);
+    answer(gateway, caller, job, place).await
 }
 
 /// What writes recordings of Slack down, as the role that wants to know: with the Repo's key, within
@@ -132,11 +136,21 @@ async fn read(gateway: &Shared, caller: &Caller, body: Bytes) -> Result<Request,
     Ok(request)
 }
 
-async fn answer(gateway: Shared, caller: Caller, job: Job) -> Result<Response, ApiError> {
+async fn answer(
+    gateway: Shared,
+    caller: Caller,
+    job: Job,
+    place: Place,
+) -> Result<Response, ApiError> {
     let (reply, answered) = tokio::sync::oneshot::channel();
     // On a task of its own: a call that has begun is paid for, so it is metered even if the pod that
     // asked is gone before the answer comes.
-    gateway.calls.spawn(call::make(gateway.clone(), caller, job, reply));
+    let made = call::make(gateway.clone(), caller, job, reply);
+    // Its place is taken until it is paid for, whether or not anybody still waits.
+    gateway.calls.spawn(async move {
+        made.await;
+        drop(place);
+    });
     let lost = |_| ApiError::new(ErrorCode::Unavailable, "the gateway lost this call: try again");
     Ok(match answered.await.map_err(lost)? {
         Ok(Reply::Whole(answer)) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),

@@ -61,6 +61,27 @@ async fn only_the_roles_own_model_is_asked() {
 }
 
 #[tokio::test]
+async fn a_role_has_its_share_of_calls_under_way_and_no_more() {
+    let hang = FaultKind::Hang { seconds: 30 };
+    let script = Script::of("coder", vec![Step::say("one").failing(hang, 99)])
+        .and("pm", vec![Step::say("mine")]);
+    let world = World::play(script, &json!({}), &json!({})).await;
+    let under_way = || world.gateway.calls.len();
+    let body = ask("x");
+    let calls = futures::future::join_all((0..24).map(|_| world.post("coder", CHAT, &body)));
+    tokio::select! {
+        answers = calls => panic!("none is answered yet: {answers:?}"),
+        () = eventually("its share is under way", || async { under_way() == 16 }) => {}
+    }
+    let own = json!({"model": "scripted/pm", "messages": [{"role": "user", "content": "x"}]});
+    let (status, answer) = world.post("pm", CHAT, &own).await;
+    assert_eq!(status, 200, "another role is served: {answer}");
+    // Nobody waits for them any more, and they are still to be paid for.
+    eventually("only they are left", || async { under_way() == 16 }).await;
+    assert_eq!(world.models.requests().len(), 1);
+}
+
+#[tokio::test]
 async fn a_passing_failure_is_waited_out_and_an_unknown_outcome_is_not_repeated() {
     let fault = |kind, times| vec![Step::say("one").costing(1, 1, "1").failing(kind, times)];
     let limited = FaultKind::Status { status: 429, retry_after: Some(0) };

@@ -22,7 +22,12 @@ use super::pull_request::with_a_commit;
 use super::remote::with_a_pull;
 
 /// What is attempted, the file below `tests/it/` and the test in it.
-const LIST: [(&str, &str, &str); 37] = [
+const LIST: [(&str, &str, &str); 39] = [
+    (
+        "the gateway's account",
+        "gateway/rights.rs",
+        "a_gateway_that_was_taken_over_leads_to_no_other_account",
+    ),
     ("files, variables", "boundaries.rs", "a_command_finds_no_credential_and_no_way_out"),
     ("sockets, processes", "boundaries.rs", "a_command_finds_no_process_or_socket_but_its_own"),
     (
@@ -75,6 +80,7 @@ const LIST: [(&str, &str, &str); 37] = [
         "parallel_calls_cannot_pass_a_cap_together_and_the_thread_is_asked_once",
     ),
     ("another model", "gateway/models.rs", "only_the_roles_own_model_is_asked"),
+    ("spend in dozens", "gateway/models.rs", "a_role_has_its_share_of_calls_under_way_and_no_more"),
     (
         "169.254.169.254",
         "egress.rs",

@@ -1,0 +1,102 @@
+//! How many model calls of one role are under way at once: what each has granted is money that the others
+//! can't have, and what each holds is memory of everybody's.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use codebutler_crds::wire::ErrorCode;
+use http::request::Parts;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::gateway::api::{Open, Shared};
+use crate::gateway::context::{ApiError, Caller, ThreadKey};
+
+/// Conversations at a desk, their summaries, and recordings side by side are far fewer.
+const MOST: usize = 16;
+/// How long the next one waits.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+type Role = (ThreadKey, String);
+
+/// The calls of all roles.
+pub struct Flights {
+    patience: Duration,
+    roles: Mutex<HashMap<Role, Weak<Semaphore>>>,
+}
+
+impl Default for Flights {
+    fn default() -> Self {
+        Self { patience: PATIENCE, roles: Mutex::default() }
+    }
+}
+
+/// One call's place, until it has ended.
+#[derive(Debug)]
+pub struct Place {
+    _own: OwnedSemaphorePermit,
+    /// Keeps the role's count as long as one of its places is taken.
+    _count: Arc<Semaphore>,
+}
+
+impl Flights {
+    async fn place(&self, role: Role) -> Option<Place> {
+        let count = self.count(role);
+        let own = tokio::time::timeout(self.patience, Arc::clone(&count).acquire_owned()).await;
+        Some(Place { _own: own.ok()?.ok()?, _count: count })
+    }
+
+    fn count(&self, role: Role) -> Arc<Semaphore> {
+        let mut roles = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = roles.get(&role).and_then(Weak::upgrade) {
+            return count;
+        }
+        roles.retain(|_, count| count.strong_count() > 0);
+        let count = Arc::new(Semaphore::new(MOST));
+        roles.insert(role, Arc::downgrade(&count));
+        count
+    }
+}
+
+/// A caller that may make one more call. Before its request's body is read.
+pub struct Calling(pub Caller, pub Place);
+
+impl FromRequestParts<Shared> for Calling {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
+        let Open(caller) = Open::from_request_parts(parts, gateway).await?;
+        let role = (caller.key(), caller.role_name().to_owned());
+        let place = gateway.models.flights.place(role).await.ok_or_else(|| {
+            let message =
+                format!("{MOST} model calls of this role are under way: wait for one to end");
+            ApiError::new(ErrorCode::Unavailable, message)
+        })?;
+        Ok(Self(caller, place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_role_has_its_share_and_takes_nothing_of_others() {
+        let role = |name: &str| {
+            (ThreadKey { namespace: "team".to_owned(), name: "t".to_owned() }, name.to_owned())
+        };
+        let patience = Duration::from_millis(50);
+        let flights = Flights { patience, ..Flights::default() };
+        let mut taken = Vec::new();
+        for _ in 0..MOST {
+            taken.push(flights.place(role("coder")).await.unwrap());
+        }
+        assert!(flights.place(role("coder")).await.is_none(), "one too many");
+        assert!(flights.place(role("pm")).await.is_some());
+        let (next, ()) = tokio::join!(flights.place(role("coder")), async { drop(taken.pop()) });
+        assert!(next.is_some(), "who waits gets the next one");
+        drop((taken, next));
+        assert!(flights.place(role("pm")).await.is_some());
+        assert_eq!(flights.roles.lock().unwrap().len(), 1, "nothing is kept of who has none");
+    }
+}
