@@ -80,7 +80,8 @@ async fn serve_agents(
         }
     }
     tracing::info!(address = %listener.local_addr()?, "serving agents");
-    let serving = serve::serve(listener, tls, app, gateway.shutdown.clone());
+    let serving =
+        serve::serve(listener, tls, app, serve::Limits::default(), gateway.shutdown.clone());
     // One replica tells people of a Thread's conditions and collects it, and asks GitHub what people
     // did there: two would say it twice.
     let telling = Box::pin(told::run(gateway));

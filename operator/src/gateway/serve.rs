@@ -1,14 +1,18 @@
-//! The agents' port: TLS, HTTP/1.1, and an orderly end.
+//! The agents' port: TLS, HTTP/1.1, what strangers can hold of it, and an orderly end.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,21 +25,45 @@ const IDLE: Duration = Duration::from_mins(2);
 /// How long open requests may take once the process is told to stop.
 const GRACE: Duration = Duration::from_secs(20);
 
+/// What callers that have shown nothing yet may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections of one address: a pod's are far fewer, but a node can stand for all of its pods.
+    pub per_address: usize,
+    /// How long a connection may be open before it has asked for anything.
+    pub first_request: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { per_address: 1024, first_request: Duration::from_secs(20) }
+    }
+}
+
 /// Serves until `shutdown`, then lets open requests end.
 pub async fn serve(
     listener: TcpListener,
     tls: ServerConfig,
     app: Router,
+    limits: Limits,
     shutdown: CancellationToken,
 ) {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
+    let addresses = Addresses::default();
     let connections = TaskTracker::new();
     while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, from)) => {
+                let Some(share) = addresses.share(from.ip(), limits.per_address) else {
+                    tracing::debug!(address = %from.ip(), "an address has too many connections");
+                    continue;
+                };
                 let service = TowerToHyperService::new(app.clone());
-                let connection = connection(stream, acceptor.clone(), service, shutdown.clone());
-                connections.spawn(connection);
+                let (acceptor, shutdown) = (acceptor.clone(), shutdown.clone());
+                connections.spawn(async move {
+                    connection(stream, acceptor, service, limits, shutdown).await;
+                    drop(share);
+                });
             }
             Err(error) => {
                 // Such as too many open files: nothing is gained by asking again at once.
@@ -46,7 +74,7 @@ pub async fn serve(
     }
     drop(listener);
     connections.close();
-    if tokio::time::timeout(GRACE, connections.wait()).await.is_err() {
+    if timeout(GRACE, connections.wait()).await.is_err() {
         tracing::warn!(open = connections.len(), "requests were cut off");
     }
 }
@@ -55,13 +83,25 @@ async fn connection(
     stream: TcpStream,
     acceptor: TlsAcceptor,
     service: TowerToHyperService<Router>,
+    limits: Limits,
     shutdown: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
+    let stream = match timeout(PATIENCE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
+    };
+    let asked = CancellationToken::new();
+    let hears = asked.clone();
+    let service = service_fn(move |request| {
+        hears.cancel();
+        service.call(request)
+    });
+    let silent = async {
+        if timeout(limits.first_request, asked.cancelled()).await.is_ok() {
+            std::future::pending::<()>().await;
+        }
     };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -71,6 +111,7 @@ async fn connection(
     tokio::pin!(connection);
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
+        () = silent => return tracing::debug!("a connection asked for nothing"),
         () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -78,5 +119,143 @@ async fn connection(
     };
     if let Err(error) = outcome {
         tracing::debug!(%error, "a connection ended badly");
+    }
+}
+
+/// How many connections each address has. Cheap to clone; clones count together.
+#[derive(Clone, Default)]
+struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+impl Addresses {
+    /// One more, for as long as it is held; nothing if there are so many.
+    fn share(&self, address: IpAddr, most: usize) -> Option<Share> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(address).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        Some(Share { address, addresses: self.clone() })
+    }
+}
+
+struct Share {
+    address: IpAddr,
+    addresses: Addresses,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut open = self.addresses.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use rustls::pki_types::{PrivateKeyDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore};
+    use std::net::SocketAddr;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::client::TlsStream;
+    use tokio_util::sync::DropGuard;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// Where it listens, and who connects there.
+    struct Port {
+        address: SocketAddr,
+        connector: TlsConnector,
+        _serves: DropGuard,
+    }
+
+    impl Port {
+        async fn open(limits: Limits) -> Self {
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let made = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
+            let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+            let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_single_cert(vec![made.cert.der().clone()], key)
+                .unwrap();
+            let mut roots = RootCertStore::empty();
+            roots.add(made.cert.der().clone()).unwrap();
+            let client = ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let stop = CancellationToken::new();
+            let app = Router::new().route("/", get(|| async { "hello" }));
+            tokio::spawn(serve(listener, server, app, limits, stop.clone()));
+            let connector = TlsConnector::from(Arc::new(client));
+            Self { address, connector, _serves: stop.drop_guard() }
+        }
+
+        async fn tcp(&self) -> TcpStream {
+            TcpStream::connect(self.address).await.unwrap()
+        }
+
+        async fn tls(&self) -> std::io::Result<TlsStream<TcpStream>> {
+            let name = ServerName::try_from("here").unwrap();
+            self.connector.connect(name, self.tcp().await).await
+        }
+    }
+
+    async fn asks(stream: &mut TlsStream<TcpStream>) -> bool {
+        let sent = stream.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await;
+        let mut answer = [0; 1024];
+        let Ok(length) = stream.read(&mut answer).await else { return false };
+        sent.is_ok() && answer[..length].starts_with(b"HTTP/1.1 200")
+    }
+
+    #[tokio::test]
+    async fn an_address_has_its_share_of_connections_and_no_more() {
+        let port = Port::open(Limits { per_address: 3, ..Limits::default() }).await;
+        let mut first = port.tls().await.unwrap();
+        let held = [port.tcp().await, port.tcp().await];
+        let mut more = port.tcp().await;
+        let ended = timeout(SOON, more.read(&mut [0])).await.expect("it is ended at once");
+        assert!(!matches!(ended, Ok(1..)), "{ended:?}");
+        assert!(asks(&mut first).await, "who was there first is served");
+        drop(held);
+        let again = async {
+            loop {
+                if let Ok(mut stream) = port.tls().await
+                    && asks(&mut stream).await
+                {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(SOON, again).await.expect("what is given back can be had");
+    }
+
+    #[tokio::test]
+    async fn who_asks_for_nothing_does_not_stay() {
+        let first_request = Duration::from_millis(300);
+        let port = Port::open(Limits { first_request, ..Limits::default() }).await;
+        let (mut silent, mut slow, mut quick) =
+            (port.tls().await.unwrap(), port.tls().await.unwrap(), port.tls().await.unwrap());
+        slow.write_all(b"GET / HTTP/1.1\r\nx-slow: ").await.unwrap();
+        assert!(asks(&mut quick).await);
+        for stream in [&mut silent, &mut slow] {
+            let ended = timeout(SOON, stream.read(&mut [0])).await.expect("it is ended");
+            assert!(!matches!(ended, Ok(1..)), "{ended:?}");
+        }
+        assert!(asks(&mut quick).await, "one that has asked may wait before it asks again");
     }
 }
