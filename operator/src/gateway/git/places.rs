@@ -1,20 +1,30 @@
 //! How many clones and fetches, and how many pushes, are served at once: each is a process that packs or
-//! unpacks, and what all of them need has to fit in the gateway. One thread can't take all places.
+//! unpacks, and what all of them need has to fit in the gateway. Neither one thread nor one Repo can take
+//! all places.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use crate::gateway::budget::repos::RepoKey;
 use crate::gateway::context::ThreadKey;
 
-/// Clones and fetches at once, in all, and for one thread: each of its roles clones once, and commands
-/// may fetch besides.
-const READING: (usize, usize) = (48, 8);
-/// Pushes at once, in all, and for one thread, whose next one waits for its turn.
-const PUSHING: (usize, usize) = (3, 1);
+/// How many are served at once: in all, for one Repo, and for one thread.
+#[derive(Clone, Copy, Debug)]
+struct Most {
+    all: usize,
+    repo: usize,
+    thread: usize,
+}
+
+/// Clones and fetches: each of a thread's roles clones once, and commands may fetch besides.
+const READING: Most = Most { all: 48, repo: 40, thread: 8 };
+/// Pushes: a thread's next one waits for its turn.
+const PUSHING: Most = Most { all: 3, repo: 2, thread: 1 };
 /// How long one waits for a place.
 const PATIENCE: Duration = Duration::from_secs(45);
 
@@ -24,6 +34,9 @@ pub enum Busy {
     /// The thread has its share.
     #[error("this thread has {0} {1} under way: wait until one of them has ended")]
     Thread(usize, &'static str),
+    /// Its Repo has its share.
+    #[error("this repository has {0} {1} under way: try again")]
+    Repo(usize, &'static str),
     /// Others have all.
     #[error("{0} {1} are under way, as many as are served at once: try again")]
     All(usize, &'static str),
@@ -33,11 +46,11 @@ pub enum Busy {
 #[derive(Clone, Debug)]
 pub struct Places {
     what: &'static str,
-    /// In all, and for one thread.
-    most: (usize, usize),
+    most: Most,
     all: Arc<Semaphore>,
-    threads: Arc<Mutex<HashMap<ThreadKey, Weak<Semaphore>>>>,
-    /// For one of the thread's own places, and then for one of all.
+    repos: Shares<RepoKey>,
+    threads: Shares<ThreadKey>,
+    /// For one of the thread's own places, and then for one of its Repo's and of all.
     patience: (Duration, Duration),
 }
 
@@ -45,9 +58,38 @@ pub struct Places {
 #[derive(Debug)]
 pub struct Place {
     _all: OwnedSemaphorePermit,
-    _own: OwnedSemaphorePermit,
-    /// Keeps the thread's count as long as one of its places is taken.
+    _repo: Share,
+    _own: Share,
+}
+
+/// A permit, and what keeps the count that it is of as long as it is taken.
+#[derive(Debug)]
+struct Share {
+    _permit: OwnedSemaphorePermit,
     _count: Arc<Semaphore>,
+}
+
+/// What each has of its own.
+#[derive(Clone, Debug)]
+struct Shares<K>(Arc<Mutex<HashMap<K, Weak<Semaphore>>>>);
+
+impl<K: Clone + Eq + Hash> Shares<K> {
+    async fn take(&self, of: &K, most: usize, patience: Duration) -> Option<Share> {
+        let count = self.count(of, most);
+        let permit = take(&count, patience).await?;
+        Some(Share { _permit: permit, _count: count })
+    }
+
+    fn count(&self, of: &K, most: usize) -> Arc<Semaphore> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get(of).and_then(Weak::upgrade) {
+            return count;
+        }
+        counts.retain(|_, count| count.strong_count() > 0);
+        let count = Arc::new(Semaphore::new(most));
+        counts.insert(of.clone(), Arc::downgrade(&count));
+        count
+    }
 }
 
 impl Places {
@@ -61,38 +103,24 @@ impl Places {
         Self::new("pushes", PUSHING, (PATIENCE, PATIENCE))
     }
 
-    fn new(what: &'static str, most: (usize, usize), patience: (Duration, Duration)) -> Self {
-        Self {
-            what,
-            most,
-            all: Arc::new(Semaphore::new(most.0)),
-            threads: Arc::default(),
-            patience,
-        }
+    fn new(what: &'static str, most: Most, patience: (Duration, Duration)) -> Self {
+        let all = Arc::new(Semaphore::new(most.all));
+        let (repos, threads) = (Shares(Arc::default()), Shares(Arc::default()));
+        Self { what, most, all, repos, threads, patience }
     }
 
     /// Takes a place.
     ///
     /// # Errors
-    /// When the thread has its share, or there is none at all, for longer than one waits.
-    pub async fn place(&self, thread: &ThreadKey) -> Result<Place, Busy> {
-        let (busy, full) =
-            (Busy::Thread(self.most.1, self.what), Busy::All(self.most.0, self.what));
-        let count = self.count(thread);
-        let own = take(&count, self.patience.0).await.ok_or(busy)?;
-        let all = take(&self.all, self.patience.1).await.ok_or(full)?;
-        Ok(Place { _all: all, _own: own, _count: count })
-    }
-
-    fn count(&self, thread: &ThreadKey) -> Arc<Semaphore> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = threads.get(thread).and_then(Weak::upgrade) {
-            return count;
-        }
-        threads.retain(|_, count| count.strong_count() > 0);
-        let count = Arc::new(Semaphore::new(self.most.1));
-        threads.insert(thread.clone(), Arc::downgrade(&count));
-        count
+    /// When the thread or its Repo has its share, or there is none at all, for longer than one waits.
+    pub async fn place(&self, thread: &ThreadKey, repo: &RepoKey) -> Result<Place, Busy> {
+        let (most, what, (first, then)) = (self.most, self.what, self.patience);
+        let own = self.threads.take(thread, most.thread, first).await;
+        let own = own.ok_or(Busy::Thread(most.thread, what))?;
+        let of_repo = self.repos.take(repo, most.repo, then).await;
+        let of_repo = of_repo.ok_or(Busy::Repo(most.repo, what))?;
+        let all = take(&self.all, then).await.ok_or(Busy::All(most.all, what))?;
+        Ok(Place { _all: all, _repo: of_repo, _own: own })
     }
 }
 
@@ -112,44 +140,62 @@ mod tests {
         ThreadKey { namespace: "team".to_owned(), name: format!("t{name}") }
     }
 
+    fn repo(name: usize) -> RepoKey {
+        RepoKey { namespace: "team".to_owned(), name: format!("r{name}") }
+    }
+
     #[tokio::test]
     async fn one_thread_has_its_share_and_all_have_theirs() {
-        let (all, share) = READING;
+        let Most { all, thread: share, .. } = READING;
         let short = (Duration::ZERO, Duration::from_millis(50));
         let places = Places { patience: short, ..Places::for_reading() };
         let mut taken = Vec::new();
         for _ in 0..share {
-            taken.push(places.place(&thread(0)).await.unwrap());
+            taken.push(places.place(&thread(0), &repo(0)).await.unwrap());
         }
-        let busy = places.place(&thread(0)).await.unwrap_err();
+        let busy = places.place(&thread(0), &repo(0)).await.unwrap_err();
         assert_eq!(busy, Busy::Thread(share, "clones or fetches"));
         for n in share..all {
-            taken.push(places.place(&thread(n)).await.unwrap());
+            taken.push(places.place(&thread(n), &repo(n)).await.unwrap());
         }
-        let full = places.place(&thread(all)).await.unwrap_err();
+        let full = places.place(&thread(all), &repo(all)).await.unwrap_err();
         assert_eq!(full, Busy::All(all, "clones or fetches"));
         // Who waits gets the next one that is free.
-        let last = thread(all);
+        let last = (thread(all), repo(all));
         let patient = Places { patience: (Duration::ZERO, PATIENCE), ..places.clone() };
-        let (next, ()) = tokio::join!(patient.place(&last), async { drop(taken.pop()) });
+        let (next, ()) = tokio::join!(patient.place(&last.0, &last.1), async { drop(taken.pop()) });
         assert!(next.is_ok());
         drop((next, taken));
-        assert!(places.place(&thread(0)).await.is_ok());
-        assert_eq!(places.threads.lock().unwrap().len(), 1);
+        assert!(places.place(&thread(0), &repo(0)).await.is_ok());
+        assert_eq!(places.threads.0.lock().unwrap().len(), 1);
     }
 
     #[tokio::test]
     async fn a_threads_second_push_waits_and_takes_no_place_of_others() {
         let places = Places::for_pushing();
-        let first = places.place(&thread(0)).await.unwrap();
+        let first = places.place(&thread(0), &repo(0)).await.unwrap();
         let second = tokio::spawn({
             let places = places.clone();
-            async move { places.place(&thread(0)).await }
+            async move { places.place(&thread(0), &repo(0)).await }
         });
         tokio::task::yield_now().await;
-        let others = [places.place(&thread(1)).await, places.place(&thread(2)).await];
+        let others =
+            [places.place(&thread(1), &repo(0)).await, places.place(&thread(2), &repo(1)).await];
         assert!(others.iter().all(Result::is_ok) && !second.is_finished());
         drop(first);
         assert!(second.await.unwrap().is_ok());
+    }
+
+    #[tokio::test]
+    async fn the_threads_of_one_repo_leave_a_place_to_another_one() {
+        let short = (Duration::ZERO, Duration::from_millis(50));
+        let places = Places { patience: short, ..Places::for_pushing() };
+        let mut taken = Vec::new();
+        for n in 0..PUSHING.repo {
+            taken.push(places.place(&thread(n), &repo(0)).await.unwrap());
+        }
+        let busy = places.place(&thread(PUSHING.repo), &repo(0)).await.unwrap_err();
+        assert_eq!(busy, Busy::Repo(PUSHING.repo, "pushes"));
+        assert!(places.place(&thread(9), &repo(1)).await.is_ok());
     }
 }

@@ -85,7 +85,8 @@ async fn receive(
     let outcome = match push.commands.as_slice() {
         [command] if refused.is_empty() => {
             let passed = async {
-                let _place = gateway.mirrors.pushers.place(&caller.key()).await?;
+                let _place =
+                    gateway.mirrors.pushers.place(&caller.key(), &(&*caller.repo).into()).await?;
                 pass(gateway, caller, command, rest, &mut stream).await
             };
             let passed = tokio::time::timeout(PATIENCE, passed).await;

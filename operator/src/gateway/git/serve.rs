@@ -92,7 +92,7 @@ async fn upload(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Answered, GitError> {
-    let place = gateway.mirrors.readers.place(&caller.key()).await?;
+    let place = gateway.mirrors.readers.place(&caller.key(), &(&*caller.repo).into()).await?;
     let request = Limited::new(body, MAX_REQUEST).collect();
     let request = tokio::time::timeout(STALL, request).await?.map_err(|_| GitError::Request)?;
     let request = plain(headers, request.to_bytes().to_vec()).ok_or(GitError::Request)?;
