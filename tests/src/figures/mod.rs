@@ -7,9 +7,11 @@
 mod admission;
 mod agent;
 mod chaos;
+mod flood;
 mod ingest;
 mod memory;
 mod operator;
+mod packs;
 mod price;
 mod product;
 mod proxy;
@@ -116,7 +118,9 @@ pub const NAMES: &[&str] = &[
     "admission",
     "agent",
     "chaos",
+    "flood",
     "ingest",
+    "packs",
     "price",
     "proxy",
     "reconcile",
@@ -134,7 +138,9 @@ pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
         "admission" => admission::measure().await,
         "agent" => Box::pin(agent::measure()).await,
         "chaos" => Box::pin(chaos::measure()).await,
+        "flood" => flood::measure().await,
         "ingest" => ingest::measure().await,
+        "packs" => packs::measure().await,
         "price" => Box::pin(price::measure()).await,
         "proxy" => proxy::measure().await,
         "reconcile" => reconcile::measure().await,

@@ -7,6 +7,7 @@ mod litellm;
 pub(super) mod provider;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -33,7 +34,9 @@ const RUSH: Duration = Duration::from_secs(5);
 struct Line {
     client: reqwest::Client,
     url: String,
-    token: String,
+    /// Whose calls they are, in turns.
+    tokens: Vec<String>,
+    calls: AtomicUsize,
 }
 
 impl Line {
@@ -42,7 +45,8 @@ impl Line {
             "model": bed::MODEL, "max_tokens": 100, "stream": stream,
             "messages": [{"role": "user", "content": "What does this repository do?"}],
         });
-        let request = self.client.post(&self.url).bearer_auth(&self.token).json(&body);
+        let token = &self.tokens[self.calls.fetch_add(1, Relaxed) % self.tokens.len()];
+        let request = self.client.post(&self.url).bearer_auth(token).json(&body);
         let response = request.send().await?;
         ensure!(response.status().is_success(), "{}", response.text().await?);
         Ok(response)
@@ -98,12 +102,14 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let direct = Arc::new(Line {
         client: reqwest::Client::new(),
         url: format!("{}/chat/completions", provider.url()),
-        token: provider::KEY.to_owned(),
+        tokens: vec![provider::KEY.to_owned()],
+        calls: AtomicUsize::default(),
     });
     let proxied = Arc::new(Line {
         client: bed.client()?,
         url: format!("{}/v1/chat/completions", bed.url()),
-        token: bed.token().to_owned(),
+        tokens: bed.tokens(0).to_vec(),
+        calls: AtomicUsize::default(),
     });
     let other = Litellm::start(&provider).await;
     let lines = [Some(&direct), Some(&proxied), other.as_ref().map(|other| &other.line)];

@@ -41,13 +41,13 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     history(&remote).await?;
     let provider = Provider::start().await?;
     let bed = Bed::start(&provider, Some((remote.url(), github.token()))).await?;
-    let branch = Bed::branch();
+    let branch = Bed::branch(0, 0);
     remote.commit(&branch, "ana", "Begin", &[("begin.txt", Some("begin\n"))]).await?;
     // As a host has it: in packs, not object by object.
     remote.git().run(&["repack", "-a", "-d", "-q"]).await?;
     let (ca, token) = (dir.path().join("ca.crt"), dir.path().join("token"));
     std::fs::write(&ca, bed.ca())?;
-    std::fs::write(&token, bed.token())?;
+    std::fs::write(&token, &bed.tokens(0)[0])?;
     let gateway = Gateway::new(&bed.url(), Some(bed.address()), &ca, &token)?;
     let relay = Relay::start("127.0.0.1:0".parse()?, gateway).await?;
 

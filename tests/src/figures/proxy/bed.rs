@@ -1,10 +1,11 @@
-//! The gateway as a process of its own, with one Thread and one pod that may call it.
+//! The gateway as a process of its own, with Repos, Threads and pods that may call it.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use codebutler_crds::{Repo, Thread, names};
+use codebutler_crds::{Thread, names};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -17,16 +18,15 @@ use crate::cluster::Cluster;
 use crate::figures::{memory, product};
 use crate::place::{Place, SYSTEM, TEAM};
 use crate::slack::{Options, SlackServer};
-use crate::stack::manifests::system;
+use crate::stack::manifests::{binding, system};
 use crate::stack::process::{Process, ProcessCommand};
 
 /// What is asked for.
 pub const MODEL: &str = "figures/model";
 const HOST: &str = "codebutler-gateway.codebutler-system.svc";
 const AUDIENCE: &str = "codebutler-gateway";
-const REPO: &str = "figures";
-const CHANNEL: &str = "C0FIGURES";
-const ROOT: &str = "1760000000.000100";
+/// Pods of a Repo, each of a Thread of its own: one alone may not make so many calls at once.
+pub const PODS: usize = 16;
 const READY: Duration = Duration::from_mins(1);
 const PROGRAM: &str = "codebutler-operator";
 
@@ -35,7 +35,8 @@ pub struct Bed {
     gateway: Process,
     address: SocketAddr,
     ca: String,
-    token: String,
+    /// By Repo and Thread.
+    tokens: Vec<Vec<String>>,
     cluster: Cluster,
     slack: SlackServer,
     _dir: tempfile::TempDir,
@@ -44,6 +45,12 @@ pub struct Bed {
 impl Bed {
     /// Starts everything, with `git` as the Repo's URL and token; returns when a call gets an answer.
     pub async fn start(provider: &Provider, git: Option<(&str, &str)>) -> anyhow::Result<Self> {
+        let none = ("https://git.invalid/acme/figures", "none");
+        Self::start_for(provider, &[git.unwrap_or(none)]).await
+    }
+
+    /// The same with several Repos.
+    pub async fn start_for(provider: &Provider, gits: &[(&str, &str)]) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         let slack = SlackServer::start(Options::default()).await?;
         let cluster = Cluster::start(&dir.path().join("cluster")).await?;
@@ -53,10 +60,20 @@ impl Bed {
         for yaml in system(&place)? {
             cluster.apply_yaml(&yaml).await?;
         }
-        for object in objects(provider, &slack, git) {
+        for object in objects(provider, &slack).into_iter().chain([binding(&place)]) {
             cluster.apply_yaml(&object.to_string()).await?;
         }
-        let token = thread(&cluster).await?;
+        let mut tokens = Vec::new();
+        for (repo, git) in gits.iter().enumerate() {
+            for object in repo_objects(provider, repo, *git) {
+                cluster.apply_yaml(&object.to_string()).await?;
+            }
+            let mut own = Vec::new();
+            for n in 0..PODS {
+                own.push(thread(&cluster, repo, n).await?);
+            }
+            tokens.push(own);
+        }
 
         let program = product::program(PROGRAM)?;
         let config = dir.path().join("kubeconfig");
@@ -88,7 +105,7 @@ impl Bed {
         };
         let gateway = command.spawn()?;
         let mut bed =
-            Self { gateway, address, ca: String::new(), token, cluster, slack, _dir: dir };
+            Self { gateway, address, ca: String::new(), tokens, cluster, slack, _dir: dir };
         bed.ready().await?;
         Ok(bed)
     }
@@ -136,14 +153,27 @@ impl Bed {
         &self.ca
     }
 
-    /// The Thread's branch.
-    pub fn branch() -> String {
-        names::branch(&thread_name())
+    /// The branch of a Repo's Thread.
+    pub fn branch(repo: usize, n: usize) -> String {
+        names::branch(&thread_name(repo, n))
     }
 
-    /// The pod's.
-    pub fn token(&self) -> &str {
-        &self.token
+    /// The pods' of a Repo.
+    pub fn tokens(&self, repo: usize) -> &[String] {
+        &self.tokens[repo]
+    }
+
+    /// Git's options for the way to the gateway as one of the pods.
+    pub fn git_options(&self, token: &str, ca: &Path) -> [String; 6] {
+        let port = self.address.port();
+        [
+            "-c".to_owned(),
+            format!("http.extraHeader=Authorization: Bearer {token}"),
+            "-c".to_owned(),
+            format!("http.sslCAInfo={}", ca.display()),
+            "-c".to_owned(),
+            format!("http.curloptResolve={HOST}:{port}:{}", self.address.ip()),
+        ]
     }
 
     /// The most memory that the gateway ever had in use, in MiB. Provider, Slack, API server and callers
@@ -162,42 +192,49 @@ impl Bed {
     }
 }
 
-fn objects(provider: &Provider, slack: &SlackServer, git: Option<(&str, &str)>) -> Vec<Value> {
-    let (git_url, git_token) = git.unwrap_or(("https://git.invalid/acme/figures", "none"));
-    let secret = |name: &str, url: &str, data: Value| {
-        let host = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
-        json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {
-                "namespace": TEAM, "name": name, "annotations": {names::ANNOTATION_HOSTS: host},
-            },
-            "stringData": data,
-        })
-    };
+fn secret(name: &str, url: &str, data: &Value) -> Value {
+    let host = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {
+            "namespace": TEAM, "name": name, "annotations": {names::ANNOTATION_HOSTS: host},
+        },
+        "stringData": data,
+    })
+}
+
+fn objects(provider: &Provider, slack: &SlackServer) -> Vec<Value> {
     let tokens = json!({"botToken": slack.bot_token(), "appToken": slack.app_token()});
     vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}}),
-        secret("model", &provider.url(), json!({"apiKey": KEY})),
-        secret("slack", &slack.api_url(), tokens),
-        secret("git", git_url, json!({"token": git_token})),
-        json!({
-            "apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": {"namespace": TEAM, "name": names::service_account(REPO)},
-        }),
+        secret("model", &provider.url(), &json!({"apiKey": KEY})),
+        secret("slack", &slack.api_url(), &tokens),
         json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole",
             "metadata": {"namespace": SYSTEM, "name": "pm"},
             "spec": {
                 "role": "pm", "display": {"name": "PM", "icon": ":x:"},
                 "model": {"default": MODEL},
+                "push": {"needsApprovedPlan": false},
             },
+        }),
+    ]
+}
+
+fn repo_objects(provider: &Provider, repo: usize, (url, token): (&str, &str)) -> Vec<Value> {
+    let (name, git) = (repo_name(repo), format!("git-{repo}"));
+    let mut objects = vec![
+        secret(&git, url, &json!({"token": token})),
+        json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"namespace": TEAM, "name": names::service_account(&name)},
         }),
         json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"namespace": TEAM, "name": REPO},
+            "metadata": {"namespace": TEAM, "name": name},
             "spec": {
-                "git": {"url": git_url, "credentials": {"name": "git"}},
-                "slack": {"channel": CHANNEL, "credentials": {"name": "slack"}},
+                "git": {"url": url, "credentials": {"name": git}},
+                "slack": {"channel": channel(repo), "credentials": {"name": "slack"}},
                 "model": {"baseURL": provider.url(), "credentials": {"name": "model"}},
                 "roles": ["pm"],
                 "limits": {
@@ -206,22 +243,39 @@ fn objects(provider: &Provider, slack: &SlackServer, git: Option<(&str, &str)>) 
                 },
             },
         }),
+    ];
+    objects.extend((0..PODS).map(|n| {
         json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
-            "metadata": {"namespace": TEAM, "name": thread_name()},
-            "spec": {"repo": REPO, "slack": {"channel": CHANNEL, "ts": ROOT}},
-        }),
-    ]
+            "metadata": {"namespace": TEAM, "name": thread_name(repo, n)},
+            "spec": {"repo": name, "slack": {"channel": channel(repo), "ts": root(n)}},
+        })
+    }));
+    objects
 }
 
-fn thread_name() -> String {
-    format!("{REPO}-{}", ROOT.replace('.', "-"))
+fn repo_name(repo: usize) -> String {
+    format!("figures{repo}")
+}
+
+fn channel(repo: usize) -> String {
+    format!("C{repo}FIGURES")
+}
+
+fn root(n: usize) -> String {
+    format!("{}.000100", 1_760_000_000 + n)
+}
+
+fn thread_name(repo: usize, n: usize) -> String {
+    format!("{}-{}", repo_name(repo), root(n).replace('.', "-"))
 }
 
 /// Registers a pod, as the controller does, and answers its token.
-async fn thread(cluster: &Cluster) -> anyhow::Result<String> {
+async fn thread(cluster: &Cluster, repo: usize, n: usize) -> anyhow::Result<String> {
     let client = cluster.client();
-    let (name, account) = (names::pod_name(&thread_name(), "pm"), names::service_account(REPO));
+    let thread = thread_name(repo, n);
+    let (name, account) =
+        (names::pod_name(&thread, "pm"), names::service_account(&repo_name(repo)));
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": TEAM, "name": name},
         "spec": {
@@ -233,8 +287,7 @@ async fn thread(cluster: &Cluster) -> anyhow::Result<String> {
     let uid = pod.uid().context("a pod without UID")?;
     let status = json!({"status": {"roles": {"pm": {"podUID": uid, "admitted": true}}}});
     let threads = Api::<Thread>::namespaced(client.clone(), TEAM);
-    threads.patch_status(&thread_name(), &PatchParams::default(), &Patch::Merge(status)).await?;
-    Api::<Repo>::namespaced(client.clone(), TEAM).get(REPO).await?;
+    threads.patch_status(&thread, &PatchParams::default(), &Patch::Merge(status)).await?;
     let bound = BoundObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Pod".to_owned()),

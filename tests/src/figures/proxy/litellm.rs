@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -71,7 +72,8 @@ impl Litellm {
         let line = Line {
             client: reqwest::Client::new(),
             url: format!("http://127.0.0.1:{port}/v1/chat/completions"),
-            token: "sk-figures".to_owned(),
+            tokens: vec!["sk-figures".to_owned()],
+            calls: AtomicUsize::default(),
         };
         let running = Self { child, _dir: dir, line: Arc::new(line) };
         let deadline = Instant::now() + START;
