@@ -6,7 +6,7 @@ use super::core::Core;
 use super::emoji;
 use super::failure::{Failure, fail};
 use super::view::{Change, MessageView};
-use super::world::{Edited, Message, Metadata, Reaction, Sender, ThreadStatus, unix_now};
+use super::world::{Edited, Message, Metadata, Reaction, Sender, Share, ThreadStatus, unix_now};
 
 /// Most different emoji of one user on one message.
 const MAX_REACTIONS: usize = 23;
@@ -100,6 +100,15 @@ impl Core {
             self.set_status(channel_id, root, "");
         }
         for file in &message.files {
+            let share = Share {
+                channel: channel_id.to_owned(),
+                ts: message.ts.clone(),
+                thread_ts: message.thread_ts.clone(),
+            };
+            if let Some(file) = self.world.files.get_mut(file) {
+                file.shares.push(share);
+                file.channels = file.shares.iter().map(|share| share.channel.clone()).collect();
+            }
             let author = self.world.author(&message);
             let event = object(json!({
                 "type": "file_shared",
@@ -278,12 +287,7 @@ impl Core {
 
     /// Nobody is told for a message under a chosen name, which has no `user` either.
     fn item_user(&self, channel_id: &str, ts: &str) -> Option<String> {
-        let message = self.world.channels.get(channel_id)?.messages.get(ts)?;
-        match &message.sender {
-            Sender::App { username: None, icon_emoji: None, icon_url: None }
-            | Sender::User { .. } => self.world.author(message),
-            Sender::App { .. } | Sender::OtherBot { .. } => None,
-        }
+        self.world.named_author(self.world.channels.get(channel_id)?.messages.get(ts)?)
     }
 
     /// Adds a member and says so in the channel.

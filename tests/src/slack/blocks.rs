@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::text;
 
 /// Most blocks in one message.
 pub(super) const MAX_BLOCKS: usize = 50;
@@ -57,8 +58,24 @@ pub(super) fn accept(blocks: &Value) -> Result<Vec<Value>, Failure> {
     let mut blocks = blocks.clone();
     for (at, block) in blocks.iter_mut().enumerate() {
         fill_ids(block, at, &mut ids);
+        link_texts(block);
     }
     Ok(blocks)
+}
+
+/// Finds links in texts that don't say that they are to be taken literally.
+fn link_texts(value: &mut Value) {
+    if value["type"] == "mrkdwn"
+        && value["verbatim"] != true
+        && let Some(text) = value["text"].as_str()
+    {
+        value["text"] = json!(text::posted(text, false));
+    }
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(link_texts),
+        Value::Array(items) => items.iter_mut().for_each(link_texts),
+        _ => {}
+    }
 }
 
 fn fill_ids(block: &mut Value, at: usize, taken: &mut BTreeSet<String>) {

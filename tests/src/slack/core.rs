@@ -126,6 +126,12 @@ impl Core {
     }
 
     fn fire(&mut self, timer: Timer) {
+        if let Timer::Share { channels, message } = timer {
+            for channel in &channels {
+                self.post(channel, (*message).clone());
+            }
+            return;
+        }
         let lost = self.dispatcher.fire(timer);
         if let Some(click) = lost.filter(|lost| lost.kind == EnvelopeKind::Interactive) {
             let action_ts = click.key.clone();

@@ -10,6 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
 use super::options::Timing;
+use super::world::Message;
 
 /// An order to the task that owns a connection.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(super) enum Timer {
     Retry { event: usize, attempt: usize },
     /// No retry is left.
     GiveUp { event: usize },
+    /// Show uploaded files where they belong.
+    Share { channels: Vec<String>, message: Box<Message> },
 }
 
 /// What an envelope carries.
@@ -321,6 +324,7 @@ impl Dispatcher {
                     return Some(delivery);
                 }
             }
+            Timer::Share { .. } => {}
         }
         None
     }
@@ -334,6 +338,10 @@ impl Dispatcher {
             Some(delay) => (*delay, Timer::Retry { event, attempt: attempt + 1 }),
             None => (Duration::ZERO, Timer::GiveUp { event }),
         });
+    }
+
+    pub fn later(&mut self, after: Duration, timer: Timer) {
+        self.timers.push((after, timer));
     }
 
     pub fn take_timers(&mut self) -> Vec<(Duration, Timer)> {

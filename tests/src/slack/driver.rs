@@ -343,6 +343,7 @@ impl SlackServer {
                 content: Some(content.to_vec()),
                 complete: true,
                 channels: vec![channel.to_owned()],
+                shares: Vec::new(),
             };
             core.world.files.insert(id.clone(), file);
             message.files.push(id.clone());
@@ -368,7 +369,7 @@ impl SlackServer {
                 name.to_ascii_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
             let (bot_id, app_id) = (format!("B0{name_id}"), core.world.id('A'));
             let sender = Sender::OtherBot { bot_id, app_id, name: name.to_owned() };
-            let mut message = Message::draft(sender, text::posted(wire));
+            let mut message = Message::draft(sender, text::posted(wire, true));
             message.thread_ts = thread.map(str::to_owned);
             core.place(channel, message)
         })

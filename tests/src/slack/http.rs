@@ -45,7 +45,7 @@ async fn call(State(inner): Shared, Path(name): Path<String>, request: Request) 
         Some(Fault::Http(status)) => return proxy_error(*status),
         Some(Fault::BreakBefore) => return broken(),
         Some(Fault::Slow(wait)) => tokio::time::sleep(*wait).await,
-        Some(Fault::Error(_) | Fault::LostReply) | None => {}
+        Some(Fault::Error(_) | Fault::Explained(..) | Fault::LostReply) | None => {}
     }
     let (parts, body) = request.into_parts();
     let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
@@ -53,6 +53,9 @@ async fn call(State(inner): Shared, Path(name): Path<String>, request: Request) 
     };
     if let Some(Fault::Error(code)) = &fault {
         return answer(&inner, fail(code), None, "");
+    }
+    if let Some(Fault::Explained(code, why)) = &fault {
+        return answer(&inner, Err(Failure::explained(code, why)), None, "");
     }
     let Some(method) = methods::find(&name) else {
         let mut failure = Failure::new("unknown_method");

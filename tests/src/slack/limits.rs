@@ -34,6 +34,8 @@ pub enum Fault {
     },
     /// `ok: false` with this code.
     Error(String),
+    /// The same with sentences for developers.
+    Explained(String, Vec<String>),
     /// An answer of the proxy in front of Slack: this HTTP status and some HTML.
     Http(u16),
     /// The call is carried out after this long.
@@ -64,6 +66,11 @@ impl Limits {
     pub fn order(&mut self, method: &str, times: usize, fault: &Fault) {
         let queue = self.faults.entry(method.to_owned()).or_default();
         queue.extend(std::iter::repeat_n(fault.clone(), times));
+    }
+
+    /// The fault that waits for a step of Slack's own, which nobody calls.
+    pub fn ordered(&mut self, step: &str) -> Option<Fault> {
+        self.faults.get_mut(step)?.pop_front()
     }
 
     /// Counts a call and takes the fault that waits for it, if one does.

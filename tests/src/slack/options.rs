@@ -112,6 +112,8 @@ pub struct Timing {
     pub refresh_grace: Duration,
     /// Between two WebSocket pings of the server.
     pub ping_interval: Duration,
+    /// Between the answer to an upload and the message that has the file.
+    pub sharing: Duration,
 }
 
 impl Timing {
@@ -130,6 +132,7 @@ impl Timing {
             connection_lifetime: seconds(18_060),
             refresh_grace: seconds(10),
             ping_interval: seconds(10),
+            sharing: Duration::from_millis(250),
         }
     }
 }

@@ -140,8 +140,9 @@ fn bot_profile(world: &World) -> Value {
 
 fn thread(world: &World, channel: &Channel, message: &Message) -> Vec<(&'static str, Value)> {
     if let Some(root) = &message.thread_ts {
-        let parent = channel.messages.get(root).and_then(|parent| world.author(parent));
-        return vec![("thread_ts", json!(root)), ("parent_user_id", json!(parent))];
+        let parent = channel.messages.get(root).and_then(|parent| world.named_author(parent));
+        let parent = parent.map(|parent| ("parent_user_id", json!(parent)));
+        return std::iter::once(("thread_ts", json!(root))).chain(parent).collect();
     }
     let Some(replies) = channel.threads.get(&message.ts).filter(|replies| !replies.is_empty())
     else {
@@ -282,6 +283,7 @@ pub(super) fn file(world: &World, file: &FileRecord) -> Value {
         "channels": file.channels,
         "groups": [],
         "ims": [],
+        "shares": shares(world, file),
         // The server's own address is put in front when the answer leaves.
         "url_private": format!("{ORIGIN}/files-pri/{path}"),
         "url_private_download": format!("{ORIGIN}/files-pri/{path}?download=1"),
@@ -289,5 +291,113 @@ pub(super) fn file(world: &World, file: &FileRecord) -> Value {
     })
 }
 
+/// The messages that have a file, by kind of channel and by channel.
+fn shares(world: &World, file: &FileRecord) -> Value {
+    let mut all = json!({});
+    for share in &file.shares {
+        let Some(channel) = world.channels.get(&share.channel) else { continue };
+        let kind = if channel.is_private || channel.is_im { "private" } else { "public" };
+        let mut one = json!({
+            "ts": share.ts,
+            "channel_name": channel.name,
+            "team_id": world.team.id,
+            "share_user_id": file.user,
+            "reply_users": [],
+            "reply_users_count": 0,
+            "reply_count": 0,
+        });
+        if let Some(root) = &share.thread_ts {
+            one["thread_ts"] = json!(root);
+        }
+        if all[kind][&share.channel].is_null() {
+            all[kind][&share.channel] = json!([]);
+        }
+        if let Some(list) = all[kind][&share.channel].as_array_mut() {
+            list.push(one);
+        }
+    }
+    all
+}
+
 /// Stands for the server's address in rendered JSON; replaced when it is sent.
 pub(super) const ORIGIN: &str = "http://slack.invalid";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A workspace with a channel of Ana's.
+    fn world() -> (World, String, String) {
+        let mut world = World::new("Acme", "codebutler");
+        let ana = world.add_user("ana", "Ana Example", false);
+        let channel = world.add_channel("shop", false, &[&ana]);
+        (world, ana, channel)
+    }
+
+    fn said(world: &mut World, channel: &str, sender: Sender, root: Option<&str>) -> Message {
+        let mut said = Message::draft(sender, "hello".to_owned());
+        said.ts = world.ts();
+        said.thread_ts = root.map(str::to_owned);
+        world.channels.get_mut(channel).unwrap().insert(said.clone());
+        said
+    }
+
+    #[test]
+    fn guests_are_said_to_be_some_and_strangers_to_be_of_elsewhere() {
+        let (mut world, ana, channel) = world();
+        let guest = world.add_user("gus", "Gus Guest", false);
+        world.users.get_mut(&guest).unwrap().is_restricted = true;
+        let about = |world: &World, id: &str| user(world, &world.users[id]);
+        assert_eq!(about(&world, &guest)["is_restricted"], true);
+        assert_eq!(about(&world, &guest)["team_id"], *world.team.id);
+        assert_eq!(about(&world, &ana)["is_restricted"], false);
+        let by = |id: &String| Sender::User { id: id.clone() };
+        let plain = said(&mut world, &channel, by(&ana), None);
+        let shown = |world: &World, one: &Message| {
+            let channel = &world.channels[&channel];
+            Value::Object(message(world, channel, one, MetadataView::Full))
+        };
+        // In a channel of one workspace nobody says whose somebody is.
+        assert!(shown(&world, &plain).get("user_team").is_none());
+        assert_eq!(super::channel(&world, &world.channels[&channel])["is_ext_shared"], false);
+
+        let eve = world.add_user("eve", "Eve Else", false);
+        world.users.get_mut(&eve).unwrap().team = Some("T0ELSE".to_owned());
+        world.channels.get_mut(&channel).unwrap().members.insert(eve.clone());
+        let theirs = said(&mut world, &channel, by(&eve), None);
+        assert_eq!(shown(&world, &theirs)["user_team"], "T0ELSE");
+        assert_eq!(shown(&world, &theirs)["source_team"], "T0ELSE");
+        assert_eq!(shown(&world, &plain)["user_team"], *world.team.id);
+        assert_eq!(about(&world, &eve)["team_id"], "T0ELSE");
+        let told = super::channel(&world, &world.channels[&channel]);
+        assert_eq!((&told["is_ext_shared"], &told["is_shared"]), (&json!(true), &json!(true)));
+        assert_eq!(told["connected_team_ids"], json!(["T0ELSE"]));
+    }
+
+    #[test]
+    fn a_reply_names_who_began_only_where_the_first_message_does() {
+        let (mut world, ana, channel) = world();
+        let own = |name: Option<&str>| Sender::App {
+            username: name.map(str::to_owned),
+            icon_emoji: None,
+            icon_url: None,
+        };
+        let bot = world.app.user_id.clone();
+        let roots = [
+            (Sender::User { id: ana.clone() }, Some(&ana)),
+            (own(None), Some(&bot)),
+            (own(Some("The coder")), None),
+        ];
+        for (sender, named) in roots {
+            let root = said(&mut world, &channel, sender.clone(), None);
+            let reply = Sender::User { id: ana.clone() };
+            let reply = said(&mut world, &channel, reply, Some(&root.ts));
+            let shown = message(&world, &world.channels[&channel], &reply, MetadataView::Full);
+            assert_eq!(
+                shown.get("parent_user_id"),
+                named.map(|id| json!(id)).as_ref(),
+                "{sender:?}"
+            );
+        }
+    }
+}

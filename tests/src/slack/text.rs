@@ -5,15 +5,31 @@ use serde_json::{Value, json};
 /// What a person types: `&`, `<` and `>` mean themselves, links are found, and `@handle` becomes
 /// a mention when `mention` knows the handle. Tokens in wire form are kept, for tests.
 pub(super) fn typed(text: &str, mention: &dyn Fn(&str) -> Option<String>) -> String {
-    scan(text, false, mention)
+    scan(text, false, Find::Addresses, mention)
 }
 
-/// What an app posts: entities and tokens are kept, stray `&`, `<` and `>` are escaped.
-pub(super) fn posted(text: &str) -> String {
-    scan(text, true, &|_| None)
+/// What an app posts: entities and tokens are kept, stray `&`, `<` and `>` are escaped. What looks like an
+/// address becomes a link, whether meant or not, unless it is to be taken literally.
+pub(super) fn posted(text: &str, literally: bool) -> String {
+    scan(text, true, if literally { Find::Nothing } else { Find::Hosts }, &|_| None)
 }
 
-fn scan(text: &str, entities: bool, mention: &dyn Fn(&str) -> Option<String>) -> String {
+/// What becomes a link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Find {
+    Nothing,
+    /// `https://…`.
+    Addresses,
+    /// `main.rs`, too.
+    Hosts,
+}
+
+fn scan(
+    text: &str,
+    entities: bool,
+    find: Find,
+    mention: &dyn Fn(&str) -> Option<String>,
+) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
     let mut before = ' ';
@@ -23,8 +39,14 @@ fn scan(text: &str, entities: bool, mention: &dyn Fn(&str) -> Option<String>) ->
             (code, escaped(&rest[..code], entities))
         } else if let Some(token) = token(rest) {
             (token, rest[..token].to_owned())
-        } else if let Some(link) = link(rest).filter(|_| at_word) {
+        } else if let Some(link) = link(rest).filter(|_| at_word && find != Find::Nothing) {
             (link, format!("<{}>", escaped(&rest[..link], entities)))
+        } else if at_word
+            && find == Find::Hosts
+            && !"/.-".contains(before)
+            && let Some(host) = host(rest)
+        {
+            (host, format!("<http://{0}|{0}>", &rest[..host]))
         } else if let Some((handle, id)) = handle(rest, mention).filter(|_| at_word) {
             (handle, format!("<@{id}>"))
         } else if entities && c == '&' && entity(rest).is_some() {
@@ -85,6 +107,19 @@ fn link(text: &str) -> Option<usize> {
         .unwrap_or(text.len());
     let link = text[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', '\'', '*', '_']);
     link.split_once("//").is_some_and(|(_, rest)| !rest.is_empty()).then_some(link.len())
+}
+
+/// Ends of host names that names of files and roles end with, too.
+const TOP: [&str; 11] = ["pm", "sh", "rs", "py", "md", "com", "org", "net", "io", "dev", "ai"];
+
+/// A host's name without a scheme.
+fn host(text: &str) -> Option<usize> {
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let end = text.find(|c| !part(c)).unwrap_or(text.len());
+    let name = text[..end].trim_end_matches(['.', '-']);
+    let (rest, top) = name.rsplit_once('.')?;
+    let follows = text[name.len()..].chars().next();
+    (!rest.is_empty() && TOP.contains(&top) && follows != Some('_')).then_some(name.len())
 }
 
 /// `@handle` that is not the beginning of something longer, such as `@bot.role`.
@@ -211,9 +246,12 @@ mod tests {
 
     #[test]
     fn what_apps_post_keeps_entities_and_tokens() {
-        assert_eq!(posted("<@U1> &amp; <b> &x"), "<@U1> &amp; &lt;b&gt; &amp;x");
-        assert_eq!(posted("<https://a.b|here>"), "<https://a.b|here>");
-        assert_eq!(posted("```a < b &lt;```"), "```a &lt; b &lt;```");
+        assert_eq!(posted("<@U1> &amp; <b> &x", false), "<@U1> &amp; &lt;b&gt; &amp;x");
+        assert_eq!(posted("<https://a.b|here>", false), "<https://a.b|here>");
+        let told = "@a.pm, src/b.rs, c.md. <@U1> https://d.dev/e";
+        let found = "@<http://a.pm|a.pm>, src/b.rs, <http://c.md|c.md>. <@U1> <https://d.dev/e>";
+        assert_eq!((posted(told, false), posted(told, true)), (found.to_owned(), told.to_owned()));
+        assert_eq!(posted("```a < b &lt;```", false), "```a &lt; b &lt;```");
     }
 
     #[test]

@@ -206,6 +206,20 @@ pub struct FileRecord {
     pub complete: bool,
     /// Channel ids it was shared in.
     pub channels: Vec<String>,
+    /// The messages that have it.
+    #[serde(default)]
+    pub shares: Vec<Share>,
+}
+
+/// A message that has a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Channel id.
+    pub channel: String,
+    /// The message's.
+    pub ts: String,
+    /// Of its thread, in one.
+    pub thread_ts: Option<String>,
 }
 
 /// `assistant.threads.setStatus`.
@@ -349,6 +363,15 @@ impl World {
     /// Whether the app's bot is in a channel.
     pub fn bot_in(&self, channel: &Channel) -> bool {
         channel.members.contains(&self.app.user_id)
+    }
+
+    /// The user id that a message itself has: none under a chosen name.
+    pub fn named_author(&self, message: &Message) -> Option<String> {
+        match &message.sender {
+            Sender::App { username: None, icon_emoji: None, icon_url: None }
+            | Sender::User { .. } => self.author(message),
+            Sender::App { .. } | Sender::OtherBot { .. } => None,
+        }
     }
 
     /// The user id that a message counts as: the bot's for the app's own messages.

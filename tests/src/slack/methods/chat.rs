@@ -49,14 +49,14 @@ pub(in super::super) fn read_content(args: &Args) -> Result<Content, Failure> {
             return fail("msg_too_long");
         }
         content.blocks = Some(blocks::accept(&json!([{ "type": "markdown", "text": markdown }]))?);
-        content.text = Some(text::posted(&markdown));
+        content.text = Some(text::posted(&markdown, false));
     }
     if let Some(mut given) = args.text("text") {
         if given.chars().count() > POST_TEXT {
             given = given.chars().take(POST_TEXT).collect();
             content.truncated = true;
         }
-        content.text = Some(text::posted(&given));
+        content.text = Some(text::posted(&given, args.text("parse").as_deref() == Some("none")));
     }
     let has_attachments = content.attachments.as_ref().is_some_and(|list| !list.is_empty());
     if content.text.is_none() && content.blocks.is_none() && !has_attachments {

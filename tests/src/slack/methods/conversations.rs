@@ -217,8 +217,10 @@ pub(super) fn create(core: &mut Core, args: &Args) -> Reply {
     if args.flag("is_private") {
         core.require("groups:write")?;
     }
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-    if name.len() > 80 {
+    // Letters of any script, none of them a capital.
+    let letter = |c: char| c.is_alphanumeric() && !c.is_uppercase();
+    let plain = |c: char| letter(c) || c == '-' || c == '_';
+    if name.chars().count() > 80 {
         return fail("invalid_name_maxlength");
     }
     if !name.chars().all(plain) {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::args::Args;
 use super::super::core::Core;
+use super::super::delivery::Timer;
 use super::super::failure::{Failure, Reply, answer, fail};
 use super::super::render::{self, ORIGIN};
 use super::super::text;
@@ -27,6 +28,7 @@ pub(super) fn get_upload_url(core: &mut Core, args: &Args) -> Reply {
         content: None,
         complete: false,
         channels: Vec::new(),
+        shares: Vec::new(),
     };
     core.world.files.insert(id.clone(), file);
     answer(json!({ "upload_url": format!("{ORIGIN}/upload/v1/{id}"), "file_id": id }))
@@ -56,19 +58,20 @@ pub(super) fn complete_upload(core: &mut Core, args: &Args) -> Reply {
     for (id, given) in ids.iter().zip(&given) {
         if let Some(file) = core.world.files.get_mut(id) {
             file.complete = true;
-            file.channels.clone_from(&channels);
             if let Some(title) = given["title"].as_str() {
                 title.clone_into(&mut file.title);
             }
         }
     }
-    for channel in &channels {
+    // Slack answers first and shares then; now and then it forgets to.
+    if core.limits.ordered("files.share").is_none() {
         let sender = Sender::App { username: None, icon_emoji: None, icon_url: None };
         let comment = args.text("initial_comment").unwrap_or_default();
-        let mut message = Message::draft(sender, text::posted(&comment));
+        let mut message = Message::draft(sender, text::posted(&comment, false));
         message.files.clone_from(&ids);
-        message.thread_ts.clone_from(&thread_ts);
-        core.post(channel, message);
+        message.thread_ts = thread_ts;
+        let share = Timer::Share { channels, message: Box::new(message) };
+        core.dispatcher.later(core.options.timing.sharing, share);
     }
     let files: Vec<Value> = ids
         .iter()
