@@ -1,4 +1,4 @@
-//! A company's way out: a proxy that knows CONNECT, and behind it the embedded servers under names that
+//! A company's way out: a proxy that knows CONNECT and passes on what is in clear, and behind it the embedded servers under names that
 //! nobody else resolves, each with a certificate of the company's own authority.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,7 +139,12 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         let wanted = format!("proxy-authorization: Basic {}", STANDARD.encode(password));
         head.lines().any(|line| line.eq_ignore_ascii_case(&wanted))
     };
-    let host = shared.hosts.get(target).filter(|_| method == "CONNECT");
+    let in_clear = target.strip_prefix("http://").and_then(|rest| rest.split('/').next());
+    let name = match in_clear {
+        Some(name) => format!("{name}:443"),
+        None => target.to_owned(),
+    };
+    let host = shared.hosts.get(&name).filter(|_| method == "CONNECT" || in_clear.is_some());
     let refusal = match host {
         _ if mood.password.as_ref().is_some_and(|password| !shown(password)) => {
             "407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm=\"out\""
@@ -151,6 +156,12 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         let answer = format!("HTTP/1.1 {refusal}\r\ncontent-length: 0\r\n\r\n");
         return stream.write_all(answer.as_bytes()).await;
     };
+    if in_clear.is_some() {
+        let mut outside = TcpStream::connect(host.behind).await?;
+        outside.write_all(head.as_bytes()).await?;
+        tokio::io::copy_bidirectional(&mut stream, &mut outside).await?;
+        return Ok(());
+    }
     shared.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(target.to_owned());
     stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
     let acceptor = if mood.expired { &host.expired } else { &host.good };

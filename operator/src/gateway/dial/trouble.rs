@@ -13,8 +13,8 @@ use crate::gateway::egress::Refusal;
 pub enum Trouble {
     /// 407.
     #[error(
-        "the proxy asks for a user and a password: put valid ones into the URL of HTTPS_PROXY \
-         (gateway.extraEnv)"
+        "the proxy asks for a user and a password: put valid ones into the URL of HTTPS_PROXY, and of \
+         HTTP_PROXY for what is reached in clear (gateway.extraEnv)"
     )]
     ProxyPassword,
     /// Any other answer to CONNECT.
@@ -38,6 +38,13 @@ pub enum Trouble {
          (gateway.egressAllow), and name it in NO_PROXY where there is a proxy"
     )]
     Internal,
+}
+
+impl Trouble {
+    /// What an answer comes from that is not the host's: in clear, a proxy answers in its place.
+    pub fn by_status(status: u16) -> Option<Self> {
+        (status == 407).then_some(Self::ProxyPassword)
+    }
 }
 
 /// What a client's error comes from.

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::GitHubError;
 use super::client::{Answer, exchange, read};
 use crate::gateway::context::OpenedSecret;
+use crate::gateway::dial::Trouble;
 use crate::gateway::remote::Remote;
 use crate::gateway::threads::keyed::Keyed;
 
@@ -190,12 +191,16 @@ impl App<'_> {
         let request = request
             .bearer_auth(&self.signed)
             .header(http::header::ACCEPT, "application/vnd.github+json");
-        exchange(request).await.map_err(|error| {
+        let answer = exchange(request).await.map_err(|error| {
             let host = self.remote.host.clone();
             let error = error.without_url();
             tracing::warn!(host, %error, "GitHub can't be asked");
             GitHubError::unsent(host, &error)
-        })?
+        })??;
+        match Trouble::by_status(answer.status.as_u16()) {
+            Some(trouble) => Err(GitHubError::Barred { host: self.remote.host.clone(), trouble }),
+            None => Ok(answer),
+        }
     }
 
     fn not_installed(&self) -> GitHubError {

@@ -20,6 +20,7 @@ use super::rate::{Quota, Rates};
 use super::{GitHubError, text};
 use crate::gateway::context::{Context, ThreadKey};
 use crate::gateway::credential::Credential;
+use crate::gateway::dial::Trouble;
 use crate::gateway::redact::Redactor;
 use crate::gateway::remote::Remote;
 use crate::gateway::threads::keyed::Keyed;
@@ -288,6 +289,9 @@ impl Client {
             tracing::warn!(host, %error, "GitHub can't be asked");
             GitHubError::unsent(host, &error)
         })??;
+        if let Some(trouble) = Trouble::by_status(answer.status.as_u16()) {
+            return Err(GitHubError::Barred { host: self.remote.host.clone(), trouble });
+        }
         let wait = self.access.rates.note(&self.shared, &answer.headers, answer.is_limited());
         match wait {
             Some(wait) => Err(GitHubError::Limited { host: self.remote.host.clone(), wait }),

@@ -346,6 +346,9 @@ impl<'a> Upstream<'a> {
         if status == StatusCode::OK {
             return Ok(Attempt::Answer(response));
         }
+        if let Some(trouble) = Trouble::by_status(status.as_u16()) {
+            return Err(ModelError::Barred { host: self.id.2.clone(), trouble });
+        }
         let headers = response.headers().clone();
         let body = beginning(response).await;
         let refusal = verdict::classify(status.as_u16(), &headers, &body, Timestamp::now());

@@ -33,7 +33,8 @@ struct Company {
 
 /// As the gateway is told of the proxy.
 fn through(proxy: &CompanyProxy, trusted_ca: Option<PathBuf>) -> DialOptions {
-    DialOptions { https_proxy: proxy.url(), trusted_ca, ..DialOptions::default() }
+    let url = proxy.url();
+    DialOptions { https_proxy: url.clone(), http_proxy: url, trusted_ca, ..DialOptions::default() }
 }
 
 impl Company {
@@ -167,6 +168,20 @@ async fn a_proxy_that_asks_for_a_password_is_told_of_and_work_goes_on() {
     let company = Company::start(true).await;
     company.proxy.ask_for(Some("gateway:hunter2"));
     company.says("put valid ones into the URL of HTTPS_PROXY").await;
+    company.proxy.ask_for(None);
+    company.goes_on().await;
+}
+
+#[tokio::test]
+async fn a_proxy_that_asks_for_a_password_in_clear_is_told_of_too() {
+    let company = Company::start(true).await;
+    let clear = [GIT, MODELS].map(|url| url.replace("https://", "http://"));
+    aim(&company.world, &clear[0], &clear[1]).await;
+    company.proxy.ask_for(Some("gateway:hunter2"));
+    company.says("HTTP_PROXY for what is reached in clear").await;
+    set_tools(&company.world, "coder", &["GHIssues"]).await;
+    let (_, told) = company.get("coder", "/v1/issues").await;
+    assert!(told.to_string().contains("HTTP_PROXY for what is reached in clear"), "{told}");
     company.proxy.ask_for(None);
     company.goes_on().await;
 }
