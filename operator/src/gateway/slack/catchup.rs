@@ -178,6 +178,7 @@ impl Sweep<'_> {
                 method: "conversations.info",
                 code: "is_archived".to_owned(),
                 needed: None,
+                said: None,
             }),
             // Then Slack does not say, and whoever posts is told.
             Err(error) if error.code() == Some("missing_scope") => Ok(()),

@@ -7,7 +7,7 @@ use codebutler_crds::wire::ErrorCode;
 use super::account::AccessError;
 use super::reach;
 use super::route::Channel;
-use super::web::CallError;
+use super::web::{CallError, remark};
 use crate::gateway::context::ApiError;
 
 /// `reason` and `message` of the Repo's condition.
@@ -78,7 +78,7 @@ pub fn api(error: &AccessError, repo: &Repo) -> ApiError {
 
 fn call(error: &CallError, repo: &Repo) -> (&'static str, String) {
     let (channel, secret) = (&repo.spec.slack.channel, &repo.spec.slack.credentials.name);
-    let CallError::Refused { method, code, needed } = error else {
+    let CallError::Refused { method, code, needed, said } = error else {
         return ("SlackUnavailable", format!("{error}; it is tried again"));
     };
     // Sockets are opened with one token, everything else is done with the other.
@@ -129,7 +129,10 @@ fn call(error: &CallError, repo: &Repo) -> (&'static str, String) {
                 ),
             )
         }
-        code => ("SlackRefused", format!("Slack refused {method} in {channel}: {code}")),
+        code => {
+            let said = remark(said.as_deref());
+            ("SlackRefused", format!("Slack refused {method} in {channel}: {code}{said}"))
+        }
     }
 }
 
@@ -153,6 +156,7 @@ mod tests {
             method,
             code: code.to_owned(),
             needed: needed.map(str::to_owned),
+            said: None,
         };
         let told = [
             refused("conversations.history", "not_in_channel", None),

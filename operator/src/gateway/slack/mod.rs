@@ -34,6 +34,7 @@ mod inbox;
 mod ingest;
 mod keep;
 mod links;
+mod literal;
 mod markdown;
 mod meaning;
 pub mod metrics;
@@ -485,7 +486,10 @@ impl Inner {
                 self.reach.tell(repo, Err(explain::condition(&error, repo))).await;
             }
         }
-        explain::api(&error, repo)
+        let told = explain::api(&error, repo);
+        // Slack may say again what it was sent.
+        let message = self.context.redactors.of(repo).mask(&told.message).into_owned();
+        ApiError { message, ..told }
     }
 
     /// Thread and Repo of a conversation.

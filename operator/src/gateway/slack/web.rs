@@ -11,10 +11,12 @@ use slack_morphism::hyper_tokio::connector::SlackClientHyperConnector;
 use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue, SlackClient};
 use url::Url;
 
+use super::literal::literal;
 use super::metrics::Metrics;
 use super::queue::{Asked, Queue, Turn, Urgency};
 use super::scopes::Scopes;
-use crate::gateway::dial::{Connector, Dialer, Reach, trouble};
+use crate::gateway::dial::{Connector, Dialer, Reach, Trouble, trouble};
+use crate::gateway::github::text::line;
 
 /// One answer must come within this time.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -24,12 +26,15 @@ const LIMITED: u32 = 5;
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// Times that a reading call is repeated after a failure on the way.
 const REREAD: u32 = 3;
+/// Characters of Slack's own sentences that are passed on, and of its codes.
+const SAID: usize = 300;
+const CODE: usize = 64;
 
 /// Why a call did not succeed. Carries no text of a message and no token.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CallError {
     /// Slack answered with an error code.
-    #[error("Slack refused {method}: {code}")]
+    #[error("Slack refused {method}: {code}{}", remark(said.as_deref()))]
     Refused {
         /// Slack's method.
         method: &'static str,
@@ -37,6 +42,8 @@ pub enum CallError {
         code: String,
         /// The scope that is missing, for `missing_scope`.
         needed: Option<String>,
+        /// Slack's own sentences about it, on one line and cut; to be masked where they are shown.
+        said: Option<String>,
     },
     /// Slack kept saying "later".
     #[error("Slack limits {method}: try again later")]
@@ -150,6 +157,7 @@ impl Web {
         body: &Value,
     ) -> Result<R, CallError> {
         let session = self.client.open_session(token);
+        let body = &literal(method, body);
         let call = || session.http_session_api.http_post::<Value, R>(method, body, None);
         let text = |name: &str| body[name].as_str().unwrap_or_default();
         let (app, urgency) = (&token.token_value.0, Urgency::Awaited);
@@ -180,7 +188,11 @@ impl Web {
         let sent = self.http().post(url).timeout(TIMEOUT).body(content).send().await;
         let result = match sent {
             Ok(answer) if answer.status().is_success() => Ok(()),
-            Ok(answer) => Err(failed(method, format!("status {}", answer.status().as_u16()))),
+            Ok(answer) => {
+                let status = answer.status().as_u16();
+                let what = answered(status).unwrap_or_else(|| format!("status {status}"));
+                Err(failed(method, what))
+            }
             Err(error) => Err(failed(method, unsent(&error))),
         };
         self.count("upload", if result.is_ok() { "ok" } else { "failed" });
@@ -201,11 +213,14 @@ impl Web {
         let request = self.http().get(url).timeout(TIMEOUT).bearer_auth(&token.token_value.0);
         let mut answer = request.send().await.map_err(|error| failed(NAME, unsent(&error)))?;
         self.count(NAME, if answer.status().is_success() { "ok" } else { "refused" });
+        if let Some(why) = answered(answer.status().as_u16()) {
+            return Err(failed(NAME, why));
+        }
         if !answer.status().is_success() {
             // Without the scope, Slack sends one to its sign-in page.
             let code = format!("http_{}", answer.status().as_u16());
             let needed = Some("files:read".to_owned());
-            return Err(CallError::Refused { method: NAME, code, needed });
+            return Err(CallError::Refused { method: NAME, code, needed, said: None });
         }
         let mut content = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(|_| failed(NAME, "cut off"))? {
@@ -294,12 +309,13 @@ fn outcome(method: &'static str, error: &SlackClientError) -> Outcome {
             code => {
                 let body = refusal.http_response_body.as_deref().unwrap_or_default();
                 let body: Value = serde_json::from_str(body).unwrap_or_default();
-                let needed = body["needed"].as_str().map(str::to_owned);
-                CallError::Refused { method, code: code.chars().take(64).collect(), needed }
+                let needed = body["needed"].as_str().map(|scopes| line(scopes, SAID));
+                CallError::Refused { method, code: line(code, CODE), needed, said: said(&body) }
             }
         },
         SlackClientError::HttpError(http) => {
-            failed(method, format!("status {}", http.status_code.as_u16()))
+            let status = http.status_code.as_u16();
+            failed(method, answered(status).unwrap_or_else(|| format!("status {status}")))
         }
         SlackClientError::ProtocolError(_) => failed(method, "unreadable answer"),
         SlackClientError::HttpProtocolError(lost) => match &lost.cause {
@@ -308,6 +324,28 @@ fn outcome(method: &'static str, error: &SlackClientError) -> Outcome {
         },
         _ => failed(method, "no connection"),
     })
+}
+
+/// Slack's sentences for developers about a refusal: what of a message it does not take, and where.
+fn said(body: &Value) -> Option<String> {
+    let of = |list: &Value| -> Vec<String> {
+        let texts = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect()
+    };
+    let messages = of(&body["response_metadata"]["messages"]);
+    let all = if messages.is_empty() { of(&body["errors"]) } else { messages };
+    let all = all.iter().map(|text| text.trim_start_matches("[ERROR]").trim());
+    Some(line(&all.collect::<Vec<_>>().join("; "), SAID)).filter(|said| !said.is_empty())
+}
+
+/// The same behind a sentence.
+pub fn remark(said: Option<&str>) -> String {
+    said.map_or_else(String::new, |said| format!(". It says: “{said}”"))
+}
+
+/// What an answer says that is no answer of Slack's.
+fn answered(status: u16) -> Option<String> {
+    Trouble::by_status(status).map(|why| format!("no connection: {why}"))
 }
 
 /// Why there was no connection, with what a person can do about it.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use codebutler_crds::wire::{Decision, PostMessage};
-use codebutler_testbed::slack::{SlackError, canonical_emoji};
+use codebutler_testbed::slack::{Fault, MessageView, SlackError, canonical_emoji};
 
 use super::desk::{Desk, PATIENCE};
 use super::{ask, post};
@@ -55,6 +55,63 @@ async fn a_plan_is_shown_whole() {
     let blocks = desk.slack.message(&desk.channel, &asked).unwrap().blocks;
     let sections: Vec<_> = blocks.iter().filter(|block| block["type"] == "section").collect();
     assert!(sections.len() > 1 && sections.iter().all(|one| one["expand"] == true), "{blocks:?}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_becomes_a_link_that_nobody_wrote_as_one() {
+    let desk = Desk::start().await;
+    let root = desk.said("please plan").await;
+    let pm = desk.caller(&root, "pm").await;
+    let text = "Ask @codebutler.pm about main.rs, and see https://example.org/a_b.";
+    let told = desk.service().post(&pm, &post("t", text), None).await.unwrap().ts.to_string();
+    let asking = ask("p", text, Decision::Plan);
+    let plan = desk.service().post(&pm, &asking, None).await.unwrap().ts.to_string();
+    let meant = "Ask @codebutler.pm about main.rs, and see <https://example.org/a_b>.";
+    let said = |ts: &str| desk.slack.message(&desk.channel, ts).unwrap();
+    let shown = |ts: &str| said(ts).blocks[0]["text"]["text"].as_str().unwrap().to_owned();
+    assert_eq!(said(&told).text, meant);
+    assert!(said(&plan).text.starts_with(meant), "{}", said(&plan).text);
+    assert!(shown(&plan).starts_with(meant), "{}", shown(&plan));
+    desk.slack.click(&desk.ana, &desk.channel, &plan, "plan:approve").unwrap();
+    desk.shows(&plan, "Approved by").await;
+    assert!(said(&plan).text.starts_with(meant), "{}", said(&plan).text);
+    assert!(shown(&plan).starts_with(meant), "{}", shown(&plan));
+    desk.stop().await;
+}
+
+/// Two pieces of long code.
+fn long_code() -> String {
+    let code = |line: &str| format!("```rust\n{}```\n", format!("{line}\n").repeat(30));
+    format!("First:\n{}Second:\n{}Which one?", code("let a = 1;"), code("let b = 2;"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_under_files_comes_after_them_and_they_in_their_order() {
+    let desk = Desk::start().await;
+    let root = desk.said("show me").await;
+    let pm = desk.caller(&root, "pm").await;
+    let asked = ask("p", &long_code(), Decision::Plan);
+    desk.service().post(&pm, &asked, None).await.unwrap();
+    let messages = desk.slack.messages(&desk.channel, Some(&root));
+    let what = |message: &MessageView| match &message.files[..] {
+        [file] => file.name.rsplit_once('-').unwrap().1.to_owned(),
+        _ => message.text.chars().take(6).collect(),
+    };
+    let order: Vec<String> = messages.iter().map(what).collect();
+    assert_eq!(order[1..], ["1.rs", "2.rs", "First:"], "{messages:?}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_slack_forgets_to_share_is_said_in_words() {
+    let desk = Desk::start().await;
+    let root = desk.said("show me").await;
+    let pm = desk.caller(&root, "pm").await;
+    desk.slack.fail_next("files.share", 2, &Fault::LostReply);
+    let sent = desk.service().post(&pm, &post("t", &long_code()), None).await.unwrap();
+    let message = desk.slack.message(&desk.channel, sent.ts.as_str()).unwrap();
+    assert!(message.text.contains("let a = 1;") && message.text.contains("let b = 2;"));
     desk.stop().await;
 }
 

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{ModelError, Upstream, beginning, collect};
 use crate::gateway::context::SecretError;
-use crate::gateway::dial::trouble;
+use crate::gateway::dial::{Trouble, trouble};
 use crate::gateway::models::facts::list::{self, Page};
 use crate::gateway::models::{complaint, refusal};
 
@@ -106,6 +106,9 @@ impl Upstream<'_> {
         let status = response.status().as_u16();
         if status == 200 {
             return Ok(response);
+        }
+        if let Some(why) = Trouble::by_status(status) {
+            return Err(Unlisted::new(Means::Barred, why.to_string()));
         }
         if matches!(status, 401 | 403) {
             self.keys.forget(&self.id);

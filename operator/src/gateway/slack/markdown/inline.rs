@@ -1,9 +1,11 @@
 //! Spans within a block: code, links, bold, italic, strike.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use pulldown_cmark::{CowStr, Event, Tag, TagEnd};
 
+use super::bare;
 use crate::gateway::slack::mrkdwn::escape;
 
 /// Text of one block with the spans in it.
@@ -16,6 +18,8 @@ pub struct Line {
     link: Option<Link>,
     /// Slack can't nest bold in bold.
     heading: bool,
+    /// Code and links, in bytes: addresses in them are no links of their own.
+    kept: Vec<Range<usize>>,
 }
 
 /// Where a marker begins and ends, in bytes.
@@ -86,6 +90,11 @@ impl Line {
                 marks.push((span.from, (1, index), span.marker));
             }
         }
+        let edges = marks.iter().map(|(at, ..)| *at).collect::<Vec<_>>();
+        for Range { start, end } in bare::addresses(&line.text, &line.kept, &edges) {
+            marks.push((end, (0, 0), '>'));
+            marks.push((start, (2, 0), '<'));
+        }
         marks.sort_unstable();
         let mut out = String::with_capacity(line.text.len() + marks.len());
         let mut done = 0;
@@ -110,9 +119,11 @@ impl Line {
         if self.link.is_some() {
             self.text.push_str(&code);
         } else {
+            let from = self.text.len();
             self.text.push('`');
             self.text.push_str(&code);
             self.text.push('`');
+            self.kept.push(from..self.text.len());
         }
     }
 
@@ -138,6 +149,7 @@ impl Line {
         } else {
             let _ = write!(self.text, "<{url}|{}>", label.trim());
         }
+        self.kept.push(link.from..self.text.len());
     }
 }
 

@@ -5,6 +5,7 @@
 //! strikethrough and task lists) and written anew. Everything outside code and links is escaped:
 //! a model can't ping (`<!channel>`, `<@U…>`) or forge Slack's markup.
 
+mod bare;
 mod inline;
 mod table;
 

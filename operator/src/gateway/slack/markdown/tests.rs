@@ -103,6 +103,26 @@ fn a_label_that_is_an_address_leads_there() {
 }
 
 #[test]
+fn addresses_are_marked_and_nothing_else_is_one() {
+    for (markdown, shown) in [
+        ("see https://example.org/a_b?c=1&d=2.", "see <https://example.org/a_b?c=1&amp;d=2>."),
+        ("(http://a.dev/x_(y))", "(<http://a.dev/x_(y)>)"),
+        ("**https://a.dev/**!", "*<https://a.dev/>*!"),
+        (
+            "`https://a.dev` and main.rs, codebutler.pm",
+            "`https://a.dev` and main.rs, codebutler.pm",
+        ),
+        ("[the fix](https://a.dev)", "<https://a.dev|the fix>"),
+        ("<https://a.dev>", "<https://a.dev>"),
+        ("xhttps://a.dev https:// http", "xhttps://a.dev https:// http"),
+        ("https://a.dev<b>", "<https://a.dev>&lt;b&gt;"),
+        ("https://a.dev\nhttps://b.dev", "<https://a.dev>\n<https://b.dev>"),
+    ] {
+        assert_eq!(inline(markdown), shown, "{markdown}");
+    }
+}
+
+#[test]
 fn a_language_can_not_choose_a_path() {
     for (info, extension) in [("../../etc/passwd", "txt"), ("diff", "diff"), ("c++", "c++")] {
         let markdown = format!("```{info}\n{}```", "x\n".repeat(30));

@@ -1,0 +1,56 @@
+//! Words as they were written: Slack makes no link and no preview of what nobody wrote as one.
+//! `@codebutler.pm` is a role here, and somebody's host elsewhere. Pure.
+
+use serde_json::{Value, json};
+
+/// A call's body that says so, where the call shows something.
+pub fn literal(method: &str, body: &Value) -> Value {
+    let mut body = body.clone();
+    if !matches!(method, "chat.postMessage" | "chat.update" | "chat.postEphemeral") {
+        return body;
+    }
+    body["parse"] = json!("none");
+    if method == "chat.postMessage" {
+        (body["unfurl_links"], body["unfurl_media"]) = (json!(false), json!(false));
+    }
+    if let Some(blocks) = body.get_mut("blocks") {
+        keep(blocks);
+    }
+    body
+}
+
+/// Blocks don't heed what the message says: each of their texts has to.
+fn keep(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.get("type").is_some_and(|kind| kind == "mrkdwn") {
+                fields.insert("verbatim".to_owned(), json!(true));
+            }
+            fields.values_mut().for_each(keep);
+        }
+        Value::Array(items) => items.iter_mut().for_each(keep),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_of_a_message_says_that_it_is_meant_as_it_stands() {
+        let blocks = json!([
+            {"type": "section", "text": {"type": "mrkdwn", "text": "a.pm"}},
+            {"type": "context", "elements": [{"type": "mrkdwn", "text": "b.sh"}]},
+            {"type": "actions", "elements": [{"text": {"type": "plain_text", "text": "c"}}]},
+        ]);
+        let said = literal("chat.postMessage", &json!({"text": "a.pm", "blocks": blocks}));
+        assert_eq!((&said["parse"], &said["unfurl_links"]), (&json!("none"), &json!(false)));
+        assert_eq!(said["blocks"][0]["text"]["verbatim"], true);
+        assert_eq!(said["blocks"][1]["elements"][0]["verbatim"], true);
+        assert_eq!(said["blocks"][2], blocks[2]);
+        let other = json!({"channel": "C1", "name": "eyes"});
+        assert_eq!(literal("reactions.add", &other), other);
+        assert!(literal("chat.update", &json!({"text": "a"})).get("blocks").is_none());
+    }
+}
