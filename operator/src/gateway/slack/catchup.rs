@@ -15,11 +15,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::account::{AccessError, Account};
+use super::effects::Effect;
 use super::event::Stored;
 use super::reaction::{Reacted, Sign};
 use super::route::{self, Action, Channel};
 use super::web::{CallError, Web};
-use super::{Inner, explain, history};
+use super::{Inner, explain, history, question};
 use crate::gateway::context::ThreadKey;
 
 /// Between two sweeps, and after one in which a channel failed.
@@ -216,7 +217,11 @@ impl Sweep<'_> {
                 };
                 let channel = self.channel.clone();
                 match self.inner.carry_out(Action::Reaction { channel, reacted }).await {
-                    Ok(effects) => self.inner.follow_up(effects),
+                    // Who may not answer would hear so with every sweep.
+                    Ok(mut effects) => {
+                        effects.retain(|effect| !matches!(effect, Effect::Whisper { .. }));
+                        self.inner.follow_up(effects);
+                    }
                     Err(error) => tracing::warn!(%error, "an answer is read again"),
                 }
             }
@@ -280,8 +285,11 @@ fn reactable(thread: &Thread) -> Vec<SlackTs> {
     let Some(status) = &thread.status else { return Vec::new() };
     let actions = status.approvals.iter().filter(|question| question.answer.is_none());
     let learnings = |offer: &&Offer| offer.kind == OfferKind::Learnings && offer.is_open();
-    let offers = status.offers.iter().filter(learnings).map(|offer| offer.ts.clone());
-    actions.map(|question| question.ts.clone()).chain(offers).collect()
+    let offers = status.offers.iter().filter(learnings).map(|offer| &offer.ts);
+    let plan = status.plan.iter().filter(|plan| question::is_open(plan)).map(|plan| &plan.ts);
+    let merge = status.closing.iter().filter(|closing| closing.choice.is_none());
+    let decisions = plan.chain(merge.map(|closing| &closing.ts));
+    actions.map(|question| &question.ts).chain(offers).chain(decisions).cloned().collect()
 }
 
 /// When something last happened in a thread.

@@ -25,6 +25,9 @@ const EVERY: Duration = Duration::from_secs(1);
 const CAREFUL: Duration = Duration::from_mins(2);
 /// What may be saved up of a method's calls, in tenths of a second of its tier.
 const SAVED: u32 = 450;
+/// How long upkeep lets others go first, in calls of the method's pace. Then it is one of them: what
+/// nobody delivered is read back however much people do.
+const YIELDS: u32 = 6;
 /// The method that posts.
 const POST: &str = "chat.postMessage";
 /// Lanes that are remembered while nobody uses them.
@@ -63,6 +66,8 @@ struct State {
 struct Waiter {
     thread: String,
     urgency: Urgency,
+    /// Until when others go before it, if it is upkeep.
+    yields: Instant,
     wake: oneshot::Sender<Turn>,
 }
 
@@ -127,8 +132,11 @@ impl Queue {
         let channel = if posts { asked.channel } else { "" };
         let lane = (hasher.finish(), asked.method, channel.to_owned());
         let _waiting = self.metrics.send_waits();
+        let yields = Instant::now() + self.pace(asked.method) * YIELDS;
         let turn = loop {
-            match self.enter(&lane, &asked) {
+            let over = asked.urgency == Urgency::Upkeep && Instant::now() >= yields;
+            let urgency = if over { Urgency::Awaited } else { asked.urgency };
+            match self.enter(&lane, &Asked { urgency, ..asked }, yields) {
                 Entered::In(turn) => break turn,
                 Entered::Again(wait) => tokio::time::sleep(wait).await,
                 Entered::Waits(woken) => match woken.await {
@@ -144,7 +152,7 @@ impl Queue {
         turn
     }
 
-    fn enter(&self, lane: &Lane, asked: &Asked<'_>) -> Entered {
+    fn enter(&self, lane: &Lane, asked: &Asked<'_>, yields: Instant) -> Entered {
         let mut lanes = self.lock();
         if lanes.len() >= REMEMBERED && !lanes.contains_key(lane) {
             let now = Instant::now();
@@ -169,7 +177,7 @@ impl Queue {
         if state.busy {
             let (wake, woken) = oneshot::channel();
             let (thread, urgency) = (asked.thread.to_owned(), asked.urgency);
-            state.waiting.push_back(Waiter { thread, urgency, wake });
+            state.waiting.push_back(Waiter { thread, urgency, yields, wake });
             return Entered::Waits(woken);
         }
         state.busy = true;
@@ -241,8 +249,10 @@ impl State {
 
     fn pick(&mut self) -> Option<Waiter> {
         let last = |waiter: &Waiter| self.served.get(&waiter.thread).copied().unwrap_or(0);
+        let now = Instant::now();
+        let urgency = |one: &Waiter| if one.yields <= now { Urgency::Awaited } else { one.urgency };
         // Of equals the first: order within a conversation is kept.
-        let order = |(place, one): &(usize, &Waiter)| (one.urgency, last(one), *place);
+        let order = |(place, one): &(usize, &Waiter)| (urgency(one), last(one), *place);
         let (place, _) = self.waiting.iter().enumerate().min_by_key(order)?;
         let waiter = self.waiting.remove(place)?;
         self.serve(&waiter.thread);
@@ -373,6 +383,28 @@ mod tests {
         let start = Instant::now();
         sent(&queue, &[(read, "C1", "a"); 6]).await;
         assert!(start.elapsed() >= queue.pace(read) * 2, "{:?}", start.elapsed());
+    }
+
+    #[tokio::test]
+    async fn upkeep_waits_for_people_for_a_bounded_time_only() {
+        let queue = queue();
+        let read = "conversations.replies";
+        let people = tokio::spawn({
+            let queue = queue.clone();
+            async move {
+                loop {
+                    queue.turn(asked(read, "C1", "a")).await;
+                }
+            }
+        });
+        // Until all that was saved up is used.
+        tokio::time::sleep(EVERY).await;
+        let upkeep = Asked { urgency: Urgency::Upkeep, ..asked(read, "C1", "") };
+        let patience = queue.pace(read) * (YIELDS + 4);
+        for _ in 0..2 {
+            assert!(tokio::time::timeout(patience, queue.turn(upkeep)).await.is_ok());
+        }
+        people.abort();
     }
 
     #[tokio::test]

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use codebutler_crds::Repo;
 use codebutler_crds::thread::ClosingChoice;
-use codebutler_crds::wire::PostMessage;
+use codebutler_crds::wire::{Decision, PostMessage};
 use codebutler_testbed::slack::Release;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::desk::{Desk, PATIENCE};
-use super::{inbox, post};
+use super::{ask, inbox, post};
 
 impl Desk {
     pub(super) async fn said(&self, text: &str) -> String {
@@ -172,7 +172,7 @@ async fn edits_and_deletions_count_until_a_role_takes_the_message() {
     // An edit to a yes approves nothing.
     let root = desk.said("hm").await;
     let pm = desk.caller(&root, "pm").await;
-    let plan = super::ask("p", "The plan", codebutler_crds::wire::Decision::Plan);
+    let plan = ask("p", "The plan", Decision::Plan);
     desk.service().post(&pm, &plan, None).await.unwrap();
     let reply = desk.says(Some(&root), "let me think");
     desk.slack.wait_acked(&reply, PATIENCE).await.unwrap();
@@ -209,7 +209,7 @@ async fn a_bot_is_heard_only_where_the_repo_allows_it() {
     assert_eq!((&*read.messages[0].text, read.messages[0].addressed), ("build 8 failed", true));
 
     // It decides nothing.
-    let plan = super::ask("p", "The plan", codebutler_crds::wire::Decision::Plan);
+    let plan = ask("p", "The plan", Decision::Plan);
     desk.service().post(&pm, &plan, None).await.unwrap();
     let yes = desk.slack.post_as_other_bot("ci", &desk.channel, Some(&root), "approve").unwrap();
     desk.slack.wait_acked(&yes, PATIENCE).await.unwrap();
@@ -238,6 +238,35 @@ async fn a_thumb_that_nobody_heard_is_read_back() {
     desk.shows(&asked, "Approved by").await;
     let status = desk.thread(&root).await.unwrap().status.unwrap();
     assert_eq!(status.pending.len(), 1);
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thumb_on_a_plan_that_nobody_heard_is_read_back() {
+    let mut desk = Desk::start().await;
+    let root = desk.said("please plan").await;
+    desk.cursor().await;
+    let pm = desk.caller(&root, "pm").await;
+    let plan = ask("p", "The plan", Decision::Plan);
+    let asked = desk.service().post(&pm, &plan, None).await.unwrap().ts.to_string();
+    let later = desk.says(Some(&root), "let me think");
+    desk.slack.wait_acked(&later, PATIENCE).await.unwrap();
+    desk.gateway.take().unwrap().stop().await;
+
+    let guest = desk.slack.create_guest("gus", "Gus Guest");
+    desk.slack.add_member(&desk.channel, &guest).unwrap();
+    desk.slack.hold_events();
+    for user in [&guest, &desk.ana] {
+        desk.slack.react_as(user, &desk.channel, &asked, "+1").unwrap();
+    }
+    desk.slack.release_events(&Release::Only(Vec::new()));
+    desk.restart();
+    desk.shows(&asked, "Approved by").await;
+    let status = desk.thread(&root).await.unwrap().status.unwrap();
+    assert_eq!(status.plan.unwrap().approved_by.as_ref(), Some(&desk.ana));
+    // Who may not decide would hear so with each sweep.
+    let told = desk.slack.messages(&desk.channel, Some(&root)).into_iter();
+    assert_eq!(told.filter(|message| message.ephemeral_for.is_some()).count(), 0);
     desk.stop().await;
 }
 
