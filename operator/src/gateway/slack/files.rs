@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use codebutler_crds::Thread;
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::wire::MAX_PICTURE;
+use codebutler_crds::{SlackTs, Thread};
 use kube::ResourceExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -28,6 +29,16 @@ const LARGEST: u64 = 64 * 1024;
 const TOGETHER: usize = 256 * 1024;
 /// Contents that are remembered, by file.
 const REMEMBERED: usize = 64;
+/// Before each look whether a file is in its thread.
+const LOOKS: [Duration; 7] = [
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_millis(600),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(3),
+    Duration::from_secs(3),
+];
 
 /// Code or a picture that goes into a thread as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +100,7 @@ pub async fn upload(
     file: &Attachment,
 ) -> Result<(), CallError> {
     const FIRST: &str = "files.getUploadURLExternal";
+    const LAST: &str = "files.completeUploadExternal";
     let length = file.content.len().to_string();
     let params = [("filename", file.name.as_str()), ("length", &length)];
     let ticket: Ticket = inner.web.get(&account.bot, FIRST, &params).await?;
@@ -98,8 +110,59 @@ pub async fn upload(
         "channel_id": slack.channel,
         "thread_ts": slack.ts,
     });
-    let _: Value = inner.web.post(&account.bot, "files.completeUploadExternal", &body).await?;
-    Ok(())
+    let taken = inner.web.post::<Value>(&account.bot, LAST, &body).await.map(drop);
+    if taken.as_ref().is_err_and(|error| error.code().is_some()) {
+        return taken;
+    }
+    // An answer that got lost says nothing.
+    if is_shared(inner, account, slack, &ticket.file_id).await? {
+        return Ok(());
+    }
+    taken?;
+    let (code, said) = ("not_shared".to_owned(), None);
+    Err(CallError::Refused { method: LAST, code, needed: None, said })
+}
+
+#[derive(Deserialize)]
+struct Info {
+    file: Sharing,
+}
+
+#[derive(Deserialize)]
+struct Sharing {
+    /// By kind of channel, and by channel.
+    #[serde(default)]
+    shares: HashMap<String, HashMap<String, Vec<Share>>>,
+}
+
+#[derive(Deserialize)]
+struct Share {
+    #[serde(default)]
+    thread_ts: Option<SlackTs>,
+}
+
+/// Waits until a file is in its thread: Slack says that it takes a file, and shares it some time later.
+/// What belongs under the file is not to come before.
+async fn is_shared(
+    inner: &Inner,
+    account: &Account,
+    slack: &SlackThread,
+    id: &str,
+) -> Result<bool, CallError> {
+    for pause in LOOKS {
+        tokio::time::sleep(pause).await;
+        let info = match inner.web.get::<Info>(&account.bot, "files.info", &[("file", id)]).await {
+            // Then it can't be known.
+            Err(error) if error.code() == Some("missing_scope") => return Ok(true),
+            Err(error) if error.code() == Some("file_not_found") => continue,
+            other => other?,
+        };
+        let here = info.file.shares.values().filter_map(|channels| channels.get(&slack.channel));
+        if here.flatten().any(|share| share.thread_ts.as_ref() == Some(&slack.ts)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What the files of a message say, behind its text: contents of texts, names of everything else.
