@@ -119,7 +119,14 @@ pub enum Outcome {
 
 /// Whether another question can be asked.
 pub fn has_room(status: &ThreadStatus) -> bool {
-    status.approvals.len() < KEPT || status.approvals.iter().any(|one| one.used)
+    status.approvals.len() < KEPT || oldest_over(status).is_some()
+}
+
+/// The oldest question that nothing more comes of. One whose message still says that it is open is kept:
+/// without its record, the same question would be taken for asked.
+fn oldest_over(status: &ThreadStatus) -> Option<usize> {
+    let settles = |one: &Approval| status.settled.iter().any(|settled| settled.ts == one.ts);
+    status.approvals.iter().position(|one| one.used && !settles(one))
 }
 
 /// Records a question that was posted.
@@ -131,7 +138,7 @@ pub fn add(status: &mut ThreadStatus, question: &Approval) -> Result<(), Refusal
         return Ok(());
     }
     if status.approvals.len() >= KEPT {
-        let old = status.approvals.iter().position(|one| one.used).ok_or(Refusal::Asked)?;
+        let old = oldest_over(status).ok_or(Refusal::Asked)?;
         status.approvals.remove(old);
     }
     status.approvals.push(question.clone());

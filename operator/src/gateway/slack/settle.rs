@@ -14,6 +14,9 @@ use super::{Inner, blocks, history, keep, mrkdwn};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{CLOSED, done_settling};
 
+/// `kind` of a question about an action that is answered.
+const ANSWERED: &str = "answered";
+
 /// Edits what is to be edited, and takes it off the list.
 pub async fn all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
     let Some((thread, repo)) = inner.known(key) else { return Ok(()) };
@@ -28,6 +31,7 @@ pub async fn all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
             }
             other => other?,
         }
+        inner.sent.settle(key, &one.ts);
     }
     let written = inner.threads.update(key, |status| done_settling(status, &settled)).await;
     if let Err(error) = written {
@@ -106,9 +110,12 @@ pub async fn edit(
     let mut body = json!({"channel": channel, "ts": ts, "text": text, "blocks": blocks});
     // Said again, so that the message keeps its key.
     if let Some(metadata) = &message.metadata {
-        body["metadata"] = json!({
-            "event_type": metadata.event_type, "event_payload": metadata.event_payload,
-        });
+        let mut payload = metadata.event_payload.clone();
+        if payload["kind"] == approval::KIND {
+            // But for this one: the same may be asked again, when nobody remembers the answer.
+            payload["kind"] = json!(ANSWERED);
+        }
+        body["metadata"] = json!({"event_type": metadata.event_type, "event_payload": payload});
     }
     inner.web.post::<Value>(&account.bot, "chat.update", &body).await.map(drop)
 }

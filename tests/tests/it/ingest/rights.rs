@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codebutler_crds::thread::{ApprovalAnswer, ClosingChoice};
-use codebutler_crds::wire::{ApprovalRequest, Author, Decision, PostMessage};
+use codebutler_crds::wire::{ApprovalRequest, ApprovalState, Author, Decision, PostMessage};
 
 use super::desk::{Desk, PATIENCE};
 use super::{ask, post};
@@ -169,6 +169,39 @@ async fn a_yes_is_for_what_was_asked_last_and_approves_nothing_older() {
     reply("sí, dale").await;
     let closing = desk.status(&root).await.closing.unwrap();
     assert_eq!(closing.choice, Some(ClosingChoice::Merge));
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_anew_after_eight_others_is_a_question_again() {
+    let desk = Desk::start().await;
+    let root = desk.said("hm").await;
+    let coder = desk.caller(&root, "coder").await;
+    let asked = async |key: &str| {
+        let request = action(key, &format!("npm publish {key}"));
+        let slack = desk.service();
+        slack.approval(&coder, &request, Duration::ZERO).await.unwrap().state
+    };
+    let newest = async || desk.status(&root).await.approvals.last().unwrap().ts.to_string();
+    let mut first = String::new();
+    for key in ["a", "b", "c", "d", "e", "f", "g", "h", "i"] {
+        assert_eq!(asked(key).await, ApprovalState::Pending);
+        let question = newest().await;
+        desk.slack.click(&desk.ana, &desk.channel, &question, "approval:deny").unwrap();
+        desk.shows(&question, "Denied by").await;
+        assert_eq!(asked(key).await, ApprovalState::Denied);
+        desk.until("settled", || async { desk.status(&root).await.settled.is_empty() }).await;
+        if first.is_empty() {
+            first = question;
+        }
+    }
+    let known = desk.status(&root).await.approvals;
+    assert!(known.iter().all(|one| one.ts.as_str() != first), "{known:?}");
+    assert_eq!(asked("a").await, ApprovalState::Pending);
+    let again = newest().await;
+    assert_ne!(again, first, "the question of long ago, without its buttons");
+    desk.slack.click(&desk.ana, &desk.channel, &again, "approval:approve").unwrap();
+    desk.shows(&again, "Approved, once, by").await;
     desk.stop().await;
 }
 

@@ -148,6 +148,9 @@ fn an_answered_question_makes_room_and_an_open_one_does_not() {
     take(&mut status, &answered("3.000000", Answer::Deny, "U1"), at(10)).unwrap();
     assert_eq!(add(&mut status, &more), Err(Refusal::Asked));
     hand_out(&mut status, "coder:3", "aa", at(10)).unwrap();
+    // Nor one whose message still looks open: asked anew, it would be taken for the question.
+    assert_eq!(add(&mut status, &more), Err(Refusal::Asked));
+    status.settled.clear();
     add(&mut status, &more).unwrap();
     assert_eq!(status.approvals.len(), KEPT);
     assert_eq!(hand_out(&mut status, "coder:3", "aa", at(10)), Err(Refusal::NotAsked));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::super::account::{AccessError, Account};
 use super::super::web::CallError;
-use super::super::{Inner, history, own_metadata};
+use super::super::{Inner, approval, history, own_metadata};
 use super::{handing, speaks_of};
 use crate::gateway::context::ThreadKey;
 
@@ -100,6 +100,13 @@ impl Sent {
     pub fn remove(&self, thread: &ThreadKey, id: &Identity) {
         if let Some(keys) = self.lock().get_mut(thread) {
             keys.remove(id);
+        }
+    }
+
+    /// A question about an action is answered, and not found by its key any more.
+    pub fn settle(&self, thread: &ThreadKey, ts: &SlackTs) {
+        if let Some(keys) = self.lock().get_mut(thread) {
+            keys.retain(|id, part| id.kind != approval::KIND || part.ts != *ts);
         }
     }
 
