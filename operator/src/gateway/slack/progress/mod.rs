@@ -248,7 +248,9 @@ async fn show(inner: &Arc<Inner>, thread: &Thread, key: &Key) -> Result<(), Late
     };
     inner.progress.with(key, |run| run.ts = Some(ts.clone()));
     if is_new {
-        session::tell(inner, &account, slack, Session::Processing).await;
+        if let Err(error) = session::tell(inner, &account, slack, Session::Processing).await {
+            tracing::info!(%error, "Slack does not show the session yet");
+        }
     } else {
         edit(inner, &account, thread, key, (slack, &ts, &shown.run), (&text, &blocks)).await?;
     }
@@ -347,7 +349,7 @@ async fn remove(
         if alone {
             let over = thread.spec.state == ThreadState::Closed || thread.is_going();
             let session = if over { Session::Closed } else { Session::Active };
-            session::tell(inner, &account, slack, session).await;
+            session::tell(inner, &account, slack, session).await.map_err(AccessError::from)?;
         }
     }
     inner.progress.with(key, |known| {

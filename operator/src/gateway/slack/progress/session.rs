@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::Inner;
 use super::super::account::Account;
+use super::super::web::CallError;
 
 /// How it stands with a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +30,27 @@ impl Session {
 }
 
 /// Tells Slack.
-pub async fn tell(inner: &Inner, account: &Account, slack: &SlackThread, session: Session) {
+///
+/// # Errors
+/// When it may not have heard it: what it shows does not end by itself.
+pub async fn tell(
+    inner: &Inner,
+    account: &Account,
+    slack: &SlackThread,
+    session: Session,
+) -> Result<(), CallError> {
     if !account.is_agent() {
-        return;
+        return Ok(());
     }
     let body = json!({
         "channel_id": slack.channel, "thread_ts": slack.ts, "status": session.name(),
     });
     let told = inner.web.post::<Value>(&account.bot, "agents.sessions.setStatus", &body).await;
-    if let Err(error) = told {
-        tracing::info!(%error, "Slack does not show the session");
+    match told {
+        Err(error) if error.code().is_some() => {
+            tracing::info!(%error, "Slack does not show the session");
+            Ok(())
+        }
+        other => other.map(drop),
     }
 }
