@@ -132,7 +132,7 @@ impl MergeMethod {
 pub struct SlackSpec {
     /// Channel id, such as `C0123ABCD`, or name, such as `#shop`. A name is looked up once: the channel
     /// may be renamed afterwards. Stays as it is while Threads are open.
-    #[schemars(regex(pattern = r"^([CG][A-Z0-9]{2,20}|#[a-z0-9_-]{1,80})$"))]
+    #[schemars(regex(pattern = r"^([CG][A-Z0-9]{2,20}|#[\p{Ll}\p{Lo}\p{M}\p{N}_-]{1,80})$"))]
     pub channel: String,
     /// Whether a public channel that `channel` names is created if there is none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

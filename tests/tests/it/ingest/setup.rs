@@ -84,16 +84,19 @@ async fn a_channel_may_be_named_and_created() {
     assert_eq!(desk.thread(&root).await.unwrap().conversation().unwrap().channel, desk.channel);
     desk.stop().await;
 
-    let setting = Setting { channel: Some("#nowhere"), ..Setting::default() };
+    let setting = Setting { channel: Some("#größe-ñandú-商店"), ..Setting::default() };
     let desk = Desk::with(setting).await;
     let said = desk.unreachable().await;
-    assert!(said.contains("#nowhere") && said.contains("spec.slack.createChannel"), "{said}");
+    assert!(
+        said.contains("#größe-ñandú-商店") && said.contains("spec.slack.createChannel"),
+        "{said}"
+    );
     let create = Patch::Merge(json!({"spec": {"slack": {"createChannel": true}}}));
     let repos = Api::<Repo>::namespaced(desk.cluster.client(), &desk.place.team);
     repos.patch("shop", &PatchParams::default(), &create).await.unwrap();
     desk.reachable().await;
     let created = desk.repo().await.channel().unwrap().to_owned();
     let world = desk.slack.snapshot();
-    assert_eq!(world.channels[&created].name, "nowhere");
+    assert_eq!(world.channels[&created].name, "größe-ñandú-商店");
     desk.stop().await;
 }
