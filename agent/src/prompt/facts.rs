@@ -99,6 +99,14 @@ fn git(out: &mut String, guides: &Guides, session: &Session) {
             session.base_branch
         );
     }
+    if !here.elsewhere.is_empty() {
+        let _ = writeln!(
+            out,
+            "- Git LFS keeps `{}`: such files are pointers of three lines here, not their contents. \
+             Leave them as they are: their contents can be neither read nor changed from here.",
+            here.elsewhere.join("`, `")
+        );
+    }
 }
 
 fn plan(out: &mut String, session: &Session) {

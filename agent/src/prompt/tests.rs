@@ -72,6 +72,7 @@ fn guides() -> Guides {
             apart: (2, 1),
             uncommitted: 1,
             guides: vec![".codebutler/pm.md".into()],
+            elsewhere: vec!["*.png".into()],
         },
     }
 }
@@ -103,6 +104,7 @@ fn what_changes_is_told_apart_and_nothing_else_changes() {
     - Pull request: none yet.
     - Git: HEAD is at `0123456789 Add a total`, 2 commit(s) ahead of `main` and 1 behind; 1 file is not committed.
     - This thread changes `.codebutler/pm.md`: until that is merged, what `main` says counts, as shown above.
+    - Git LFS keeps `*.png`: such files are pointers of three lines here, not their contents. Leave them as they are: their contents can be neither read nor changed from here.
     - The worktree was set up.
     - Plan: none was proposed yet.
     ");

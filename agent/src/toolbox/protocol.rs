@@ -227,6 +227,9 @@ pub struct Surroundings {
     pub uncommitted: usize,
     /// Guides of the repository that the worktree has otherwise than the base branch.
     pub guides: Vec<String>,
+    /// Patterns of files that Git LFS keeps.
+    #[serde(default)]
+    pub elsewhere: Vec<String>,
 }
 
 /// What was left of a run.

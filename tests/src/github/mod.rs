@@ -10,6 +10,7 @@ mod driver;
 mod error;
 pub mod git;
 mod json;
+mod lfs;
 mod people;
 mod rest;
 mod rules;
@@ -116,6 +117,8 @@ struct Shared {
     /// New names of repositories by the old ones.
     renamed: StdMutex<BTreeMap<(String, String), (u64, String)>>,
     seen: StdMutex<Vec<Seen>>,
+    /// Contents of Git LFS: lengths by hash.
+    lfs: StdMutex<BTreeMap<String, u64>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -158,6 +161,7 @@ impl GitHubServer {
             app: StdMutex::default(),
             renamed: StdMutex::default(),
             seen: StdMutex::default(),
+            lfs: StdMutex::default(),
         });
         let router = rest::router()
             .fallback(git_request)
@@ -301,6 +305,9 @@ async fn git_request(State(shared): State<Arc<Shared>>, request: Request) -> Res
         return (StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, place)], "").into_response();
     }
     let known = shared.repositories.lock().await.contains_key(&(owner.to_owned(), name.to_owned()));
+    if known && rest == "info/lfs/objects/batch" {
+        return lfs::batch(&shared, request).await;
+    }
     // Only the smart protocol: loose files are nobody's business.
     let smart = matches!(rest, "info/refs" | "git-upload-pack" | "git-receive-pack");
     if !known || !smart {

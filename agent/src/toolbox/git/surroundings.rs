@@ -14,6 +14,8 @@ use crate::toolbox::protocol::Surroundings;
 
 /// Guides that are named as changed.
 const MAX_GUIDES: usize = 10;
+/// Patterns that are named.
+const MAX_PATTERNS: usize = 10;
 
 /// Everything but the versions of programs. What can't be found out is left empty.
 pub fn surroundings(place: &Place) -> Result<Surroundings, ToolError> {
@@ -30,6 +32,7 @@ pub fn surroundings(place: &Place) -> Result<Surroundings, ToolError> {
         apart: repo.graph_ahead_behind(head.id(), base::commit(place)?)?,
         uncommitted: uncommitted(&repo)?,
         guides: guides(&repo, &base)?,
+        elsewhere: elsewhere(&repo, &head.tree()?),
     })
 }
 
@@ -74,6 +77,22 @@ fn guides(repo: &Repository, base: &git2::Tree<'_>) -> Result<Vec<String>, ToolE
     Ok(paths.map(named).take(MAX_GUIDES).collect())
 }
 
+/// Patterns of files whose contents are not here, as the top of the repository says.
+fn elsewhere(repo: &Repository, tree: &git2::Tree<'_>) -> Vec<String> {
+    let entry = tree.get_name(".gitattributes");
+    let Some(blob) = entry.and_then(|entry| repo.find_blob(entry.id()).ok()) else {
+        return Vec::new();
+    };
+    let text = String::from_utf8_lossy(blob.content());
+    let kept = text.lines().filter(|line| !line.starts_with('#'));
+    let kept = kept.filter(|line| line.split_whitespace().any(|word| word == "filter=lfs"));
+    let pattern = |line: &str| Some(line.split_whitespace().next()?.replace('`', "?"));
+    kept.filter_map(pattern)
+        .map(|pattern| clip(&crate::text::plain(&pattern), 60))
+        .take(MAX_PATTERNS)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
@@ -83,12 +102,21 @@ mod tests {
     #[test]
     fn a_worktree_is_described_and_what_the_thread_changes_is_not_in_the_part_that_stays() {
         let f = Fixture::new();
-        f.merge(&[("src/main.rs", "fn main() {}\n"), ("Cargo.toml", "[package]\n")]);
+        let attributes = "# a comment filter=lfs\n*.png filter=lfs diff=lfs -text\n*.rs text\n";
+        f.merge(&[
+            ("src/main.rs", "fn main() {}\n"),
+            ("Cargo.toml", "[package]\n"),
+            (".gitattributes", attributes),
+        ]);
         prepare(&f.place).unwrap();
         let before = surroundings(&f.place).unwrap();
-        assert_eq!(before.top, [".gitignore", "Cargo.toml", "README", "src/ (main.rs)"]);
+        assert_eq!(
+            before.top,
+            [".gitattributes", ".gitignore", "Cargo.toml", "README", "src/ (main.rs)"]
+        );
         assert_eq!((before.apart, before.uncommitted), ((0, 1), 0));
         assert_eq!(before.guides, Vec::<String>::new());
+        assert_eq!(before.elsewhere, ["*.png"]);
         assert_eq!(before.day.len(), 10);
         assert!(before.head.ends_with(" First"), "{}", before.head);
         f.write("new/a.txt", "a");

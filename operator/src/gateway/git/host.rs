@@ -1,6 +1,7 @@
 //! The Repo's Git host, spoken to in Git's protocol 2 (and for pushes in the only one there is) by
 //! this process itself: the credential is in no argument, no environment and no file.
 
+mod patience;
 mod talk;
 
 use std::collections::BTreeMap;
@@ -11,9 +12,12 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use codebutler_crds::Repo;
 use http::StatusCode;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
-use self::talk::{MAX_ANSWER, PATIENCE, Sections, ask_for_pack, ask_for_refs, read_refs, report};
+use self::talk::{
+    MAX_ANSWER, PATIENCE, PUSHED, Sections, ask_for_pack, ask_for_refs, read_refs, report,
+};
 use super::pktline::{self, PacketError};
 use super::{FETCH, PROTOCOL, PUSH};
 use crate::gateway::api::Shared;
@@ -25,6 +29,11 @@ use crate::gateway::remote::Remote;
 #[cfg(test)]
 pub use self::talk::fuzzed;
 pub use self::talk::{Verdict, ask_for_update};
+
+/// The kind of what is said about Git LFS.
+const LFS: &str = "application/vnd.git-lfs+json";
+/// Longest answer about it, in bytes.
+const MAX_LFS: usize = 1024 * 1024;
 
 /// Object ids by the full names of refs.
 pub type Refs = BTreeMap<String, String>;
@@ -177,6 +186,47 @@ impl Host {
         report(&bytes, &update.name).ok_or_else(|| self.away())
     }
 
+    /// What the host says of contents of Git LFS; None where it keeps none.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn lfs(&self, question: &Value) -> Result<Option<Value>, HostError> {
+        let token = self.credential.token();
+        let mut response = self.ask_lfs(question).await?;
+        if response.status() == StatusCode::UNAUTHORIZED && self.credential.renew(&token).await? {
+            response = self.ask_lfs(question).await?;
+        }
+        if matches!(response.status().as_u16(), 403 | 404 | 405 | 410 | 422 | 501) {
+            return Ok(None);
+        }
+        if let Some(why) = complaint(response.status(), &self.remote.host, self.credential.secret())
+        {
+            return Err(why);
+        }
+        let mut bytes = BytesMut::new();
+        while let Some(chunk) = self.chunk(&mut response).await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MAX_LFS {
+                return Err(self.nonsense("its answer about Git LFS is too long"));
+            }
+        }
+        let answer = serde_json::from_slice(&bytes);
+        answer.map(Some).map_err(|_| self.nonsense("its answer about Git LFS is none"))
+    }
+
+    async fn ask_lfs(&self, question: &Value) -> Result<reqwest::Response, HostError> {
+        let repository = self.remote.git.trim_end_matches(".git");
+        let request = self
+            .http
+            .post(format!("{repository}.git/info/lfs/objects/batch"))
+            .header(AUTHORIZATION, self.credential.header(basic)?)
+            .header(ACCEPT, LFS)
+            .header(CONTENT_TYPE, LFS)
+            .timeout(PATIENCE)
+            .body(question.to_string());
+        request.send().await.map_err(|error| self.unsent(error))
+    }
+
     /// An App's token that was taken back is refused before anything is done: what can be sent again
     /// is, with the next one.
     async fn ask(
@@ -204,8 +254,9 @@ impl Host {
         service: &'static str,
         body: reqwest::Body,
     ) -> Result<reqwest::Response, HostError> {
-        let basic =
-            |token: &str| format!("Basic {}", STANDARD.encode(format!("x-access-token:{token}")));
+        // A host looks for secrets in a push, and says nothing meanwhile.
+        let patience = if service == PUSH { PUSHED } else { PATIENCE };
+        let (body, seen) = patience::watched(body);
         let mut request = self
             .http
             .post(format!("{}/{service}", self.remote.git))
@@ -216,12 +267,14 @@ impl Host {
         if service == FETCH {
             request = request.header(PROTOCOL, "version=2");
         }
-        let sent = tokio::time::timeout(PATIENCE, request.send()).await;
-        sent.map_err(|_| self.away())?.map_err(|error| {
-            let (host, error) = (&self.remote.host, error.without_url());
-            tracing::warn!(%error, host, "the Git host failed");
-            trouble(&error).map_or_else(|| self.away(), |why| HostError::Barred(host.clone(), why))
-        })
+        let sent = patience::outcome(request.send(), &seen, patience).await;
+        sent.ok_or_else(|| self.away())?.map_err(|error| self.unsent(error))
+    }
+
+    fn unsent(&self, error: reqwest::Error) -> HostError {
+        let (host, error) = (&self.remote.host, error.without_url());
+        tracing::warn!(%error, host, "the Git host failed");
+        trouble(&error).map_or_else(|| self.away(), |why| HostError::Barred(host.clone(), why))
     }
 
     async fn chunk(&self, answer: &mut reqwest::Response) -> Result<Option<Bytes>, HostError> {
@@ -240,7 +293,14 @@ impl Host {
     }
 }
 
+fn basic(token: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("x-access-token:{token}")))
+}
+
 fn complaint(status: StatusCode, host: &str, secret: &str) -> Option<HostError> {
+    if let Some(why) = Trouble::by_status(status.as_u16()) {
+        return Some(HostError::Barred(host.to_owned(), why));
+    }
     let why = match status.as_u16() {
         200 => return None,
         300..=399 => return Some(HostError::Moved(host.to_owned())),

@@ -7,6 +7,7 @@ mod command;
 mod confine;
 mod guard;
 mod host;
+mod lfs;
 pub mod mirror;
 mod outline;
 pub mod pktline;

@@ -4,6 +4,7 @@
 
 mod diff;
 mod history;
+mod large;
 mod objects;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -305,9 +306,16 @@ impl Quarantine {
         let listed = self
             .list(&["rev-list", "--objects", "--no-object-names", new, "--not", "--all"])
             .await?;
+        self.sizes(&listed).await
+    }
+
+    /// The sizes of those objects that are files' contents.
+    async fn sizes(&self, ids: &[String]) -> Result<BTreeMap<String, u64>, ReceiveError> {
+        if ids.is_empty() {
+            return Ok(BTreeMap::new());
+        }
         let check = "--batch-check=%(objectname) %(objecttype) %(objectsize)";
-        let sizes =
-            self.git.run(&["cat-file", check], (listed.join("\n") + "\n").as_bytes()).await?;
+        let sizes = self.git.run(&["cat-file", check], (ids.join("\n") + "\n").as_bytes()).await?;
         let blob = |line: &str| {
             let mut words = line.split(' ');
             let (id, kind, size) = (words.next()?, words.next()?, words.next()?);

@@ -15,6 +15,7 @@ use kube::ResourceExt as _;
 
 use super::guard::Guard;
 use super::host::{Host, HostError, Update};
+use super::lfs;
 use super::outline::Outline;
 use super::push::{self, Command, Push, Rights};
 use super::quarantine::{Place, Quarantine, ReceiveError};
@@ -164,6 +165,12 @@ async fn pass(
         }
         Err(error) => return Err(error.into()),
     };
+    let files = quarantine.large_files(&incoming, &redactor).await?;
+    let lacking = lfs::lacking(&host, &files).await?;
+    let branch = update.name.trim_start_matches("refs/heads/");
+    if let Some((reason, message)) = lfs::refusal(&files, &lacking, (branch, host.host())) {
+        return Ok(Told::new(reason, message));
+    }
     let exactly = [&*update.name, update.old.as_deref().unwrap_or_default(), &update.new];
     let effect = Outline::of(&incoming, &update).effect(&exactly);
     let standing = Box::pin(consent::ask(gateway, caller, &effect)).await?;

@@ -93,6 +93,42 @@ async fn a_role_pushes_its_threads_branch_once_the_plan_is_approved() {
 }
 
 #[tokio::test]
+async fn pointers_of_git_lfs_go_out_only_where_the_host_has_what_they_point_to() {
+    let pointer = |letter: char| {
+        let oid = letter.to_string().repeat(64);
+        format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize 12345\n")
+    };
+    let logo = pointer('a');
+    let world = World::start(vec![]).await;
+    world.remote.commit("main", "ana", "Paint", &[("logo.png", Some(&logo))]).await.unwrap();
+    world.approve_plan().await;
+    let folder = world.clone("coder").await;
+    let push = ["push", "origin", &world.branch];
+    // What is there stays as it is, also elsewhere.
+    world.ok("coder", &folder, &["mv", "logo.png", "art.png"]).await;
+    world.ok("coder", &folder, &["commit", "-q", "-m", "Move"]).await;
+    world.ok("coder", &folder, &push).await;
+
+    let change = async |text: &str| {
+        std::fs::write(folder.join("art.png"), text).unwrap();
+        world.ok("coder", &folder, &["commit", "-q", "-a", "-m", "Draw"]).await;
+    };
+    change(&pointer('b')).await;
+    let said = world.refused("coder", &folder, &push).await;
+    assert!(said.contains("art.png points to a content of Git LFS that"), "{said}");
+    assert!(said.contains("(bbbbbbbbbbbb, 12345 bytes)"), "{said}");
+    assert!(said.contains("ask a person to change them with git lfs"), "{said}");
+    world.github.store_lfs(&"b".repeat(64), 12345);
+    world.ok("coder", &folder, &push).await;
+
+    change("\u{89}PNG").await;
+    let said = world.refused("coder", &folder, &push).await;
+    assert!(said.contains("art.png is kept in Git LFS, and would be a file"), "{said}");
+    let shown = world.remote.show(&world.branch, "art.png").await.unwrap();
+    assert_eq!(shown, pointer('b'));
+}
+
+#[tokio::test]
 async fn no_other_ref_changes_whoever_tries() {
     let world = World::start(vec![]).await;
     world.approve_plan().await;

@@ -10,6 +10,8 @@ use crate::gateway::git::push::is_object;
 pub const MAX_ANSWER: usize = 64 * 1024 * 1024;
 /// How long the host may be silent.
 pub const PATIENCE: Duration = Duration::from_mins(2);
+/// And while it looks at a push.
+pub const PUSHED: Duration = Duration::from_mins(10);
 /// Most tips that are named as known.
 const MAX_HAVES: usize = 512;
 

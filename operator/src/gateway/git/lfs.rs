@@ -1,0 +1,173 @@
+//! Git LFS: files whose contents are elsewhere. The gateway passes on what is in the repository and nothing
+//! else, so a pointer goes out only where the host has what it points to, and nothing takes a pointer's place.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::host::{Host, HostError};
+
+/// No pointer is larger, in bytes.
+pub const MAX_POINTER: u64 = 1024;
+/// Contents that are asked for at once, as Git's own client does.
+const AT_ONCE: usize = 100;
+/// Files that are told of.
+const MOST_TOLD: usize = 8;
+
+/// What stands in a repository for a content.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pointer {
+    /// SHA-256 of the content.
+    pub oid: String,
+    /// Its length in bytes.
+    pub size: u64,
+}
+
+impl Pointer {
+    /// Reads a file as one, if it is one.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() > usize::try_from(MAX_POINTER).unwrap_or(usize::MAX) {
+            return None;
+        }
+        let mut lines = std::str::from_utf8(bytes).ok()?.lines();
+        let version = lines.next()?.strip_prefix("version https://")?;
+        if !version.contains("git-lfs") && !version.contains("hawser") {
+            return None;
+        }
+        let named: BTreeMap<&str, &str> = lines.filter_map(|line| line.split_once(' ')).collect();
+        let oid = named.get("oid")?.strip_prefix("sha256:")?;
+        let is_hash = oid.len() == 64 && oid.bytes().all(|b| b.is_ascii_hexdigit());
+        let size = named.get("size")?.parse().ok()?;
+        is_hash.then(|| Self { oid: oid.to_ascii_lowercase(), size })
+    }
+}
+
+/// Files of a push that have to do with it, by path.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// New pointers.
+    pub pointers: BTreeMap<String, Pointer>,
+    /// What is no pointer any more.
+    pub replaced: BTreeSet<String>,
+}
+
+/// Which of these contents a host does not have.
+///
+/// # Errors
+/// When it does not say.
+pub async fn lacking(host: &Host, files: &Files) -> Result<BTreeSet<Pointer>, HostError> {
+    let pointers: Vec<Pointer> =
+        files.pointers.values().collect::<BTreeSet<_>>().into_iter().cloned().collect();
+    let mut lacking = BTreeSet::new();
+    for some in pointers.chunks(AT_ONCE) {
+        let answer = host.lfs(&question(some)).await?;
+        lacking.extend(unknown(&answer.unwrap_or_default(), some));
+    }
+    Ok(lacking)
+}
+
+fn question(pointers: &[Pointer]) -> Value {
+    let objects: Vec<Value> =
+        pointers.iter().map(|one| json!({"oid": one.oid, "size": one.size})).collect();
+    json!({
+        "operation": "download", "transfers": ["basic"], "hash_algo": "sha256", "objects": objects,
+    })
+}
+
+/// Those that a host does not offer.
+fn unknown(answer: &Value, asked: &[Pointer]) -> Vec<Pointer> {
+    let objects = answer["objects"].as_array().into_iter().flatten();
+    let offered: BTreeSet<&str> = objects
+        .filter(|object| object["error"].is_null() && object["actions"]["download"].is_object())
+        .filter_map(|object| object["oid"].as_str())
+        .collect();
+    asked.iter().filter(|one| !offered.contains(&*one.oid)).cloned().collect()
+}
+
+/// Why a push is refused: the reason beside the ref, and what to do. Nothing if it is not. Paths are masked.
+pub fn refusal(
+    files: &Files,
+    lacking: &BTreeSet<Pointer>,
+    (branch, host): (&str, &str),
+) -> Option<(String, String)> {
+    let replaced = files.replaced.iter().map(|path| {
+        let line =
+            format!("{path} is kept in Git LFS, and would be a file of the repository itself now");
+        (path, line)
+    });
+    let pointers = files.pointers.iter().filter(|(_, pointer)| lacking.contains(pointer));
+    let missing = pointers.map(|(path, pointer)| {
+        let (oid, size) = (&pointer.oid[..12], pointer.size);
+        let line = format!(
+            "{path} points to a content of Git LFS that {host} does not have ({oid}, {size} bytes)"
+        );
+        (path, line)
+    });
+    let all: Vec<(&String, String)> = replaced.chain(missing).collect();
+    let (first, _) = all.first()?;
+    let told = all.iter().take(MOST_TOLD);
+    let lines = told.fold(String::new(), |lines, (_, line)| lines + "\n  " + line);
+    let more = all.len().saturating_sub(MOST_TOLD);
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    let message = format!(
+        "CodeButler refused the push of {branch}:{lines}{more}\nContents of Git LFS can't be read or \
+         sent from here: take these files out of the commits of the push, and ask a person to change \
+         them with git lfs."
+    );
+    Some((format!("Git LFS: {first}"), message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pointer(letter: char) -> Pointer {
+        Pointer { oid: letter.to_string().repeat(64), size: 7 }
+    }
+
+    #[test]
+    fn a_pointer_is_told_from_what_only_looks_like_one() {
+        let oid = "a".repeat(64);
+        let text =
+            format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize 7\n");
+        assert_eq!(Pointer::read(text.as_bytes()), Some(pointer('a')));
+        let more = text.replace("oid", "ext-0-x sha256:1\noid");
+        assert_eq!(Pointer::read(more.as_bytes()), Some(pointer('a')));
+        for other in [
+            String::new(),
+            text.replace("git-lfs", "example"),
+            text.replace("size 7", "size many"),
+            text.replace("aa", "zz"),
+            format!("{text}{}", "x".repeat(1024)),
+            "version https://git-lfs.github.com/spec/v1\n".to_owned(),
+        ] {
+            assert_eq!(Pointer::read(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_offered_is_there() {
+        let asked = ['a', 'b', 'c', 'd'].map(pointer);
+        let answer = json!({"objects": [
+            {"oid": asked[0].oid, "size": 7, "actions": {"download": {"href": "https://x"}}},
+            {"oid": asked[1].oid, "size": 7, "error": {"code": 404, "message": "none"}},
+            {"oid": asked[2].oid, "size": 7},
+        ]});
+        assert_eq!(unknown(&answer, &asked), asked[1..]);
+        assert_eq!(unknown(&Value::Null, &asked), asked);
+    }
+
+    #[test]
+    fn a_refusal_names_the_files_and_what_to_do() {
+        let mut files = Files::default();
+        assert_eq!(refusal(&files, &BTreeSet::new(), ("b", "h")), None);
+        files.pointers.insert("logo.png".to_owned(), pointer('a'));
+        assert_eq!(refusal(&files, &BTreeSet::new(), ("b", "h")), None);
+        let (reason, message) = refusal(&files, &[pointer('a')].into(), ("b", "h")).unwrap();
+        assert_eq!(reason, "Git LFS: logo.png");
+        assert!(message.contains("h does not have (aaaaaaaaaaaa, 7 bytes)"), "{message}");
+        files.replaced.insert("film.mp4".to_owned());
+        let (reason, message) = refusal(&files, &BTreeSet::new(), ("b", "h")).unwrap();
+        assert!(reason == "Git LFS: film.mp4" && message.contains("git lfs."), "{message}");
+    }
+}

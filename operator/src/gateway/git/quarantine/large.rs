@@ -1,0 +1,55 @@
+//! What of a push has to do with Git LFS.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::objects::Objects;
+use super::{Quarantine, ReceiveError};
+use crate::gateway::git::lfs::{self, Pointer};
+use crate::gateway::git::push::is_object;
+use crate::gateway::git::rules::Incoming;
+use crate::gateway::redact::Redactor;
+
+impl Quarantine {
+    /// Files that have to do with Git LFS, by their masked paths.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub async fn large_files(
+        &self,
+        incoming: &Incoming,
+        redactor: &Redactor,
+    ) -> Result<lfs::Files, ReceiveError> {
+        let changes = || incoming.commits.iter().flat_map(|commit| &commit.changes);
+        let before: BTreeSet<String> = changes()
+            .filter(|change| change.blob.is_some())
+            .flat_map(|change| change.before.iter().filter(|id| is_object(id)).cloned())
+            .collect();
+        let mut sizes = self.sizes(&before.into_iter().collect::<Vec<_>>()).await?;
+        sizes.extend(incoming.blobs.clone());
+        sizes.retain(|_, size| *size <= lfs::MAX_POINTER);
+        let mut objects = Objects::open(&self.git)?;
+        let mut known: BTreeMap<String, Option<Pointer>> = BTreeMap::new();
+        for blob in sizes.into_keys() {
+            let pointer = Pointer::read(&objects.read_small(&blob).await?);
+            known.insert(blob, pointer);
+        }
+        let is_pointer = |blob: &String| known.get(blob).cloned().flatten();
+        let mut files = lfs::Files::default();
+        for change in changes() {
+            let new = change.blob.as_ref().filter(|blob| incoming.blobs.contains_key(*blob));
+            let Some(blob) = new else { continue };
+            let path = redactor.mask(&change.path);
+            let path: String = path.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+            match is_pointer(blob) {
+                Some(pointer) => {
+                    files.pointers.insert(path, pointer);
+                }
+                None if change.before.iter().any(|old| is_pointer(old).is_some()) => {
+                    files.replaced.insert(path);
+                }
+                None => {}
+            }
+        }
+        Ok(files)
+    }
+}
