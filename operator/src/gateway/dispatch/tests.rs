@@ -324,6 +324,8 @@ fn a_run_is_nudged_where_its_words_would_let_the_work_rest() {
         json!({"plan": approved(), "pullRequest": pull(), "closing": closing})
     };
     let (merge, discard) = (decided("merge"), decided("discard"));
+    let mut waiting = decided("merge");
+    waiting["closing"]["waits"] = json!("checks");
     let plan = "Plan:\n1. a\n2. b";
     for (role, value, words, to, expected) in [
         ("maker", &planned, "Done, all tests pass.", None, Some("no pull request")),
@@ -340,6 +342,10 @@ fn a_run_is_nudged_where_its_words_would_let_the_work_rest() {
         ("chief", &discard, "Closed.", None, Some("without merging")),
         ("chief", &merge, "It conflicts.", Some("maker"), None),
         ("maker", &merge, "Done.", None, None),
+        // GitHub waits for checks or its queue: the merge needs no role any more.
+        ("chief", &waiting, "It is merged once the checks pass.", None, None),
+        ("maker", &waiting, "Done.", None, None),
+        ("judge", &waiting, "I read it.", None, None),
         ("front", &free, plan, None, Some("decision: plan")),
         ("front", &declined, plan, None, Some("decision: plan")),
         ("front", &planned, plan, None, None),
