@@ -66,38 +66,98 @@ pub(super) fn user(urls: &Urls, login: &str) -> Value {
 }
 
 pub(super) fn repository(urls: &Urls, repo: &Repository) -> Value {
+    let open = repo.pulls.values().filter(|p| p.open).count();
     let mut value = json!({
         "id": repo.id, "node_id": node_id("R", repo.id),
         "name": repo.name, "full_name": repo.full_name(),
         "owner": user(urls, &repo.owner), "private": true, "visibility": "private",
         "html_url": urls.page(repo, ""), "url": urls.repo(repo, ""),
-        "clone_url": urls.page(repo, ".git"), "description": null, "fork": false,
-        "default_branch": repo.default_branch, "language": null, "size": 0,
-        "forks_count": 0, "stargazers_count": 0, "watchers_count": 0,
-        "open_issues_count": repo.pulls.values().filter(|p| p.open).count(),
-        "has_issues": true, "has_projects": false, "has_wiki": false, "has_pages": false,
-        "archived": repo.rules.archived, "disabled": false, "is_template": false, "topics": [],
+        "clone_url": urls.page(repo, ".git"), "svn_url": urls.page(repo, ""),
+        "git_url": format!("git://{}.git", repo.full_name()),
+        "ssh_url": format!("git@localhost:{}.git", repo.full_name()),
+        "default_branch": repo.default_branch, "open_issues_count": open, "open_issues": open,
+        "archived": repo.rules.archived, "topics": [],
         "created_at": repo.created_at, "updated_at": repo.created_at,
         "pushed_at": second(repo.pushed_at),
         "permissions": {"admin": false, "maintain": false, "push": true, "triage": true, "pull": true},
         "allow_squash_merge": repo.rules.squash, "allow_merge_commit": repo.rules.merge,
         "allow_rebase_merge": repo.rules.rebase, "allow_auto_merge": repo.rules.auto_merge,
-        "delete_branch_on_merge": false,
     });
-    for (key, path) in [
-        ("branches_url", "/branches{/branch}"),
-        ("commits_url", "/commits{/sha}"),
-        ("compare_url", "/compare/{base}...{head}"),
-        ("contents_url", "/contents/{+path}"),
-        ("git_refs_url", "/git/refs{/sha}"),
-        ("issues_url", "/issues{/number}"),
-        ("pulls_url", "/pulls{/number}"),
-        ("statuses_url", "/statuses/{sha}"),
-    ] {
+    for key in ["mirror_url", "homepage", "license", "description", "language"] {
+        value[key] = Value::Null;
+    }
+    for key in ["forks", "forks_count", "stargazers_count", "watchers", "watchers_count", "size"] {
+        value[key] = 0.into();
+    }
+    let has = ["projects", "wiki", "pages", "downloads", "discussions"];
+    for key in has.map(|what| format!("has_{what}")) {
+        value[key] = false.into();
+    }
+    for key in ["fork", "disabled", "is_template", "delete_branch_on_merge"] {
+        value[key] = false.into();
+    }
+    value["has_issues"] = true.into();
+    for (key, path) in PARTS {
         value[key] = urls.repo(repo, path).into();
     }
     value
 }
+
+/// The same as answers about something else have it.
+pub(super) fn repository_in_short(urls: &Urls, repo: &Repository) -> Value {
+    let mut value = repository(urls, repo);
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|name, _| !name.starts_with("allow_"));
+    }
+    value
+}
+
+/// The same as the repository's own answer has it.
+pub(super) fn repository_in_full(urls: &Urls, repo: &Repository) -> Value {
+    let mut value = repository(urls, repo);
+    (value["subscribers_count"], value["network_count"]) = (0.into(), 0.into());
+    value
+}
+
+/// Where parts of a repository are.
+const PARTS: [(&str, &str); 36] = [
+    ("archive_url", "/{archive_format}{/ref}"),
+    ("assignees_url", "/assignees{/user}"),
+    ("blobs_url", "/git/blobs{/sha}"),
+    ("branches_url", "/branches{/branch}"),
+    ("collaborators_url", "/collaborators{/collaborator}"),
+    ("comments_url", "/comments{/number}"),
+    ("commits_url", "/commits{/sha}"),
+    ("compare_url", "/compare/{base}...{head}"),
+    ("contents_url", "/contents/{+path}"),
+    ("contributors_url", "/contributors"),
+    ("deployments_url", "/deployments"),
+    ("downloads_url", "/downloads"),
+    ("events_url", "/events"),
+    ("forks_url", "/forks"),
+    ("git_commits_url", "/git/commits{/sha}"),
+    ("git_refs_url", "/git/refs{/sha}"),
+    ("git_tags_url", "/git/tags{/sha}"),
+    ("hooks_url", "/hooks"),
+    ("issue_comment_url", "/issues/comments{/number}"),
+    ("issue_events_url", "/issues/events{/number}"),
+    ("issues_url", "/issues{/number}"),
+    ("keys_url", "/keys{/key_id}"),
+    ("labels_url", "/labels{/name}"),
+    ("languages_url", "/languages"),
+    ("merges_url", "/merges"),
+    ("milestones_url", "/milestones{/number}"),
+    ("notifications_url", "/notifications{?since,all,participating}"),
+    ("pulls_url", "/pulls{/number}"),
+    ("releases_url", "/releases{/id}"),
+    ("stargazers_url", "/stargazers"),
+    ("statuses_url", "/statuses/{sha}"),
+    ("subscribers_url", "/subscribers"),
+    ("subscription_url", "/subscription"),
+    ("tags_url", "/tags"),
+    ("teams_url", "/teams"),
+    ("trees_url", "/git/trees{/sha}"),
+];
 
 pub(super) fn reference(urls: &Urls, repo: &Repository, name: &str, sha: &str) -> Value {
     json!({
@@ -360,6 +420,15 @@ pub(super) fn workflow_run(urls: &Urls, repo: &Repository, check: &Check) -> Val
         "status": if done { "completed" } else { "in_progress" }, "conclusion": check.state,
         "created_at": second(check.at), "updated_at": second(check.at),
         "jobs_url": urls.repo(repo, &format!("/actions/runs/{}/jobs", check.id)),
+        "logs_url": urls.repo(repo, &format!("/actions/runs/{}/logs", check.id)),
+        "artifacts_url": urls.repo(repo, &format!("/actions/runs/{}/artifacts", check.id)),
+        "cancel_url": urls.repo(repo, &format!("/actions/runs/{}/cancel", check.id)),
+        "rerun_url": urls.repo(repo, &format!("/actions/runs/{}/rerun", check.id)),
+        "check_suite_url": urls.repo(repo, "/check-suites/1"),
+        "workflow_url": urls.repo(repo, "/actions/workflows/1"),
+        "head_commit": null, "pull_requests": [],
+        "repository": repository_in_short(urls, repo),
+        "head_repository": repository_in_short(urls, repo),
     })
 }
 
@@ -367,10 +436,15 @@ pub(super) fn job(urls: &Urls, repo: &Repository, check: &Check) -> Value {
     let status = if check.state.is_some() { "completed" } else { "in_progress" };
     json!({
         "id": check.id, "node_id": node_id("JOB", check.id), "run_id": check.id,
+        "run_url": urls.repo(repo, &format!("/actions/runs/{}", check.id)),
+        "check_run_url": urls.repo(repo, &format!("/check-runs/{}", check.id)),
+        "runner_id": null, "runner_name": null, "runner_group_id": null, "runner_group_name": null,
+        "workflow_name": check.name, "head_branch": null, "labels": [],
         "head_sha": check.commit, "name": "build", "status": status, "conclusion": check.state,
         "url": urls.repo(repo, &format!("/actions/jobs/{}", check.id)),
         "html_url": urls.page(repo, &format!("/actions/runs/{0}/job/{0}", check.id)),
-        "started_at": second(check.at), "completed_at": check.state.is_some().then(|| second(check.at)),
+        "created_at": second(check.at), "started_at": second(check.at),
+        "completed_at": check.state.is_some().then(|| second(check.at)),
         "steps": [
             {"name": "Set up job", "status": "completed", "conclusion": "success", "number": 1},
             {"name": "Run tests", "status": status, "conclusion": check.state, "number": 2},

@@ -302,6 +302,7 @@ impl ModelCard {
             },
             "per_request_limits": null, "supported_parameters": self.supported_parameters,
             "default_parameters": {}, "expiration_date": self.expiration_date,
+            "supported_voices": null, "links": {"details": format!("/api/v1/models/{}", self.id)},
         })
     }
 }

@@ -64,7 +64,11 @@ pub(super) async fn models(
     let cards = shared.cards().into_iter().skip(page.offset).take(limit);
     let data: Vec<Value> = cards.map(|card| entry(catalogue, &card)).collect();
     match catalogue {
-        Catalogue::OpenRouter => axum::Json(json!({"data": data})).into_response(),
+        Catalogue::OpenRouter => {
+            let (total, next) = (shared.cards().len(), Value::Null);
+            let all = json!({"data": data, "total_count": total, "links": {"next": next}});
+            axum::Json(all).into_response()
+        }
         _ => axum::Json(json!({"object": "list", "data": data})).into_response(),
     }
 }

@@ -11,8 +11,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::stream;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::catalogue::Catalogue;
 use super::script::Usage;
@@ -65,11 +65,39 @@ struct Data<'a> {
     native_tokens_completion: u64,
     native_tokens_reasoning: u64,
     native_tokens_cached: u64,
-    native_tokens_cache_write: u64,
     upstream_inference_cost: Option<Box<RawValue>>,
     provider_name: &'static str,
     is_byok: bool,
+    /// What is said, and of no interest here.
+    #[serde(flatten)]
+    rest: Value,
 }
+
+/// Fields that say nothing of a call that was played.
+const NOTHING: [&str; 22] = [
+    "api_type",
+    "app_id",
+    "cache_discount",
+    "external_user",
+    "finish_reason",
+    "generation_time",
+    "http_referer",
+    "latency",
+    "moderation_latency",
+    "native_finish_reason",
+    "native_tokens_completion_images",
+    "num_fetches",
+    "num_input_audio_prompt",
+    "num_media_completion",
+    "num_media_prompt",
+    "num_search_results",
+    "preset_id",
+    "provider_responses",
+    "router",
+    "service_tier",
+    "upstream_id",
+    "user_agent",
+];
 
 pub(super) async fn generation(
     State(shared): State<Arc<Shared>>,
@@ -106,13 +134,25 @@ pub(super) async fn generation(
         native_tokens_completion: usage.completion,
         native_tokens_reasoning: usage.reasoning,
         native_tokens_cached: usage.cached,
-        native_tokens_cache_write: usage.written,
         upstream_inference_cost,
         provider_name: "Testbed",
         is_byok: telling == Telling::OwnKey,
+        rest: rest(),
     };
     let data = serde_json::to_string(&data).unwrap_or_default();
     respond::json_text(format!("{{\"data\":{data}}}"))
+}
+
+fn rest() -> Value {
+    let nothing = NOTHING.iter().map(|name| ((*name).to_owned(), Value::Null));
+    let mut rest: serde_json::Map<String, Value> = nothing.collect();
+    for (name, value) in [("data_region", json!("global")), ("origin", json!(""))] {
+        rest.insert(name.to_owned(), value);
+    }
+    for name in ["web_search_engine", "workspace_id"] {
+        rest.insert(name.to_owned(), Value::Null);
+    }
+    Value::Object(rest)
 }
 
 /// Takes note of the end of a stream, whichever way it ends.

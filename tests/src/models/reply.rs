@@ -69,7 +69,7 @@ impl Reply {
         let mut message =
             json!({"role": "assistant", "content": self.content, "refusal": self.refusal});
         if !self.calls.is_empty() {
-            let calls = self.calls.iter().enumerate().map(|(n, call)| call.json(n));
+            let calls = self.calls.iter().map(CallOut::json);
             message["tool_calls"] = calls.collect::<Vec<_>>().into();
         }
         if let Some(reasoning) = &self.reasoning {
@@ -91,9 +91,9 @@ impl Reply {
 
 impl CallOut {
     /// As an entry of `tool_calls`.
-    pub fn json(&self, index: usize) -> Value {
+    pub fn json(&self) -> Value {
         let mut call = json!({
-            "index": index, "type": "function",
+            "type": "function",
             "function": {"name": self.name, "arguments": self.arguments},
         });
         if let Some(id) = &self.id {

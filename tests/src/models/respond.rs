@@ -58,6 +58,7 @@ struct Completion<'a> {
     model: &'a str,
     object: &'static str,
     created: i64,
+    system_fingerprint: Option<&'static str>,
     choices: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<UsageOut>,
@@ -79,6 +80,7 @@ impl About<'_> {
             model: self.model,
             object,
             created: jiff::Timestamp::now().as_second(),
+            system_fingerprint: None,
             choices,
             usage: with_usage.then(|| UsageOut::new(self.usage, self.telling)),
         };
@@ -113,7 +115,8 @@ impl About<'_> {
             events.push(chunk(json!({"refusal": refusal}), None));
         }
         for (n, call) in reply.calls.iter().enumerate() {
-            let mut head = call.json(n);
+            let mut head = call.json();
+            head["index"] = n.into();
             head["function"]["arguments"] = "".into();
             events.push(chunk(json!({"tool_calls": [head]}), None));
             let text: Vec<char> = call.arguments.chars().collect();

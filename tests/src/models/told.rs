@@ -50,7 +50,13 @@ struct CompletionDetails {
 
 #[derive(Serialize)]
 struct CostDetails {
-    upstream_inference_cost: Option<Box<RawValue>>,
+    #[serde(rename = "upstream_inference_cost")]
+    all: Option<Box<RawValue>>,
+    /// Its parts, which nobody adds up here.
+    #[serde(rename = "upstream_inference_prompt_cost")]
+    prompt: u64,
+    #[serde(rename = "upstream_inference_completions_cost")]
+    completions: u64,
 }
 
 fn raw(text: &str) -> Box<RawValue> {
@@ -83,7 +89,11 @@ impl UsageOut {
             completion_tokens_details: CompletionDetails { reasoning_tokens: usage.reasoning },
             cost: priced.then_some(cost),
             is_byok: priced.then_some(telling == Telling::OwnKey),
-            cost_details: priced.then_some(CostDetails { upstream_inference_cost: upstream }),
+            cost_details: priced.then_some(CostDetails {
+                all: upstream,
+                prompt: 0,
+                completions: 0,
+            }),
         }
     }
 }

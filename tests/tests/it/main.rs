@@ -44,6 +44,7 @@ mod provider;
 mod python;
 mod rbac;
 mod receipts;
+mod recordings;
 mod redact;
 mod resources;
 mod sandbox;

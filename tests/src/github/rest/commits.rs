@@ -135,7 +135,7 @@ fn combined_status(urls: &Urls, repo: &Repository, sha: &str) -> Value {
     };
     json!({
         "state": state, "total_count": statuses.len(), "statuses": statuses, "sha": sha,
-        "repository": json::repository(urls, repo),
+        "repository": json::repository_in_short(urls, repo),
         "commit_url": urls.api(&commit), "url": urls.api(&format!("{commit}/status")),
     })
 }

@@ -141,7 +141,7 @@ async fn repository(
 ) -> Result<Json<Value>, ApiError> {
     let mut all = shared.repositories.lock().await;
     let repo = find(&mut all, &name.owner, &name.repo)?;
-    Ok(Json(json::repository(&caller.urls, repo)))
+    Ok(Json(json::repository_in_full(&caller.urls, repo)))
 }
 
 #[derive(Deserialize)]
@@ -159,7 +159,8 @@ async fn permission(
     let mut all = shared.repositories.lock().await;
     let repo = find(&mut all, &person.owner, &person.repo)?;
     let may = repo.people.get(&person.login).map_or("none", |standing| standing.permission());
-    let user = json::user(&caller.urls, &person.login);
+    let mut user = json::user(&caller.urls, &person.login);
+    user["role_name"] = may.into();
     Ok(Json(json!({"permission": may, "role_name": may, "user": user})))
 }
 

@@ -31,7 +31,11 @@ pub(super) async fn branches(
     let items = branches.iter().map(|(branch, sha)| {
         let path = format!("/repos/{}/commits/{sha}", repo.full_name());
         let commit = serde_json::json!({"sha": sha, "url": caller.urls.api(&path)});
-        json::branch(&caller.urls, repo, branch, &commit)
+        let mut branch = json::branch(&caller.urls, repo, branch, &commit);
+        if let Some(fields) = branch.as_object_mut() {
+            fields.remove("_links");
+        }
+        branch
     });
     Ok(page.answer(&caller.urls, items.collect()))
 }
