@@ -92,6 +92,24 @@ def main():
         pass
     stranger = client("wrong")
     refused(lambda: stranger.get_repo("acme/shop"), 401, "Bad credentials")
+    ruled(github.get_repo("acme/ruled"))
+
+
+def ruled(repo):
+    """A repository with rules: of branches, of checks, and merging by itself."""
+    start = repo.get_branch("main").commit.sha
+    locked = lambda: repo.create_git_ref("refs/heads/locked/x", start)
+    refused(locked, 422, "Repository rule violations found")
+    assert repo.get_collaborator_permission("nobody") == "none"
+    pull = repo.create_pull(base="main", head="codebutler/x", title="T", body="B")
+    assert pull.mergeable_state == "blocked", pull.raw_data
+    refused(lambda: pull.merge(merge_method="squash"), 405, 'Required status check "build" is expected')
+    runs = list(repo.get_workflow_runs(head_sha=pull.head.sha))
+    assert [(run.name, run.status, run.conclusion) for run in runs] == [("lint", "completed", "success")]
+    assert [job.name for job in runs[0].jobs()] == ["build"]
+    assert repo.get_commit(pull.head.sha).get_check_runs().totalCount == 1
+    pull.enable_automerge(merge_method="SQUASH")
+    assert not repo.get_pull(pull.number).merged
 
 
 main()

@@ -105,6 +105,14 @@ def messages(web, sockets, channel, user, bot_user):
     web.reactions_add(channel=channel, timestamp=root, name="eyes")
     added = socket.event("reaction_added").payload["event"]
     assert added["item"] == {"type": "message", "channel": channel, "ts": root}, added
+    [eyes] = web.reactions_get(channel=channel, timestamp=root, full=True)["message"]["reactions"]
+    assert eyes == {"name": "eyes", "count": 1, "users": [bot_user]}, eyes
+    # What looks like a host becomes a link, unless the app says that it is none.
+    role = {"channel": channel, "thread_ts": root, "text": "ask @codebutler.pm about main.rs"}
+    literal = web.chat_postMessage(**role, parse="none")["message"]["text"]
+    assert literal == role["text"], literal
+    linked = web.chat_postMessage(**role)["message"]["text"]
+    assert "@<http://codebutler.pm|codebutler.pm>" in linked, linked
     web.chat_update(channel=channel, ts=posted["ts"], text="done")
     changed = socket.event("message", lambda e: e.get("subtype") == "message_changed")
     assert changed.payload["event"]["message"]["text"] == "done"
@@ -231,7 +239,10 @@ def files(web, socket, channel, root):
     url = message["files"][0]["url_private"]
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {BOT}"})
     assert urllib.request.urlopen(request).read() == content
-    assert web.files_info(file=shared["file_id"])["file"]["title"] == "A shot"
+    file = web.files_info(file=shared["file_id"])["file"]
+    [share] = file["shares"]["public"][channel]
+    assert file["title"] == "A shot" and share["thread_ts"] == root, file
+    assert share["ts"] == message["ts"] and file["channels"] == [channel], file
 
 
 def limits(web, channel):

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codebutler_testbed::github::git::Git;
 use codebutler_testbed::github::{
-    Away, FirstCommit, GitHubOptions, GitHubServer, PullState, Remote,
+    Away, FirstCommit, GitHubOptions, GitHubServer, PullState, Remote, Rules,
 };
 use octocrab::Octocrab;
 use octocrab::params::State;
@@ -249,6 +249,16 @@ async fn pygithub_is_content() {
     let host = Host::start().await;
     let change = [("new.txt", Some("n\n"))];
     host.remote.commit("codebutler/x", "ana", "Add", &change).await.unwrap();
+    let files = FirstCommit::Files(BTreeMap::from([("a.txt".to_owned(), "a\n".to_owned())]));
+    let ruled = host.server.create_repo("acme", "ruled", files, "main").await.unwrap();
+    let head = ruled.commit("codebutler/x", "ana", "Add", &change).await.unwrap();
+    ruled.report_check(&head, "lint", Some("success"), "").await.unwrap();
+    let strict = |rules: &mut Rules| {
+        rules.required_checks = vec!["build".to_owned()];
+        rules.no_branches = Some("locked/".to_owned());
+        rules.auto_merge = true;
+    };
+    ruled.set_rules(strict).await.unwrap();
     let env =
         [("GITHUB_API_URL", host.server.api_url()), ("GITHUB_TOKEN", host.server.token().into())];
     crate::python::run("github_client.py", &["PyGithub==2.10.0"], &env).await;
