@@ -125,6 +125,7 @@ fn what_changes_is_told_apart_and_nothing_else_changes() {
     now.surroundings.apart = (3, 0);
     now.surroundings.uncommitted = 0;
     now.surroundings.guides = vec![];
+    now.surroundings.elsewhere = vec![];
     now.set_up = None;
     assert_eq!(system(&now, &session), before);
     insta::assert_snapshot!(changing_facts(&now, &session), @r#"

@@ -32,7 +32,7 @@ pub fn surroundings(place: &Place) -> Result<Surroundings, ToolError> {
         apart: repo.graph_ahead_behind(head.id(), base::commit(place)?)?,
         uncommitted: uncommitted(&repo)?,
         guides: guides(&repo, &base)?,
-        elsewhere: elsewhere(&repo, &head.tree()?),
+        elsewhere: elsewhere(&repo, &base),
     })
 }
 
@@ -77,7 +77,7 @@ fn guides(repo: &Repository, base: &git2::Tree<'_>) -> Result<Vec<String>, ToolE
     Ok(paths.map(named).take(MAX_GUIDES).collect())
 }
 
-/// Patterns of files whose contents are not here, as the top of the repository says.
+/// Patterns of files whose contents are not here, as the top of the base branch's tree says.
 fn elsewhere(repo: &Repository, tree: &git2::Tree<'_>) -> Vec<String> {
     let entry = tree.get_name(".gitattributes");
     let Some(blob) = entry.and_then(|entry| repo.find_blob(entry.id()).ok()) else {
