@@ -219,3 +219,8 @@ fn the_examples_are_valid() {
         assert_eq!(object["metadata"]["namespace"], "team", "{object}");
     }
 }
+
+#[tokio::test]
+async fn argo_cd_shows_the_health_that_conditions_say() {
+    crate::python::run("argocd_health.py", &["lupa==2.8", "PyYAML==6.0.3"], &[]).await;
+}
