@@ -7,12 +7,13 @@ use codebutler_crds::condition::{
 use codebutler_crds::{Repo, names};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 
 use super::redact::Redactors;
+use super::writes;
 use crate::apply::shortened;
 
 /// Attempts against other writers of the same status.
@@ -221,7 +222,7 @@ impl Conditions {
                 "metadata": {"resourceVersion": now.resource_version()},
                 "status": {"conditions": conditions},
             });
-            let params = PatchParams::default();
+            let params = writes::patched();
             match api.patch_status(&repo.name_any(), &params, &Patch::Merge(patch)).await {
                 Ok(_) => break,
                 Err(kube::Error::Api(refused)) if refused.code == 409 && attempt < ATTEMPTS => {

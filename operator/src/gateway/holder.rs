@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use axum::Router;
 use rustls::ServerConfig;
-use tokio::net::TcpListener;
 
 use super::api::Shared;
 use super::budget::pause;
@@ -16,6 +15,7 @@ use super::models::settle;
 use super::{git, serve, told, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
+use crate::listen::listen;
 
 /// Name of the Lease, in the operator's namespace.
 pub const LEASE: &str = "codebutler-gateway";
@@ -69,8 +69,7 @@ async fn serve_agents(
     gateway.ledger.inherit().await;
     gateway.builds.inherit(&gateway.context);
     let address = args.listen;
-    let listener = TcpListener::bind(address)
-        .await
+    let listener = listen(address)
         .with_context(|| format!("agents can't be served on {address}: choose another --listen"))?;
     mark.take().await;
     gateway.metrics.leads();

@@ -40,9 +40,10 @@ pub mod tls;
 pub mod told;
 pub mod watch;
 pub mod web;
+mod writes;
 
 use anyhow::Context as _;
-use tokio::net::TcpListener;
+use codebutler_crds::names;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -56,6 +57,7 @@ use self::models::Models;
 use self::slack::Slack;
 use self::threads::Threads;
 use crate::args::GatewayArgs;
+use crate::listen::listen;
 use crate::metrics::{Ready, Server, registry};
 use crate::scope::Scope;
 use crate::step;
@@ -73,7 +75,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let api_url = Url::parse(&args.slack_api).context("--slack-api is no URL")?;
     let dialer = dial::Dialer::new(&args.dial)?;
     // Both ports are tried first, so that a wrong flag is told at once.
-    drop(TcpListener::bind(args.listen).await.with_context(|| {
+    drop(listen(args.listen).with_context(|| {
         format!("agents can't be served on {}: choose another --listen", args.listen)
     })?);
     let mut registry = registry();
@@ -82,7 +84,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let ready = Ready::default();
     let _metrics = Server::start(args.metrics_address, registry, ready.clone()).await?;
 
-    let client = kube::Client::try_default().await.context("no access to the Kubernetes API")?;
+    let client = crate::platform::client(names::GATEWAY).await?;
     let installed = crate::definitions::installed(&client, &ready);
     if shutdown.run_until_cancelled(installed).await.is_none() {
         return Ok(());

@@ -21,13 +21,14 @@ use codebutler_crds::thread::{
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::Patch;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 
 use self::keyed::Keyed;
 use super::context::ThreadKey;
 use super::metrics::Metrics;
+use super::writes;
 use crate::metrics::repo_of;
 
 pub use change::{CLOSED, Refusal};
@@ -105,7 +106,7 @@ impl Threads {
         let key = ThreadKey::from(&thread);
         let api = self.api(&key);
         for attempt in 0..ATTEMPTS {
-            let result = match api.create(&PostParams::default(), &thread).await {
+            let result = match api.create(&writes::created(), &thread).await {
                 Err(kube::Error::Api(status)) if status.is_already_exists() => {
                     api.get(&key.name).await
                 }
@@ -248,7 +249,7 @@ impl Threads {
         let _guard = self.writing.lock(key).await;
         let patch = serde_json::json!({"spec": {"state": ThreadState::Closed}});
         for attempt in 0..ATTEMPTS {
-            let params = PatchParams::default();
+            let params = writes::patched();
             match self.api(key).patch(&key.name, &params, &Patch::Merge(&patch)).await {
                 Ok(thread) => {
                     self.remember(key, Arc::new(thread));
@@ -288,7 +289,7 @@ impl Threads {
                 "resourceVersion": version, "finalizers": finalizers,
             });
             let patch = Patch::Merge(serde_json::json!({"metadata": metadata}));
-            match self.api(key).patch(&key.name, &PatchParams::default(), &patch).await {
+            match self.api(key).patch(&key.name, &writes::patched(), &patch).await {
                 Ok(thread) => {
                     self.remember(key, Arc::new(thread));
                     return Ok(());
@@ -363,7 +364,7 @@ impl Threads {
                 self.remember(key, thread.clone());
                 return Ok((thread, result));
             };
-            let params = PatchParams::default();
+            let params = writes::patched();
             match api.patch_status(&key.name, &params, &Patch::Merge(&patch)).await {
                 Ok(thread) => {
                     let thread = Arc::new(thread);

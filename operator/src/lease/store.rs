@@ -6,11 +6,11 @@ use std::time::Duration;
 use codebutler_crds::names;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::PostParams;
 use kube::{Api, Client};
 
 use super::Settings;
 use super::record::Record;
+use crate::apply::created_by;
 
 /// Why something was not written or read.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +86,7 @@ impl Store for Kubernetes {
     }
 
     async fn put(&self, record: &Record, version: Option<&str>) -> Result<String, StoreError> {
-        let (object, params) = (self.object(record, version), PostParams::default());
+        let (object, params) = (self.object(record, version), created_by(&self.name));
         let written = match version {
             None => self.api.create(&params, &object).await,
             Some(_) => self.api.replace(&self.name, &params, &object).await,

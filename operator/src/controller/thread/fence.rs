@@ -8,11 +8,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use codebutler_crds::{Thread, ThreadStatus};
-use kube::api::{ListParams, Patch, PatchParams};
+use codebutler_crds::{Thread, ThreadStatus, names};
+use kube::api::{ListParams, Patch};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
+use crate::apply::written_by;
 use crate::controller::index::Key;
 
 /// What is known of Threads beyond what the cache shows.
@@ -143,7 +144,7 @@ pub async fn take_over(
             "metadata": {"resourceVersion": thread.resource_version()},
             "status": next_term(&thread),
         }));
-        match threads.patch_status(&name, &PatchParams::default(), &patch).await {
+        match threads.patch_status(&name, &written_by(names::CONTROLLER), &patch).await {
             Ok(thread) => {
                 fence.begin(&thread);
                 return Ok(Some(thread));

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use codebutler_crds::Repo;
 use codebutler_crds::spend::RepoSpend;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
 use crate::gateway::threads::patch;
+use crate::gateway::writes;
 
 /// Attempts per write.
 const ATTEMPTS: u32 = 20;
@@ -75,7 +76,7 @@ impl Repos {
                     "metadata": {"resourceVersion": repo.resource_version()},
                     "status": {"spend": patch::between(&before, &spend)},
                 });
-                let params = PatchParams::default();
+                let params = writes::patched();
                 let written = api.patch_status(&key.name, &params, &Patch::Merge(patch)).await?;
                 Ok((written, result))
             };

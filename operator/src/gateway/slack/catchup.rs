@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codebutler_crds::thread::{Offer, OfferKind, SlackThread, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread};
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use tokio::sync::watch;
@@ -22,6 +22,7 @@ use super::route::{self, Action, Channel};
 use super::web::{CallError, Web};
 use super::{Inner, explain, history, question};
 use crate::gateway::context::ThreadKey;
+use crate::gateway::writes;
 
 /// Between two sweeps, and after one in which a channel failed.
 const EVERY: Duration = Duration::from_mins(3);
@@ -267,7 +268,7 @@ impl Sweep<'_> {
                 "metadata": {"resourceVersion": current.resource_version()},
                 "status": {"slack": {"cursor": to}},
             });
-            let params = PatchParams::default();
+            let params = writes::patched();
             match api.patch_status(&name, &params, &Patch::Merge(&patch)).await {
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Ok(_) => return,

@@ -6,12 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 use codebutler_crds::repo::Ended;
 use codebutler_crds::{Repo, SlackTs};
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
 use super::Inner;
 use super::route::Channel;
+use crate::gateway::writes;
 
 /// Ends that a Repo remembers, and that this process does.
 const REMEMBERED: usize = 64;
@@ -67,7 +68,7 @@ impl Inner {
                 "metadata": {"resourceVersion": current.resource_version()},
                 "status": {"slack": {"ended": ended}},
             });
-            let params = PatchParams::default();
+            let params = writes::patched();
             match api.patch_status(&repo.name_any(), &params, &Patch::Merge(&patch)).await {
                 Ok(_) => return Ok(()),
                 Err(kube::Error::Api(status)) if status.code == 409 => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codebutler_crds::Repo;
 use codebutler_crds::repo::NamedChannel;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::{Api, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::account::Account;
 use super::web::CallError;
 use super::{Inner, explain};
+use crate::gateway::writes;
 
 /// A name that was not found is not looked for again before, twice as long with each time.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -185,7 +186,7 @@ impl Inner {
         let api: Api<Repo> = Api::namespaced(self.context.client.clone(), &namespace);
         let named = NamedChannel { name: repo.spec.slack.channel.clone(), id: id.to_owned() };
         let patch = Patch::Merge(json!({"status": {"slack": {"channel": named}}}));
-        let params = PatchParams::default();
+        let params = writes::patched();
         if let Err(error) = api.patch_status(&repo.name_any(), &params, &patch).await {
             tracing::warn!(%error, repo = repo.name_any(), "the channel's id is not written");
         }

@@ -8,13 +8,14 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::Patch;
 use kube::{Api, Client};
 use serde_json::json;
 
 use super::TlsError;
 use super::authority::Authority;
 use super::rotation::{Authorities, Pair};
+use crate::gateway::writes;
 
 /// The Secret, with the keys of its type; the others are the rotation's.
 const SECRET: &str = "codebutler-gateway-tls";
@@ -51,7 +52,7 @@ pub async fn load(client: &Client, namespace: &str, now: Timestamp) -> Result<Ke
             made = Some(fresh(now)?);
         }
         let Some(secret) = &made else { break };
-        match api.create(&PostParams::default(), secret).await {
+        match api.create(&writes::created(), secret).await {
             Ok(secret) => {
                 tracing::info!(secret = SECRET, "made a certificate authority");
                 return read(&secret);
@@ -88,7 +89,7 @@ pub async fn store(
         },
     });
     let api = Api::<Secret>::namespaced(client.clone(), namespace);
-    match api.patch(SECRET, &PatchParams::default(), &Patch::Merge(patch)).await {
+    match api.patch(SECRET, &writes::patched(), &Patch::Merge(patch)).await {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
         Err(error) => Err(failed(error)),
@@ -144,7 +145,7 @@ pub async fn publish(client: &Client, namespace: &str, pem: &str) -> Result<(), 
         ..ConfigMap::default()
     };
     let Some(now) = api.get_opt(CA_CONFIG_MAP).await.map_err(failed)? else {
-        match api.create(&PostParams::default(), &map).await {
+        match api.create(&writes::created(), &map).await {
             Ok(_) => return Ok(()),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => return Err(failed(error)),
@@ -159,7 +160,7 @@ pub async fn publish(client: &Client, namespace: &str, pem: &str) -> Result<(), 
 
 async fn patch(api: &Api<ConfigMap>, pem: &str) -> Result<(), kube::Error> {
     let patch = json!({"data": {CA_KEY: pem}});
-    api.patch(CA_CONFIG_MAP, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+    api.patch(CA_CONFIG_MAP, &writes::patched(), &Patch::Merge(patch)).await.map(drop)
 }
 
 fn metadata(name: &str) -> ObjectMeta {

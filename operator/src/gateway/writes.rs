@@ -1,0 +1,16 @@
+//! In whose name the gateway writes: what `managedFields` show of it.
+
+use codebutler_crds::names;
+use kube::api::{PatchParams, PostParams};
+
+use crate::apply::{created_by, written_by};
+
+/// A patch.
+pub fn patched() -> PatchParams {
+    written_by(names::GATEWAY)
+}
+
+/// A creation.
+pub fn created() -> PostParams {
+    created_by(names::GATEWAY)
+}
