@@ -124,6 +124,9 @@ pub struct ToolboxArgs {
     /// What commands may do with the worktree.
     #[arg(long, value_enum, default_value_t = Access::ReadWrite)]
     pub worktree: Access,
+    /// Folders outside of the worktree that commands may write to.
+    #[arg(long = "writable")]
+    pub writable: Vec<PathBuf>,
     /// The role, for the log and for the names of its own files.
     #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
     pub role: String,

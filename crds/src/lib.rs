@@ -8,6 +8,7 @@ pub mod condition;
 pub mod limits;
 pub mod money;
 pub mod names;
+pub mod pods;
 pub mod policy;
 pub mod redact;
 pub mod repo;
@@ -18,6 +19,7 @@ pub mod thread;
 pub mod wire;
 
 pub use money::NanoUsd;
+pub use pods::PodSettings;
 pub use repo::{Repo, RepoSpec, RepoStatus};
 pub use role::{AgentRole, AgentRoleSpec, AgentRoleStatus};
 pub use slack_ts::SlackTs;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SlackTs;
 use crate::limits::{LimitsSpec, Price};
+use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::spend::RepoSpend;
 use crate::wire::CacheForm;
@@ -67,6 +68,10 @@ pub struct RepoSpec {
     /// What is forbidden, masked, or waits for a person.
     #[serde(default)]
     pub policy: PolicySpec,
+    /// What is added to the pods of all its roles. An AgentRole's own `pods` go before, and what an
+    /// installation adds to all comes after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<PodSettings>,
     /// Stops new work; running turns end.
     #[serde(default)]
     pub suspend: bool,

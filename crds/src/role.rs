@@ -8,6 +8,7 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::pods::{PodSettings, PullSecret};
 use crate::thread::Complexity;
 
 /// The tools that agents know: what `spec.tools.allow` may name.
@@ -107,21 +108,23 @@ pub struct AgentRoleSpec {
     #[serde(default = "idle_timeout")]
     #[schemars(range(min = 0, max = 86_400))]
     pub idle_timeout_seconds: u32,
-    /// Labels of the nodes its pods may run on.
+    /// What is added to its pods, over what the Repo adds to all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<PodSettings>,
+    /// The older spelling of `pods.nodeSelector`, which goes before.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
-    /// Taints its pods tolerate.
+    /// The older spelling of `pods.tolerations`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
-    /// RuntimeClass of its pods, such as `gvisor`.
+    /// The older spelling of `pods.runtimeClassName`, which goes before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_class_name: Option<String>,
-    /// PriorityClass of its pods; the cluster's default if absent.
+    /// The older spelling of `pods.priorityClassName`, which goes before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
-    /// Secrets of type `kubernetes.io/dockerconfigjson`, in the namespace of the Threads, with which
-    /// nodes pull the pods' images. No container sees them.
+    /// The older spelling of `pods.imagePullSecrets`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub image_pull_secrets: Vec<PullSecret>,
@@ -156,15 +159,6 @@ impl PromptSource {
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or("prompt.md")
     }
-}
-
-/// A Secret by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PullSecret {
-    /// Name of the Secret.
-    #[schemars(length(min = 1, max = 253))]
-    pub name: String,
 }
 
 /// A role's name and picture in Slack.
@@ -481,6 +475,20 @@ impl AgentRoleSpec {
     #[must_use]
     pub fn at_once(&self) -> u32 {
         if self.changing().next().is_some() { 1 } else { self.parallelism.max(1) }
+    }
+
+    /// What is added to its pods, the older spellings included.
+    #[must_use]
+    pub fn pod_settings(&self) -> PodSettings {
+        let older = PodSettings {
+            node_selector: self.node_selector.clone(),
+            tolerations: self.tolerations.clone(),
+            runtime_class_name: self.runtime_class_name.clone(),
+            priority_class_name: self.priority_class_name.clone(),
+            image_pull_secrets: self.image_pull_secrets.clone(),
+            ..PodSettings::default()
+        };
+        self.pods.clone().unwrap_or_default().over(&older)
     }
 
     /// Its tools that change a worktree.

@@ -111,8 +111,7 @@ impl Apply {
     /// [`ApplyError::Refused`] also when the name is taken by somebody else's object.
     pub async fn create<K: Object>(&self, object: &K, owner: &str) -> Result<Made<K>, ApplyError> {
         let (api, name) = (self.api::<K>(object), object.name_any());
-        let params = PostParams { field_manager: Some(self.manager.to_owned()), ..<_>::default() };
-        match api.create(&params, object).await {
+        match api.create(&created_by(self.manager), object).await {
             Ok(created) => Ok(Made::New(created)),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 match api.get_opt(&name).await.map_err(failed::<K>("get", &name))? {
@@ -162,9 +161,7 @@ impl Apply {
             "metadata": {"uid": claim.uid()},
             "spec": {"resources": {"requests": {"storage": size}}},
         });
-        let params =
-            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
-        match api.patch(&name, &params, &Patch::Merge(&patch)).await {
+        match api.patch(&name, &written_by(self.manager), &Patch::Merge(&patch)).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if is_another(&status) => Err(stale::<Claim>(&name)),
             Err(error) => Err(refused::<Claim>("resize", &name, error)),
@@ -211,14 +208,33 @@ impl Apply {
         object: &K,
         labels: &BTreeMap<String, String>,
     ) -> Result<(), ApplyError> {
+        self.mark(object, "labels", labels).await
+    }
+
+    /// Puts annotations on exactly this object.
+    ///
+    /// # Errors
+    /// When the API server can't be asked or says no.
+    pub async fn annotate<K: Object>(
+        &self,
+        object: &K,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<(), ApplyError> {
+        self.mark(object, "annotations", annotations).await
+    }
+
+    async fn mark<K: Object>(
+        &self,
+        object: &K,
+        field: &str,
+        marks: &BTreeMap<String, String>,
+    ) -> Result<(), ApplyError> {
         let (api, name) = (self.api::<K>(object), object.name_any());
-        let patch = serde_json::json!({"metadata": {"uid": object.uid(), "labels": labels}});
-        let params =
-            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
-        match api.patch(&name, &params, &Patch::Merge(&patch)).await {
+        let patch = serde_json::json!({"metadata": {"uid": object.uid(), field: marks}});
+        match api.patch(&name, &written_by(self.manager), &Patch::Merge(&patch)).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if is_another(&status) => Err(stale::<K>(&name)),
-            Err(error) => Err(refused::<K>("label", &name, error)),
+            Err(error) => Err(refused::<K>("mark", &name, error)),
         }
     }
 
@@ -237,9 +253,7 @@ impl Apply {
             "metadata": {"resourceVersion": seen.resource_version()},
             "status": status,
         });
-        let params =
-            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
-        match api.patch_status(&name, &params, &Patch::Merge(&patch)).await {
+        match api.patch_status(&name, &written_by(self.manager), &Patch::Merge(&patch)).await {
             Ok(written) => Ok(written.resource_version()),
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
                 Err(stale::<K>(&name))
@@ -258,7 +272,7 @@ impl Apply {
         let patch = serde_json::json!({
             "metadata": {"resourceVersion": seen.resource_version(), "finalizers": kept},
         });
-        match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        match api.patch(&name, &written_by(self.manager), &Patch::Merge(&patch)).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
                 Err(stale::<K>(&name))
@@ -289,6 +303,16 @@ impl Apply {
     fn api<K: Object>(&self, object: &K) -> Api<K> {
         Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
     }
+}
+
+/// A patch in somebody's name, which the object's `managedFields` then show.
+pub fn written_by(manager: &str) -> PatchParams {
+    PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() }
+}
+
+/// A creation in somebody's name.
+pub fn created_by(manager: &str) -> PostParams {
+    PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() }
 }
 
 /// What [`Apply::create`] led to.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use codebutler_crds::PodSettings;
+use codebutler_crds::pods::PullPolicy;
 
 use crate::gateway::dial::DialOptions;
 use crate::gateway::web::SearchOptions;
@@ -101,12 +103,29 @@ pub struct ControllerArgs {
     /// controller's own `/etc/resolv.conf` if absent.
     #[arg(long, env = "CODEBUTLER_CLUSTER_DNS", value_delimiter = ',')]
     pub cluster_dns: Vec<IpAddr>,
+    /// When nodes pull the images that the installation brings into agent pods; as the cluster has it
+    /// if absent.
+    #[arg(long, env = "CODEBUTLER_AGENT_PULL_POLICY", value_parser = pull_policy)]
+    pub agent_pull_policy: Option<PullPolicy>,
+    /// What is added to all agent pods, under what Repos and AgentRoles add: JSON, as a Repo's
+    /// `spec.pods` has it.
+    #[arg(long, env = "CODEBUTLER_AGENT_PODS", default_value = "{}", value_parser = pod_settings)]
+    pub agent_pods: Box<PodSettings>,
     /// Which replica acts.
     #[command(flatten)]
     pub lease: LeaseArgs,
     /// Where `/metrics`, `/healthz` and `/readyz` are served.
-    #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
+    #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "[::]:8080")]
     pub metrics_address: SocketAddr,
+}
+
+fn pull_policy(value: &str) -> Result<PullPolicy, String> {
+    serde_json::from_value(value.into())
+        .map_err(|_| "choose one of Always, IfNotPresent and Never".to_owned())
+}
+
+fn pod_settings(value: &str) -> Result<Box<PodSettings>, String> {
+    serde_json::from_str(value).map(Box::new).map_err(|error| error.to_string())
 }
 
 /// The gateway's configuration.
@@ -123,10 +142,10 @@ pub struct GatewayArgs {
     #[arg(long, env = "CODEBUTLER_GATEWAY_SERVICE", default_value = "codebutler-gateway")]
     pub service: String,
     /// Where agent pods connect (TLS).
-    #[arg(long, env = "CODEBUTLER_LISTEN", default_value = "0.0.0.0:8443")]
+    #[arg(long, env = "CODEBUTLER_LISTEN", default_value = "[::]:8443")]
     pub listen: SocketAddr,
     /// Where `/metrics`, `/healthz` and `/readyz` are served.
-    #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
+    #[arg(long, env = "CODEBUTLER_METRICS_ADDRESS", default_value = "[::]:8080")]
     pub metrics_address: SocketAddr,
     /// Name of the gateway's own pod: its identity among replicas.
     #[arg(long, env = "POD_NAME")]

@@ -4,6 +4,7 @@ Usage: helm_charts.py CHARTS_DIR NAMESPACE, with KUBECONFIG set. Prints one line
 exits 1 at the first thing that is not as it should be.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -53,6 +54,9 @@ def wrong_values():
         ({"images": {"pullPolicy": "Sometimes"}}, ["pullPolicy"]),
         ({"imagez": {}}, ["imagez", "not allowed"]),
         ({"namespaces": ["Team A"]}, ["namespaces", "pattern"]),
+        ({"images": {"architecture": "x86"}}, ["architecture"]),
+        ({"agents": {"podSecurityContext": "never"}}, ["podSecurityContext"]),
+        ({"agents": {"pods": {"securityContext": {}}}}, ["securityContext", "not allowed"]),
         ({"roles": {"overrides": {"cooder": {}}}}, ["roles.overrides.cooder", "coder"]),
     ]:
         fails(lambda: chart.render(values), *words)
@@ -104,6 +108,60 @@ def secrets_are_the_teams_unless_the_values_say_otherwise(chart):
     assert [d["kind"] for d in search] == ["Role", "RoleBinding"], search
 
 
+def flag(text, name):
+    """What a component is started with."""
+    (deployment,) = [d for d in documents(text) if d["kind"] == "Deployment"]
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    (found,) = [a.removeprefix(f"--{name}=") for a in arguments if a.startswith(f"--{name}=")]
+    return found
+
+
+def pods_are_as_the_values_say(chart):
+    controller = "codebutler/templates/controller.yaml"
+    def added(values):
+        return json.loads(flag(chart.render(values)[controller], "agent-pods"))
+    assert added({}) == {}
+    assert added({"agents": {"podSecurityContext": None}}) == {"securityContext": {}}
+    assert added({"agents": {"podSecurityContext": {"runAsUser": 7}}}) == {"securityContext": {"runAsUser": 7}}
+    values = {"images": {"architecture": "arm64"}, "agents": {"pods": {"labels": {"a": "b"}, "nodeSelector": {"pool": "x"}}}}
+    assert added(values) == {"labels": {"a": "b"}, "nodeSelector": {"kubernetes.io/arch": "arm64", "pool": "x"}}
+    assert flag(chart.render({"images": {"pullPolicy": "Always"}})[controller], "agent-pull-policy") == "Always"
+    for name in ["controller", "gateway"]:
+        rendered = chart.render({**values, name: {"nodeSelector": {"pool": "system"}}})
+        (deployment,) = [d for d in documents(rendered[f"codebutler/templates/{name}.yaml"]) if d["kind"] == "Deployment"]
+        spec = deployment["spec"]["template"]["spec"]
+        assert spec["nodeSelector"] == {
+            "kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "pool": "system"}, spec
+        assert spec["containers"][0]["startupProbe"]["httpGet"]["path"] == "/healthz", spec
+    budgets = documents(chart.render({})["codebutler/templates/availability.yaml"])
+    assert [b["spec"]["unhealthyPodEvictionPolicy"] for b in budgets] == ["AlwaysAllow"] * 2, budgets
+
+
+def every_alert_has_its_page(chart):
+    page = "https://wiki.example.com/runbook"
+    values = {"metrics": {"prometheusRule": {"enabled": True, "runbook": page}}}
+    (rule,) = documents(chart.render(values)["codebutler/templates/alerts.yaml"])
+    with open(os.path.join(MAIN, "RUNBOOK.md")) as file:
+        sections = {line[3:].strip() for line in file if line.startswith("## ")}
+    alerts = [r for g in rule["spec"]["groups"] for r in g["rules"] if "alert" in r]
+    assert sections == {a["alert"] for a in alerts}, sections
+    for alert in alerts:
+        assert alert["annotations"]["runbook_url"] == f"{page}#{alert['alert'].lower()}", alert
+    with open(os.path.join(MAIN, "CHANGELOG.md")) as file:
+        assert f"## {chart.metadata['version']}\n" in file.read(), "CHANGELOG.md has nothing on this version"
+
+
+def whoever_may_see_a_namespace_sees_threads():
+    chart = helm.Chart.load(CRDS)
+    roles = {d["metadata"]["name"]: d for d in documents(chart.render({})["codebutler-crds/templates/access.yaml"])}
+    to = "rbac.authorization.k8s.io/aggregate-to-"
+    for name, whose in [("codebutler-view", {"view", "edit", "admin"}), ("codebutler-edit", {"edit", "admin"})]:
+        labels = roles[name]["metadata"]["labels"]
+        assert {label.removeprefix(to) for label in labels if label.startswith(to)} == whose, labels
+        assert sorted(roles[name]["rules"][0]["resources"]) == NAMES, roles[name]
+    assert not chart.render({"aggregateRoles": False})["codebutler-crds/templates/access.yaml"].strip()
+
+
 def render_everything():
     chart = helm.Chart.load(MAIN)
     described(chart.schema)
@@ -133,9 +191,13 @@ def render_everything():
     scraped_by_whom_the_values_name(chart)
     trusted_authorities_are_mounted(chart)
     secrets_are_the_teams_unless_the_values_say_otherwise(chart)
+    pods_are_as_the_values_say(chart)
+    whoever_may_see_a_namespace_sees_threads()
     rule = rendered["codebutler/templates/alerts.yaml"]
     for part in ["kind: PrometheusRule", "release: kps", "{{ $labels.repo }}", "record: codebutler:"]:
         assert part in rule, part
+    assert "runbook_url" not in rule
+    every_alert_has_its_page(chart)
     dashboards = documents(rendered["codebutler/templates/dashboards.yaml"])
     assert [d["metadata"]["name"] for d in dashboards] == [
         "codebutler-dashboard-cost", "codebutler-dashboard-operations"], dashboards
@@ -218,6 +280,26 @@ class World:
         return {d.metadata.name: d for d in self.apps.list_namespaced_deployment(NAMESPACE).items}
 
 
+    def users(self):
+        return {name: d.spec.template.spec.security_context.run_as_user
+                for name, d in self.deployments().items()}
+
+    @contextlib.contextmanager
+    def openshift(self):
+        """Has the API by which one knows it, for a while."""
+        names = {"kind": "SecurityContextConstraints", "plural": "securitycontextconstraints"}
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        name = "securitycontextconstraints.security.openshift.io"
+        self.definitions.create_custom_resource_definition({
+            "metadata": {"name": name},
+            "spec": {"group": "security.openshift.io", "scope": "Cluster", "names": names,
+                     "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}]}})
+        try:
+            yield
+        finally:
+            self.definitions.delete_custom_resource_definition(name)
+
+
 def life():
     world = World()
     world.adopt()
@@ -247,8 +329,17 @@ def life():
         "controller": {"replicas": 1}})
     assert world.role("coder")["spec"]["model"]["default"] == "some/model"
     assert world.deployments()["codebutler-controller"].spec.replicas == 1
+    assert world.users() == {"codebutler-controller": 65532, "codebutler-gateway": 65532}
+    # A cluster that chooses users itself.
+    with world.openshift():
+        kube.upgrade(MAIN, "codebutler", {})
+        assert world.users() == {"codebutler-controller": None, "codebutler-gateway": None}
+        kube.upgrade(MAIN, "codebutler", {"podSecurityContext": {"runAsUser": 4000}})
+        assert world.users() == {"codebutler-controller": 4000, "codebutler-gateway": 4000}
     done("upgrade")
 
+    kube.upgrade(MAIN, "codebutler", {
+        "roles": {"overrides": {"coder": {"model": {"default": "some/model"}}}}})
     kube.upgrade(MAIN, "codebutler", {}, reuse_values=True)
     assert world.role("coder")["spec"]["model"]["default"] == "some/model"
     kube.rollback("codebutler", version=1)

@@ -126,7 +126,7 @@ fn make_shell(args: &ToolboxArgs, copy: Option<&Copy>) -> Result<Shell, StartErr
     }
     let hide = [Some(args.work_dir.as_path()), args.socket.parent()];
     let plan = Plan {
-        write: environment.folders().into_iter().chain([ground]).collect(),
+        write: own_folders(&environment, args).chain([ground]).collect(),
         read: copy.iter().map(|_| tree.clone()).collect(),
         hide: hide.into_iter().flatten().map(Path::to_owned).collect(),
     };
@@ -137,6 +137,12 @@ fn make_shell(args: &ToolboxArgs, copy: Option<&Copy>) -> Result<Shell, StartErr
         (Some(_), Mode::Runtime) => shell.refusing(copy::NEEDS_LANDLOCK),
         _ => shell,
     })
+}
+
+/// Where commands may write besides the worktree: a volume that is not there after all is left out.
+fn own_folders(environment: &Environment, args: &ToolboxArgs) -> impl Iterator<Item = PathBuf> {
+    let extra = args.writable.iter().filter(|path| path.is_dir()).cloned();
+    environment.folders().into_iter().chain(extra)
 }
 
 fn make_folder(path: &Path) -> Result<(), StartError> {

@@ -1,5 +1,9 @@
 {{/* Fails with a sentence where Helm or the cluster would fail with a riddle. */}}
 {{- define "codebutler.installed-once" -}}
+{{- if .Values.checkCluster }}{{ include "codebutler.checks" . }}{{ end }}
+{{- end }}
+
+{{- define "codebutler.checks" -}}
 {{- $role := lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "codebutler-controller" }}
 {{- if $role }}
 {{- $annotations := default dict $role.metadata.annotations }}
@@ -9,15 +13,22 @@
 {{- fail (printf "CodeButler is installed already, as release %q in namespace %q: one installation serves a whole cluster. Upgrade that one, or uninstall it first." (default "(none)" $release) (default "(none)" $namespace)) }}
 {{- end }}
 {{- end }}
+{{- /* Whoever installs for some namespaces may look into those alone. */}}
+{{- $watching := list }}
+{{- range $namespace := .Values.namespaces }}
+{{- with lookup "rbac.authorization.k8s.io/v1" "Role" $namespace "codebutler-controller-watched" }}{{ $watching = append $watching . }}{{ end }}
+{{- end }}
+{{- if not .Values.namespaces }}
 {{- range $role := (lookup "rbac.authorization.k8s.io/v1" "Role" "" "").items }}
-{{- if eq $role.metadata.name "codebutler-controller-watched" }}
+{{- if eq $role.metadata.name "codebutler-controller-watched" }}{{ $watching = append $watching $role }}{{ end }}
+{{- end }}
+{{- end }}
+{{- range $role := $watching }}
 {{- $annotations := default dict $role.metadata.annotations }}
 {{- $release := index $annotations "meta.helm.sh/release-name" }}
 {{- $namespace := index $annotations "meta.helm.sh/release-namespace" }}
-{{- $watched := $role.metadata.namespace }}
-{{- if and (or (ne $release $.Release.Name) (ne $namespace $.Release.Namespace)) (or (empty $.Values.namespaces) (has $watched $.Values.namespaces)) }}
-{{- fail (printf "The namespace %q is looked after already, by release %q in namespace %q: take it out of `namespaces` there, or list others here." $watched (default "(none)" $release) (default "(none)" $namespace)) }}
-{{- end }}
+{{- if or (ne $release $.Release.Name) (ne $namespace $.Release.Namespace) }}
+{{- fail (printf "The namespace %q is looked after already, by release %q in namespace %q: take it out of `namespaces` there, or list others here." $role.metadata.namespace (default "(none)" $release) (default "(none)" $namespace)) }}
 {{- end }}
 {{- end }}
 {{- /* `helm template` has no cluster: there, lookup finds nothing at all. */}}

@@ -29,6 +29,37 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- with index . 1 }}--{{ index $ 0 }}={{ . }}{{ end -}}
 {{- end }}
 
+{{/* The nodes that the images are made for. */}}
+{{- define "codebutler.nodes" -}}
+kubernetes.io/os: linux
+{{- with .Values.images.architecture }}
+kubernetes.io/arch: {{ . }}
+{{- end }}
+{{- end }}
+
+{{/* As whom both components run. OpenShift refuses a user that it has not chosen itself. */}}
+{{- define "codebutler.user" -}}
+{{- $user := deepCopy .Values.podSecurityContext }}
+{{- if .Capabilities.APIVersions.Has "security.openshift.io/v1" }}
+{{- range $field := list "runAsUser" "runAsGroup" "fsGroup" }}
+{{- if eq (int (default 0 (index $user $field))) 65532 }}{{ $_ := unset $user $field }}{{ end }}
+{{- end }}
+{{- end }}
+{{- toYaml $user }}
+{{- end }}
+
+{{/* What is added to all agent pods, as JSON. */}}
+{{- define "codebutler.pods" -}}
+{{- $pods := deepCopy .Values.agents.pods }}
+{{- with .Values.images.architecture }}
+{{- $_ := set $pods "nodeSelector" (mergeOverwrite (dict "kubernetes.io/arch" .) (default dict $pods.nodeSelector)) }}
+{{- end }}
+{{- $user := .Values.agents.podSecurityContext }}
+{{- if kindIs "invalid" $user }}{{ $_ := set $pods "securityContext" dict }}{{ end }}
+{{- with $user }}{{ $_ := set $pods "securityContext" . }}{{ end }}
+{{- toJson $pods }}
+{{- end }}
+
 {{/* One component's Deployment. Takes root, name, component (its values), args, ports, volumes, mounts. */}}
 {{- define "codebutler.deployment" -}}
 apiVersion: apps/v1
@@ -53,16 +84,14 @@ spec:
       serviceAccountName: {{ .name }}
       enableServiceLinks: false
       terminationGracePeriodSeconds: 30
-      securityContext: {{ toYaml .root.Values.podSecurityContext | nindent 8 }}
+      securityContext: {{ include "codebutler.user" .root | nindent 8 }}
       {{- with .root.Values.images.pullSecrets }}
       imagePullSecrets: {{ range . }}{{ list (dict "name" .) | toYaml | nindent 8 }}{{ end }}
       {{- end }}
       {{- with .component.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}
-      {{- with .component.nodeSelector }}
-      nodeSelector: {{ toYaml . | nindent 8 }}
-      {{- end }}
+      nodeSelector: {{ mergeOverwrite (include "codebutler.nodes" .root | fromYaml) .component.nodeSelector | toYaml | nindent 8 }}
       {{- with .component.tolerations }}
       tolerations: {{ toYaml . | nindent 8 }}
       {{- end }}
@@ -94,6 +123,11 @@ spec:
             - {name: CODEBUTLER_IDENTITY, value: $(POD_NAME)_$(POD_UID)}
             {{- with .component.extraEnv }}{{ toYaml . | nindent 12 }}{{ end }}
           ports: {{ toYaml .ports | nindent 12 }}
+          # A busy node may take its time; only then is it asked whether it lives.
+          startupProbe:
+            httpGet: {path: /healthz, port: metrics}
+            periodSeconds: 2
+            failureThreshold: 60
           livenessProbe:
             httpGet: {path: /healthz, port: metrics}
             periodSeconds: 10

@@ -31,7 +31,6 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use codebutler_crds::names;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
@@ -42,6 +41,7 @@ use crate::apply::Apply;
 use crate::args::ControllerArgs;
 use crate::lease;
 use crate::metrics::{Ready, Server};
+use crate::platform;
 use crate::scope::Scope;
 
 /// Name of the Lease that the acting replica holds.
@@ -55,9 +55,7 @@ pub async fn run(mut args: ControllerArgs) -> anyhow::Result<()> {
     if args.cluster_dns.is_empty() {
         args.cluster_dns = resolvers::own();
     }
-    let client = Client::try_default()
-        .await
-        .context("no Kubernetes API: run inside a cluster, or set KUBECONFIG")?;
+    let client = platform::client(names::CONTROLLER).await?;
     let stop = CancellationToken::new();
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stopping = stop.clone();
@@ -74,7 +72,7 @@ pub async fn run(mut args: ControllerArgs) -> anyhow::Result<()> {
 /// # Errors
 /// When the metrics port is taken, or another replica acts instead: the process has to end then.
 pub async fn serve(
-    args: ControllerArgs,
+    mut args: ControllerArgs,
     client: Client,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -90,6 +88,7 @@ pub async fn serve(
     let prepared = async {
         crate::definitions::installed(&client, &ready).await;
         watches.synced().await;
+        platform::settle_user(&client, &mut args).await;
     };
     tokio::select! {
         () = prepared => {}

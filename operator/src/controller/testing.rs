@@ -16,6 +16,8 @@ pub fn args() -> ControllerArgs {
         workspace_image: "debian:12".to_owned(),
         agent_pull_secrets: Vec::new(),
         cluster_dns: Vec::new(),
+        agent_pull_policy: None,
+        agent_pods: Box::default(),
         lease: crate::args::LeaseArgs::default(),
         metrics_address: ([127, 0, 0, 1], 0).into(),
     }

@@ -12,7 +12,6 @@ use axum::routing::get;
 use http::{StatusCode, header};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -79,7 +78,7 @@ impl Server {
         ready: Ready,
     ) -> Result<Self, Error> {
         let listen = |source| Error::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let listener = crate::listen::listen(address).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let app = router(registry, ready);
         let stop = CancellationToken::new();

@@ -1,10 +1,14 @@
 //! What upstream's default admission refuses although the caller may write: pods below their
-//! namespace's security standard, and rights that the caller does not have himself.
+//! namespace's security standard, and rights that the caller does not have himself. And what that of
+//! OpenShift makes of pods.
 
 mod escalation;
+mod openshift;
 mod security;
 
 use serde_json::Value;
+
+pub use openshift::constrain;
 
 use super::auth::User;
 use super::kinds::Kind;

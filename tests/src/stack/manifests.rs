@@ -131,6 +131,7 @@ pub fn team(
         access: AccessSpec::default(),
         egress: EgressSpec::default(),
         policy: PolicySpec::default(),
+        pods: None,
         suspend: false,
     };
     if let Some(edit) = edit {

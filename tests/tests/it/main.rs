@@ -13,6 +13,7 @@ mod browser;
 mod chaos;
 mod charts;
 mod chatting;
+mod clusters;
 mod conformance;
 mod controller;
 mod controllers;

@@ -91,6 +91,31 @@ async fn what_cannot_be_meant_is_refused_with_the_field_and_the_rule() {
         (json!({"git": {"url": "https://me:pw@git.example/a/b"}}), "spec.git.url", "should match"),
         (json!({"slack": {"channel": "#The Shop"}}), "spec.slack.channel", "should match"),
         (json!({"roles": []}), "spec.roles", "at least 1"),
+        (
+            json!({"pods": {"labels": {"codebutler.dev/thread": "other"}}}),
+            "spec.pods.labels",
+            "CodeButler's own",
+        ),
+        (
+            json!({"pods": {"annotations": {"karpenter.sh/do-not-disrupt": "false"}}}),
+            "spec.pods.annotations",
+            "leave them out",
+        ),
+        (
+            json!({"pods": {"securityContext": {"runAsUser": 0}}}),
+            "spec.pods.securityContext.runAsUser",
+            "1",
+        ),
+        (
+            json!({"pods": {"volumes": [{"name": "a", "mountPath": "/work/x", "emptyDir": {}}]}}),
+            "spec.pods.volumes[0]",
+            "choose one such as /cache",
+        ),
+        (
+            json!({"pods": {"volumes": [{"name": "a", "mountPath": "/cache"}]}}),
+            "spec.pods.volumes[0]",
+            "one of persistentVolumeClaim and emptyDir",
+        ),
     ] {
         let refused = refusal::<Repo>(&world, repo(), &change).await;
         let refused = refused.unwrap_or_else(|| panic!("{change} is taken"));
@@ -106,6 +131,13 @@ async fn a_role_names_known_tools_and_literal_variables() {
         json!({"workspace": {"env": {"CARGO_HOME": "/work/cargo", "_x1": ""}}}),
         json!({"promptFrom": {"configMap": "prompts"}, "priorityClassName": "high",
                "imagePullSecrets": [{"name": "registry"}]}),
+        json!({"pods": {
+            "labels": {"cost-centre": "web"}, "securityContext": {}, "tolerations": [{"key": "a"}],
+            "resources": {"agent": {"limits": {"cpu": 1}}},
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}},
+            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+            "volumes": [{"name": "a", "mountPath": "/cache", "persistentVolumeClaim": {"claimName": "c"}}]}}),
     ] {
         assert_eq!(refusal::<AgentRole>(&world, role(), &change).await, None, "{change}");
     }

@@ -16,6 +16,7 @@ use super::observe::{Admission, Observed};
 use super::plan::{Gone, Plan, Repair};
 use super::queue;
 use super::role::{self, Role};
+use super::shield;
 use super::status::Own;
 use super::volume;
 use crate::apply::Refusal;
@@ -107,6 +108,7 @@ fn work(view: &View, plan: &mut Plan) -> Health {
         verdicts.extend(unserved(view, plan));
     }
     look_at_labels(view, plan);
+    shield::look(view, plan);
     queue::tell(view.repo, view.thread, view.observed, plan, view.now);
     progress(view, &pods, plan);
     budget(view, plan);

@@ -12,6 +12,8 @@ mod queue;
 mod repair;
 mod role;
 mod security;
+mod shield;
+mod size;
 mod status;
 mod volume;
 mod volumes;
@@ -152,6 +154,7 @@ async fn act(
     if let Some(wait) = queue::ended_wait(thread, &plan, context.clock.now()) {
         context.metrics.waited(&repo, wait);
     }
+    shield::change(thread, &plan, context).await?;
     told.extend(plan.notices.iter().map(|notice| (None, notice.clone())));
     remove(thread, &plan, context).await?;
     if plan.release {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde::Serialize;
 
+use super::shield::Change;
 use super::status::Own;
 use crate::controller::health::Notice;
 
@@ -31,6 +32,9 @@ pub struct Plan {
     /// Labels that are to be put back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
+    /// Pods that autoscalers are to leave alone from now on, or no longer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shields: Vec<Change>,
     /// The controller's part of the status.
     pub status: Own,
     /// Pods to delete: `(name, UID)`.

@@ -3,22 +3,24 @@
 //! Two containers that share nothing but a socket: `agent` holds the token and the transcript,
 //! `toolbox` holds the worktree and runs commands. Neither has the other's part of the volume.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use codebutler_crds::names::pod as path;
+use codebutler_crds::pods::{PodSettings, PullPolicy};
 use codebutler_crds::repo::AccessMode;
 use codebutler_crds::role::{Sandbox, Workspace, WorktreeAccess};
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{
-    Affinity, Container, EnvVar, LocalObjectReference, Pod, PodAffinity, PodAffinityTerm,
-    PodDNSConfig, PodSpec, ResourceRequirements, VolumeMount,
+    Affinity, Container, EnvVar, LocalObjectReference, Pod, PodAffinityTerm, PodDNSConfig, PodSpec,
+    VolumeMount,
 };
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
 use super::security;
+use super::shield::Shield;
+use super::size::{self, Size};
 use super::volumes;
 use crate::args::ControllerArgs;
 use crate::controller::gateway::{self, Gateway};
@@ -48,9 +50,11 @@ pub struct Input<'a> {
 impl Input<'_> {
     /// What [`ANNOTATION_CONFIG`] says of a pod made now.
     pub fn config(&self) -> String {
-        let repo = &self.repo.spec;
+        let (repo, settings) = (&self.repo.spec, self.settings());
         let parts = serde_json::json!([
-            self.spec(),
+            self.spec(&settings),
+            settings.labels,
+            settings.annotations,
             self.role.spec,
             self.role.prompt(),
             repo.git,
@@ -63,28 +67,38 @@ impl Input<'_> {
 
     /// The pod, owned by the Thread.
     pub fn build(&self) -> Pod {
-        let role = &self.role.spec.role;
-        let labels = labels::of_pod(self.thread, role);
+        let (role, settings) = (&self.role.spec.role, self.settings());
+        let mut labels = settings.labels.clone();
+        labels.extend(labels::of_pod(self.thread, role));
         let mut metadata =
             labels::owned(self.thread, names::pod_name(&self.thread.name_any(), role), labels);
-        metadata.annotations = Some(
-            [
-                (ANNOTATION_WOKEN_FOR, woken_for(self.thread, role)),
-                (ANNOTATION_CONFIG, self.config()),
-                ("kubectl.kubernetes.io/default-container", path::AGENT.to_owned()),
-            ]
-            .map(|(key, value)| (key.to_owned(), value))
-            .into(),
-        );
-        Pod { metadata, spec: Some(self.spec()), status: None }
+        let own = [
+            (ANNOTATION_WOKEN_FOR, woken_for(self.thread, role)),
+            (ANNOTATION_CONFIG, self.config()),
+            ("kubectl.kubernetes.io/default-container", path::AGENT.to_owned()),
+        ];
+        let mut annotations = settings.annotations.clone();
+        annotations.extend(own.map(|(key, value)| (key.to_owned(), value)));
+        annotations.extend(Shield::Up.annotations());
+        metadata.annotations = Some(annotations);
+        Pod { metadata, spec: Some(self.spec(&settings)), status: None }
     }
 
-    fn spec(&self) -> PodSpec {
+    /// What is added to the pod: the role's own, the Repo's, the installation's.
+    fn settings(&self) -> PodSettings {
+        let repo = self.repo.spec.pods.clone().unwrap_or_default();
+        let mut all = self.role.spec.pod_settings().over(&repo).over(&self.args.agent_pods);
+        let os = all.node_selector.entry("kubernetes.io/os".to_owned());
+        os.or_insert_with(|| "linux".to_owned());
+        all
+    }
+
+    fn spec(&self, settings: &PodSettings) -> PodSpec {
         let role = &self.role.spec;
         PodSpec {
-            init_containers: Some(vec![self.install(), self.toolbox()]),
-            containers: vec![self.agent()],
-            volumes: Some(volumes::all(&self.thread.name_any())),
+            init_containers: Some(vec![self.install(settings), self.toolbox(settings)]),
+            containers: vec![self.agent(settings)],
+            volumes: Some(volumes::all(&self.thread.name_any(), &settings.volumes)),
             service_account_name: Some(names::service_account(&self.repo.name_any())),
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
@@ -96,43 +110,58 @@ impl Input<'_> {
                 ..PodDNSConfig::default()
             }),
             hostname: Some(role.role.clone()),
-            security_context: Some(security::pod(&self.thread.uid().unwrap_or_default())),
-            affinity: self.affinity(),
-            node_selector: some(&role.node_selector),
-            tolerations: (!role.tolerations.is_empty()).then(|| role.tolerations.clone()),
-            runtime_class_name: role.runtime_class_name.clone(),
-            priority_class_name: role.priority_class_name.clone(),
-            image_pull_secrets: self.pull_secrets(),
+            security_context: Some(security::pod(
+                &self.thread.uid().unwrap_or_default(),
+                settings.security_context.as_ref(),
+            )),
+            affinity: self.affinity(settings),
+            node_selector: Some(settings.node_selector.clone()),
+            tolerations: some(&settings.tolerations),
+            topology_spread_constraints: some(&settings.topology_spread_constraints),
+            runtime_class_name: settings.runtime_class_name.clone(),
+            priority_class_name: settings.priority_class_name.clone(),
+            image_pull_secrets: self.pull_secrets(settings),
             termination_grace_period_seconds: Some(30),
             ..PodSpec::default()
         }
     }
 
-    /// The installation's, for the images that it brings, and the role's own.
-    fn pull_secrets(&self) -> Option<Vec<LocalObjectReference>> {
-        let own = self.role.spec.image_pull_secrets.iter().map(|secret| &secret.name);
+    /// The installation's, for the images that it brings, and the settings' own.
+    fn pull_secrets(&self, settings: &PodSettings) -> Option<Vec<LocalObjectReference>> {
+        let own = settings.image_pull_secrets.iter().map(|secret| &secret.name);
         let names: BTreeSet<_> = self.args.agent_pull_secrets.iter().chain(own).collect();
         let all = names.into_iter().map(|name| LocalObjectReference { name: name.clone() });
         let all: Vec<_> = all.collect();
         (!all.is_empty()).then_some(all)
     }
 
+    /// When nodes pull an image: what the installation says is for the images that it brings.
+    fn pull_policy(&self, settings: &PodSettings, brought: bool) -> Option<String> {
+        let own = self.args.agent_pull_policy.filter(|_| brought);
+        settings.image_pull_policy.or(own).map(|policy| PullPolicy::name(policy).to_owned())
+    }
+
     /// Copies the binary into the pod, so that the toolbox can be any image.
-    fn install(&self) -> Container {
+    fn install(&self, settings: &PodSettings) -> Container {
+        let resources = settings.resources.as_ref();
         Container {
             name: path::INSTALL.to_owned(),
             image: Some(self.args.agent_image.clone()),
+            image_pull_policy: self.pull_policy(settings, true),
             command: Some(words(&[path::IMAGE_BINARY, "install", path::BIN_DIR])),
             volume_mounts: Some(vec![volumes::mount(volumes::BIN, path::BIN_DIR)]),
-            resources: Some(resources("10m", "32Mi", "256Mi")),
+            resources: Some(size::of(
+                resources.and_then(|all| all.install.as_ref()),
+                Size::INSTALL,
+            )),
             security_context: Some(security::container()),
             ..Container::default()
         }
     }
 
     /// Runs commands. A sidecar, so that it is there before the agent and does not outlive it.
-    fn toolbox(&self) -> Container {
-        let workspace = &self.role.spec.workspace;
+    fn toolbox(&self, settings: &PodSettings) -> Container {
+        let (workspace, resources) = (&self.role.spec.workspace, settings.resources.as_ref());
         let image = workspace.image.as_ref().unwrap_or(&self.args.workspace_image);
         let home = format!("{}/home/{}", path::WORK_DIR, self.role.spec.role);
         let own = |name: &str| ["HOME", "CODEBUTLER_ROLE", "CODEBUTLER_THREAD"].contains(&name);
@@ -141,33 +170,41 @@ impl Input<'_> {
         Container {
             name: path::TOOLBOX.to_owned(),
             image: Some(image.clone()),
+            image_pull_policy: self.pull_policy(settings, workspace.image.is_none()),
             command: Some(vec![
                 format!("{}/codebutler-agent", path::BIN_DIR),
                 "toolbox".to_owned(),
             ]),
-            args: toolbox_args(workspace),
+            args: toolbox_args(workspace, settings),
             restart_policy: Some("Always".to_owned()),
             env: Some(std::iter::once(env_home(&home)).chain(env).collect()),
             working_dir: Some(path::WORK_DIR.to_owned()),
-            volume_mounts: Some(vec![
-                VolumeMount {
-                    read_only: Some(true),
-                    ..volumes::mount(volumes::BIN, path::BIN_DIR)
-                },
-                volumes::mount(volumes::RUN, path::RUN_DIR),
-                volumes::part("work", path::WORK_DIR),
-                volumes::mount(volumes::TMP, "/tmp"),
-            ]),
-            resources: Some(
-                workspace.resources.clone().unwrap_or_else(|| resources("250m", "512Mi", "2Gi")),
+            volume_mounts: Some(
+                [
+                    VolumeMount {
+                        read_only: Some(true),
+                        ..volumes::mount(volumes::BIN, path::BIN_DIR)
+                    },
+                    volumes::mount(volumes::RUN, path::RUN_DIR),
+                    volumes::part("work", path::WORK_DIR),
+                    volumes::mount(volumes::TMP, "/tmp"),
+                ]
+                .into_iter()
+                .chain(settings.volumes.iter().map(volumes::extra_mount))
+                .collect(),
             ),
+            resources: Some(size::of(
+                workspace.resources.as_ref().or(resources.and_then(|all| all.toolbox.as_ref())),
+                Size::TOOLBOX,
+            )),
             security_context: Some(security::container()),
             ..Container::default()
         }
     }
 
     /// Talks to the gateway.
-    fn agent(&self) -> Container {
+    fn agent(&self, settings: &PodSettings) -> Container {
+        let resources = settings.resources.as_ref();
         let args = [
             "run",
             "--gateway",
@@ -180,6 +217,7 @@ impl Input<'_> {
         Container {
             name: path::AGENT.to_owned(),
             image: Some(self.args.agent_image.clone()),
+            image_pull_policy: self.pull_policy(settings, true),
             command: Some(words(&[path::IMAGE_BINARY])),
             args: Some(args.collect()),
             env: Some(self.log_tags().into()),
@@ -189,7 +227,7 @@ impl Input<'_> {
                 volumes::in_dir_of(volumes::TOKEN, path::TOKEN_FILE),
                 volumes::in_dir_of(volumes::CA, path::CA_FILE),
             ]),
-            resources: Some(resources("50m", "64Mi", "512Mi")),
+            resources: Some(size::of(resources.and_then(|all| all.agent.as_ref()), Size::AGENT)),
             security_context: Some(security::container()),
             ..Container::default()
         }
@@ -205,7 +243,10 @@ impl Input<'_> {
 
     /// A volume that only one node can mount keeps a Thread's pods together. The first pod
     /// satisfies the rule itself.
-    fn affinity(&self) -> Option<Affinity> {
+    fn affinity(&self, settings: &PodSettings) -> Option<Affinity> {
+        if self.repo.spec.worktree.access_mode != AccessMode::ReadWriteOnce {
+            return settings.affinity.clone();
+        }
         let thread = (names::LABEL_THREAD.to_owned(), self.thread.name_any());
         let together = PodAffinityTerm {
             label_selector: Some(LabelSelector {
@@ -215,13 +256,11 @@ impl Input<'_> {
             topology_key: "kubernetes.io/hostname".to_owned(),
             ..PodAffinityTerm::default()
         };
-        (self.repo.spec.worktree.access_mode == AccessMode::ReadWriteOnce).then(|| Affinity {
-            pod_affinity: Some(PodAffinity {
-                required_during_scheduling_ignored_during_execution: Some(vec![together]),
-                ..PodAffinity::default()
-            }),
-            ..Affinity::default()
-        })
+        let mut all = settings.affinity.clone().unwrap_or_default();
+        let near = all.pod_affinity.get_or_insert_default();
+        let required = &mut near.required_during_scheduling_ignored_during_execution;
+        required.get_or_insert_default().push(together);
+        Some(all)
     }
 }
 
@@ -234,17 +273,6 @@ pub fn woken_for(thread: &Thread, role: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn resources(cpu: &str, memory: &str, memory_limit: &str) -> ResourceRequirements {
-    let map = |pairs: &[(&str, &str)]| {
-        pairs.iter().map(|(key, v)| ((*key).to_owned(), Quantity((*v).to_owned()))).collect()
-    };
-    ResourceRequirements {
-        requests: Some(map(&[("cpu", cpu), ("memory", memory)])),
-        limits: Some(map(&[("memory", memory_limit)])),
-        claims: None,
-    }
-}
-
 fn env_home(home: &str) -> EnvVar {
     env("HOME", home)
 }
@@ -253,11 +281,13 @@ fn env(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
 }
 
-fn toolbox_args(workspace: &Workspace) -> Option<Vec<String>> {
+fn toolbox_args(workspace: &Workspace, settings: &PodSettings) -> Option<Vec<String>> {
     let sandbox = (workspace.sandbox == Sandbox::Runtime).then_some(["--sandbox", "runtime"]);
     let copy = workspace.worktree == WorktreeAccess::ReadOnly;
     let worktree = copy.then_some(["--worktree", "read-only"]);
-    let all: Vec<&str> = sandbox.into_iter().chain(worktree).flatten().collect();
+    let writable = settings.volumes.iter().filter(|volume| !volume.read_only);
+    let writable = writable.map(|volume| ["--writable", volume.mount_path.as_str()]);
+    let all: Vec<&str> = sandbox.into_iter().chain(worktree).chain(writable).flatten().collect();
     (!all.is_empty()).then(|| words(&all))
 }
 
@@ -265,6 +295,6 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn some(map: &BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
-    (!map.is_empty()).then(|| map.clone())
+fn some<T: Clone>(list: &[T]) -> Option<Vec<T>> {
+    (!list.is_empty()).then(|| list.to_vec())
 }

@@ -1,5 +1,6 @@
 //! Security contexts that the restricted Pod Security Standard admits.
 
+use codebutler_crds::pods::PodUser;
 use k8s_openapi::api::core::v1::{
     Capabilities, PodSecurityContext, SELinuxOptions, SeccompProfile, SecurityContext,
 };
@@ -8,24 +9,45 @@ use sha2::{Digest as _, Sha256};
 /// User and group of everything in an agent pod: nobody in any image has to be prepared for it.
 const ID: i64 = 1000;
 
-/// Of a pod. A Thread's pods share a SELinux level, since they share a volume.
-pub fn pod(thread_uid: &str) -> PodSecurityContext {
+/// Of a pod: as somebody says it, and the rest as the platform chooses; or, if nobody said anything,
+/// as a user of our own.
+pub fn pod(thread_uid: &str, given: Option<&PodUser>) -> PodSecurityContext {
+    let usual;
+    let user = if let Some(user) = given {
+        user
+    } else {
+        usual = ours(thread_uid);
+        &usual
+    };
+    let groups = &user.supplemental_groups;
     PodSecurityContext {
         run_as_non_root: Some(true),
-        run_as_user: Some(ID),
-        run_as_group: Some(ID),
-        fs_group: Some(ID),
+        run_as_user: user.run_as_user,
+        run_as_group: user.run_as_group,
+        fs_group: user.fs_group,
+        supplemental_groups: (!groups.is_empty()).then(|| groups.clone()),
         // A worktree has many files: only a volume that is new is changed.
         fs_group_change_policy: Some("OnRootMismatch".to_owned()),
-        se_linux_options: Some(SELinuxOptions {
-            level: Some(level(thread_uid)),
-            ..SELinuxOptions::default()
-        }),
+        se_linux_options: user.se_linux_options.clone(),
         seccomp_profile: Some(SeccompProfile {
             type_: "RuntimeDefault".to_owned(),
             localhost_profile: None,
         }),
         ..PodSecurityContext::default()
+    }
+}
+
+/// A Thread's pods share a SELinux level, since they share a volume.
+fn ours(thread_uid: &str) -> PodUser {
+    PodUser {
+        run_as_user: Some(ID),
+        run_as_group: Some(ID),
+        fs_group: Some(ID),
+        supplemental_groups: Vec::new(),
+        se_linux_options: Some(SELinuxOptions {
+            level: Some(level(thread_uid)),
+            ..SELinuxOptions::default()
+        }),
     }
 }
 

@@ -1,9 +1,11 @@
 //! What is decided about a Thread, as values.
 
+mod added;
 mod changes;
 mod readers;
 mod slots;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! What is mounted where in an agent pod.
 
 use codebutler_crds::names;
+use codebutler_crds::pods::ExtraVolume;
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, EmptyDirVolumeSource, KeyToPath, PersistentVolumeClaimVolumeSource,
     ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
@@ -20,23 +21,47 @@ pub const TOKEN: &str = "token";
 /// The certificate authority of the gateway.
 pub const CA: &str = "ca";
 
+/// What goes before the names of volumes that somebody added: none is ever one of these.
+const EXTRA: &str = "extra-";
+
 /// Seconds for which a projected token is good; the kubelet renews it well before.
 const TOKEN_SECONDS: i64 = 3600;
 
 /// All volumes of a pod of `thread`.
-pub fn all(thread: &str) -> Vec<Volume> {
+pub fn all(thread: &str, extra: &[ExtraVolume]) -> Vec<Volume> {
     let claim = PersistentVolumeClaimVolumeSource {
         claim_name: names::volume_claim(thread),
         read_only: None,
     };
-    vec![
+    let own = [
         empty(BIN, "1Gi"),
         empty(RUN, "16Mi"),
         empty(TMP, "4Gi"),
         Volume { persistent_volume_claim: Some(claim), ..named(THREAD) },
         Volume { projected: Some(token()), ..named(TOKEN) },
         Volume { config_map: Some(ca()), ..named(CA) },
-    ]
+    ];
+    own.into_iter().chain(extra.iter().map(added)).collect()
+}
+
+/// A volume that somebody added for commands.
+fn added(volume: &ExtraVolume) -> Volume {
+    let name = format!("{EXTRA}{}", volume.name);
+    if let Some(claim) = &volume.persistent_volume_claim {
+        let claim = PersistentVolumeClaimVolumeSource {
+            claim_name: claim.claim_name.clone(),
+            read_only: volume.read_only.then_some(true),
+        };
+        return Volume { persistent_volume_claim: Some(claim), ..named(&name) };
+    }
+    let limit = volume.empty_dir.as_ref().and_then(|folder| folder.size_limit.as_deref());
+    empty(&name, limit.unwrap_or("1Gi"))
+}
+
+/// Where commands find it.
+pub fn extra_mount(volume: &ExtraVolume) -> VolumeMount {
+    let read_only = volume.read_only.then_some(true);
+    VolumeMount { read_only, ..mount(&format!("{EXTRA}{}", volume.name), &volume.mount_path) }
 }
 
 fn token() -> ProjectedVolumeSource {

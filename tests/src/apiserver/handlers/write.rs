@@ -114,6 +114,7 @@ impl Context<'_> {
         strategy::before_create(kind, &mut value);
         if kind.is("", "pods") {
             strategy::admit_pod(&server.store, &mut value)?;
+            admission::constrain(&server.store, &mut value)?;
         }
         // Held until the service is stored, so that an address is given once.
         let addresses = kind.is("", "services").then(|| server.lock_addresses());

@@ -202,6 +202,8 @@ impl World {
             workspace_image: "debian:12".to_owned(),
             agent_pull_secrets: Vec::new(),
             cluster_dns: Vec::new(),
+            agent_pull_policy: None,
+            agent_pods: Box::default(),
             lease: LeaseArgs { identity: Some(identity.to_owned()), lease_seconds: 4 },
             metrics_address,
         };

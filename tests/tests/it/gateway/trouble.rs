@@ -42,6 +42,8 @@ impl World {
             workspace_image: "debian:12".to_owned(),
             agent_pull_secrets: Vec::new(),
             cluster_dns: Vec::new(),
+            agent_pull_policy: None,
+            agent_pods: Box::default(),
             lease: LeaseArgs { identity: Some("controller-0".to_owned()), lease_seconds: 15 },
             metrics_address: ([127, 0, 0, 1], 0).into(),
         };

@@ -1,0 +1,49 @@
+//! What the containers of an agent pod ask of a node.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+const EPHEMERAL: &str = "ephemeral-storage";
+
+/// What a container has unless somebody says something else.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    cpu: &'static str,
+    memory: &'static str,
+    memory_limit: &'static str,
+    /// Of the node's disk: logs, and the share of what the pod's folders hold.
+    disk: &'static str,
+}
+
+impl Size {
+    /// Copies one binary.
+    pub const INSTALL: Self =
+        Self { cpu: "10m", memory: "32Mi", memory_limit: "256Mi", disk: "64Mi" };
+    /// Runs commands, and has `/tmp`.
+    pub const TOOLBOX: Self =
+        Self { cpu: "250m", memory: "512Mi", memory_limit: "2Gi", disk: "1Gi" };
+    /// Talks to the gateway.
+    pub const AGENT: Self =
+        Self { cpu: "50m", memory: "64Mi", memory_limit: "512Mi", disk: "64Mi" };
+}
+
+/// What is given, or else the usual. What a container may take of the node's disk is always asked for:
+/// a node that does not know of it, or a cluster that fills in its own number, evicts the pod.
+pub fn of(given: Option<&ResourceRequirements>, usual: Size) -> ResourceRequirements {
+    let mut all = given.cloned().unwrap_or_else(|| ResourceRequirements {
+        requests: Some(quantities(&[("cpu", usual.cpu), ("memory", usual.memory)])),
+        limits: Some(quantities(&[("memory", usual.memory_limit)])),
+        claims: None,
+    });
+    if !all.limits.as_ref().is_some_and(|limits| limits.contains_key(EPHEMERAL)) {
+        let requests = all.requests.get_or_insert_default();
+        requests.entry(EPHEMERAL.to_owned()).or_insert_with(|| Quantity(usual.disk.to_owned()));
+    }
+    all
+}
+
+fn quantities(pairs: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), Quantity((*value).to_owned()))).collect()
+}

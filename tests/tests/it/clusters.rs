@@ -1,0 +1,101 @@
+//! Clusters that are not like the others.
+
+use codebutler_testbed::models::{Script, Step};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+
+use crate::support::{Setup, Team};
+
+const DEFINITION: &str = r"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: securitycontextconstraints.security.openshift.io}
+spec:
+  group: security.openshift.io
+  names: {kind: SecurityContextConstraints, plural: securitycontextconstraints, singular: securitycontextconstraints, listKind: SecurityContextConstraintsList}
+  scope: Cluster
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+
+/// Makes the cluster one of OpenShift's, and gives the team's namespace its users.
+async fn turn_into_openshift(team: &mut Team) {
+    team.stack.controller.stop().await.unwrap();
+    team.stack.cluster.apply_yaml(DEFINITION).await.unwrap();
+    let given = json!({"metadata": {"annotations": {
+        "openshift.io/sa.scc.uid-range": "1000660000/10000",
+        "openshift.io/sa.scc.supplemental-groups": "1000660000/10000",
+        "openshift.io/sa.scc.mcs": "s0:c26,c5",
+    }}});
+    let namespaces = Api::<Namespace>::all(team.stack.cluster.client());
+    let name = team.stack.place.team.clone();
+    namespaces.patch(&name, &PatchParams::default(), &Patch::Merge(given)).await.unwrap();
+    team.stack.controller.restart().unwrap();
+}
+
+/// What the API server says to a pod as it is made on other clusters.
+async fn refusal(pods: &Api<Pod>) -> String {
+    let pod = json!({"metadata": {"name": "usual"}, "spec": {
+        "securityContext": {"runAsNonRoot": true, "runAsUser": 1000, "fsGroup": 1000,
+                            "seLinuxOptions": {"level": "s0:c1,c2"}},
+        "containers": [{"name": "agent", "image": "x"}],
+    }});
+    let pod = serde_json::from_value(pod).unwrap();
+    pods.create(&PostParams::default(), &pod).await.unwrap_err().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_is_answered_on_openshift_with_what_its_platform_team_added() {
+    let steps = vec![
+        Step::tool(
+            "Bash",
+            json!({"command": "echo built as $(id -u) > /cache/out; cat /cache/out"}),
+        ),
+        Step::say("It is built.").expecting("built as 1000660000"),
+    ];
+    let mut team = Setup::new(Script::of("coder", steps))
+        .repo(|repo| {
+            let pods = json!({
+                "labels": {"cost-centre": "web"}, "annotations": {"sidecar.istio.io/inject": "false"},
+                "volumes": [{"name": "cache", "mountPath": "/cache", "emptyDir": {}}],
+            });
+            repo.pods = Some(serde_json::from_value(pods).unwrap());
+        })
+        .start()
+        .await;
+    if !team.stack.cluster.is_embedded() {
+        team.stop().await;
+        return;
+    }
+    turn_into_openshift(&mut team).await;
+    let pods: Api<Pod> =
+        Api::namespaced(team.stack.cluster.client(), &team.stack.place.team.clone());
+    let refused = refusal(&pods).await;
+    for why in ["fsGroup: Invalid value: []int64{1000}", "runAsUser", "seLinuxOptions.level"] {
+        assert!(refused.contains(why), "{refused}");
+    }
+
+    let root = team.says("ana", None, "@codebutler.coder build it");
+    team.message(&root, "It is built.").await;
+    assert_eq!(team.stack.models.failures(), Vec::<String>::new());
+    let pod = pods.get(&team.pod(&root, "coder").await).await.unwrap();
+    assert_eq!(pod.annotations()["openshift.io/scc"], "restricted-v2");
+    assert_eq!(pod.annotations()["sidecar.istio.io/inject"], "false");
+    assert_eq!(pod.labels()["cost-centre"], "web");
+    // Nobody's node goes away under a run; one who waits is in nobody's way.
+    team.settled(&root, "coder").await;
+    team.until("the pod to stand in no autoscaler's way", || async {
+        let pod = pods.get(&pod.name_any()).await.ok()?;
+        let said = |name: &str| pod.annotations().get(name).map(String::as_str);
+        (said("cluster-autoscaler.kubernetes.io/safe-to-evict") == Some("true")
+            && said("karpenter.sh/do-not-disrupt") == Some("false"))
+        .then_some(())
+    })
+    .await;
+    team.stop().await;
+}
