@@ -1,4 +1,4 @@
-"""As much of Helm's command line as people need to install and uninstall, on the Helm engine.
+"""As much of Helm's command line as people need to install, uninstall and publish, on the Helm engine.
 
 HELM_VALUES, a JSON object, is merged over the chart's values and under those of --set.
 """
@@ -30,6 +30,14 @@ def install(kube, args):
             print(text)
 
 
+def package(_, args):
+    print(helm.package(args.chart, destination=args.destination, version=args.version, app_version=args.app_version))
+
+
+def push(_, args):
+    print(helm.push(args.archive, args.remote, plain_http=args.plain_http))
+
+
 parser = argparse.ArgumentParser(prog="helm")
 parser.add_argument("--namespace", "-n", default="default")
 commands = parser.add_subparsers(required=True)
@@ -42,6 +50,17 @@ for name, action in [("install", install), ("uninstall", lambda k, a: k.uninstal
         command.add_argument("chart")
         command.add_argument("--create-namespace", action="store_true")
         command.add_argument("--set", action="append", default=[])
+command = commands.add_parser("package")
+command.set_defaults(action=package)
+command.add_argument("chart")
+for option in ["--destination", "--version", "--app-version"]:
+    command.add_argument(option)
+command = commands.add_parser("push")
+command.set_defaults(action=push)
+command.add_argument("archive")
+command.add_argument("remote")
+command.add_argument("--plain-http", action="store_true")
 args = parser.parse_args()
-config = helm.Config(kubeconfig_path=os.environ["KUBECONFIG"], namespace=args.namespace)
+publishes = args.action in (package, push)
+config = None if publishes else helm.Config(kubeconfig_path=os.environ["KUBECONFIG"], namespace=args.namespace)
 args.action(config, args)

@@ -75,6 +75,11 @@ async fn helm_installs_upgrades_rolls_back_and_uninstalls() {
     namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
 }
 
+#[tokio::test]
+async fn the_charts_are_published_to_any_registry() {
+    crate::python::run("helm_publish.py", PACKAGES, &[]).await;
+}
+
 /// Flux leaves links out of what it fetches from Git, and an archive for Windows has none either:
 /// a chart that reads through one would install without definitions, rights or roles.
 #[test]
