@@ -5,6 +5,7 @@
 //! `operator` or `agent`.
 
 pub mod condition;
+pub mod history;
 pub mod limits;
 pub mod money;
 pub mod names;
@@ -39,24 +40,33 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     let mut all = vec![AgentRole::crd(), Repo::crd(), Thread::crd()];
     for version in all.iter_mut().flat_map(|crd| &mut crd.spec.versions) {
         if let Some(schema) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {
-            signed_formats(schema);
+            tidy(schema);
         }
     }
     all
 }
 
-/// Kubernetes knows no unsigned formats and warns of each; `minimum: 0` says the same.
-fn signed_formats(schema: &mut JSONSchemaProps) {
+/// What schemars writes in another way than Kubernetes has it. There are no unsigned formats, and
+/// `minimum: 0` says the same. A null means what an absent field means. A list that says nothing of
+/// its parts is one value, and says so.
+fn tidy(schema: &mut JSONSchemaProps) {
     if schema.format.as_deref().is_some_and(|format| format.starts_with("uint")) {
         schema.format = Some("int64".to_owned());
     }
+    schema.nullable = None;
+    if let Some(values) = &mut schema.enum_ {
+        values.retain(|value| !value.0.is_null());
+    }
+    if schema.type_.as_deref() == Some("array") {
+        schema.x_kubernetes_list_type.get_or_insert_with(|| "atomic".to_owned());
+    }
     let properties = schema.properties.iter_mut().flat_map(|all| all.values_mut());
-    properties.for_each(signed_formats);
+    properties.for_each(tidy);
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
-        signed_formats(values);
+        tidy(values);
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        signed_formats(items);
+        tidy(items);
     }
 }
 
@@ -82,10 +92,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_those_that_kubernetes_knows() {
+    fn schemas_are_as_kubernetes_has_them() {
         for (name, yaml) in manifests().unwrap() {
             assert!(yaml.contains("format: int64"), "{name}");
             assert!(!yaml.contains("format: uint"), "{name}");
+            assert!(!yaml.contains("nullable"), "{name}");
+            let (lists, typed) = (yaml.matches("type: array").count(), "x-kubernetes-list-type: ");
+            assert_eq!(
+                yaml.matches(typed).count(),
+                lists,
+                "{name}: each list says what its parts are"
+            );
         }
     }
 

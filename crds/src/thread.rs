@@ -52,6 +52,10 @@ use crate::{NanoUsd, SlackTs};
         .message("exactly one of spec.slack and spec.prompt: a Thread begins in Slack or with a prompt"),
     validation = Rule::new("has(self.spec.slack) == has(oldSelf.spec.slack)")
         .message("a Thread stays with its Slack conversation or its prompt"),
+    validation = Rule::new("has(self.spec.parent) == has(oldSelf.spec.parent) && has(self.spec.item) == has(oldSelf.spec.item)")
+        .message("a Thread keeps its parent and its item"),
+    validation = Rule::new("has(self.spec.requestedBy) == has(oldSelf.spec.requestedBy)")
+        .message("who started a Thread stays as it was written first"),
     validation = Rule::new("!has(self.spec.parent) || self.spec.parent != self.metadata.name")
         .message("spec.parent: a Thread is not a part of itself"),
     validation = Rule::new("self.metadata.name.matches('^[a-z0-9-]{1,50}$')")
@@ -91,9 +95,12 @@ pub struct ThreadSpec {
     /// Who started it: a Slack user id, or how they are to be named where they have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "who started a Thread stays as it was written first"}]))]
+    #[schemars(with = "String")]
     pub requested_by: Option<String>,
-    /// `Closed` removes pods and volume. Only a user closes a Thread.
+    /// `Closed` removes pods and volume. Only a user closes a Thread, and nobody opens it again.
     #[serde(default)]
+    #[schemars(extend("x-kubernetes-validations" = [{"rule": "oldSelf != 'Closed' || self == 'Closed'", "message": "a closed Thread stays closed: write in its conversation, or make another one"}]))]
     pub state: ThreadState,
 }
 

@@ -186,4 +186,15 @@ async fn a_thread_begins_in_one_way_and_stays_what_it_is() {
     }
     let close = Patch::Merge(json!({"spec": {"state": "Closed"}}));
     api.patch(&made.name_any(), &PatchParams::default(), &close).await.unwrap();
+    for (change, rule) in [
+        (json!({"state": "Active"}), "a closed Thread stays closed"),
+        (json!({"parent": "t-0"}), "a Thread keeps its parent and its item"),
+        (json!({"item": "one"}), "a Thread keeps its parent and its item"),
+        (json!({"requestedBy": "U1"}), "who started a Thread stays"),
+    ] {
+        let patch = Patch::Merge(json!({"spec": change}));
+        let refused = api.patch(&made.name_any(), &PatchParams::default(), &patch).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(rule), "{change}: {refused}");
+    }
 }
