@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::SlackTs;
+use crate::history::{ClosedThread, ThreadsSpec};
 use crate::limits::{LimitsSpec, Price};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
@@ -71,7 +72,10 @@ pub struct RepoSpec {
     /// What is added to the pods of all its roles. An AgentRole's own `pods` go before, and what an
     /// installation adds to all comes after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pods: Option<PodSettings>,
+    pub pods: Option<Box<PodSettings>>,
+    /// What becomes of its Threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadsSpec>,
     /// Stops new work; running turns end.
     #[serde(default)]
     pub suspend: bool,
@@ -308,6 +312,10 @@ pub struct RepoStatus {
     /// Slack's side. Written by the gateway.
     #[serde(default)]
     pub slack: RepoSlackStatus,
+    /// Closed Threads that were deleted, the newest last. Written by the controller.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub history: Vec<ClosedThread>,
 }
 
 /// How many Threads a Repo has.

@@ -110,7 +110,7 @@ pub struct AgentRoleSpec {
     pub idle_timeout_seconds: u32,
     /// What is added to its pods, over what the Repo adds to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pods: Option<PodSettings>,
+    pub pods: Option<Box<PodSettings>>,
     /// The older spelling of `pods.nodeSelector`, which goes before.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,

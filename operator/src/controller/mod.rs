@@ -18,6 +18,7 @@ mod metrics;
 mod queues;
 mod repo;
 mod resolvers;
+mod retention;
 mod rewritten;
 mod role;
 mod serving;
@@ -84,7 +85,7 @@ pub async fn serve(
     let (threads, repos) = (caches.threads.clone(), caches.repos.clone());
     let metrics = metrics::Metrics::register(&mut registry, threads, repos, slots.clone());
     let ready = Ready::default();
-    let _server = Server::start(args.metrics_address, registry, ready.clone()).await?;
+    let _server = Server::start(args.metrics_address, registry, ready.clone())?;
     let prepared = async {
         crate::definitions::installed(&client, &ready).await;
         watches.synced().await;
@@ -163,13 +164,14 @@ pub async fn serve(
                 role::reconcile,
                 stop.clone()
             ),
+            retention::run(context.clone(), stop.clone()),
             drive::drive(caches.threads, receivers.threads, context, thread::reconcile, stop),
         )
     };
     tokio::select! {
         biased;
         () = lease.lost() => anyhow::bail!("another replica acts: this one ends"),
-        ((), (), ()) = work => {}
+        ((), (), (), ()) = work => {}
         () = async { late.await; std::future::pending().await } => {}
     }
     ready.set(false);

@@ -10,6 +10,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 
+use super::attended::Attended;
 use super::context::Context;
 use super::dial::Dialer;
 use super::identity::PodIndex;
@@ -23,11 +24,16 @@ pub async fn start(
     index: &PodIndex,
     stop: &CancellationToken,
 ) -> Option<Context> {
-    let index = index.clone();
+    let (index, attended) = (index.clone(), Attended::default());
+    let attends = attended.clone();
     let context = Context {
         repos: keep(&client, scope, stop, |_| {}),
         roles: keep(&client, &scope.and(&namespace), stop, |_| {}),
-        threads: keep(&client, scope, stop, move |event: &Event<Thread>| index.observe(event)),
+        threads: keep(&client, scope, stop, move |event: &Event<Thread>| {
+            index.observe(event);
+            attends.observe(event);
+        }),
+        attended,
         client,
         namespace,
         redactors: super::redact::Redactors::default(),

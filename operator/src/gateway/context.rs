@@ -13,6 +13,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Client, ResourceExt as _};
 use url::Url;
 
+use super::attended::Attended;
 use super::dial::{Dialer, Reach, Trouble};
 use super::github::Access;
 use super::redact::{Redactors, log};
@@ -55,6 +56,8 @@ pub struct Context {
     pub roles: Store<AgentRole>,
     /// All Threads.
     pub threads: Store<Thread>,
+    /// Those in which anything may still happen.
+    pub attended: Attended,
     /// Masks what must not leave, with each Repo's own patterns.
     pub redactors: Redactors,
     /// What calls to GitHub share.

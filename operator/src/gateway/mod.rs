@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod approval;
+pub mod attended;
 pub mod budget;
 pub mod builds;
 pub mod caches;
@@ -82,7 +83,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let metrics = metrics::Metrics::register(&mut registry);
     let slack_metrics = slack::Metrics::new(&mut registry);
     let ready = Ready::default();
-    let _metrics = Server::start(args.metrics_address, registry, ready.clone()).await?;
+    let _metrics = Server::start(args.metrics_address, registry, ready.clone())?;
 
     let client = crate::platform::client(names::GATEWAY).await?;
     let installed = crate::definitions::installed(&client, &ready);

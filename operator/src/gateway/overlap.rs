@@ -155,7 +155,7 @@ fn open_threads(gateway: &Shared, repo: &Repo, own: &ThreadKey) -> Vec<Arc<Threa
         thread.spec.repo == repo.name_any() && thread.namespace() == repo.namespace()
     };
     let open = |thread: &Thread| thread.spec.state == ThreadState::Active && !thread.is_going();
-    let all = gateway.context.threads.state().into_iter();
+    let all = gateway.context.attended.all().into_iter();
     let mut threads: Vec<_> = all
         .filter(|thread| of_repo(thread) && thread.name_any() != own.name)
         .filter_map(|thread| gateway.threads.freshest(&ThreadKey::from(&*thread), Some(thread)))

@@ -62,7 +62,7 @@ pub async fn run(gateway: &Gateway) {
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while shutdown.run_until_cancelled(due.tick()).await.is_some() {
         let mut now = HashSet::new();
-        for thread in context.threads.state() {
+        for thread in context.attended.all() {
             let key = ThreadKey::from(&*thread);
             let active = thread.spec.state == ThreadState::Active;
             if active

@@ -180,7 +180,7 @@ impl Watch {
     /// Looks once.
     pub async fn round(&mut self, gateway: &Shared) {
         let mut by_repo: HashMap<RepoKey, Vec<Arc<Thread>>> = HashMap::new();
-        let threads = gateway.context.threads.state();
+        let threads = gateway.context.attended.all();
         for thread in threads.into_iter().filter(|thread| is_watched(thread)) {
             let repo = (thread.namespace().unwrap_or_default(), thread.spec.repo.clone());
             by_repo.entry(repo).or_default().push(thread);

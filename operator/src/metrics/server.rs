@@ -72,11 +72,7 @@ impl Server {
     ///
     /// # Errors
     /// When the address can't be listened on.
-    pub async fn start(
-        address: SocketAddr,
-        registry: Registry,
-        ready: Ready,
-    ) -> Result<Self, Error> {
+    pub fn start(address: SocketAddr, registry: Registry, ready: Ready) -> Result<Self, Error> {
         let listen = |source| Error::Listen { address, source };
         let listener = crate::listen::listen(address).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
@@ -178,7 +174,7 @@ mod tests {
         counter.inc();
         let ready = Ready::default();
         let any = "127.0.0.1:0".parse().unwrap();
-        let server = Server::start(any, registry, ready.clone()).await.unwrap();
+        let server = Server::start(any, registry, ready.clone()).unwrap();
 
         assert!(get(server.address(), "/healthz").await.starts_with("HTTP/1.1 200"));
         assert!(get(server.address(), "/readyz").await.starts_with("HTTP/1.1 503"));
@@ -190,8 +186,7 @@ mod tests {
         assert!(metrics.contains("codebutler_kept_promises_total 1"), "{metrics}");
         assert!(metrics.ends_with("# EOF\n"), "{metrics}");
 
-        let taken =
-            Server::start(server.address(), crate::metrics::registry(), ready).await.unwrap_err();
+        let taken = Server::start(server.address(), crate::metrics::registry(), ready).unwrap_err();
         assert!(taken.to_string().contains("choose another"), "{taken}");
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use codebutler_crds::{Thread, names};
+use codebutler_operator::gateway::attended::Attended;
 use codebutler_operator::gateway::context::Context;
 use codebutler_operator::gateway::dial::{DialOptions, Dialer};
 use codebutler_operator::gateway::metrics::Metrics as Counted;
@@ -18,6 +19,7 @@ use codebutler_operator::metrics::registry;
 use futures::StreamExt as _;
 use kube::api::ListParams;
 use kube::runtime::reflector::{self, Store};
+use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
@@ -50,10 +52,13 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
 
     let mut caches = JoinSet::new();
     let client = cluster.client();
+    let attended = Attended::default();
+    let attends = attended.clone();
     let context = Context {
-        repos: cache(&client, &mut caches),
-        roles: cache(&client, &mut caches),
-        threads: cache(&client, &mut caches),
+        repos: cache(&client, &mut caches, |_| {}),
+        roles: cache(&client, &mut caches, |_| {}),
+        threads: cache(&client, &mut caches, move |event| attends.observe(event)),
+        attended,
         client: client.clone(),
         namespace: NAMESPACE.to_owned(),
         redactors: Redactors::default(),
@@ -186,7 +191,11 @@ async fn install(cluster: &Cluster, slack: &SlackServer, channel: &str) -> anyho
     Ok(())
 }
 
-fn cache<K>(client: &Client, tasks: &mut JoinSet<()>) -> Store<K>
+fn cache<K>(
+    client: &Client,
+    tasks: &mut JoinSet<()>,
+    observe: impl Fn(&Event<K>) + Send + 'static,
+) -> Store<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Default + Eq + Hash + Clone,
@@ -194,6 +203,10 @@ where
     let (store, writer) = reflector::store();
     let events = watcher(Api::<K>::all(client.clone()), watcher::Config::default());
     let events = events.default_backoff().reflect(writer);
-    tasks.spawn(async move { events.for_each(|_| async {}).await });
+    let heard = move |event: Result<Event<K>, watcher::Error>| {
+        let _ = event.as_ref().map(&observe);
+        std::future::ready(())
+    };
+    tasks.spawn(async move { events.for_each(heard).await });
     store
 }

@@ -132,6 +132,7 @@ pub fn team(
         egress: EgressSpec::default(),
         policy: PolicySpec::default(),
         pods: None,
+        threads: None,
         suspend: false,
     };
     if let Some(edit) = edit {

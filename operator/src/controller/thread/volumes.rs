@@ -33,7 +33,7 @@ pub fn all(thread: &str, extra: &[ExtraVolume]) -> Vec<Volume> {
         claim_name: names::volume_claim(thread),
         read_only: None,
     };
-    let own = [
+    let mut all = vec![
         empty(BIN, "1Gi"),
         empty(RUN, "16Mi"),
         empty(TMP, "4Gi"),
@@ -41,7 +41,8 @@ pub fn all(thread: &str, extra: &[ExtraVolume]) -> Vec<Volume> {
         Volume { projected: Some(token()), ..named(TOKEN) },
         Volume { config_map: Some(ca()), ..named(CA) },
     ];
-    own.into_iter().chain(extra.iter().map(added)).collect()
+    all.extend(extra.iter().map(added));
+    all
 }
 
 /// A volume that somebody added for commands.

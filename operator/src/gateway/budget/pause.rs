@@ -149,7 +149,7 @@ pub async fn wake(gateway: &Shared) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
         let now = Timestamp::now();
-        for thread in gateway.context.threads.state() {
+        for thread in gateway.context.attended.all() {
             let namespace = thread.namespace().unwrap_or_default();
             let Some(repo) = gateway.context.repo(&namespace, &thread.spec.repo) else { continue };
             if !has_given_way(&thread, &repo, now) {

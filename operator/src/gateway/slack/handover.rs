@@ -55,7 +55,7 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
     let busy = Busy::default();
     let tasks = TaskTracker::new();
     loop {
-        for cached in inner.context.threads.state() {
+        for cached in inner.context.attended.all() {
             let key = ThreadKey::from(&*cached);
             if !is_due(&cached) || !begin(&busy, &key) {
                 continue;

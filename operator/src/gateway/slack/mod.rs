@@ -85,6 +85,7 @@ use self::account::{AccessError, Account, Accounts};
 pub use self::approval::spend as spend_approval;
 use self::effects::Effect;
 use self::event::Metadata;
+pub use self::finish::due as finish_due;
 pub use self::metrics::Metrics;
 use self::post::Sent;
 use self::reach::Reach;

@@ -86,7 +86,7 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
     let attempts = Attempts::default();
     let tasks = TaskTracker::new();
     for look in 0.. {
-        let threads = inner.context.threads.state();
+        let threads = inner.context.attended.all();
         inner.opened.learn(&threads);
         for thread in &threads {
             let Some(due) = due(thread, Timestamp::now()) else { continue };

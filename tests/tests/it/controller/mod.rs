@@ -5,7 +5,9 @@ mod definitions;
 mod lifecycle;
 mod parts;
 mod prompts;
+mod retention;
 mod slots;
+mod upgrade;
 pub mod world;
 
 use codebutler_crds::{AgentRole, Repo, Thread, names};

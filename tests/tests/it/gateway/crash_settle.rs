@@ -138,7 +138,7 @@ async fn what_no_provider_tells_stays_flagged_and_is_said() {
     let mut families = registry();
     let counted = Metrics::register(&mut families);
     let any = "127.0.0.1:0".parse().unwrap();
-    let metrics = Server::start(any, families, Ready::default()).await.unwrap();
+    let metrics = Server::start(any, families, Ready::default()).unwrap();
     let cache = world.dir.path().join("cache");
     let heir = super::gateway(&world.cluster, cache, &world.slack, counted, &stop).await;
     heir.ledger.inherit().await;

@@ -129,7 +129,7 @@ impl World {
         let mut families = registry();
         let counted = Metrics::register(&mut families);
         let any = "127.0.0.1:0".parse().unwrap();
-        let metrics = Server::start(any, families, Ready::default()).await.unwrap();
+        let metrics = Server::start(any, families, Ready::default()).unwrap();
         let cache = dir.path().join("cache");
         let gateway = gateway(&cluster, cache, &slack, counted, &stop).await;
         let settling = gateway.clone();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
+use codebutler_operator::gateway::attended::Attended;
 use codebutler_operator::gateway::context::{Caller, Context, ThreadKey};
 use codebutler_operator::gateway::dial::{DialOptions, Dialer};
 use codebutler_operator::gateway::metrics::Metrics as Counted;
@@ -19,6 +20,7 @@ use futures::StreamExt as _;
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::reflector::{self, Store};
+use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
@@ -75,10 +77,14 @@ impl Gateway {
         holds: bool,
     ) -> Self {
         let mut caches = JoinSet::new();
+        let attended = Attended::default();
+        let attends = attended.clone();
+        let attend = move |event: &_| attends.observe(event);
         let context = Context {
-            repos: cache(&client, &place.team, slow_lists, &mut caches),
-            roles: cache(&client, &place.team, slow_lists, &mut caches),
-            threads: cache(&client, &place.team, slow_lists, &mut caches),
+            repos: cache((&client, &place.team), slow_lists, &mut caches, |_| {}),
+            roles: cache((&client, &place.team), slow_lists, &mut caches, |_| {}),
+            threads: cache((&client, &place.team), slow_lists, &mut caches, attend),
+            attended,
             client: client.clone(),
             namespace: place.system.clone(),
             redactors: codebutler_operator::gateway::redact::Redactors::default(),
@@ -109,7 +115,12 @@ impl Gateway {
     }
 }
 
-fn cache<K>(client: &Client, namespace: &str, after: Duration, tasks: &mut JoinSet<()>) -> Store<K>
+fn cache<K>(
+    (client, namespace): (&Client, &str),
+    after: Duration,
+    tasks: &mut JoinSet<()>,
+    observe: impl Fn(&Event<K>) + Send + 'static,
+) -> Store<K>
 where
     K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -126,7 +137,11 @@ where
     let events = events.default_backoff().reflect(writer);
     tasks.spawn(async move {
         tokio::time::sleep(after).await;
-        events.for_each(|_| async {}).await;
+        let heard = move |event: Result<Event<K>, watcher::Error>| {
+            let _ = event.as_ref().map(&observe);
+            std::future::ready(())
+        };
+        events.for_each(heard).await;
     });
     store
 }

@@ -158,7 +158,7 @@ fn due(inner: &Inner, began: Instant) -> Vec<(Arc<Thread>, String, Step)> {
     let now = Instant::now();
     let pace = EDIT * u32::try_from(runs.len()).unwrap_or(u32::MAX);
     let mut found = Vec::new();
-    for cached in inner.context.threads.state() {
+    for cached in inner.context.attended.all() {
         let status = cached.status.as_ref();
         let key = ThreadKey::from(&*cached);
         let shows = status.is_some_and(|status| status.roles.values().any(|r| r.shown.is_some()));
