@@ -18,6 +18,10 @@ pub const BUDGET_EXCEEDED: &str = "BudgetExceeded";
 pub const OPENED: &str = "Opened";
 /// Roles of a Thread wait for a slot. Present only while true.
 pub const QUEUED: &str = "Queued";
+/// Nothing new starts, because somebody wants it so. Present only while true.
+pub const SUSPENDED: &str = "Suspended";
+/// A Thread is closed, and why is its reason. True once nothing of it is left to remove.
+pub const FINISHED: &str = "Finished";
 /// A Thread that nobody needs is about to be collected. Present only while true.
 pub const COLLECTING: &str = "Collecting";
 /// A Repo's Slack channel could be reached with its credentials.

@@ -65,6 +65,19 @@ pub enum ApplyError {
     },
 }
 
+impl ApplyError {
+    /// What to tell of a create that the API server answered with an error, if that keeps happening: a
+    /// webhook that is down is a 500, a too large object a 413.
+    pub fn unaccepted(&self) -> Option<Refusal> {
+        let Self::Api { verb: "create", kind, name, source: kube::Error::Api(status) } = self
+        else {
+            return None;
+        };
+        let (kind, name) = (kind.clone(), name.clone());
+        Some(Refusal::NotAccepted { kind, name, message: shortened(&status.message, 500) })
+    }
+}
+
 /// A no that a person should hear about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 pub enum Refusal {
@@ -77,6 +90,16 @@ pub enum Refusal {
         kind: String,
         /// Its name.
         name: String,
+    },
+    /// The API server, or a webhook that it asks, failed again and again: its own words.
+    #[error("{kind} `{name}` was not accepted: {message}")]
+    NotAccepted {
+        /// Kind of the object.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// The API server's own words.
+        message: String,
     },
     /// The API server's own words.
     #[error("{kind} `{name}` was refused: {message}")]
@@ -392,6 +415,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_create_that_fails_is_told_and_what_only_got_no_answer_is_not() {
+        let status = |code: u16| -> Box<Status> {
+            let status = json!({"status": "Failure", "message": "failed calling webhook",
+                "reason": "InternalError", "code": code});
+            serde_json::from_value(status).unwrap()
+        };
+        let failed = |verb, code| ApplyError::Api {
+            verb,
+            kind: "Pod".to_owned(),
+            name: "t-pm".to_owned(),
+            source: kube::Error::Api(status(code)),
+        };
+        for code in [413, 429, 500, 503] {
+            let told = failed("create", code).unaccepted().unwrap().to_string();
+            assert_eq!(told, "Pod `t-pm` was not accepted: failed calling webhook");
+        }
+        assert_eq!(failed("delete", 500).unaccepted(), None);
+    }
 
     #[test]
     fn a_patch_that_names_an_earlier_object_is_told_from_a_bad_one() {

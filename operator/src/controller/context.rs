@@ -13,6 +13,7 @@ use super::gateway::Gateway;
 use super::index::{Index, Key};
 use super::metrics::Metrics;
 use super::queues::Queues;
+use super::refusals::Refusals;
 use super::rewritten::Rewritten;
 use super::serving::Serving;
 use super::slots::Slots;
@@ -63,6 +64,8 @@ pub struct Context {
     pub serving: Arc<Serving>,
     /// ConfigMaps with instructions for roles.
     pub prompts: Store<ConfigMap>,
+    /// Threads that the API server says no to.
+    pub refusals: Refusals,
     /// Pods whose images somebody else's admission chose.
     pub rewritten: Rewritten,
 }

@@ -1,7 +1,7 @@
 //! One verdict on an object, written as the conditions that kstatus reads, and the events that its
 //! change is worth.
 
-use codebutler_crds::condition::{self, READY, RECONCILING, STALLED};
+use codebutler_crds::condition::{self, READY, RECONCILING, STALLED, SUSPENDED};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::runtime::events::EventType;
@@ -65,7 +65,8 @@ impl Health {
                 &time,
             )
         };
-        set(READY, self.level == Level::Ready);
+        // What is held is as somebody wants it: waiting for more would never end.
+        set(READY, matches!(self.level, Level::Ready | Level::Held));
         let moving = matches!(self.level, Level::Reconciling | Level::Trouble);
         if moving {
             set(RECONCILING, true);
@@ -79,6 +80,12 @@ impl Health {
         if self.level != Level::Stalled {
             condition::clear(conditions, STALLED);
         }
+    }
+
+    /// Writes that it is held into `conditions`.
+    pub fn hold(&self, conditions: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
+        let (reason, message, time) = (self.reason, self.message.clone(), Time(now));
+        condition::set(conditions, SUSPENDED, true, reason, message, generation, &time);
     }
 
     /// The event that is due when this verdict follows on what `before` says. A warning when it

@@ -16,6 +16,7 @@ mod informer;
 mod labels;
 mod metrics;
 mod queues;
+mod refusals;
 mod repo;
 mod resolvers;
 mod retention;
@@ -142,6 +143,7 @@ pub async fn serve(
         serving: caches.serving,
         prompts: caches.prompts,
         rewritten: rewritten::Rewritten::default(),
+        refusals: refusals::Refusals::default(),
     });
     let late = thread::prime_late(client, unread, context.clone());
     // Whatever was told while somebody else acted is looked at now.

@@ -26,7 +26,7 @@ const LATER: Duration = Duration::from_secs(20);
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
 /// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
-const TROUBLES: [&str; 20] = [
+const TROUBLES: [&str; 22] = [
     "ContainerCrashes",
     "ContainerNotCreated",
     "GatewayAway",
@@ -34,6 +34,7 @@ const TROUBLES: [&str; 20] = [
     "GatewayRefuses",
     "ImageNotPulled",
     "NameTaken",
+    "NotAccepted",
     "ParentElsewhere",
     "ParentNotFound",
     "ParentTooDeep",
@@ -42,11 +43,12 @@ const TROUBLES: [&str; 20] = [
     "PodNotStarted",
     "PodUnschedulable",
     "PromptNotFound",
+    "QuotaTooSmall",
     "Rejected",
-    "RepoSuspended",
     "RoleNotFound",
     "VolumeLost",
     "VolumeNotWritable",
+    "VolumePending",
 ];
 
 /// Reasons of `Ready=False` that pass by themselves, and that somebody has to hear all the same: at
@@ -161,6 +163,12 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
     let trouble = find(condition::READY)
         .filter(|c| c.status == "False" && TROUBLES.contains(&c.reason.as_str()));
     let trouble = trouble.map(|c| said(c, "I can't go on", "trouble"));
+    // Nobody has to hear of it where nothing waits.
+    let waits = |reason: &str| find(condition::READY).is_some_and(|c| c.reason == reason);
+    let held = find(condition::SUSPENDED).filter(|_| waits("RepoSuspended"));
+    let held = held.map(|c| said(c, "I can't go on", "trouble"));
+    let full = find(condition::READY).filter(|_| waits("QuotaExceeded"));
+    let full = full.map(|c| said(c, "I have to wait", "waits"));
     let collecting = find(condition::COLLECTING).filter(|c| c.reason == "Warned");
     let collecting = collecting.map(|c| Word {
         asks: true,
@@ -170,7 +178,14 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
                this thread; write “keep”, or anything else, to stop that."
                 .to_owned(),
     });
-    queued.into_iter().chain(paused).chain(trouble).chain(collecting).collect()
+    queued
+        .into_iter()
+        .chain(paused)
+        .chain(trouble)
+        .chain(held)
+        .chain(full)
+        .chain(collecting)
+        .collect()
 }
 
 #[cfg(test)]
@@ -226,6 +241,21 @@ mod tests {
             json!({"conditions": [condition("Ready", "False", "PodEvicted", "it is back")]});
         let paused = super::words(&thread("Active", &evicted), NOON.parse().unwrap());
         assert_eq!(paused[0].text, "I have to pause: it is back.");
+
+        let held = json!({"conditions": [
+            condition("Ready", "True", "RepoSuspended", "spec.suspend"),
+            condition("Suspended", "True", "RepoSuspended", "Repo `shop` is suspended")]});
+        assert_eq!(
+            words(&thread("Active", &held))[0].text,
+            "I can't go on: Repo `shop` is suspended."
+        );
+        let asleep = json!({"conditions": [
+            condition("Ready", "True", "Asleep", "nothing to do"),
+            condition("Suspended", "True", "RepoSuspended", "Repo `shop` is suspended")]});
+        assert!(words(&thread("Active", &asleep)).is_empty(), "nothing waits");
+        let full = json!({"conditions": [
+            condition("Ready", "False", "QuotaExceeded", "waits for room")]});
+        assert_eq!(words(&thread("Active", &full))[0].text, "I have to wait: waits for room.");
 
         let at_once = "2026-01-01T12:00:02Z".parse().unwrap();
         assert!(super::words(&thread("Active", &stuck), at_once).is_empty(), "may pass");

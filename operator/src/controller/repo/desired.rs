@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use codebutler_crds::condition::{self, GATEWAY_SERVING, READY};
+use codebutler_crds::condition::{self, GATEWAY_SERVING, READY, SUSPENDED};
 use codebutler_crds::repo::ThreadCounts;
 use codebutler_crds::{Repo, names};
 use jiff::{SignedDuration, Timestamp};
@@ -16,9 +16,9 @@ use super::children::{self, agrees};
 use super::observe::Observed;
 use super::reach;
 use super::status::Own;
-use crate::apply::Refusal;
 use crate::args::ControllerArgs;
 use crate::controller::health::{Health, Level, Notice};
+use crate::controller::refusals;
 use crate::gateway::redact::Redactor;
 
 /// How long caches may lag behind what was just made.
@@ -52,7 +52,7 @@ pub fn desired(repo: &Repo, observed: &Observed, args: &ControllerArgs, now: Tim
     }
     let mut verdicts = roles(observed);
     if let Some(refusal) = &observed.refusal {
-        verdicts.push(refused(refusal));
+        verdicts.push(refusals::health(refusal, &repo.spec.policy.redaction));
     } else {
         verdicts.extend(provide(repo, observed, args, &mut plan));
         repaired(&before, now, &mut plan);
@@ -62,7 +62,11 @@ pub fn desired(repo: &Repo, observed: &Observed, args: &ControllerArgs, now: Tim
     verdicts.extend(patterns(repo));
     if repo.spec.suspend {
         let message = "spec.suspend: no new work starts until it is unset";
-        verdicts.push(Health::new(Level::Held, "Suspended", message));
+        let held = Health::new(Level::Held, "Suspended", message);
+        held.hold(&mut plan.status.conditions, repo.metadata.generation, now);
+        verdicts.push(held);
+    } else {
+        condition::clear(&mut plan.status.conditions, SUSPENDED);
     }
     let ready = Health::new(Level::Ready, "Ready", "messages in the channel are answered");
     let verdict = Health::worst(verdicts, ready);
@@ -185,12 +189,4 @@ fn serves(repo: &Repo, observed: &Observed, plan: &mut Plan, now: Timestamp) -> 
         &Time(now),
     );
     (!serves).then(|| Health::new(Level::Trouble, "GatewayAway", message))
-}
-
-fn refused(refusal: &Refusal) -> Health {
-    let (level, reason) = match refusal {
-        Refusal::NameTaken { .. } => (Level::Stalled, "NameTaken"),
-        Refusal::Rejected { .. } => (Level::Trouble, "Rejected"),
-    };
-    Health::new(level, reason, refusal.to_string())
 }

@@ -78,7 +78,8 @@ fn plan(repo: &Repo, observed: &Observed) -> Plan {
 
 fn ready(plan: &Plan) -> (String, String) {
     let ready = plan.status.conditions.iter().find(|c| c.type_ == condition::READY).unwrap();
-    assert!((ready.status == "True") == (ready.reason == "Ready"), "{ready:?}");
+    let well = matches!(ready.reason.as_str(), "Ready" | "Suspended");
+    assert!((ready.status == "True") == well, "{ready:?}");
     (ready.reason.clone(), ready.message.clone())
 }
 
@@ -215,6 +216,7 @@ fn a_suspended_repo_says_so() {
     repo.spec.suspend = true;
     let plan = plan(&repo, &settled(&repo));
     assert_eq!(ready(&plan).0, "Suspended");
+    assert!(condition::is_true(&plan.status.conditions, condition::SUSPENDED));
     assert!(!condition::is_true(&plan.status.conditions, condition::STALLED));
 }
 

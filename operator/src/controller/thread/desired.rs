@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use codebutler_crds::names::FINALIZER;
 use codebutler_crds::thread::{RoleState, ThreadState};
 use codebutler_crds::{AgentRole, Repo, Thread, ThreadStatus, condition};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
 use super::collect;
+use super::ends;
 use super::life::{self, Life};
 use super::observe::{Admission, Observed};
 use super::plan::{Gone, Plan, Repair};
@@ -18,14 +18,11 @@ use super::queue;
 use super::role::{self, Role};
 use super::shield;
 use super::status::Own;
-use super::volume;
-use crate::apply::Refusal;
+use super::{volume, volume_need};
 use crate::args::ControllerArgs;
 use crate::controller::health::{Health, Level, Notice};
 use crate::controller::labels;
-
-/// How long a deleted Thread may wait for a gateway that is gone for good.
-const FAREWELL: SignedDuration = SignedDuration::from_mins(2);
+use crate::controller::refusals;
 
 /// What is to be done about `thread` at `now`.
 pub fn desired(
@@ -37,15 +34,15 @@ pub fn desired(
     let status = thread.status.clone().unwrap_or_default();
     let mut plan = Plan { status: Own::of(&status), ..Plan::default() };
     if thread.is_going() {
-        leave(thread, observed, &mut plan, now);
+        ends::leave(thread, observed, &mut plan, now);
         keep_slots(thread, observed, &mut plan, now);
         give_slots(&observed.admission, &mut plan);
         return plan;
     }
     plan.status.queue_position = None;
     let verdict = match (thread.spec.state, &observed.repo) {
-        (ThreadState::Closed, _) => close(thread, observed, &mut plan),
-        (ThreadState::Active, None) => without_repo(thread, observed, &mut plan),
+        (ThreadState::Closed, _) => ends::close(thread, observed, &mut plan, now),
+        (ThreadState::Active, None) => ends::without_repo(thread, observed, &mut plan, now),
         (ThreadState::Active, Some(repo)) => {
             let view = View { thread, status: &status, repo, observed, args, now };
             work(&view, &mut plan)
@@ -97,12 +94,19 @@ fn work(view: &View, plan: &mut Plan) -> Health {
         plan.create_pods.clear();
         verdicts.push(verdict);
     }
-    verdicts.extend(provide_volume(view, plan));
-    make_room(view, &pods, plan);
+    if let Some(verdict) = volume_need::provide(view, plan) {
+        verdicts.retain(|known| known.reason != "PodStarting");
+        verdicts.push(verdict);
+    }
+    if make_room(view, &pods, plan) {
+        // Told first: with it gone, the pod finds a node.
+        verdicts.splice(0..0, in_the_way(view, &pods, plan));
+    }
     if let Some(refusal) = &view.observed.refusal {
         plan.create_volume = None;
         plan.create_pods.clear();
-        verdicts.push(refused(refusal));
+        verdicts.retain(|known| known.reason != "PodStarting");
+        verdicts.push(refusals::health(refusal, &view.repo.spec.policy.redaction));
     }
     if !verdicts.iter().any(|verdict| verdict.reason == "GatewayAway") {
         verdicts.extend(unserved(view, plan));
@@ -113,6 +117,8 @@ fn work(view: &View, plan: &mut Plan) -> Health {
     progress(view, &pods, plan);
     budget(view, plan);
     collect::tell(view, plan);
+    suspended(view, plan);
+    condition::clear(&mut plan.status.conditions, condition::FINISHED);
     Health::worst(verdicts, at_rest(&pods))
 }
 
@@ -122,6 +128,16 @@ fn unserved(view: &View, plan: &Plan) -> Option<Health> {
     let message = format!("{why}; what was begun goes on by itself when one does");
     let waits = !plan.busy.is_empty() || !plan.create_pods.is_empty();
     waits.then(|| Health::new(Level::Trouble, "GatewayAway", message))
+}
+
+/// Whether somebody wants nothing new to start.
+fn suspended(view: &View, plan: &mut Plan) {
+    let conditions = &mut plan.status.conditions;
+    if view.repo.spec.suspend {
+        role::held(view).hold(conditions, view.thread.metadata.generation, view.now);
+    } else {
+        condition::clear(conditions, condition::SUSPENDED);
+    }
 }
 
 /// What watches and the network policy find pods and claim by. Without them they are not even seen.
@@ -169,20 +185,6 @@ fn give_slots(admission: &Admission, plan: &mut Plan) {
     }
 }
 
-/// What is owned by a Thread goes with it, but that waits until the gateway has told the conversation;
-/// pods do not, and the wait has an end.
-fn leave(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) {
-    remove_pods(thread, observed, plan);
-    let held = thread.finalizers().iter().any(|name| name == FINALIZER);
-    let since = thread.metadata.deletion_timestamp.as_ref().filter(|_| held);
-    let Some(since) = since else { return };
-    let left = FAREWELL - now.duration_since(since.0);
-    plan.release = !left.is_positive();
-    if left.is_positive() {
-        plan.look_again_in(left.unsigned_abs());
-    }
-}
-
 /// The gateway opens the conversation of a prompt, or says what it waits for.
 fn unopened(thread: &Thread) -> Option<Health> {
     if thread.conversation().is_some() {
@@ -208,65 +210,18 @@ pub fn definition<'a>(observed: &'a Observed, role: &str) -> Option<&'a AgentRol
     observed.roles.iter().map(|found| &**found).find(|found| found.spec.role == role)
 }
 
-/// Pods need their volume first.
-fn provide_volume(view: &View, plan: &mut Plan) -> Option<Health> {
-    let claim = view.observed.volume.as_deref();
-    let state = volume::State::of(claim);
-    if state == volume::State::Lost {
-        return Some(rebuild_volume(view, plan));
-    }
-    if let Some(claim) = claim {
-        plan.expand_volume = volume::expansion(claim, view.repo);
-    }
-    if plan.create_pods.is_empty() {
-        return None;
-    }
-    let named = |claim: &str| format!("volume claim `{claim}`");
-    let name = named(&codebutler_crds::names::volume_claim(&view.thread.name_any()));
-    match state {
-        volume::State::Absent => {
-            plan.create_volume = Some(volume::build(view.thread, view.repo));
-            None
-        }
-        volume::State::Pending | volume::State::Bound | volume::State::Lost => None,
-        volume::State::Ending => {
-            plan.create_pods.clear();
-            // It goes when no pod uses it any more.
-            let idle = view.observed.pods.iter().filter(|pod| is_idle(view, pod));
-            plan.delete_pods.extend(idle.map(|pod| id(pod)));
-            let message = format!("waiting until the old {name} is gone");
-            Some(Health::new(Level::Reconciling, "VolumeEnding", message))
-        }
-    }
-}
-
-/// What was not pushed is lost with the volume; branch and conversation are not.
-fn rebuild_volume(view: &View, plan: &mut Plan) -> Health {
-    plan.create_pods.clear();
-    remove_pods(view.thread, view.observed, plan);
-    plan.delete_volume = view.observed.pods.is_empty();
-    let claim = codebutler_crds::names::volume_claim(&view.thread.name_any());
-    let message = format!(
-        "the volume behind claim `{claim}` is gone, and what was not pushed with it: it is made \
-         again from the branch and the Slack thread"
-    );
-    let told = view.status.conditions.iter().any(|c| c.reason == "VolumeLost");
-    if !told {
-        plan.notices.push(Notice::warning("VolumeLost", message.clone()));
-    }
-    Health::new(Level::Reconciling, "VolumeLost", message)
-}
-
 /// A pod that finds no room on the Thread's node: its siblings that sleep go first, and once all are
 /// gone, the Thread moves.
-fn make_room(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) {
+///
+/// Answers whether there is such a pod.
+fn make_room(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) -> bool {
     let stuck = |pod: &Pod| {
         Life::of(pod) == Life::Starting
             && life::trouble(pod, view.now)
                 .is_some_and(|trouble| trouble.reason == "PodUnschedulable")
     };
     if !pods.iter().any(|(role, pod)| view.status.wants(role) && stuck(pod)) {
-        return;
+        return false;
     }
     for (role, pod) in pods.iter().filter(|(_, pod)| is_idle(view, pod)) {
         let doomed = id(pod);
@@ -276,20 +231,30 @@ fn make_room(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) {
             plan.notices.push(Notice::normal("Suspended", note));
         }
     }
+    true
+}
+
+/// A sibling that is on its way out and does not go, on a node that is lost: pods of a Thread share a
+/// node, so that none finds another one as long as it is there.
+fn in_the_way(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) -> Option<Health> {
+    // Of a role that is wanted, it is told anyhow.
+    let ending =
+        pods.iter().filter(|(role, pod)| Life::of(pod) == Life::Ending && !view.status.wants(role));
+    let late = |pod: &Pod| role::time_to_end(pod, view.now);
+    let mut lost = None;
+    for (_, pod) in ending {
+        match late(pod) {
+            left if left.is_positive() => plan.look_again_in(left.unsigned_abs()),
+            _ => lost = Some(role::not_ending(pod)),
+        }
+    }
+    lost
 }
 
 /// Whether a live pod has nothing to do.
-fn is_idle(view: &View, pod: &Pod) -> bool {
+pub fn is_idle(view: &View, pod: &Pod) -> bool {
     let role = role_of(view.thread, pod);
     Life::of(pod).is_live() && !view.status.is_running(&role) && !view.status.wants(&role)
-}
-
-fn refused(refusal: &Refusal) -> Health {
-    let (level, reason) = match refusal {
-        Refusal::NameTaken { .. } => (Level::Stalled, "NameTaken"),
-        Refusal::Rejected { .. } => (Level::Trouble, "Rejected"),
-    };
-    Health::new(level, reason, refusal.to_string())
 }
 
 /// Which role is at work, and whether a person is waited for.
@@ -361,52 +326,6 @@ fn at_rest(pods: &[(String, &Pod)]) -> Health {
         Health::new(Level::Ready, "Asleep", "nothing to do")
     } else {
         Health::new(Level::Ready, "Awake", format!("awake: {}", awake.join(", ")))
-    }
-}
-
-/// A Repo that is gone took its account and its network policy along: no pod may go on without.
-fn without_repo(thread: &Thread, observed: &Observed, plan: &mut Plan) -> Health {
-    remove_pods(thread, observed, plan);
-    condition::clear(&mut plan.status.conditions, condition::QUEUED);
-    let repo = &thread.spec.repo;
-    let message = format!(
-        "spec.repo: Repo `{repo}` does not exist in this namespace: create it, or delete this Thread"
-    );
-    Health::new(Level::Stalled, "RepoNotFound", message)
-}
-
-/// Pods first, then the volume.
-fn close(thread: &Thread, observed: &Observed, plan: &mut Plan) -> Health {
-    remove_pods(thread, observed, plan);
-    plan.status.phase = Some("closed".to_owned());
-    condition::clear(&mut plan.status.conditions, condition::AWAITING_USER);
-    condition::clear(&mut plan.status.conditions, condition::QUEUED);
-    let volume = volume::State::of(observed.volume.as_deref());
-    if observed.pods.is_empty() && volume == volume::State::Absent {
-        let done = Health::new(Level::Ready, "Closed", "closed; pods and volume are removed");
-        let before = thread.status.iter().flat_map(|status| &status.conditions);
-        if !before.into_iter().any(|c| c.type_ == condition::READY && c.reason == done.reason) {
-            plan.notices.push(Notice::normal("Closed", "pods and volume are removed"));
-            if condition::clear(&mut plan.status.conditions, condition::COLLECTING) {
-                plan.notices.push(Notice::normal("Collected", "nobody had written for three days"));
-            }
-        }
-        return done;
-    }
-    plan.delete_volume = observed.pods.is_empty() && volume != volume::State::Ending;
-    Health::new(Level::Reconciling, "Closing", "removing pods and volume")
-}
-
-fn remove_pods(thread: &Thread, observed: &Observed, plan: &mut Plan) {
-    let doomed = observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
-    plan.delete_pods.extend(doomed.map(|pod| id(pod)));
-    let there = |uid: &String| observed.pods.iter().any(|pod| pod.uid().as_ref() == Some(uid));
-    for (name, role) in &mut plan.status.roles {
-        role.failures = 0;
-        if let Some(uid) = role.pod_uid.take_if(|uid| !there(uid)) {
-            let pod = codebutler_crds::names::pod_name(&thread.name_any(), name);
-            plan.verify_gone.insert(name.clone(), Gone { name: pod, uid });
-        }
     }
 }
 

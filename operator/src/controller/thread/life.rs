@@ -177,6 +177,8 @@ pub struct Trouble {
     pub reason: &'static str,
     /// What is wrong and what to do.
     pub message: String,
+    /// The cluster's own words.
+    pub said: String,
     /// How long it may still pass by itself, as a cluster's normal work does.
     pub passes: Option<SignedDuration>,
 }
@@ -207,6 +209,7 @@ fn unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<Troub
         reason: "PodUnschedulable",
         message: format!("pod `{name}` can't be scheduled ({said}): {advice}"),
         passes: left.filter(SignedDuration::is_positive),
+        said,
     })
 }
 
@@ -245,7 +248,7 @@ fn stuck(container: &ContainerStatus, pod: &str) -> Option<Trouble> {
         ),
         _ => return None,
     };
-    Some(Trouble { reason, message, passes })
+    Some(Trouble { reason, message, said, passes })
 }
 
 /// Since when a pod has a node.

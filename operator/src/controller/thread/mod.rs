@@ -2,6 +2,7 @@
 
 mod collect;
 mod desired;
+mod ends;
 mod fence;
 mod life;
 mod lineage;
@@ -16,6 +17,7 @@ mod shield;
 mod size;
 mod status;
 mod volume;
+mod volume_need;
 mod volumes;
 
 #[cfg(test)]
@@ -41,9 +43,6 @@ use crate::metrics::repo_of;
 use fence::Sight;
 use plan::Plan;
 
-/// How soon a refused step is tried again: what it waits for is not watched.
-const RETRY_REFUSED: Duration = Duration::from_secs(15);
-
 /// Looks at a Thread and does what is due.
 ///
 /// # Errors
@@ -64,18 +63,32 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
     let wish = decide(&observed);
     observed.admission = queue::ask(&context, &thread, &observed, &wish);
     let plan = decide(&observed);
-    match Box::pin(perform(&thread, plan, &context)).await {
-        // Decide again, knowing that: the decision is then what to tell.
-        Err(ApplyError::Refused(refusal)) => {
-            tracing::warn!(thread = %Key::of(&*thread), %refusal, "refused");
-            let mut observed = observe::observe(&context, &thread);
-            observed.refusal = Some(refusal);
-            // It starts nothing now: others may.
-            observed.admission = queue::ask(&context, &thread, &observed, &decide(&observed));
-            Box::pin(perform(&thread, decide(&observed), &context)).await?;
-            Ok(Action::requeue(RETRY_REFUSED))
+    let done = Box::pin(perform(&thread, plan, &context)).await;
+    let key = Key::of(&*thread);
+    let Some(refusal) = refusal(&context, &key, &done) else { return done };
+    // Decide again, knowing that: the decision is then what to tell.
+    tracing::warn!(thread = %key, %refusal, "refused");
+    let mut observed = observe::observe(&context, &thread);
+    observed.refusal = Some(refusal);
+    // It starts nothing now: others may.
+    observed.admission = queue::ask(&context, &thread, &observed, &decide(&observed));
+    Box::pin(perform(&thread, decide(&observed), &context)).await?;
+    Ok(Action::requeue(context.refusals.told(&key)))
+}
+
+/// What the API server says no to, and a person should hear about.
+fn refusal(
+    context: &Context,
+    key: &Key,
+    done: &Result<Action, ApplyError>,
+) -> Option<crate::apply::Refusal> {
+    match done {
+        Ok(_) => {
+            context.refusals.forget(key);
+            None
         }
-        other => other,
+        Err(ApplyError::Refused(refusal)) => Some(refusal.clone()),
+        Err(error) => error.unaccepted().filter(|_| context.refusals.failed(key)),
     }
 }
 

@@ -11,7 +11,7 @@ use super::desired::{View, id};
 use super::life::{self, Cause, Life, Trouble};
 use super::observe::Admission;
 use super::plan::{Gone, NewPod, Plan};
-use super::pod;
+use super::{pod, volume_need};
 use crate::controller::gateway::Gateway;
 use crate::controller::health::{Health, Level, Notice};
 use crate::controller::rewritten;
@@ -131,7 +131,7 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
     if at_work || (role.wanted && !suspended) {
         plan.busy.insert(role.name.to_owned());
     }
-    if let Some(trouble) = life::trouble(pod, view.now) {
+    if let Some(trouble) = life::trouble(pod, view.now).map(|t| volume_need::unbound(view, t)) {
         if is_outdated(view, pod, definition) {
             // What is in its way may be corrected by now.
             plan.delete_pods.push(id(pod));
@@ -179,7 +179,7 @@ fn troubled(
     view: &View,
     role: &Role,
     pod: &Pod,
-    Trouble { reason, message, passes }: Trouble,
+    Trouble { reason, message, passes, .. }: Trouble,
     plan: &mut Plan,
 ) -> Health {
     let created = pod.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
@@ -211,11 +211,17 @@ fn ending(view: &View, role: &Role, pod: &Pod, plan: &mut Plan) -> Option<Health
         let message = format!("waiting until the old pod `{name}` is gone");
         return Some(Health::new(Level::Reconciling, "PodEnding", message));
     }
+    Some(not_ending(pod))
+}
+
+/// A pod whose node does not answer any more.
+pub fn not_ending(pod: &Pod) -> Health {
+    let name = pod.name_any();
     let message = format!(
         "pod `{name}` does not go: its node may be lost; if it is, `kubectl delete pod {name} \
          --force`"
     );
-    Some(Health::new(Level::Trouble, "PodNotEnding", message))
+    Health::new(Level::Trouble, "PodNotEnding", message)
 }
 
 /// How long a pod that is being deleted may still take, from when its grace ends.
@@ -391,7 +397,7 @@ fn is_admitted(view: &View, role: &Role) -> bool {
     }
 }
 
-fn held(view: &View) -> Health {
+pub fn held(view: &View) -> Health {
     let repo = &view.thread.spec.repo;
     let message = format!("Repo `{repo}` is suspended: unset its spec.suspend to go on");
     Health::new(Level::Held, "RepoSuspended", message)

@@ -2,6 +2,7 @@
 
 mod added;
 mod changes;
+mod ends;
 mod readers;
 mod slots;
 

@@ -10,20 +10,20 @@ use kube::ResourceExt as _;
 
 use crate::controller::labels;
 
+/// Annotation on a claim: class and mode as they were asked for.
+const ANNOTATION_ASKED: &str = "codebutler.dev/asked-for";
+
 /// The claim, owned by the Thread.
 pub fn build(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
     let worktree = &repo.spec.worktree;
-    let access_mode = match worktree.access_mode {
-        AccessMode::ReadWriteOnce => "ReadWriteOnce",
-        AccessMode::ReadWriteMany => "ReadWriteMany",
-    };
+    let access_mode = mode(worktree.access_mode);
     let size = Quantity(worktree.size.clone());
+    let name = names::volume_claim(&thread.name_any());
+    let mut metadata = labels::owned(thread, name, labels::of_claim(thread));
+    // The cluster writes its default class where none is asked for.
+    metadata.annotations = Some([(ANNOTATION_ASKED.to_owned(), asked_for(repo))].into());
     PersistentVolumeClaim {
-        metadata: labels::owned(
-            thread,
-            names::volume_claim(&thread.name_any()),
-            labels::of_claim(thread),
-        ),
+        metadata,
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec![access_mode.to_owned()]),
             resources: Some(VolumeResourceRequirements {
@@ -34,6 +34,30 @@ pub fn build(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
             ..PersistentVolumeClaimSpec::default()
         }),
         status: None,
+    }
+}
+
+/// Whether the Repo wants another kind of volume than this claim asks for.
+pub fn is_outdated(claim: &PersistentVolumeClaim, repo: &Repo) -> bool {
+    if let Some(asked) = claim.annotations().get(ANNOTATION_ASKED) {
+        return *asked != asked_for(repo);
+    }
+    // Made before claims said it: a class that was not asked for is the cluster's default.
+    let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
+    repo.spec.worktree.storage_class_name.as_ref().is_some_and(|wanted| Some(wanted) != class)
+}
+
+/// Class and mode as the Repo asks for them.
+fn asked_for(repo: &Repo) -> String {
+    let worktree = &repo.spec.worktree;
+    let class = worktree.storage_class_name.as_deref().unwrap_or_default();
+    format!("{class}/{}", mode(worktree.access_mode))
+}
+
+const fn mode(mode: AccessMode) -> &'static str {
+    match mode {
+        AccessMode::ReadWriteOnce => "ReadWriteOnce",
+        AccessMode::ReadWriteMany => "ReadWriteMany",
     }
 }
 

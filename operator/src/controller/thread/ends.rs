@@ -1,0 +1,181 @@
+//! How a Thread ends: closed, deleted, or left alone by its Repo. Pods go first, then the volume; what
+//! does not go is named, with the way out. Pure.
+
+use codebutler_crds::names::{self, FINALIZER};
+use codebutler_crds::thread::PullState;
+use codebutler_crds::{Thread, ThreadStatus, condition};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt as _;
+
+use super::desired::id;
+use super::life::Life;
+use super::observe::Observed;
+use super::plan::{Gone, Plan};
+use super::role;
+use super::volume::State;
+use crate::controller::health::{Health, Level, Notice};
+
+/// How long a deleted Thread may wait for a gateway that is gone for good.
+const FAREWELL: SignedDuration = SignedDuration::from_mins(2);
+/// How long a volume is kept whose Repo is gone: it may only be replaced.
+const WITHOUT_REPO: SignedDuration = SignedDuration::from_hours(1);
+/// A claim that is still there this long after its deletion is reported.
+const SLOW_CLAIM: SignedDuration = SignedDuration::from_mins(2);
+
+/// What is owned by a Thread goes with it, but that waits until the gateway has told the conversation;
+/// pods do not, and the wait has an end.
+pub fn leave(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) {
+    remove_pods(thread, observed, plan);
+    let held = thread.finalizers().iter().any(|name| name == FINALIZER);
+    let since = thread.metadata.deletion_timestamp.as_ref().filter(|_| held);
+    let Some(since) = since else { return };
+    let left = FAREWELL - now.duration_since(since.0);
+    plan.release = !left.is_positive();
+    if left.is_positive() {
+        plan.look_again_in(left.unsigned_abs());
+    }
+}
+
+/// A Repo that is gone took its account and its network policy along: no pod may go on without. The
+/// volume waits for a while whether it comes back.
+pub fn without_repo(
+    thread: &Thread,
+    observed: &Observed,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Health {
+    remove_pods(thread, observed, plan);
+    let conditions = &mut plan.status.conditions;
+    condition::clear(conditions, condition::QUEUED);
+    let known = |c: &Condition| c.type_ == condition::STALLED && c.reason == "RepoNotFound";
+    let since = conditions.iter().find(|c| known(c)).map(|c| c.last_transition_time.0);
+    if since.is_none() {
+        // Its time tells since when the Repo is gone, and nothing else.
+        condition::clear(conditions, condition::STALLED);
+    }
+    let left = WITHOUT_REPO - since.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
+    let state = State::of(observed.volume.as_deref());
+    let volume = match state {
+        State::Absent => "",
+        _ if left.is_positive() => "; its volume is kept for an hour, and then removed",
+        _ => "; its volume is removed, and what was not pushed with it",
+    };
+    if state != State::Absent && left.is_positive() {
+        plan.look_again_in(left.unsigned_abs());
+    }
+    let doomed = !matches!(state, State::Absent | State::Ending) && !left.is_positive();
+    plan.delete_volume = doomed && observed.pods.is_empty();
+    let repo = &thread.spec.repo;
+    let message = format!(
+        "spec.repo: Repo `{repo}` does not exist in this namespace: create it, or delete this Thread{volume}"
+    );
+    Health::new(Level::Stalled, "RepoNotFound", message)
+}
+
+/// Pods first, then the volume.
+pub fn close(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) -> Health {
+    remove_pods(thread, observed, plan);
+    plan.status.phase = Some("closed".to_owned());
+    for type_ in [condition::AWAITING_USER, condition::QUEUED, condition::SUSPENDED] {
+        condition::clear(&mut plan.status.conditions, type_);
+    }
+    let volume = State::of(observed.volume.as_deref());
+    let done = observed.pods.is_empty() && volume == State::Absent;
+    finish(thread, plan, done, now);
+    if done {
+        let done = Health::new(Level::Ready, "Closed", "closed; pods and volume are removed");
+        let before = thread.status.iter().flat_map(|status| &status.conditions);
+        if !before.into_iter().any(|c| c.type_ == condition::READY && c.reason == done.reason) {
+            plan.notices.push(Notice::normal("Closed", "pods and volume are removed"));
+            if condition::clear(&mut plan.status.conditions, condition::COLLECTING) {
+                plan.notices.push(Notice::normal("Collected", "nobody had written for three days"));
+            }
+        }
+        return done;
+    }
+    plan.delete_volume = observed.pods.is_empty() && volume != State::Ending;
+    stuck(observed, plan, now)
+        .unwrap_or_else(|| Health::new(Level::Reconciling, "Closing", "removing pods and volume"))
+}
+
+/// What does not go, and the way out.
+fn stuck(observed: &Observed, plan: &mut Plan, now: Timestamp) -> Option<Health> {
+    let mut stuck = None;
+    for pod in observed.pods.iter().filter(|pod| Life::of(pod) == Life::Ending) {
+        match role::time_to_end(pod, now) {
+            left if left.is_positive() => plan.look_again_in(left.unsigned_abs()),
+            _ => stuck = Some(role::not_ending(pod)),
+        }
+    }
+    let idle = observed.volume.as_ref().filter(|_| observed.pods.is_empty());
+    let ending = idle.and_then(|c| Some((c, c.metadata.deletion_timestamp.as_ref()?.0)));
+    let Some((claim, since)) = ending else { return stuck };
+    let left = SLOW_CLAIM - now.duration_since(since);
+    if left.is_positive() {
+        plan.look_again_in(left.unsigned_abs());
+        return stuck;
+    }
+    stuck.or_else(|| Some(claim_not_ending(claim)))
+}
+
+fn claim_not_ending(claim: &PersistentVolumeClaim) -> Health {
+    let (name, held) = (claim.name_any(), claim.finalizers().join(", "));
+    let message = format!(
+        "volume claim `{name}` does not go, which its finalizers hold ({held}): see `kubectl describe pvc \
+         {name}` for who uses it"
+    );
+    Health::new(Level::Trouble, "VolumeNotEnding", message)
+}
+
+/// Why it was closed is seen when it is; that it is finished, when nothing is left.
+fn finish(thread: &Thread, plan: &mut Plan, done: bool, now: Timestamp) {
+    let status = thread.status.clone().unwrap_or_default();
+    let known = status.conditions.iter().find(|c| c.type_ == condition::FINISHED);
+    let (reason, message) = match known {
+        Some(known) => (known.reason.clone(), known.message.clone()),
+        None => outcome(&status),
+    };
+    let generation = thread.metadata.generation;
+    let conditions = &mut plan.status.conditions;
+    let time = Time(now);
+    condition::set(conditions, condition::FINISHED, done, &reason, message, generation, &time);
+}
+
+fn outcome(status: &ThreadStatus) -> (String, String) {
+    let find =
+        |type_: &str| status.conditions.iter().find(|c| c.type_ == type_ && c.status == "True");
+    let merged = status
+        .pull_request
+        .as_ref()
+        .filter(|pull| pull.merge_commit.is_some() || pull.state == Some(PullState::Merged));
+    let (reason, message) = if let Some(pull) = merged {
+        ("Merged", format!("pull request {} was merged", pull.number))
+    } else if find(condition::COLLECTING).is_some() {
+        ("Collected", "nobody had written for three days".to_owned())
+    } else if let Some(stalled) = find(condition::STALLED) {
+        ("Failed", format!("closed when it could not go on: {}", stalled.message))
+    } else {
+        ("Closed", "somebody closed it".to_owned())
+    };
+    (reason.to_owned(), message)
+}
+
+/// Removes all pods that are not on their way out.
+pub fn remove_pods(thread: &Thread, observed: &Observed, plan: &mut Plan) {
+    let doomed = observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
+    for pod in doomed.map(|pod| id(pod)) {
+        if !plan.delete_pods.contains(&pod) {
+            plan.delete_pods.push(pod);
+        }
+    }
+    let there = |uid: &String| observed.pods.iter().any(|pod| pod.uid().as_ref() == Some(uid));
+    for (name, role) in &mut plan.status.roles {
+        role.failures = 0;
+        if let Some(uid) = role.pod_uid.take_if(|uid| !there(uid)) {
+            let pod = names::pod_name(&thread.name_any(), name);
+            plan.verify_gone.insert(name.clone(), Gone { name: pod, uid });
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What the pods of a Thread need of their volume, and what becomes of one that does not fit. Pure.
+
+use codebutler_crds::names;
+use kube::ResourceExt as _;
+
+use super::desired::{View, id, is_idle};
+use super::ends::remove_pods;
+use super::life::Trouble;
+use super::plan::Plan;
+use super::volume::{self, State};
+use crate::controller::health::{Health, Level, Notice};
+
+/// Pods need their volume first.
+pub fn provide(view: &View, plan: &mut Plan) -> Option<Health> {
+    let claim = view.observed.volume.as_deref();
+    let state = State::of(claim);
+    if state == State::Lost {
+        return Some(rebuild(view, plan));
+    }
+    if let Some(claim) = claim {
+        if state == State::Pending && volume::is_outdated(claim, view.repo) {
+            return Some(replace(view, plan));
+        }
+        plan.expand_volume = volume::expansion(claim, view.repo);
+    }
+    if plan.create_pods.is_empty() {
+        return None;
+    }
+    match state {
+        State::Absent => {
+            plan.create_volume = Some(volume::build(view.thread, view.repo));
+            None
+        }
+        State::Pending | State::Bound | State::Lost => None,
+        State::Ending => {
+            plan.create_pods.clear();
+            // It goes when no pod uses it any more.
+            let idle = view.observed.pods.iter().filter(|pod| is_idle(view, pod));
+            plan.delete_pods.extend(idle.map(|pod| id(pod)));
+            let name = names::volume_claim(&view.thread.name_any());
+            let message = format!("waiting until the old volume claim `{name}` is gone");
+            Some(Health::new(Level::Reconciling, "VolumeEnding", message))
+        }
+    }
+}
+
+/// What was not pushed is lost with the volume; branch and conversation are not.
+fn rebuild(view: &View, plan: &mut Plan) -> Health {
+    plan.create_pods.clear();
+    remove_pods(view.thread, view.observed, plan);
+    plan.delete_volume = view.observed.pods.is_empty();
+    let claim = names::volume_claim(&view.thread.name_any());
+    let message = format!(
+        "the volume behind claim `{claim}` is gone, and what was not pushed with it: it is made \
+         again from the branch and the Slack thread"
+    );
+    let told = view.status.conditions.iter().any(|c| c.reason == "VolumeLost");
+    if !told {
+        plan.notices.push(Notice::warning("VolumeLost", message.clone()));
+    }
+    Health::new(Level::Reconciling, "VolumeLost", message)
+}
+
+/// A claim can't be changed, and nothing can be on one that never had a volume.
+fn replace(view: &View, plan: &mut Plan) -> Health {
+    plan.create_pods.clear();
+    remove_pods(view.thread, view.observed, plan);
+    plan.delete_volume = true;
+    let claim = names::volume_claim(&view.thread.name_any());
+    let message =
+        format!("volume claim `{claim}` is made again: the Repo wants another one by now");
+    plan.notices.push(Notice::normal("VolumeReplaced", message.clone()));
+    Health::new(Level::Reconciling, "VolumeReplaced", message)
+}
+
+/// A pod that can't be scheduled because its claim has no volume: the claim is what is wrong.
+pub fn unbound(view: &View, trouble: Trouble) -> Trouble {
+    let claim = view.observed.volume.as_deref();
+    let about = trouble.message.to_ascii_lowercase().contains("persistentvolumeclaim");
+    let Some(claim) = claim.filter(|c| about && State::of(Some(c)) == State::Pending) else {
+        return trouble;
+    };
+    let name = claim.name_any();
+    let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
+    let (of, advice) = match class {
+        Some(class) => (
+            format!("StorageClass `{class}`"),
+            "spec.worktree.storageClassName of the Repo has to be a class that the cluster has and that \
+             has room",
+        ),
+        None => (
+            "no StorageClass".to_owned(),
+            "the cluster has no default one, so name one in spec.worktree.storageClassName of the Repo",
+        ),
+    };
+    let message = format!(
+        "volume claim `{name}` of {of} has no volume yet: see `kubectl describe pvc {name}`; {advice} \
+         ({})",
+        trouble.said
+    );
+    Trouble { reason: "VolumePending", message, ..trouble }
+}
