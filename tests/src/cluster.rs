@@ -15,7 +15,9 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{
+    AuthInfo, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
+};
 use kube::runtime::conditions;
 use kube::runtime::wait::await_condition;
 use kube::{Client, Config, ResourceExt as _};
@@ -147,11 +149,7 @@ impl Cluster {
         let parsed = Config::from_custom_kubeconfig(config.clone(), &options).await?;
         let client = Client::try_from(parsed).map_err(ClusterError::request("client"))?;
         let path = dir.join("kubeconfig");
-        let yaml = serde_json::to_value(&config)
-            .ok()
-            .and_then(|value| serde_saphyr::to_string(&value).ok())
-            .ok_or_else(|| ClusterError::Manifest("kubeconfig can't be written".to_owned()))?;
-        write_private(&path, &yaml)?;
+        write_private(&path, &yaml_of(&config)?)?;
         Ok(Self { source, client, config, path, ca })
     }
 
@@ -254,7 +252,14 @@ impl Cluster {
             .await
             .map_err(ClusterError::request(what()))?;
         let token = answer.status.map(|status| status.token).unwrap_or_default();
-        Ok(apiserver::kubeconfig_yaml(self.url(), &self.ca, &token, Some(namespace)))
+        let config = kubeconfig_with_token(&self.access(), &token, Some(namespace));
+        yaml_of(&config)
+    }
+
+    /// Where the API server is and how it is known: by an authority, or on trust where the kubeconfig
+    /// says so.
+    pub fn access(&self) -> kube::config::Cluster {
+        cluster_of(&self.config).cloned().unwrap_or_default()
     }
 
     /// Installs CodeButler's definitions and waits until they are established.
@@ -311,6 +316,51 @@ fn cluster_of(config: &Kubeconfig) -> Option<&kube::config::Cluster> {
     config.clusters.iter().find(|c| c.name == *name)?.cluster.as_ref()
 }
 
+/// A kubeconfig for a bearer token.
+pub fn kubeconfig_with_token(
+    access: &kube::config::Cluster,
+    token: &str,
+    namespace: Option<&str>,
+) -> Kubeconfig {
+    const NAME: &str = "codebutler";
+    Kubeconfig {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Config".to_owned()),
+        current_context: Some(NAME.to_owned()),
+        clusters: vec![NamedCluster {
+            name: NAME.to_owned(),
+            cluster: Some(access.clone()),
+            ..NamedCluster::default()
+        }],
+        contexts: vec![NamedContext {
+            name: NAME.to_owned(),
+            context: Some(kube::config::Context {
+                cluster: NAME.to_owned(),
+                user: Some(NAME.to_owned()),
+                namespace: namespace.map(str::to_owned),
+                ..Default::default()
+            }),
+            ..NamedContext::default()
+        }],
+        auth_infos: vec![NamedAuthInfo {
+            name: NAME.to_owned(),
+            auth_info: Some(AuthInfo {
+                token: Some(token.to_owned().into()),
+                ..AuthInfo::default()
+            }),
+            ..NamedAuthInfo::default()
+        }],
+        ..Kubeconfig::default()
+    }
+}
+
+fn yaml_of(config: &Kubeconfig) -> Result<String> {
+    let value = serde_json::to_value(config).ok();
+    value
+        .and_then(|value| serde_saphyr::to_string(&value).ok())
+        .ok_or_else(|| ClusterError::Manifest("kubeconfig can't be written".to_owned()))
+}
+
 /// A kubeconfig whose CA is in it, and that CA.
 async fn flattened(mut config: Kubeconfig) -> Result<(Kubeconfig, String)> {
     use base64::Engine as _;
@@ -352,4 +402,39 @@ fn write_private(path: &Path, text: &str) -> Result<()> {
         .open(path)
         .map_err(ClusterError::io(what()))?;
     file.write_all(text.as_bytes()).map_err(ClusterError::io(what()))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::ListParams;
+
+    use super::*;
+
+    /// As `kubectl config set-cluster --insecure-skip-tls-verify` leaves it.
+    #[tokio::test]
+    async fn a_kubeconfig_without_an_authority_is_good_for_accounts_too() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let dir = tempfile::tempdir().unwrap();
+        let server = ApiServer::start(Options::default()).await.unwrap();
+        let mut config = server.admin_kubeconfig().unwrap();
+        let access = config.clusters[0].cluster.as_mut().unwrap();
+        access.certificate_authority_data = None;
+        access.insecure_skip_tls_verify = Some(true);
+        let cluster = Cluster::with(Source::Embedded(server), config, dir.path()).await.unwrap();
+        let accounts = Api::<ServiceAccount>::namespaced(cluster.client(), "default");
+        let account = ServiceAccount {
+            metadata: kube::api::ObjectMeta { name: Some("a".to_owned()), ..Default::default() },
+            ..ServiceAccount::default()
+        };
+        accounts.create(&PostParams::default(), &account).await.unwrap();
+        let yaml = cluster.kubeconfig_for("default", "a", Duration::from_secs(600)).await.unwrap();
+        let config = Kubeconfig::from_yaml(&yaml).unwrap();
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
+        let client = Client::try_from(config.unwrap()).unwrap();
+        let maps = Api::<ConfigMap>::namespaced(client, "default");
+        let refused = maps.list(&ListParams::default()).await.unwrap_err();
+        assert!(refused.to_string().contains("system:serviceaccount:default:a"), "{refused}");
+        cluster.shutdown().await;
+    }
 }

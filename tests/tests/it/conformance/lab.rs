@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use codebutler_testbed::cluster::Cluster;
+use codebutler_testbed::cluster::{Cluster, kubeconfig_with_token};
 use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
@@ -46,8 +46,7 @@ pub struct Lab {
     client: Client,
     admin: Client,
     pub namespace: String,
-    url: String,
-    ca: String,
+    access: kube::config::Cluster,
 }
 
 /// An answer.
@@ -67,8 +66,7 @@ impl Lab {
             admin: client.clone(),
             client,
             namespace: String::new(),
-            url: cluster.url().to_owned(),
-            ca: cluster.ca_pem().to_owned(),
+            access: cluster.access(),
         };
         let made = lab.post("namespaces", json!({"metadata": {"generateName": "conf-"}})).await;
         lab.namespace = made.ok(201)["metadata"]["name"].as_str().unwrap().to_owned();
@@ -89,8 +87,7 @@ impl Lab {
 
     /// The same namespace with a bearer token; the empty one is nobody's.
     pub async fn with_token(&self, token: &str) -> Self {
-        let yaml = codebutler_testbed::apiserver::kubeconfig_yaml(&self.url, &self.ca, token, None);
-        let mut config = Kubeconfig::from_yaml(&yaml).unwrap();
+        let mut config = kubeconfig_with_token(&self.access, token, None);
         if token.is_empty() {
             config.auth_infos.clear();
             for context in &mut config.contexts {
