@@ -1,4 +1,4 @@
-//! What the README and the chart's notes tell people to run, run as it stands there. Only the
+//! What the READMEs and the chart's notes tell people to run, run as it stands there. Only the
 //! addresses and tokens are those of the testbed.
 
 use std::path::Path;
@@ -14,9 +14,13 @@ use serde_json::{Value, json};
 use super::run::{bare, shell, start_both, values};
 use crate::support::Team;
 
-/// The first block of a language in a section of the README.
-fn block(section: &str, language: &str) -> String {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+/// Pages, from the folder of the tests.
+const TOP: &str = "../README.md";
+const CHART: &str = "../charts/codebutler/README.md";
+
+/// The first block of a language in a section of a page.
+fn block(page: &str, section: &str, language: &str) -> String {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let readme = std::fs::read_to_string(readme).unwrap();
     let section = readme.split_once(&format!("\n## {section}\n")).unwrap().1;
     let block = section.split_once(&format!("```{language}\n")).unwrap().1;
@@ -53,7 +57,7 @@ impl Real {
         &self.secret(secret).annotations()["codebutler.dev/hosts"]
     }
 
-    /// Puts the testbed's addresses and tokens into an object of the README.
+    /// Puts the testbed's addresses and tokens into an object of the page.
     fn put_into(&self, object: &mut Value) {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         if object["kind"] == "Secret" {
@@ -147,7 +151,7 @@ async fn what_the_readme_and_the_notes_say_leads_to_an_answer() {
     let mut team = bare().await;
     let real = Real::take(&team).await;
     forget_definitions(&team).await;
-    let text = block("Configure", "yaml");
+    let text = block(CHART, "Configure", "yaml");
     let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
     for object in &mut objects {
         real.put_into(object);
@@ -157,7 +161,7 @@ async fn what_the_readme_and_the_notes_say_leads_to_an_answer() {
     std::fs::write(&file, list.to_string()).unwrap();
 
     // The images are the testbed's.
-    let script = block("Install", "sh");
+    let script = block(TOP, "Install", "sh");
     let (build, rest) = script.split_once('\n').unwrap();
     assert!(build.starts_with(".ci/images registry.example.com/team/ "), "{build}");
     let values = values(&team);

@@ -1,0 +1,52 @@
+//! Writes what is made from code and schemas: the CustomResourceDefinitions in `crds/yaml`, and the
+//! table of values on the chart's page. With `--check` it compares instead.
+#![allow(clippy::print_stderr, reason = "a program for people at a terminal")]
+
+mod values;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let check = std::env::args().any(|arg| arg == "--check");
+    match run(crate_dir, check) {
+        Ok(stale) if stale.is_empty() => ExitCode::SUCCESS,
+        Ok(stale) => {
+            eprintln!(
+                "out of date: {}; run `cargo crdgen` and commit the result",
+                stale.join(", ")
+            );
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns the files that differ from their sources (always none unless `check`).
+fn run(crate_dir: &Path, check: bool) -> Result<Vec<String>, Box<dyn Error>> {
+    let mut stale = Vec::new();
+    for (path, text) in generated(crate_dir)? {
+        if !check {
+            std::fs::write(path, text)?;
+        } else if std::fs::read_to_string(&path).unwrap_or_default() != text {
+            let path = path.strip_prefix(crate_dir).unwrap_or(&path);
+            stale.push(path.display().to_string());
+        }
+    }
+    Ok(stale)
+}
+
+/// Every generated file with its text.
+fn generated(crate_dir: &Path) -> Result<Vec<(PathBuf, String)>, Box<dyn Error>> {
+    let yaml = crate_dir.join("yaml");
+    let manifests = codebutler_crds::manifests()?;
+    let mut files: Vec<_> =
+        manifests.into_iter().map(|(name, text)| (yaml.join(name), text)).collect();
+    files.push(values::page(&crate_dir.join("../charts/codebutler"))?);
+    Ok(files)
+}
