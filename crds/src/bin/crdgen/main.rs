@@ -50,3 +50,14 @@ fn generated(crate_dir: &Path) -> Result<Vec<(PathBuf, String)>, Box<dyn Error>>
     files.push(values::page(&crate_dir.join("../charts/codebutler"))?);
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_files_are_up_to_date() {
+        let stale = run(Path::new(env!("CARGO_MANIFEST_DIR")), true).unwrap();
+        assert!(stale.is_empty(), "run `cargo crdgen` and commit the result: {stale:?}");
+    }
+}
