@@ -428,7 +428,7 @@ mod tests {
             ..ServiceAccount::default()
         };
         accounts.create(&PostParams::default(), &account).await.unwrap();
-        let yaml = cluster.kubeconfig_for("default", "a", Duration::from_secs(600)).await.unwrap();
+        let yaml = cluster.kubeconfig_for("default", "a", Duration::from_mins(10)).await.unwrap();
         let config = Kubeconfig::from_yaml(&yaml).unwrap();
         let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
         let client = Client::try_from(config.unwrap()).unwrap();

@@ -146,10 +146,7 @@ pub async fn serve(
         refusals: refusals::Refusals::default(),
     });
     let late = thread::prime_late(client, unread, context.clone());
-    // Whatever was told while somebody else acted is looked at now.
-    caches.repos.state().iter().for_each(|repo| context.queues.repo(&Key::of(&**repo)));
-    caches.roles.state().iter().for_each(|role| context.queues.role(&Key::of(&**role)));
-    caches.threads.state().iter().for_each(|thread| context.queues.thread(&Key::of(&**thread)));
+    queue_all(&context);
     let work = async {
         tokio::join!(
             drive::drive(
@@ -180,6 +177,14 @@ pub async fn serve(
     // Only now: nothing of ours is under way any more.
     lease.release().await;
     Ok(())
+}
+
+/// Whatever was told while somebody else acted is looked at now.
+fn queue_all(context: &context::Context) {
+    let queues = &context.queues;
+    context.repos.state().iter().for_each(|repo| queues.repo(&Key::of(&**repo)));
+    context.roles.state().iter().for_each(|role| queues.role(&Key::of(&**role)));
+    context.all_threads.state().iter().for_each(|thread| queues.thread(&Key::of(&**thread)));
 }
 
 /// Learns which slots are given, however often that has to be tried.
