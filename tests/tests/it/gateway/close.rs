@@ -73,12 +73,11 @@ async fn a_merge_squashes_reports_and_closes_and_a_repetition_changes_nothing() 
 #[tokio::test]
 async fn an_interrupted_merge_is_carried_on() {
     let world = decided("merge").await;
+    let before = world.thread().await;
     let (_, closed) = world.post("lead", CLOSE, &summary()).await;
     let said = posts(&world);
     // As if the gateway had died right after the merge, with nothing recorded.
-    world.patch_thread(&json!({"spec": {"state": "Active"}})).await;
-    let forget = json!({"status": {"pullRequest": {"mergeCommit": null}}});
-    world.patch_thread(&forget).await;
+    world.begin_thread_as(before).await;
     eventually("the thread is open again", || async {
         world.get("lead", "/v1/session").await.0 == 200
     })

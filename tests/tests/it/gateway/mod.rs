@@ -59,6 +59,7 @@ use codebutler_operator::scope::Scope;
 use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
 use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
 use codebutler_testbed::slack::{Options, SlackServer};
+use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -179,6 +180,20 @@ impl World {
 
     async fn repo(&self) -> Repo {
         self.cluster.api::<Repo>(self.cluster.team()).get("shop").await.unwrap()
+    }
+
+    /// Makes the Thread anew as it was: a closed one is never opened again.
+    async fn begin_thread_as(&self, mut before: Thread) {
+        let threads = self.cluster.api::<Thread>(self.cluster.team());
+        threads.delete(&self.name, &DeleteParams::default()).await.unwrap();
+        eventually("the Thread to go", || async {
+            threads.get_opt(&self.name).await.unwrap().is_none()
+        })
+        .await;
+        let status = json!({"status": before.status.take()});
+        before.metadata = ObjectMeta { name: before.metadata.name, ..ObjectMeta::default() };
+        threads.create(&PostParams::default(), &before).await.unwrap();
+        self.patch_thread(&status).await;
     }
 
     async fn patch_thread(&self, patch: &Value) {
