@@ -260,8 +260,12 @@ async fn kubectl_applies_prompts_on_the_server_side_and_is_told_of_mistakes() {
         let error = k.fails(&format!("apply --server-side --field-manager=ci -f {file}"));
         let wanted = "conflict with \"kubectl\": .spec.requestedBy";
         assert!(error.contains(wanted), "{error}");
-        k.ok(&format!("apply --server-side --field-manager=ci --force-conflicts -f {file}"));
-        assert_eq!(k.ok("get thread p -o jsonpath={.spec.requestedBy}"), "ben");
+        let force = format!("apply --server-side --field-manager=ci --force-conflicts -f {file}");
+        let error = k.fails(&force);
+        assert!(error.contains("who started a Thread stays as it was written first"), "{error}");
+        k.file("prompt.yaml", prompt);
+        k.ok(&force);
+        assert_eq!(k.ok("get thread p -o jsonpath={.spec.requestedBy}"), "ann");
 
         for (from, to, expected) in [
             ("Fix it.", "Else.", "a prompt is said once"),
