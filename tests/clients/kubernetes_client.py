@@ -84,11 +84,11 @@ def apply(body, manager, force=None):
     return custom.get_namespaced_custom_object(*where, name)
 
 
-applied = apply(thread("c", prompt="please", requestedBy="ann"), "one")
+applied = apply(thread("c", prompt="please", state="Active"), "one")
 assert {m["manager"] for m in applied["metadata"]["managedFields"]} == {"one"}, applied
-other = thread("c", prompt="please", requestedBy="ben")
-refused(lambda: apply(other, "two"), 409, 'conflict with \\"one\\"', ".spec.requestedBy")
-assert apply(other, "two", force=True)["spec"]["requestedBy"] == "ben"
+other = thread("c", prompt="please", state="Closed")
+refused(lambda: apply(other, "two"), 409, 'conflict with \\"one\\"', ".spec.state")
+assert apply(other, "two", force=True)["spec"]["state"] == "Closed"
 
 page = custom.list_namespaced_custom_object(*where, limit=1)
 rest = custom.list_namespaced_custom_object(*where, _continue=page["metadata"]["continue"])
