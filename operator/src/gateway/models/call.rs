@@ -153,7 +153,9 @@ async fn begin<'a>(
     model: &str,
     failed: impl Fn() -> bool,
 ) -> Result<Begun<'a>, ModelError> {
-    let upstream = Upstream::of(&gateway.models.keys, &gateway.context, &caller.repo).await?;
+    let ask_where = || Upstream::of(&gateway.models.keys, &gateway.context, &caller.repo);
+    let mut upstream = ask_where().await?;
+    let mut renewed = false;
     let facts = gateway.models.catalog.facts(&caller.repo, model);
     let session = session(caller);
     let mut shape = Shape {
@@ -188,6 +190,15 @@ async fn begin<'a>(
             Err(error) if error.may_be_billed() => {
                 call.flag();
                 return Err(error);
+            }
+            // The Secret may have been changed since it was read.
+            Err(error) if error.is_about_key() && !renewed => {
+                renewed = true;
+                let fresh = ask_where().await?;
+                if !fresh.has_other_key(&upstream) {
+                    return Err(error);
+                }
+                upstream = fresh;
             }
             // Dropped, the call is taken back, unless a shorter answer is within reach.
             Err(error) => {

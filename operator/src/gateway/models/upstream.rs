@@ -124,6 +124,11 @@ impl ModelError {
         }
     }
 
+    /// Whether the provider did not take the key.
+    pub fn is_about_key(&self) -> bool {
+        matches!(self, Self::Refused(refused) if refused.verdict == Verdict::Key)
+    }
+
     /// The metric's label.
     pub fn outcome(&self) -> &'static str {
         match self {
@@ -239,6 +244,11 @@ impl<'a> Upstream<'a> {
         let dialect = Dialect::of(repo);
         let redactor = context.redactors.of(repo);
         Ok(Self { keys, id, url, authorization, redactor, dialect })
+    }
+
+    /// Whether the same provider would be asked with another key.
+    pub fn has_other_key(&self, other: &Self) -> bool {
+        self.authorization != other.authorization
     }
 
     /// Asks until an answer begins, or none is to be expected. `failed` hears of each failure and
