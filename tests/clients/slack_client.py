@@ -76,17 +76,31 @@ class Socket:
 
         return self.next(wanted, kind)
 
+    def events(self, kinds, fits):
+        """One of each kind, in whatever order the client's threads handed them over."""
+        found = {}
+
+        def wanted(request):
+            event = request.payload.get("event", {})
+            kind = event.get("type")
+            return kind in kinds and kind not in found and fits(event)
+
+        while len(found) < len(kinds):
+            request = self.next(wanted, ", ".join(set(kinds) - set(found)))
+            found[request.payload["event"]["type"]] = request
+        return [found[kind] for kind in kinds]
+
 
 def messages(web, sockets, channel, user, bot_user):
     socket = sockets
     root = wish("post_as", text=f"hello @codebutler & <all>, see https://example.com")
-    message = socket.event("message", lambda e: e["ts"] == root)
+    kinds = ["message", "app_mention"]
+    message, mention = socket.events(kinds, lambda e: e["ts"] == root)
     event = message.payload["event"]
     assert event["text"] == f"hello <@{bot_user}> &amp; &lt;all&gt;, see <https://example.com>", event
     assert event["user"] == user and event["channel"] == channel, event
     assert event["channel_type"] == "channel" and event["client_msg_id"], event
     assert message.payload["type"] == "event_callback" and message.retry_attempt == 0
-    mention = socket.event("app_mention", lambda e: e["ts"] == root)
     assert mention.payload["event_id"] != message.payload["event_id"]
 
     posted = web.chat_postMessage(
