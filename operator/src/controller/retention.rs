@@ -72,8 +72,7 @@ async fn round(context: &Context) -> bool {
 /// The line about a Thread whose pods and volume are gone, and of which nobody has to be told.
 fn line(thread: &Thread) -> Option<ClosedThread> {
     let status = thread.status.as_ref()?;
-    let at_rest = |c: &&_| is_closed(c);
-    if !thread.finalizers().is_empty() || !status.conditions.iter().any(|c| at_rest(&c)) {
+    if !thread.finalizers().is_empty() || !status.conditions.iter().any(is_closed) {
         return None;
     }
     let changed = status.conditions.iter().map(|c| c.last_transition_time.0);

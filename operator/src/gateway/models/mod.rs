@@ -4,8 +4,8 @@
 //!
 //! Pure: [`billing`], [`breaker`], [`complaint`], [`dialect`], [`form`], [`job`], [`prepare`],
 //! [`refusal`], [`request`], [`retry`], [`sse`], [`verdict`]. [`facts`] knows the models,
-//! [`flights`] how many calls a role makes at once, [`call`] makes one, [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers
-//! have cost.
+//! [`flights`] how many calls a role makes at once, [`call`] makes one, [`upstream`] talks to the
+//! provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
 pub mod billing;
 pub mod breaker;

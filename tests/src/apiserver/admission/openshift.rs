@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::security::RESTRICTED_VOLUMES;
 use crate::apiserver::object::{self, text};
 use crate::apiserver::status::ApiError;
 use crate::apiserver::store::Store;
@@ -12,16 +13,6 @@ const CONSTRAINTS: &str = "securitycontextconstraints.security.openshift.io";
 const USERS: &str = "openshift.io/sa.scc.uid-range";
 const GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
 const LEVEL: &str = "openshift.io/sa.scc.mcs";
-const VOLUMES: &[&str] = &[
-    "configMap",
-    "csi",
-    "downwardAPI",
-    "emptyDir",
-    "ephemeral",
-    "persistentVolumeClaim",
-    "projected",
-    "secret",
-];
 
 /// What a namespace has been given.
 struct Given {
@@ -56,7 +47,7 @@ pub fn constrain(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
     let Some(spec) = pod.get_mut("spec") else { return Ok(()) };
     for volume in spec.get("volumes").and_then(Value::as_array).into_iter().flatten() {
         let kinds = volume.as_object().into_iter().flatten().map(|(kind, _)| kind.as_str());
-        let foreign = kinds.filter(|kind| *kind != "name" && !VOLUMES.contains(kind));
+        let foreign = kinds.filter(|kind| *kind != "name" && !RESTRICTED_VOLUMES.contains(kind));
         wrong.extend(foreign.map(|kind| {
             format!(".spec.volumes: Invalid value: \"{kind}\": {kind} volumes are not allowed to be used")
         }));

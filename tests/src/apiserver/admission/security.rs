@@ -23,8 +23,8 @@ const BASELINE_CAPABILITIES: &[&str] = &[
     "SETUID",
     "SYS_CHROOT",
 ];
-/// Volume sources that the restricted standard allows.
-const RESTRICTED_VOLUMES: &[&str] = &[
+/// Volume sources that the restricted standard allows, and OpenShift's `restricted-v2`.
+pub const RESTRICTED_VOLUMES: &[&str] = &[
     "configMap",
     "csi",
     "downwardAPI",
