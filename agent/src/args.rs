@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use codebutler_crds::names::pod;
+use codebutler_wire::pod;
 
 use crate::sandbox::Mode;
 

@@ -3,12 +3,12 @@
 //! A pod has one slot at most, which a build in the foreground and jobs in the background share, so
 //! that a role never waits for itself. It is renewed for as long as anything holds it, and given
 //! back with the last holder; whatever ends without a word loses it after
-//! [`BUILD_SLOT_SECONDS`](codebutler_crds::wire::BUILD_SLOT_SECONDS).
+//! [`BUILD_SLOT_SECONDS`](codebutler_wire::BUILD_SLOT_SECONDS).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use codebutler_crds::wire::{
+use codebutler_wire::{
     BUILD_SLOT_SECONDS, BuildClaim, BuildTurn, BuildWant, ErrorCode, PostMessage,
 };
 use tokio::task::AbortHandle;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use codebutler_crds::wire::Way;
+use codebutler_wire::Way;
 use futures::future::join_all;
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;

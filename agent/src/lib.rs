@@ -36,8 +36,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use codebutler_crds::redact::log::{MaskedLog, OneLine};
-use codebutler_crds::wire::exit_code;
+use codebutler_redact::log::{MaskedLog, OneLine};
+use codebutler_wire::exit_code;
 use tracing_subscriber::EnvFilter;
 
 /// Runs the part of an agent pod that the command line names.

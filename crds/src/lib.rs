@@ -1,5 +1,5 @@
-//! What CodeButler looks like from the outside: the three resources of `codebutler.dev/v1alpha1`
-//! and the types that agent and gateway exchange.
+//! What CodeButler looks like from the outside: the three resources of `codebutler.dev/v1alpha1`. What
+//! agent and gateway exchange is in [`wire`], which knows nothing of Kubernetes.
 //!
 //! Nothing here acts. Types validate themselves when they are parsed; every decision lives in
 //! `operator` or `agent`.
@@ -7,23 +7,20 @@
 pub mod condition;
 pub mod history;
 pub mod limits;
-pub mod money;
 pub mod names;
 pub mod pods;
 pub mod policy;
-pub mod redact;
 pub mod repo;
 pub mod role;
-pub mod slack_ts;
 pub mod spend;
 pub mod thread;
-pub mod wire;
 
-pub use money::NanoUsd;
+pub use codebutler_redact as redact;
+pub use codebutler_wire as wire;
+pub use codebutler_wire::{NanoUsd, SlackTs, money, slack_ts};
 pub use pods::PodSettings;
 pub use repo::{Repo, RepoSpec, RepoStatus};
 pub use role::{AgentRole, AgentRoleSpec, AgentRoleStatus};
-pub use slack_ts::SlackTs;
 pub use thread::{Thread, ThreadSpec, ThreadStatus};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{

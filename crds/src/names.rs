@@ -48,36 +48,7 @@ pub mod secret_key {
     pub const MODEL_API_KEY: &str = "apiKey";
 }
 
-/// Where things are inside an agent pod. Controller (which builds the pod) and agent (which runs in
-/// it) both read this.
-pub mod pod {
-    /// The agent container.
-    pub const AGENT: &str = "agent";
-    /// The toolbox container (a native sidecar).
-    pub const TOOLBOX: &str = "toolbox";
-    /// The init container that copies the binary into [`BIN_DIR`].
-    pub const INSTALL: &str = "install";
-    /// Path of the binary in the agent image.
-    pub const IMAGE_BINARY: &str = "/usr/local/bin/codebutler-agent";
-    /// Shared emptyDir with the copied binary, read-only in the toolbox.
-    pub const BIN_DIR: &str = "/opt/codebutler";
-    /// Shared emptyDir with the agent ⇄ toolbox socket.
-    pub const RUN_DIR: &str = "/run/codebutler";
-    /// The Unix socket on which the toolbox waits for its one connection.
-    pub const SOCKET: &str = "/run/codebutler/toolbox.sock";
-    /// The volume's `agent/` part, in the agent container only: transcripts and marks.
-    pub const STATE_DIR: &str = "/var/lib/codebutler";
-    /// The volume's `work/` part, in the toolbox container only.
-    pub const WORK_DIR: &str = "/work";
-    /// The Git worktree inside [`WORK_DIR`].
-    pub const TREE_DIR: &str = "/work/tree";
-    /// The projected token, in the agent container only.
-    pub const TOKEN_FILE: &str = "/var/run/secrets/codebutler/token";
-    /// The gateway's CA bundle, in the agent container only.
-    pub const CA_FILE: &str = "/var/run/codebutler-ca/ca.crt";
-    /// Where the relay listens on the pod's loopback.
-    pub const RELAY: &str = "127.0.0.1:8417";
-}
+pub use codebutler_wire::pod;
 
 /// Longest Repo name for which every derived name stays a valid label value and host name (63).
 pub const MAX_REPO_NAME: usize = 32;

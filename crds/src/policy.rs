@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use codebutler_redact::RedactionRule;
+pub use codebutler_wire::RiskTier;
+
 /// Who may steer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -93,21 +96,6 @@ impl Default for PolicySpec {
     }
 }
 
-/// How much harm a tool call can do, mildest first.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-pub enum RiskTier {
-    /// Changes nothing.
-    Read,
-    /// Changes the worktree only.
-    WriteLocal,
-    /// Others see it: recorded in the decision log.
-    WriteVisible,
-    /// Hard to undo: waits for a permitted user's consent to exactly this call.
-    Destructive,
-}
-
 /// Effects that can be made to wait for consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Guarded {
@@ -115,18 +103,6 @@ pub enum Guarded {
     Push,
     /// Opening a pull request.
     PullRequest,
-}
-
-/// Something of this Repo's own to mask.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RedactionRule {
-    /// Stands in place of what was masked: `[redacted:<name>]`.
-    #[schemars(regex(pattern = r"^[a-z0-9-]{1,32}$"))]
-    pub name: String,
-    /// A regular expression without look-around or back-references.
-    #[schemars(length(min = 3, max = 1024))]
-    pub pattern: String,
 }
 
 const fn yes() -> bool {

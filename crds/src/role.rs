@@ -8,40 +8,12 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+pub use codebutler_wire::{CHANGING, TOOLS};
+
 use crate::pods::{PodSettings, PullSecret};
 use crate::thread::Complexity;
 
-/// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 24] = [
-    "Read",
-    "Write",
-    "Edit",
-    "Bash",
-    "Grep",
-    "Glob",
-    "GitLog",
-    "GitDiff",
-    "GitShow",
-    "GitBlame",
-    "GitCommit",
-    "GitPush",
-    "ReadMemory",
-    "Todo",
-    "WebFetch",
-    "WebSearch",
-    "GHCreatePR",
-    "GHStatus",
-    "GHComment",
-    "GHReview",
-    "GHIssues",
-    "ListThreads",
-    "SendMessage",
-    "CloseThread",
-];
-
-/// The tools that change a worktree. Whoever has one works on one request at a time.
-pub const CHANGING: [&str; 5] = ["Write", "Edit", "Bash", "GitCommit", "GitPush"];
-/// Of them, the one that changes none where the role has its own copy.
+/// The tool of [`CHANGING`] that changes nothing where the role has its own copy.
 const IN_COPY: &str = "Bash";
 
 /// A role that an agent plays in a Thread: its model, tools, rights, prompt and pod.

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use codebutler_crds::wire::{ErrorBody, ErrorCode, path};
+use codebutler_wire::{ErrorBody, ErrorCode, path};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 

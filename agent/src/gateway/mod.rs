@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use codebutler_crds::SlackTs;
-use codebutler_crds::wire::{
+use codebutler_wire::SlackTs;
+use codebutler_wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, CloseThread, Commented, EgressReport,
     EndVerdict, ErrorBody, ErrorCode, Inbox, Issue, LastWords, OpenPullRequest, OtherThread,
     PostComment, PostMessage, PostReview, Posted, Progress, PullRequestState, RunReport, Session,

@@ -18,7 +18,7 @@ pub mod tell;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use codebutler_crds::policy::RiskTier;
+use codebutler_wire::RiskTier;
 use rules::Rules;
 
 /// Commands that other commands run, in one call.

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use codebutler_crds::policy::RiskTier;
+use codebutler_wire::RiskTier;
 use serde::Deserialize;
 
 use super::Verdict;

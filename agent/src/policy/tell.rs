@@ -14,7 +14,7 @@ use crate::args::PolicyArgs;
 #[derive(Debug, Serialize)]
 pub struct Told<'a> {
     command: &'a str,
-    tier: codebutler_crds::policy::RiskTier,
+    tier: codebutler_wire::RiskTier,
     asks: bool,
     /// Whether a snapshot comes first.
     snapshot: bool,

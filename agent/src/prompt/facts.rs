@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use codebutler_crds::wire::Session;
+use codebutler_wire::Session;
 
 use super::Guides;
 use crate::text::{clip, head_and_tail, plain};

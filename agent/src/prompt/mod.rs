@@ -10,7 +10,7 @@ mod window;
 
 use std::fmt::Write as _;
 
-use codebutler_crds::wire::Session;
+use codebutler_wire::Session;
 use serde_json::Value;
 
 use crate::tools::args::{TodoItem, TodoState};

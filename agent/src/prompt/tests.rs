@@ -1,7 +1,7 @@
 //! The whole of what roles are told, and what in it can't be moved.
 
-use codebutler_crds::thread::{Plan, PullRequest};
-use codebutler_crds::wire::RoleCard;
+use codebutler_wire::RoleCard;
+use codebutler_wire::{Plan, PullRequest};
 
 use super::*;
 use crate::seeds;

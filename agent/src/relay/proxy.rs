@@ -3,7 +3,7 @@
 
 use std::io;
 
-use codebutler_crds::wire::{TUNNEL, path};
+use codebutler_wire::{TUNNEL, path};
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, UPGRADE};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use codebutler_crds::wire::{ErrorCode, PostMessage};
+use codebutler_wire::{ErrorCode, PostMessage};
 
 use super::patience::{Patience, Trouble};
 use super::turns::{Ended, View, failed, spares_words};

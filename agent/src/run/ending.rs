@@ -1,6 +1,6 @@
 //! The last words of a run: whether it may end with them, and whether they still have to be said.
 
-use codebutler_crds::wire::LastWords;
+use codebutler_wire::LastWords;
 
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;

@@ -1,7 +1,7 @@
 //! What the repository says of how to work: guides, skills and policy of its base branch, read anew for
 //! each run. What can't be used is told in the thread once.
 
-use codebutler_crds::wire::{ErrorCode, PostMessage};
+use codebutler_wire::{ErrorCode, PostMessage};
 use sha2::{Digest as _, Sha256};
 
 use super::{Agent, RunError};

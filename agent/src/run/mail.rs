@@ -1,8 +1,8 @@
 //! What of an inbox is new, and whether it is worth waking up for. Pure.
 
-use codebutler_crds::SlackTs;
-use codebutler_crds::thread::Pending;
-use codebutler_crds::wire::{Author, Inbox, Message};
+use codebutler_wire::Pending;
+use codebutler_wire::SlackTs;
+use codebutler_wire::{Author, Inbox, Message};
 
 use super::watch::STOP;
 use crate::transcript::state::State;

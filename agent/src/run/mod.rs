@@ -33,8 +33,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use codebutler_crds::SlackTs;
-use codebutler_crds::wire::{ErrorCode, Inbox, Session, exit_code};
+use codebutler_wire::SlackTs;
+use codebutler_wire::{ErrorCode, Inbox, Session, exit_code};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codebutler_crds::wire::{Message, SharedPicture};
+use codebutler_wire::{Message, SharedPicture};
 
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;

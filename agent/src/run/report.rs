@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use codebutler_crds::SlackTs;
-use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{RunReport, Terminal};
+use codebutler_wire::RoleState;
+use codebutler_wire::SlackTs;
+use codebutler_wire::{RunReport, Terminal};
 
 use super::mail::Mail;
 use super::{Agent, RunError};

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use codebutler_crds::SlackTs;
-use codebutler_crds::thread::Pending;
-use codebutler_crds::wire::{Author, Inbox};
+use codebutler_wire::Pending;
+use codebutler_wire::SlackTs;
+use codebutler_wire::{Author, Inbox};
 use tokio::sync::watch;
 
 use super::mail::{self, Mail};

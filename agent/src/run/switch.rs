@@ -1,7 +1,7 @@
 //! `@codebutler.<role> model NAME`: a user gives the role another model, with the whole conversation.
 
-use codebutler_crds::SlackTs;
-use codebutler_crds::wire::{Author, Message, PostMessage};
+use codebutler_wire::SlackTs;
+use codebutler_wire::{Author, Message, PostMessage};
 
 use super::mail::Mail;
 use super::{Agent, RunError};

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::wire::{EgressReport, ErrorCode, Session, Trial};
+use codebutler_wire::{EgressReport, ErrorCode, Session, Trial};
 use tokio::time::sleep;
 
 use crate::args::RunArgs;

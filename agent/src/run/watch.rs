@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use codebutler_crds::SlackTs;
-use codebutler_crds::thread::Pending;
+use codebutler_wire::Pending;
+use codebutler_wire::SlackTs;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Agent;

@@ -1,6 +1,6 @@
 //! What a run says at its end, and how it ends where there is nothing to say.
 
-use codebutler_crds::wire::{ErrorCode, PostMessage};
+use codebutler_wire::{ErrorCode, PostMessage};
 
 use super::turns::{Ended, failed, spares_words};
 use super::watch::Cut;

@@ -1,7 +1,7 @@
 //! What agent and toolbox say to each other: length-delimited JSON frames over one Unix socket.
 //! Requests carry ids and are answered in any order.
 
-use codebutler_crds::wire::TestRun;
+use codebutler_wire::TestRun;
 use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
 

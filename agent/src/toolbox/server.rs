@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use codebutler_crds::wire::TestRun;
+use codebutler_wire::TestRun;
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedMutexGuard, mpsc};

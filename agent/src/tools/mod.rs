@@ -14,8 +14,8 @@ mod web;
 mod workspace;
 
 use async_trait::async_trait;
-use codebutler_crds::policy::RiskTier;
-use codebutler_crds::wire::ErrorCode;
+use codebutler_wire::ErrorCode;
+use codebutler_wire::RiskTier;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -302,7 +302,7 @@ mod tests {
     fn every_tool_has_a_usable_spec() {
         let names: Vec<String> = all().map(|tool| tool.name().to_owned()).collect();
         // What an AgentRole may allow is what there is.
-        assert_eq!(names, codebutler_crds::role::TOOLS);
+        assert_eq!(names, codebutler_wire::TOOLS);
         for spec in Tools::new(&names).specs() {
             let function = &spec["function"];
             assert!(function["description"].as_str().is_some_and(|d| d.len() > 20), "{spec}");

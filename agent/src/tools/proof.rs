@@ -1,7 +1,7 @@
 //! What the harness itself knows about tests, for whatever says that work is done. No model writes
 //! any of it.
 
-use codebutler_crds::wire::{Proof, TestRun};
+use codebutler_wire::{Proof, TestRun};
 
 use super::Context;
 use crate::toolbox::client::ToolboxError;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use codebutler_crds::wire::PostMessage;
+use codebutler_wire::PostMessage;
 use tokio::time::{Instant, sleep};
 
 use super::{Context, Done, Failure, plan};

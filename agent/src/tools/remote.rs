@@ -2,7 +2,7 @@
 //! them out, and decides whether the role may. What comes back was written by anybody.
 
 use async_trait::async_trait;
-use codebutler_crds::wire;
+use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

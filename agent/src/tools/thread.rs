@@ -2,8 +2,8 @@
 //! whether the role may.
 
 use async_trait::async_trait;
-use codebutler_crds::thread::Complexity;
-use codebutler_crds::wire;
+use codebutler_wire as wire;
+use codebutler_wire::Complexity;
 
 use super::proof::hands_over;
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};

@@ -1,7 +1,7 @@
 //! Tools that read the web, through the gateway. What comes back is untrusted, and is told so.
 
 use async_trait::async_trait;
-use codebutler_crds::wire;
+use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use codebutler_crds::SlackTs;
-use codebutler_crds::thread::Pending;
-use codebutler_crds::wire::{Author, Message};
+use codebutler_wire::Pending;
+use codebutler_wire::SlackTs;
+use codebutler_wire::{Author, Message};
 use serde::{Deserialize, Serialize};
 
 use super::Outcome;

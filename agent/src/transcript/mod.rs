@@ -11,9 +11,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use codebutler_crds::SlackTs;
-use codebutler_crds::thread::Pending;
-use codebutler_crds::wire::{Message, TestRun};
+use codebutler_wire::Pending;
+use codebutler_wire::SlackTs;
+use codebutler_wire::{Message, TestRun};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use codebutler_crds::SlackTs;
-use codebutler_crds::thread::Pending;
-use codebutler_crds::wire::{Message, TestRun};
+use codebutler_wire::Pending;
+use codebutler_wire::SlackTs;
+use codebutler_wire::{Message, TestRun};
 use serde_json::Value;
 
 use self::show::{STILL_COUNTS, show_decision, show_message, show_request, shown};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use codebutler_crds::redact::Redactor;
+use codebutler_redact::Redactor;
 use serde::Deserialize;
 
 use super::{Found, Severity, line_in, line_of_quoted};

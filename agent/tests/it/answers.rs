@@ -1,8 +1,8 @@
 //! What models answer that is no answer: never posted, never an end in silence, never a repetition.
 
 use axum::http::StatusCode;
-use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::ErrorCode;
+use codebutler_wire::ErrorCode;
+use codebutler_wire::RoleState;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 

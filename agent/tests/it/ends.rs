@@ -4,7 +4,7 @@
 use std::fs;
 
 use axum::http::StatusCode;
-use codebutler_crds::wire::ErrorCode;
+use codebutler_wire::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::gateway::check_keys;
@@ -165,6 +165,6 @@ async fn a_mere_done_after_a_hand_over_is_not_posted() {
         expected.extend(more);
         let inner = world.gateway.lock();
         assert_eq!(inner.post_texts(), expected);
-        assert_eq!(inner.last_report().state, codebutler_crds::thread::RoleState::Idle);
+        assert_eq!(inner.last_report().state, codebutler_wire::RoleState::Idle);
     }
 }

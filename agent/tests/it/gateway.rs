@@ -18,9 +18,9 @@ use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
-use codebutler_crds::SlackTs;
-use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{
+use codebutler_wire::RoleState;
+use codebutler_wire::SlackTs;
+use codebutler_wire::{
     ApprovalReply, ApprovalRequest, ApprovalState, Author, BuildClaim, BuildTurn, BuildWant,
     CloseThread, EndVerdict, ErrorBody, ErrorCode, ErrorDetail, Inbox, LastWords, Message,
     OpenPullRequest, OtherThread, PostMessage, Posted, PullRequestState, RunReport, Session,

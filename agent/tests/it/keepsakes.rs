@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use codebutler_crds::wire::ApprovalState;
+use codebutler_wire::ApprovalState;
 use serde_json::{Value, json};
 
 use crate::world::{World, calls, git, in_order, results, says};
@@ -58,7 +58,7 @@ async fn what_can_not_be_kept_is_asked_about() {
         asked.key.clone()
     };
     world.gateway.lock().approvals.insert(key.clone(), ApprovalState::Approved);
-    world.gateway.lock().pending.push(codebutler_crds::thread::Pending {
+    world.gateway.lock().pending.push(codebutler_wire::Pending {
         id: format!("approval:pm:{key}"),
         role: "pm".into(),
         kind: "approval".into(),

@@ -1,8 +1,8 @@
 //! Providers that do not answer: they are waited for, and people are told what is waited for.
 
 use axum::http::StatusCode;
-use codebutler_crds::thread::{Pending, RoleState};
-use codebutler_crds::wire::ErrorCode;
+use codebutler_wire::ErrorCode;
+use codebutler_wire::{Pending, RoleState};
 use serde_json::{Value, json};
 
 use crate::world::{World, calls, in_order, one_by_one, says, until};

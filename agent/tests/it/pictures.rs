@@ -1,6 +1,6 @@
 //! Pictures that people put into the conversation, for models that see and for those that don't.
 
-use codebutler_crds::wire::SharedPicture;
+use codebutler_wire::SharedPicture;
 use serde_json::Value;
 
 use crate::world::{World, in_order, says};

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use codebutler_crds::wire::{OtherThread, Overlap};
+use codebutler_wire::{OtherThread, Overlap};
 use serde_json::{Value, json};
 
 use crate::world::{World, calls, git, in_order, results, says, until};
@@ -138,7 +138,7 @@ async fn a_push_beside_the_plan_is_noticed_once() {
     {
         let mut inner = world.gateway.lock();
         inner.session.planned = vec!["src/price.rs".into(), "src/more/".into()];
-        inner.session.complexity = Some(codebutler_crds::thread::Complexity::Complex);
+        inner.session.complexity = Some(codebutler_wire::Complexity::Complex);
         inner.session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
         inner.say("go", true);
     }

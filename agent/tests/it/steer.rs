@@ -4,8 +4,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::thread::{Pending, RoleState};
-use codebutler_crds::wire::{ApprovalState, Terminal};
+use codebutler_wire::{ApprovalState, Terminal};
+use codebutler_wire::{Pending, RoleState};
 use serde_json::{Value, json};
 
 use crate::toolbox::alive;

@@ -1,7 +1,7 @@
 //! One conversation, several models and providers: what one of them gave, no other one is sent.
 
 use axum::http::StatusCode;
-use codebutler_crds::wire::{CacheForm, ErrorCode, ModelFacts, SharedPicture};
+use codebutler_wire::{CacheForm, ErrorCode, ModelFacts, SharedPicture};
 use serde_json::{Value, json};
 
 use crate::world::{World, calls, in_order, says};

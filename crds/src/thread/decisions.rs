@@ -4,6 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use codebutler_wire::Complexity;
+
 use crate::SlackTs;
 
 /// One action that people were asked about: a yes is for exactly what the hash stands for, once.
@@ -132,24 +134,6 @@ pub struct OfferAnswer {
     pub by: String,
 }
 
-/// A plan as it was posted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Plan {
-    /// The message that shows it.
-    pub ts: SlackTs,
-    /// SHA-256 of its text, in hex.
-    pub hash: String,
-    /// The role that proposed it.
-    pub role: String,
-    /// Slack user id of who approved exactly this text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approved_by: Option<String>,
-    /// Slack user id of who rejected it or wants it changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub declined_by: Option<String>,
-}
-
 /// What a plan says of itself. It counts once that plan is approved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -168,18 +152,6 @@ pub struct PlanDetails {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 24), inner(length(min = 1, max = 120)))]
     pub files: Vec<String>,
-}
-
-/// How hard work is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Complexity {
-    /// A line or two, one place.
-    Simple,
-    /// Several files, known ground.
-    Medium,
-    /// New ground, or something that many things depend on.
-    Complex,
 }
 
 /// A test run that a role's harness saw, of exactly the files of a commit that is on the remote.

@@ -1,6 +1,6 @@
 //! Commands by tier, and what a repository may say of them.
 
-use codebutler_crds::policy::RiskTier::{self, Destructive, Read, WriteLocal, WriteVisible};
+use codebutler_wire::RiskTier::{self, Destructive, Read, WriteLocal, WriteVisible};
 
 use crate::policy::Policy;
 use crate::policy::rules::Rules;

@@ -9,7 +9,7 @@ mod request;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use codebutler_crds::wire::{CacheForm, ModelFacts, Session};
+use codebutler_wire::{CacheForm, ModelFacts, Session};
 use serde_json::Value;
 
 use crate::model::quirk::Quirk;

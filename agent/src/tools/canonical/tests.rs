@@ -5,7 +5,7 @@ use crate::model::{Assistant, ToolCall};
 use crate::policy::Policy;
 
 fn all() -> Tools {
-    Tools::new(&codebutler_crds::role::TOOLS.map(str::to_owned))
+    Tools::new(&codebutler_wire::TOOLS.map(str::to_owned))
 }
 
 fn call(name: &str, arguments: &str) -> ToolCall {

@@ -1,7 +1,7 @@
 //! How the model is told what people say, show and decide.
 
-use codebutler_crds::thread::Pending;
-use codebutler_crds::wire::{Author, Message};
+use codebutler_wire::Pending;
+use codebutler_wire::{Author, Message};
 use serde_json::Value;
 
 use super::super::Picture;

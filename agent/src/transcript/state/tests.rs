@@ -1,4 +1,4 @@
-use codebutler_crds::wire::Author;
+use codebutler_wire::Author;
 use serde_json::json;
 
 use super::*;

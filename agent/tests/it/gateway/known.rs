@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
 use axum::http::StatusCode;
-use codebutler_crds::SlackTs;
-use codebutler_crds::thread::Pending;
-use codebutler_crds::wire::{
+use codebutler_wire::Pending;
+use codebutler_wire::SlackTs;
+use codebutler_wire::{
     ApprovalRequest, ApprovalState, Author, BuildWant, ErrorCode, Message, OtherThread, Overlap,
     PostMessage, RoleCard, RunReport, Session,
 };

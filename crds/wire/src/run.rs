@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::slack_ts::SlackTs;
-use crate::thread::RoleState;
+use crate::RoleState;
+use crate::SlackTs;
 
 /// Where a role's run stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,23 +8,34 @@ mod approval;
 mod build;
 mod error;
 pub mod exit_code;
+mod facts;
 mod message;
+pub mod money;
+pub mod pod;
 mod receipt;
 mod remote;
+mod risk;
 mod run;
 mod session;
+pub mod slack_ts;
 mod threads;
+mod tools;
 mod web;
 
 pub use approval::*;
 pub use build::*;
 pub use error::*;
+pub use facts::*;
 pub use message::*;
+pub use money::NanoUsd;
 pub use receipt::*;
 pub use remote::*;
+pub use risk::RiskTier;
 pub use run::*;
 pub use session::*;
+pub use slack_ts::SlackTs;
 pub use threads::*;
+pub use tools::{CHANGING, TOOLS};
 pub use web::*;
 
 /// Paths of the API.

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Redactor;
-use crate::policy::RedactionRule;
+use crate::{RedactionRule, Redactor};
 
 /// Where things run is what logs are for.
 const SHOWN: &str = "internal-address";

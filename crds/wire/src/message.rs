@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Overlap, Proof};
-use crate::slack_ts::SlackTs;
-use crate::thread::{Complexity, Pending};
+use crate::SlackTs;
+use crate::{Complexity, Pending};
 
 /// What waits for a role. The messages are all of the conversation after `after`, so that a role
 /// also knows what was said to others.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::policy::RiskTier;
-use crate::slack_ts::SlackTs;
-use crate::thread::{Complexity, Plan, PullRequest, Usage};
+use crate::RiskTier;
+use crate::SlackTs;
+use crate::{Complexity, Plan, PullRequest, Usage};
 
 /// Everything a role needs to know to start a run. Taken once per turn boundary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -14,6 +14,7 @@ mod encoded;
 mod fold;
 pub mod log;
 mod providers;
+mod rule;
 mod value;
 
 use std::borrow::Cow;
@@ -23,7 +24,7 @@ use regex_automata::Input;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 
-use crate::policy::RedactionRule;
+pub use self::rule::RedactionRule;
 
 /// How deep encodings are unpacked: a token in hex in base64 is still found.
 const DEPTH: u8 = 2;

@@ -1,0 +1,32 @@
+//! The tools of a role.
+
+/// The tools that agents know: what `spec.tools.allow` may name.
+pub const TOOLS: [&str; 24] = [
+    "Read",
+    "Write",
+    "Edit",
+    "Bash",
+    "Grep",
+    "Glob",
+    "GitLog",
+    "GitDiff",
+    "GitShow",
+    "GitBlame",
+    "GitCommit",
+    "GitPush",
+    "ReadMemory",
+    "Todo",
+    "WebFetch",
+    "WebSearch",
+    "GHCreatePR",
+    "GHStatus",
+    "GHComment",
+    "GHReview",
+    "GHIssues",
+    "ListThreads",
+    "SendMessage",
+    "CloseThread",
+];
+
+/// The tools that change a worktree. Whoever has one works on one request at a time.
+pub const CHANGING: [&str; 5] = ["Write", "Edit", "Bash", "GitCommit", "GitPush"];
