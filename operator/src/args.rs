@@ -1,6 +1,7 @@
 //! Flags and environment, parsed once. Nothing else in this crate reads the environment.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +12,9 @@ use codebutler_crds::pods::PullPolicy;
 use crate::gateway::dial::DialOptions;
 use crate::gateway::web::SearchOptions;
 use crate::lease::Settings;
+
+/// Seconds that a gateway may be given to stop.
+pub const GRACE: RangeInclusive<u64> = 30..=3600;
 
 /// `codebutler-operator`
 #[derive(Debug, Parser)]
@@ -54,7 +58,7 @@ pub struct LeaseArgs {
     #[arg(long, env = "CODEBUTLER_IDENTITY")]
     pub identity: Option<String>,
     /// Seconds until another replica takes over from one that is not heard of.
-    #[arg(long, env = "CODEBUTLER_LEASE_SECONDS", default_value_t = 8,
+    #[arg(long, env = "CODEBUTLER_LEASE_SECONDS", default_value_t = 15,
           value_parser = clap::value_parser!(u16).range(3..=300))]
     pub lease_seconds: u16,
 }
@@ -154,8 +158,14 @@ pub struct GatewayArgs {
     #[arg(long, env = "POD_IP")]
     pub pod_ip: Option<IpAddr>,
     /// How long a replica that is not heard of keeps the agents to itself, in seconds.
-    #[arg(long, env = "CODEBUTLER_LEASE_SECONDS", default_value_t = 8)]
+    #[arg(long, env = "CODEBUTLER_LEASE_SECONDS", default_value_t = 15,
+          value_parser = clap::value_parser!(u64).range(3..=300))]
     pub lease_seconds: u64,
+    /// Seconds between being told to stop and being ended, as the pod has them: what is under way gets
+    /// most of them.
+    #[arg(long, env = "CODEBUTLER_GRACE_SECONDS", default_value_t = 120,
+          value_parser = clap::value_parser!(u64).range(GRACE))]
+    pub grace_seconds: u64,
     /// For crash tests: the process ends itself at the n-th of its step points.
     #[arg(long, env = "CODEBUTLER_DIE_AT_STEP", hide = true)]
     pub die_at_step: Option<u64>,
@@ -168,6 +178,10 @@ pub struct GatewayArgs {
     /// Folder for copies of the Repos' repositories. What is lost of it is fetched again.
     #[arg(long, env = "CODEBUTLER_GIT_CACHE", default_value = "/var/cache/codebutler")]
     pub git_cache: PathBuf,
+    /// Room for these copies, such as 20Gi: those that nobody has asked for in the longest time go before
+    /// it is full. Without it, they take what there is.
+    #[arg(long, env = "CODEBUTLER_GIT_CACHE_LIMIT", value_parser = crate::quantity::flag)]
+    pub git_cache_limit: Option<u64>,
     /// Web search.
     #[command(flatten)]
     pub search: SearchOptions,

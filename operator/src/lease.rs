@@ -5,8 +5,9 @@
 //! from before its last successful request, everybody else from after they saw the record change:
 //! whatever clocks and networks do, the old holder knows that it lost before a new one begins.
 //!
-//! Who lost the lease has to stop at once: the easiest way is to exit. Who shuts down ends its work
-//! first and then calls [`Lease::release`], and the next one need not wait.
+//! Who lost the lease has to stop at once; once nothing of its work is left, it [`start`]s another
+//! campaign. Who shuts down ends its work first and then calls [`Lease::release`], and the next one
+//! need not wait.
 
 mod campaign;
 mod record;
@@ -27,6 +28,9 @@ use self::campaign::Campaign;
 use self::store::Kubernetes;
 use self::time::System;
 
+/// How long giving up may take.
+pub const GIVE_UP: Duration = Duration::from_secs(2);
+
 /// Which lease, who asks, and how patient everybody is.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -42,9 +46,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// How long after its last successful renewal a holder may act.
+    /// How long after its last successful renewal a holder may act: of 15 seconds 10, as client-go has
+    /// it.
     fn deadline(&self) -> Duration {
-        self.duration * 3 / 4
+        self.duration * 2 / 3
     }
 
     /// Time between renewals.
@@ -65,7 +70,7 @@ pub enum Leadership {
     Waiting,
     /// We hold it.
     Held,
-    /// We held it and don't any more: others may act already. Final.
+    /// We held it and don't any more: others may act already. The end of this campaign.
     Lost,
 }
 

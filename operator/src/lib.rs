@@ -16,8 +16,10 @@ pub mod lease;
 mod listen;
 pub mod metrics;
 pub mod platform;
+pub mod quantity;
 pub mod scope;
 pub mod step;
+pub mod tasks;
 pub mod telemetry;
 
 use std::ffi::OsString;

@@ -83,7 +83,7 @@ spec:
     spec:
       serviceAccountName: {{ .name }}
       enableServiceLinks: false
-      terminationGracePeriodSeconds: 30
+      terminationGracePeriodSeconds: {{ .component.terminationGracePeriodSeconds }}
       securityContext: {{ include "codebutler.user" .root | nindent 8 }}
       {{- with .root.Values.images.pullSecrets }}
       imagePullSecrets: {{ range . }}{{ list (dict "name" .) | toYaml | nindent 8 }}{{ end }}

@@ -21,6 +21,7 @@ use super::thread::Fence;
 use super::unexpanded::Unexpanded;
 use crate::apply::Apply;
 use crate::args::ControllerArgs;
+use crate::tasks::Tasks;
 
 /// Everything a reconciler needs.
 pub struct Context {
@@ -68,6 +69,8 @@ pub struct Context {
     pub refusals: Refusals,
     /// Pods whose images somebody else's admission chose.
     pub rewritten: Rewritten,
+    /// Looks that are under way.
+    pub looks: Tasks,
 }
 
 impl Context {

@@ -51,12 +51,15 @@ enum Error {
     /// A bug.
     #[error("the reconciler broke down")]
     Broken(#[from] tokio::task::JoinError),
+    /// The right to act is lost.
+    #[error("another replica acts")]
+    Cut,
 }
 
 /// Reconciles what comes out of `queue` until `stop`, then ends what is in progress.
 pub async fn drive<K, F>(
-    store: Store<K>,
-    queue: UnboundedReceiver<Key>,
+    store: &Store<K>,
+    queue: &mut UnboundedReceiver<Key>,
     context: Arc<Context>,
     reconcile: fn(Arc<K>, Arc<Context>) -> F,
     stop: CancellationToken,
@@ -116,7 +119,7 @@ where
     F: Future<Output = Result<Action, ApplyError>> + Send + 'static,
 {
     let metrics = context.metrics.clone();
-    let task = tokio::spawn(async move {
+    let task = context.looks.clone().spawn(async move {
         let start = Instant::now();
         let result = reconcile(object, context).await;
         let outcome = match &result {
@@ -127,9 +130,10 @@ where
         metrics.reconciled(kind::<K>(), outcome, start.elapsed());
         result
     });
-    // What drops this loses the right to act.
+    // Who drops this has no use for it.
     let result = match AbortOnDropHandle::new(task).await {
-        Ok(result) => result.map_err(Error::from),
+        Ok(Some(result)) => result.map_err(Error::from),
+        Ok(None) => Err(Error::Cut),
         Err(broken) => Err(Error::from(broken)),
     };
     (key, result)

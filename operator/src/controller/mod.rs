@@ -45,6 +45,7 @@ use crate::lease;
 use crate::metrics::{Ready, Server};
 use crate::platform;
 use crate::scope::Scope;
+use crate::tasks::Tasks;
 
 /// Name of the Lease that the acting replica holds.
 const LEASE: &str = "codebutler-controller";
@@ -69,10 +70,11 @@ pub async fn run(mut args: ControllerArgs) -> anyhow::Result<()> {
     serve(args, client, stop).await
 }
 
-/// Runs until `stop`. One replica acts; the others keep their caches filled and wait.
+/// Runs until `stop`. One replica acts; the others keep their caches filled and wait. One that loses
+/// the right to act stops what it does and waits like them.
 ///
 /// # Errors
-/// When the metrics port is taken, or another replica acts instead: the process has to end then.
+/// When the metrics port is taken.
 pub async fn serve(
     mut args: ControllerArgs,
     client: Client,
@@ -99,84 +101,110 @@ pub async fn serve(
     // A standby is ready too: not acting is what it is there for.
     ready.set(true);
     tracing::info!("caches are synced");
-    let lease = lease::start(client.clone(), args.lease.settings(&args.namespace, LEASE));
-    let elected = tokio::select! {
-        () = lease.held() => true,
-        () = receivers.drain() => false,
-        () = stop.cancelled() => false,
-    };
-    if !elected {
-        lease.release().await;
-        return Ok(());
+    let settings = args.lease.settings(&args.namespace, LEASE);
+    let replica = Replica { args, client, caches, slots, fence, queues, metrics };
+    while !stop.is_cancelled() {
+        let lease = lease::start(replica.client.clone(), settings.clone());
+        let context = replica.begin_term();
+        let done = tokio::select! {
+            biased;
+            () = lease.lost() => false,
+            () = replica.term(&lease, &context, &mut receivers, &stop) => true,
+        };
+        if done {
+            ready.set(false);
+            // Only now: nothing of ours is under way any more.
+            lease.release().await;
+            return Ok(());
+        }
+        context.looks.cut().await;
+        replica.metrics.follows();
+        tracing::error!("the lease is lost: nothing is decided here until it is held again");
     }
-    let scope = Scope::of(&args.namespaces);
-    let primed = tokio::select! {
-        unread = primed(&client, &scope, &slots, &fence) => Some(unread),
-        () = receivers.drain() => None,
-        () = stop.cancelled() => None,
-        () = lease.lost() => anyhow::bail!("another replica acts: this one ends"),
-    };
-    let Some(unread) = primed else {
-        lease.release().await;
-        return Ok(());
-    };
-    metrics.leads();
-    let context = Arc::new(context::Context {
-        args,
-        clock: clock::Clock::system(),
-        apply: Apply::new(client.clone(), names::CONTROLLER),
-        metrics,
-        slots,
-        fence,
-        queues,
-        unexpanded: unexpanded::Unexpanded::default(),
-        repos: caches.repos.clone(),
-        roles: caches.roles.clone(),
-        all_threads: caches.threads.clone(),
-        open: caches.open,
-        pods: caches.pods,
-        volumes: caches.volumes,
-        accounts: caches.accounts,
-        policies: caches.policies,
-        authorities: caches.authorities,
-        services: caches.services,
-        serving: caches.serving,
-        prompts: caches.prompts,
-        rewritten: rewritten::Rewritten::default(),
-        refusals: refusals::Refusals::default(),
-    });
-    let late = thread::prime_late(client, unread, context.clone());
-    queue_all(&context);
-    let work = async {
-        tokio::join!(
-            drive::drive(
-                caches.repos,
-                receivers.repos,
-                context.clone(),
-                repo::reconcile,
-                stop.clone()
-            ),
-            drive::drive(
-                caches.roles,
-                receivers.roles,
-                context.clone(),
-                role::reconcile,
-                stop.clone()
-            ),
-            retention::run(context.clone(), stop.clone()),
-            drive::drive(caches.threads, receivers.threads, context, thread::reconcile, stop),
-        )
-    };
-    tokio::select! {
-        biased;
-        () = lease.lost() => anyhow::bail!("another replica acts: this one ends"),
-        ((), (), (), ()) = work => {}
-        () = async { late.await; std::future::pending().await } => {}
-    }
-    ready.set(false);
-    // Only now: nothing of ours is under way any more.
-    lease.release().await;
     Ok(())
+}
+
+/// What outlasts a term.
+struct Replica {
+    args: ControllerArgs,
+    client: Client,
+    caches: caches::Caches,
+    slots: Arc<slots::Slots>,
+    fence: Arc<thread::Fence>,
+    queues: queues::Queues,
+    metrics: metrics::Metrics,
+}
+
+impl Replica {
+    /// What a term works with: nothing is known of what was decided in an earlier one.
+    fn begin_term(&self) -> Arc<context::Context> {
+        let caches = &self.caches;
+        self.slots.clear();
+        self.fence.clear();
+        Arc::new(context::Context {
+            args: self.args.clone(),
+            clock: clock::Clock::system(),
+            apply: Apply::new(self.client.clone(), names::CONTROLLER),
+            metrics: self.metrics.clone(),
+            slots: self.slots.clone(),
+            fence: self.fence.clone(),
+            queues: self.queues.clone(),
+            unexpanded: unexpanded::Unexpanded::default(),
+            repos: caches.repos.clone(),
+            roles: caches.roles.clone(),
+            all_threads: caches.threads.clone(),
+            open: caches.open.clone(),
+            pods: caches.pods.clone(),
+            volumes: caches.volumes.clone(),
+            accounts: caches.accounts.clone(),
+            policies: caches.policies.clone(),
+            authorities: caches.authorities.clone(),
+            services: caches.services.clone(),
+            serving: caches.serving.clone(),
+            prompts: caches.prompts.clone(),
+            rewritten: rewritten::Rewritten::default(),
+            refusals: refusals::Refusals::default(),
+            looks: Tasks::default(),
+        })
+    }
+
+    /// Waits for the lease, and acts until `stop`; ends what is in progress then.
+    async fn term(
+        &self,
+        lease: &lease::Lease,
+        context: &Arc<context::Context>,
+        receivers: &mut queues::Receivers,
+        stop: &CancellationToken,
+    ) {
+        let Self { args, client, caches, slots, fence, .. } = self;
+        let scope = Scope::of(&args.namespaces);
+        let elected = async {
+            lease.held().await;
+            primed(client, &scope, slots, fence).await
+        };
+        let unread = tokio::select! {
+            unread = elected => unread,
+            () = receivers.drain() => return,
+            () = stop.cancelled() => return,
+        };
+        self.metrics.leads();
+        let late = thread::prime_late(client.clone(), unread, context.clone());
+        queue_all(context);
+        let work = async {
+            let (context, stop) = (|| context.clone(), || stop.clone());
+            let queues::Receivers { repos, roles, threads } = receivers;
+            tokio::join!(
+                drive::drive(&caches.repos, repos, context(), repo::reconcile, stop()),
+                drive::drive(&caches.roles, roles, context(), role::reconcile, stop()),
+                retention::run(context(), stop()),
+                drive::drive(&caches.threads, threads, context(), thread::reconcile, stop()),
+            )
+        };
+        tokio::select! {
+            ((), (), (), ()) = work => {}
+            () = async { late.await; std::future::pending().await } => {}
+        }
+    }
 }
 
 /// Whatever was told while somebody else acted is looked at now.

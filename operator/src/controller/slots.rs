@@ -60,6 +60,11 @@ struct Queue {
 pub struct Slots(Mutex<HashMap<Key, Queue>>);
 
 impl Slots {
+    /// Nothing is known any more: somebody else counts.
+    pub fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// A Thread tells what it holds and gets what it may run.
     pub fn ask(&self, repo: &Key, limits: &LimitsSpec, request: Request) -> Answer {
         self.with(repo, |queue| queue.ask(limits, request))

@@ -41,7 +41,7 @@ pub async fn close(
     // the pod that asked for it goes away.
     let summary = redactor(&gateway, &caller).await?.mask(&wanted.summary).into_owned();
     let work = gateway.calls.spawn(run(gateway.clone(), caller, summary));
-    let outcome = work.await.map_err(|_| {
+    let outcome = work.await.ok().flatten().ok_or_else(|| {
         ApiError::new(ErrorCode::Unavailable, "the gateway was interrupted: try again")
     })?;
     outcome.map(axum::Json)

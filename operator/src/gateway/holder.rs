@@ -1,17 +1,17 @@
 //! The agents' port, served by one replica at a time: the one that holds the lease. The Service leads
-//! to it by its [`Mark`]; who loses the lease stops at once.
+//! to it by its [`Mark`]; who loses the lease stops at once, and is a candidate again.
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use axum::Router;
+use anyhow::Context as _;
 use rustls::ServerConfig;
 
-use super::api::Shared;
+use super::api::{self, Shared};
 use super::budget::pause;
+use super::drain::{self, Shares};
 use super::mark::Mark;
 use super::models::facts::catalog;
-use super::models::settle;
+use super::models::{self, settle};
 use super::{git, serve, told, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
@@ -19,85 +19,114 @@ use crate::listen::listen;
 
 /// Name of the Lease, in the operator's namespace.
 pub const LEASE: &str = "codebutler-gateway";
-/// How long paid or half-done work may take once the agents' port is closed.
-const GRACE: Duration = Duration::from_secs(8);
 
-/// Campaigns, and serves agents while the lease is held; returns when told to stop.
+/// Campaigns, and serves agents while the lease is held, until told to stop.
 ///
 /// # Errors
-/// When the lease was lost: another replica may serve already, so the process has to end.
+/// When the port can't be listened on.
 pub async fn run(
-    gateway: &Shared,
+    gateway: &api::Gateway,
     args: &GatewayArgs,
     tls: ServerConfig,
-    app: Router,
 ) -> anyhow::Result<()> {
     let client = gateway.context.client.clone();
     let mark = Mark::new(client.clone(), args);
     // A container that is started again in a pod that was the holder's.
     mark.remove().await;
-    let identity =
-        args.pod.clone().unwrap_or_else(|| format!("gateway-{:08x}", rand::random::<u32>()));
-    let settings = Settings {
+    let settings = settings(args);
+    while !gateway.shutdown.is_cancelled() {
+        let lease = lease::start(client.clone(), settings.clone());
+        if gateway.shutdown.run_until_cancelled(lease.held()).await.is_none() {
+            lease.release().await;
+            break;
+        }
+        let term = Shared::from(gateway.begin_term());
+        let served = tokio::select! {
+            served = serve_agents(&term, args, tls.clone(), &mark) => Some(served),
+            () = lease.lost() => None,
+        };
+        if let Some(served) = served {
+            lease.release().await;
+            return served;
+        }
+        // Another gateway may serve agents already.
+        term.cut().await;
+        gateway.metrics.follows();
+        tracing::error!("the lease is lost: what was under way is cut, and it is tried for again");
+        let _ = tokio::time::timeout(drain::BOOKS, mark.remove()).await;
+    }
+    Ok(())
+}
+
+fn settings(args: &GatewayArgs) -> Settings {
+    let random = || format!("gateway-{:08x}", rand::random::<u32>());
+    Settings {
         namespace: args.namespace.clone(),
         name: LEASE.to_owned(),
-        identity,
-        duration: Duration::from_secs(args.lease_seconds.max(3)),
-    };
-    let lease = lease::start(client, settings);
-    if gateway.shutdown.run_until_cancelled(lease.held()).await.is_some() {
-        tokio::select! {
-            served = serve_agents(gateway, args, tls, app, &mark) => served?,
-            () = lease.lost() => {
-                gateway.shutdown.cancel();
-                bail!("the lease is lost: another gateway may serve agents already");
-            }
-        }
-        mark.remove().await;
+        identity: args.pod.clone().unwrap_or_else(random),
+        duration: Duration::from_secs(args.lease_seconds),
     }
-    lease.release().await;
-    Ok(())
 }
 
 async fn serve_agents(
     gateway: &Shared,
     args: &GatewayArgs,
     tls: ServerConfig,
-    app: Router,
     mark: &Mark,
 ) -> anyhow::Result<()> {
-    gateway.ledger.inherit().await;
-    gateway.builds.inherit(&gateway.context);
-    let address = args.listen;
-    let listener = listen(address)
-        .with_context(|| format!("agents can't be served on {address}: choose another --listen"))?;
-    mark.take().await;
+    let begun = Box::pin(async {
+        gateway.ledger.inherit().await;
+        gateway.builds.inherit(&gateway.context);
+        let address = args.listen;
+        let listener = listen(address).with_context(|| {
+            format!("agents can't be served on {address}: choose another --listen")
+        })?;
+        mark.take().await;
+        anyhow::Ok(listener)
+    });
+    let Some(listener) = gateway.shutdown.run_until_cancelled(begun).await else { return Ok(()) };
+    let listener = listener?;
     gateway.metrics.leads();
     for repo in gateway.context.repos.state() {
         for role in gateway.context.roles_of(&repo) {
             gateway.metrics.expect(&repo, &role);
         }
     }
+    gateway.slack.hear_with(models::scribe(gateway));
     tracing::info!(address = %listener.local_addr()?, "serving agents");
-    let serving =
-        serve::serve(listener, tls, app, serve::Limits::default(), gateway.shutdown.clone());
-    // One replica tells people of a Thread's conditions and collects it, and asks GitHub what people
-    // did there: two would say it twice.
+    let shares = Shares::of(Duration::from_secs(args.grace_seconds));
+    let limits = serve::Limits { grace: shares.requests, ..serve::Limits::default() };
+    let ends = (&gateway.connections, gateway.shutdown.clone());
+    let app = api::router(gateway.clone());
+    let serving = serve::serve(listener, tls, app, limits, ends);
+    let work = Box::pin(async { tokio::join!(serving, look_after(gateway, args, mark)) });
+    if drain::within(&gateway.shutdown, shares.requests, work).await.is_none() {
+        tracing::warn!("requests were cut off");
+    }
+    if !gateway.calls.rest(shares.work).await {
+        tracing::warn!(open = gateway.calls.count(), "work was cut off");
+    }
+    if tokio::time::timeout(shares.books, gateway.ledger.close()).await.is_err() {
+        tracing::error!("not all costs were put on record");
+    }
+    Ok(())
+}
+
+/// What one replica does beside answering agents, until it is told to stop: it tells people of a
+/// Thread's conditions and collects it, and asks GitHub what people did there. Two would say it twice.
+async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
     let telling = Box::pin(told::run(gateway));
     let watching = Box::pin(watch::run(gateway, args.github_poll()));
     let showing = Box::pin(gateway.slack.show_runs(gateway.shutdown.clone()));
-    let tidying = git::tidy(gateway);
+    let people = async { tokio::join!(telling, watching, showing, pause::wake(gateway)) };
     let probing = Box::pin(git::probe::run(gateway));
     let settling = settle::run(gateway, settle::PATIENCE);
     let knowing = Box::pin(catalog::run(gateway));
-    let people = async { tokio::join!(telling, watching, showing) };
-    let found = mark.keep(&gateway.shutdown);
-    let knowing = async { tokio::join!(probing, settling, knowing) };
-    tokio::join!(serving, pause::wake(gateway), people, tidying, knowing, found);
-    gateway.calls.close();
-    if tokio::time::timeout(GRACE, gateway.calls.wait()).await.is_err() {
-        tracing::warn!(open = gateway.calls.len(), "work was cut off");
-    }
-    gateway.ledger.close().await;
-    Ok(())
+    let found = async {
+        mark.keep(&gateway.shutdown).await;
+        // No new request finds its way to a port that is closed, while those under way end.
+        mark.remove().await;
+    };
+    let knowing = async { tokio::join!(probing, settling, knowing, git::tidy(gateway)) };
+    tokio::join!(people, knowing, found);
 }

@@ -31,6 +31,7 @@ pub struct Metrics {
     pulls: Counts<2>,
     rounds: Counts<2>,
     git: Counts<3>,
+    cache: Gauge,
     refused: Counts<1>,
     egress: Counts<1>,
 }
@@ -53,14 +54,25 @@ impl Metrics {
             pulls: catalog::PULL_REQUESTS.counts(registry),
             rounds: catalog::PULL_REQUEST_ROUNDS.counts(registry),
             git: catalog::GIT_REQUESTS.counts(registry),
+            cache: catalog::GIT_CACHE.level(registry),
             refused: catalog::IDENTITY_REFUSED.counts(registry),
             egress: catalog::EGRESS_REFUSED.counts(registry),
         }
     }
 
+    /// What copies of repositories take of the disk.
+    pub fn git_cache(&self, bytes: u64) {
+        self.cache.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
     /// This replica serves agents now.
     pub fn leads(&self) {
         self.leader.set(1);
+    }
+
+    /// It does not any more.
+    pub fn follows(&self) {
+        self.leader.set(0);
     }
 
     /// Shows a role's counters before anything happened: the first step of a counter that begins

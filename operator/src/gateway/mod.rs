@@ -9,6 +9,7 @@ pub mod attended;
 pub mod budget;
 pub mod builds;
 pub mod caches;
+mod cgroup;
 pub mod close;
 mod collect;
 pub mod conditions;
@@ -17,6 +18,7 @@ pub mod context;
 mod credential;
 pub mod dial;
 mod dispatch;
+mod drain;
 pub mod egress;
 #[cfg(test)]
 mod fuzz;
@@ -47,7 +49,6 @@ use anyhow::Context as _;
 use codebutler_crds::names;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use url::Url;
 
 use self::budget::Ledger;
@@ -62,6 +63,7 @@ use crate::listen::listen;
 use crate::metrics::{Ready, Server, registry};
 use crate::scope::Scope;
 use crate::step;
+use crate::tasks::Tasks;
 
 /// Runs until told to stop.
 ///
@@ -102,7 +104,8 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
         builds: builds::Builds::default(),
         models: Models::default(),
-        mirrors: Mirrors::new(args.git_cache.clone()),
+        mirrors: Mirrors::new(args.git_cache.clone())
+            .within(args.git_cache_limit, cgroup::memory_limit()),
         identity: Identity::new(context.clone(), index, metrics.clone()),
         conditions: Conditions::new(client, context.redactors.clone()),
         context,
@@ -111,22 +114,19 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         egress: egress::Egress::new(dialer),
         search: args.search.clone().into(),
         metrics,
-        calls: TaskTracker::new(),
+        calls: Tasks::default(),
+        connections: Tasks::default(),
         shutdown: shutdown.clone(),
     };
-    let gateway = api::Shared::from(gateway);
-    slack.hear_with(models::scribe(&gateway));
-    let app = api::router(gateway.clone());
     // Slack is heard by every replica, agents by the holder of the lease alone.
     ready.set(true);
-    let agents = holder::run(&gateway, &args, tls, app);
+    let agents = holder::run(&gateway, &args, tls);
     let slack = async {
         // Without Slack the gateway is of no use: stop, so that it is started anew.
         let outcome = slack.run(shutdown.clone()).await;
         shutdown.cancel();
         Ok(outcome.context("Slack's part stopped"))
     };
-    // A lost lease ends everything at once.
     let ((), outcome) = tokio::try_join!(agents, slack)?;
     ready.set(false);
     outcome

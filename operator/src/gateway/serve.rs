@@ -15,28 +15,30 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+
+use crate::tasks::Tasks;
 
 /// How long a client may take to finish its handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a connection may be open without a request. Longer than clients keep idle connections,
 /// so that none is closed while its owner sends the next request.
 const IDLE: Duration = Duration::from_mins(2);
-/// How long open requests may take once the process is told to stop.
-const GRACE: Duration = Duration::from_secs(20);
 
-/// What callers that have shown nothing yet may hold.
+/// What callers that have shown nothing yet may hold, and how long they are served in the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections of one address: a pod's are far fewer, but a node can stand for all of its pods.
     pub per_address: usize,
     /// How long a connection may be open before it has asked for anything.
     pub first_request: Duration,
+    /// How long open requests may take once the process is told to stop.
+    pub grace: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { per_address: 1024, first_request: Duration::from_secs(20) }
+        let (first_request, grace) = (Duration::from_secs(20), Duration::from_secs(20));
+        Self { per_address: 1024, first_request, grace }
     }
 }
 
@@ -46,11 +48,10 @@ pub async fn serve(
     tls: ServerConfig,
     app: Router,
     limits: Limits,
-    shutdown: CancellationToken,
+    (connections, shutdown): (&Tasks, CancellationToken),
 ) {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let addresses = Addresses::default();
-    let connections = TaskTracker::new();
     while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, from)) => {
@@ -73,9 +74,8 @@ pub async fn serve(
         }
     }
     drop(listener);
-    connections.close();
-    if timeout(GRACE, connections.wait()).await.is_err() {
-        tracing::warn!(open = connections.len(), "requests were cut off");
+    if !connections.rest(limits.grace).await {
+        tracing::warn!(open = connections.count(), "requests were cut off");
     }
 }
 
@@ -199,7 +199,10 @@ mod tests {
             let address = listener.local_addr().unwrap();
             let stop = CancellationToken::new();
             let app = Router::new().route("/", get(|| async { "hello" }));
-            tokio::spawn(serve(listener, server, app, limits, stop.clone()));
+            let stopped = stop.clone();
+            tokio::spawn(async move {
+                serve(listener, server, app, limits, (&Tasks::default(), stopped)).await;
+            });
             let connector = TlsConnector::from(Arc::new(client));
             Self { address, connector, _serves: stop.drop_guard() }
         }

@@ -9,10 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::record::{Record, Seen};
 use super::store::{Store, StoreError, Versioned};
 use super::time::Time;
-use super::{Leadership, Settings};
-
-/// How long giving up may take.
-const GIVE_UP: Duration = Duration::from_secs(2);
+use super::{GIVE_UP, Leadership, Settings};
 
 /// One replica's attempt to get and keep the lease.
 pub struct Campaign<S, T> {

@@ -121,6 +121,8 @@ pub mod gateway {
             "Pull requests that were opened, merged or closed without merging");
         GIT_REQUESTS: 3 = Spec::new("git_requests", Counter, ["repo", "service", "outcome"],
             "Requests of Git's protocol");
+        GIT_CACHE: 0 = Spec::new("git_cache", Gauge, [],
+            "What copies of repositories take of gateway.gitCacheSize").unit("bytes");
         PULL_REQUEST_ROUNDS: 2 = Spec::new("pull_request_rounds", Counter, ["repo", "outcome"],
             "Rounds in which a Repo's open pull requests were looked at: ok, or failed (the Repo is left alone for a while)");
         IDENTITY_REFUSED: 1 = Spec::new("identity_refused", Counter, ["reason"],

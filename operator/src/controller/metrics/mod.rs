@@ -78,6 +78,11 @@ impl Metrics {
         self.leader.set(1);
     }
 
+    /// It does not any more.
+    pub fn follows(&self) {
+        self.leader.set(0);
+    }
+
     /// One look at an object of `kind` ended.
     pub fn reconciled(&self, kind: &'static str, outcome: Outcome, took: Duration) {
         self.duration.observe([kind], took);

@@ -50,6 +50,11 @@ pub enum Sight {
 }
 
 impl Fence {
+    /// Nothing is known any more: somebody else writes.
+    pub fn clear(&self) {
+        *self.lock() = Known::default();
+    }
+
     /// Compares what the cache shows with what is known.
     pub fn look(&self, thread: &Thread) -> Sight {
         let (mut known, key) = (self.lock(), Key::of(thread));

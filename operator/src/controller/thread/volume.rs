@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
 
 use crate::controller::labels;
+use crate::quantity::bytes;
 
 /// Annotation on a claim: class and mode as they were asked for.
 const ANNOTATION_ASKED: &str = "codebutler.dev/asked-for";
@@ -67,24 +68,6 @@ pub fn expansion(claim: &PersistentVolumeClaim, repo: &Repo) -> Option<String> {
     let wanted = &repo.spec.worktree.size;
     let grows = bytes(wanted)? > bytes(&requested.0)?;
     (grows && State::of(Some(claim)) == State::Bound).then(|| wanted.clone())
-}
-
-/// Of a quantity as Repos may write it, or as an API server writes it back.
-fn bytes(quantity: &str) -> Option<u128> {
-    let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match quantity.get(digits.len()..)? {
-        "" => 1,
-        "k" => 1000,
-        "M" => 1000_u128.pow(2),
-        "G" => 1000_u128.pow(3),
-        "T" => 1000_u128.pow(4),
-        "Ki" => 1024,
-        "Mi" => 1024_u128.pow(2),
-        "Gi" => 1024_u128.pow(3),
-        "Ti" => 1024_u128.pow(4),
-        _ => return None,
-    };
-    digits.parse::<u128>().ok()?.checked_mul(unit)
 }
 
 /// Where a claim stands.

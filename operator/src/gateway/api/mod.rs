@@ -23,7 +23,6 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::budget::Ledger;
 use super::builds::Builds;
@@ -38,6 +37,7 @@ use super::models::Models;
 use super::slack::Slack;
 use super::threads::{Threads, WriteError};
 use super::{builds, git, models, web};
+use crate::tasks::Tasks;
 
 pub(super) use self::session::{redactor, tell};
 
@@ -71,9 +71,45 @@ pub struct Gateway {
     /// What is counted.
     pub metrics: Metrics,
     /// Work that has to end well even if its caller is gone.
-    pub calls: TaskTracker,
+    pub calls: Tasks,
+    /// Connections of agents.
+    pub connections: Tasks,
     /// Ends long waits.
     pub shutdown: CancellationToken,
+}
+
+impl Gateway {
+    /// The same for a new term: nothing of an earlier one is in its books, or under way.
+    #[must_use]
+    pub fn begin_term(&self) -> Self {
+        let Self { context, identity, threads, slack, conditions, mirrors, .. } = self;
+        let ledger = Ledger::new(context.clone(), threads.clone(), self.metrics.clone());
+        Self {
+            context: context.clone(),
+            identity: identity.clone(),
+            threads: threads.clone(),
+            slack: slack.clone(),
+            conditions: conditions.clone(),
+            ledger,
+            builds: Builds::default(),
+            models: Models::default(),
+            mirrors: mirrors.clone(),
+            egress: self.egress.clone(),
+            search: self.search.clone(),
+            metrics: self.metrics.clone(),
+            calls: Tasks::default(),
+            connections: Tasks::default(),
+            shutdown: self.shutdown.child_token(),
+        }
+    }
+
+    /// Ends all that is under way, where it is: the right to act is lost. Returns when nothing of it
+    /// can write any more.
+    pub async fn cut(&self) {
+        self.shutdown.cancel();
+        tokio::join!(self.connections.cut(), self.calls.cut());
+        self.ledger.cut().await;
+    }
 }
 
 /// The gateway as handlers share it.

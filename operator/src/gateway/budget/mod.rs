@@ -142,6 +142,11 @@ impl Ledger {
         self.inner.close().await;
     }
 
+    /// Writes nothing any more: somebody else keeps the books.
+    pub async fn cut(&self) {
+        self.inner.cut().await;
+    }
+
     /// Waits for calls to ask their providers for. Each is handed out once: it ends with
     /// [`Self::reconcile`] or [`Self::give_up`].
     pub async fn lost(&self) -> Vec<Lost> {

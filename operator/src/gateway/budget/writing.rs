@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use codebutler_crds::{NanoUsd, Thread};
+use futures::StreamExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 
 use super::book::{RepoBook, ThreadBook};
 use super::pot::{Books, LoadError, Pot};
@@ -18,6 +18,7 @@ use crate::gateway::slack::Recent;
 use crate::gateway::threads::keyed::Keyed;
 use crate::gateway::threads::{Threads, WriteError};
 use crate::step;
+use crate::tasks::Tasks;
 
 /// Least time between two writes of settlements of one object.
 const EVERY: Duration = Duration::from_secs(1);
@@ -25,6 +26,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const BUSY: Duration = Duration::from_secs(2);
 /// A pot in which no call began for this long is calm.
 const CALM: Duration = Duration::from_secs(3);
+/// Pots that are written at once in the end.
+const AT_ONCE: usize = 16;
 /// Longest pause after writes that failed.
 const LONGEST: Duration = Duration::from_mins(1);
 
@@ -40,7 +43,7 @@ pub struct Inner {
     holder: String,
     /// One write, or first reading, at a time.
     turns: Keyed<Pot>,
-    work: TaskTracker,
+    work: Tasks,
     /// One question about money at a time for each Thread.
     pub asking: Keyed<ThreadKey>,
     /// There are calls to ask their providers for.
@@ -58,7 +61,7 @@ impl Inner {
         metrics: Metrics,
         holder: String,
     ) -> Self {
-        let (books, turns, work) = (Mutex::default(), Keyed::default(), TaskTracker::new());
+        let (books, turns, work) = (Mutex::default(), Keyed::default(), Tasks::default());
         let (asking, told, lost) = (Keyed::default(), Recent::default(), Notify::new());
         Self { books, context, threads, repos, metrics, holder, turns, work, asking, lost, told }
     }
@@ -284,13 +287,19 @@ impl Inner {
     /// Puts everything on record and gives all grants back.
     pub async fn close(&self) {
         let pots = self.books().pots();
-        for pot in pots {
+        let writes = futures::stream::iter(pots).map(|pot| async move {
             if let Some(book) = self.books().book(&pot) {
                 book.account.calm();
             }
             if let Err(error) = self.write(&pot).await {
                 tracing::error!(?pot, %error, "costs were not put on record");
             }
-        }
+        });
+        writes.buffer_unordered(AT_ONCE).collect::<()>().await;
+    }
+
+    /// Writes nothing any more.
+    pub async fn cut(&self) {
+        self.work.cut().await;
     }
 }

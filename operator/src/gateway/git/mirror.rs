@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -22,6 +22,8 @@ use super::places::Places;
 
 /// How the folders of pushes begin.
 pub const PUSHES: &str = "push-";
+/// And those of copies that are being removed.
+pub const GONE: &str = "gone-";
 /// Bytes of a folder's name, which is in hex.
 const FOLDER: usize = 12;
 /// Largest pack of a remote, in bytes: all copies share one disk.
@@ -56,7 +58,11 @@ pub struct Snapshot {
 #[derive(Clone, Debug)]
 pub struct Mirrors {
     root: PathBuf,
-    known: Arc<Mutex<HashMap<String, Arc<Mirror>>>>,
+    pub(super) known: Arc<Mutex<HashMap<String, Arc<Mirror>>>>,
+    /// How often copies were asked for.
+    asked: Arc<AtomicU64>,
+    /// Bytes that all may take.
+    pub(super) limit: Option<u64>,
     /// Who reads from them.
     pub(super) readers: Places,
     /// Who pushes.
@@ -66,14 +72,28 @@ pub struct Mirrors {
 impl Mirrors {
     /// Keeps the copies in `root`, which is made when it is needed.
     pub fn new(root: PathBuf) -> Self {
-        // Pushes that an earlier process did not live to end.
+        // What an earlier process did not live to end.
         remove_all(&root, PUSHES);
+        remove_all(&root, GONE);
         Self {
             root,
             known: Arc::default(),
-            readers: Places::for_reading(),
+            asked: Arc::default(),
+            limit: None,
+            readers: Places::for_reading(None),
             pushers: Places::for_pushing(),
         }
+    }
+
+    /// The same within so many bytes of disk, served by a process that may use so much memory.
+    #[must_use]
+    pub fn within(self, disk: Option<u64>, memory: Option<u64>) -> Self {
+        Self { limit: disk, readers: Places::for_reading(memory), ..self }
+    }
+
+    /// Where the copies are.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The copy of a Repo: of what its URL names now.
@@ -82,14 +102,17 @@ impl Mirrors {
         let name = format!("{namespace}/{}", repo.name_any());
         let dir = self.root.join(folder_of(repo));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match known.get(&name) {
+        let mirror = match known.get(&name) {
             Some(mirror) if mirror.git.dir() == dir => Arc::clone(mirror),
             _ => {
                 let mirror = Arc::new(Mirror::new(dir));
                 known.insert(name, Arc::clone(&mirror));
                 mirror
             }
-        }
+        };
+        let turn = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        mirror.used.store(turn, Ordering::Relaxed);
+        mirror
     }
 
     /// Removes the copies of Repos that are gone, or that name another repository now. One that is
@@ -132,6 +155,10 @@ pub struct Mirror {
     /// Whether its objects have to be looked through before it is used again.
     suspect: AtomicBool,
     last: tokio::sync::Mutex<Option<Last>>,
+    /// When it was last asked for, by a number that grows.
+    pub(super) used: AtomicU64,
+    /// Whether something was fetched since somebody looked at its size.
+    grown: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -145,7 +172,13 @@ impl Mirror {
     fn new(dir: PathBuf) -> Self {
         // A folder that is there already was left by another process, however that ended.
         let suspect = AtomicBool::new(true);
-        Self { git: Git::at(dir), suspect, last: tokio::sync::Mutex::default() }
+        let (used, grown) = (AtomicU64::default(), AtomicBool::default());
+        Self { git: Git::at(dir), suspect, last: tokio::sync::Mutex::default(), used, grown }
+    }
+
+    /// Whether it has grown since this was last asked.
+    pub fn has_grown(&self) -> bool {
+        self.grown.swap(false, Ordering::Relaxed)
     }
 
     /// The repository, to run commands in.
@@ -230,6 +263,7 @@ impl Mirror {
         let tips: BTreeSet<&str> = theirs.values().map(String::as_str).collect();
         let wants: Vec<&str> = tips.difference(&known).copied().collect();
         if !wants.is_empty() {
+            self.grown.store(true, Ordering::Relaxed);
             self.fetch(host, &wants, &haves(&ours, base)).await?;
         }
         for (name, command) in

@@ -2,6 +2,7 @@
 //! brought up to date first; what they push is received into a [`quarantine`], judged by [`rules`], and
 //! only then passed on to the [`host`] with the Repo's credential.
 
+mod cache;
 mod changes;
 mod command;
 mod confine;
@@ -20,6 +21,8 @@ mod receive;
 mod rules;
 mod serve;
 
+use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +56,9 @@ const ADVERTISEMENT: &str = "advertisement";
 const RESULT: &str = "result";
 /// How often copies that no Repo needs are looked for.
 const TIDY: Duration = Duration::from_mins(5);
+/// How often room is made while something is fetched: nodes look for who takes too much of their disk
+/// less often.
+const ROOM: Duration = Duration::from_secs(3);
 const PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
 
 /// What a Git request works with.
@@ -108,7 +114,9 @@ async fn bench_of(
         outcome
     };
     let done = gateway.calls.spawn(work).await;
-    done.map_err(|error| MirrorError::Folder(std::io::Error::other(error)))?.map_err(GitError::from)
+    let done = done.map_err(io::Error::other);
+    let done = done.and_then(|done| done.ok_or_else(|| io::Error::other("the gateway stops")));
+    done.map_err(MirrorError::Folder)?.map_err(GitError::from)
 }
 
 async fn try_bench(
@@ -120,10 +128,19 @@ async fn try_bench(
 ) -> Result<Bench, MirrorError> {
     let host = Host::of(gateway, repo).await?;
     let base = &repo.spec.git.branch;
-    let snapshot = match fresh {
-        Fresh::Must => mirror.sync(&host, base).await?,
-        Fresh::IfPossible => mirror.read(&host, base).await?,
+    let copied = async {
+        match fresh {
+            Fresh::Must => mirror.sync(&host, base).await,
+            Fresh::IfPossible => mirror.read(&host, base).await,
+        }
     };
+    let snapshot = tokio::select! {
+        snapshot = copied => snapshot?,
+        never = keep_room(gateway) => match never {},
+    };
+    if mirror.has_grown() {
+        make_room(gateway).await;
+    }
     let bench = Bench { host, mirror: Arc::clone(mirror), snapshot };
     learn(gateway, repo, thread, &bench).await?;
     Ok(bench)
@@ -139,6 +156,24 @@ pub async fn tidy(gateway: &Shared) {
         if let Err(error) = done {
             tracing::warn!(%error, "copies of Repos that are gone stay");
         }
+        make_room(gateway).await;
+    }
+}
+
+/// What is fetched may be large, and its size is not known before.
+async fn keep_room(gateway: &Shared) -> Infallible {
+    loop {
+        tokio::time::sleep(ROOM).await;
+        make_room(gateway).await;
+    }
+}
+
+/// Keeps the copies within their room on the disk, and counts what they take.
+async fn make_room(gateway: &Shared) {
+    let mirrors = gateway.mirrors.clone();
+    match tokio::task::spawn_blocking(move || mirrors.make_room()).await {
+        Ok(bytes) => gateway.metrics.git_cache(bytes),
+        Err(error) => tracing::warn!(%error, "what copies of repositories take is not known"),
     }
 }
 

@@ -25,8 +25,24 @@ struct Most {
 const READING: Most = Most { all: 48, repo: 40, thread: 8 };
 /// Pushes: a thread's next one waits for its turn.
 const PUSHING: Most = Most { all: 3, repo: 2, thread: 1 };
+/// What serving a clone or fetch may need, in bytes: Git's window, deltas and bases (see
+/// [`command`](super::command)), and itself.
+const EACH: u64 = 64 << 20;
+/// Of so many parts of the process's memory one is theirs.
+const PART: u64 = 4;
+/// The least that are served at once, however little memory there is.
+const LEAST: usize = 2;
 /// How long one waits for a place.
 const PATIENCE: Duration = Duration::from_secs(45);
+
+impl Most {
+    /// As many readers as fit: the last place is never one Repo's.
+    fn fitting(memory: u64) -> Self {
+        let fit = usize::try_from(memory / PART / EACH).unwrap_or(READING.all);
+        let all = fit.clamp(LEAST, READING.all);
+        Self { all, repo: READING.repo.min(all - 1), thread: READING.thread.min(all - 1) }
+    }
+}
 
 /// Why there is no place.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -93,9 +109,12 @@ impl<K: Clone + Eq + Hash> Shares<K> {
 }
 
 impl Places {
-    /// For clones and fetches.
-    pub fn for_reading() -> Self {
-        Self::new("clones or fetches", READING, (Duration::ZERO, PATIENCE))
+    /// For clones and fetches, in a process that may use so many bytes of memory.
+    pub fn for_reading(memory: Option<u64>) -> Self {
+        let most = memory.map_or(READING, Most::fitting);
+        // Who has its whole share is told so; where memory made the share small, one waits for it.
+        let first = if most.thread < READING.thread { PATIENCE } else { Duration::ZERO };
+        Self::new("clones or fetches", most, (first, PATIENCE))
     }
 
     /// For pushes.
@@ -144,11 +163,24 @@ mod tests {
         RepoKey { namespace: "team".to_owned(), name: format!("r{name}") }
     }
 
+    #[test]
+    fn as_many_are_served_as_the_memory_has_room_for() {
+        let most = |memory| {
+            let Most { all, repo, thread } = Places::for_reading(memory).most;
+            (all, repo, thread)
+        };
+        assert_eq!(most(None), (48, 40, 8));
+        assert_eq!(most(Some(64 << 30)), (48, 40, 8));
+        assert_eq!(most(Some(2 << 30)), (8, 7, 7));
+        assert_eq!(most(Some(1 << 30)), (4, 3, 3));
+        assert_eq!(most(Some(100 << 20)), (2, 1, 1));
+    }
+
     #[tokio::test]
     async fn one_thread_has_its_share_and_all_have_theirs() {
         let Most { all, thread: share, .. } = READING;
         let short = (Duration::ZERO, Duration::from_millis(50));
-        let places = Places { patience: short, ..Places::for_reading() };
+        let places = Places { patience: short, ..Places::for_reading(None) };
         let mut taken = Vec::new();
         for _ in 0..share {
             taken.push(places.place(&thread(0), &repo(0)).await.unwrap());

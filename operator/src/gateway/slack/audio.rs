@@ -2,7 +2,7 @@
 //! its budget, and shown in the thread, so that everybody sees what was understood.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use codebutler_crds::Thread;
@@ -78,7 +78,8 @@ async fn heard(
         let role = caller.role_name();
         return Err(format!("the AgentRole of {role} names no spec.model.audio"));
     }
-    let Some(scribe) = inner.scribe.get() else { return Err("nobody can here".to_owned()) };
+    let scribe = inner.scribe.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let Some(scribe) = scribe else { return Err("nobody can here".to_owned()) };
     let Some(slack) = thread.conversation() else { return Ok(None) };
     let key = format!("heard:{}", file.id);
     // One at a time, so that roles that wake together pay once.

@@ -31,20 +31,51 @@ const AGAIN: Duration = Duration::from_secs(10);
 const OVERLAP: u64 = 60;
 /// Open threads that are looked at, the most recently active ones.
 const THREADS: usize = 200;
-/// Sweeps until told to stop.
+
+/// While it lives, this replica looks for what nobody was told of.
+pub struct Duty<'a>(&'a watch::Sender<bool>);
+
+impl<'a> Duty<'a> {
+    /// From now on.
+    pub fn begin(sweeps: &'a watch::Sender<bool>) -> Self {
+        sweeps.send_replace(true);
+        Self(sweeps)
+    }
+}
+
+impl Drop for Duty<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
+}
+
+/// Sweeps until told to stop, whenever it is this replica's duty.
 pub async fn run(
     inner: &Arc<Inner>,
     mut channels: watch::Receiver<Vec<Channel>>,
     mut connects: watch::Receiver<u64>,
     stop: &CancellationToken,
 ) {
-    // Another replica does, for both, until this one is asked to.
-    let mut sweeps = inner.sweeps.subscribe();
-    let asked = stop.run_until_cancelled(sweeps.wait_for(|asked| *asked)).await;
-    if !matches!(asked, Some(Ok(_))) {
-        return;
+    let (mut asked, mut relieved) = (inner.sweeps.subscribe(), inner.sweeps.subscribe());
+    loop {
+        let asked = stop.run_until_cancelled(asked.wait_for(|asked| *asked)).await;
+        if !matches!(asked, Some(Ok(_))) {
+            return;
+        }
+        drop(asked);
+        tokio::select! {
+            () = sweeping(inner, &mut channels, &mut connects, stop) => return,
+            _ = relieved.wait_for(|asked| !*asked) => {}
+        }
     }
-    drop(asked);
+}
+
+async fn sweeping(
+    inner: &Arc<Inner>,
+    channels: &mut watch::Receiver<Vec<Channel>>,
+    connects: &mut watch::Receiver<u64>,
+    stop: &CancellationToken,
+) {
     let mut troubles = inner.troubles.subscribe();
     // Not before the first connection: from then on nothing falls between push and sweep.
     let mut next: Option<Instant> = None;

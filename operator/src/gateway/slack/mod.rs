@@ -66,7 +66,7 @@ mod web;
 mod words;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -128,7 +128,7 @@ struct Inner {
     /// Texts that came as files.
     contents: files::Contents,
     /// Writes recordings down, once there is somebody who can.
-    scribe: OnceLock<audio::Scribe>,
+    scribe: Mutex<Option<audio::Scribe>>,
     /// One recording at a time per thread.
     hearing: Keyed<ThreadKey>,
     /// Conversations that were opened for a prompt.
@@ -180,7 +180,7 @@ impl Slack {
             persons: person::People::default(),
             outside: Recent::default(),
             contents: files::Contents::default(),
-            scribe: OnceLock::new(),
+            scribe: Mutex::default(),
             hearing: Keyed::default(),
             opened: open::Opened::default(),
             ends: ends::Ends::default(),
@@ -231,15 +231,14 @@ impl Slack {
 
     /// Has recordings written down from now on.
     pub fn hear_with(&self, scribe: audio::Scribe) {
-        // A second one would do the same.
-        let _ = self.inner.scribe.set(scribe);
+        *self.inner.scribe.lock().unwrap_or_else(PoisonError::into_inner) = Some(scribe);
     }
 
     /// Shows in their threads what runs do, and who goes on after them, and reads back what no socket
     /// delivered, until told to stop. One replica does: the one that agents speak to. All share what
     /// Slack allows.
     pub async fn show_runs(&self, stop: CancellationToken) {
-        self.inner.sweeps.send_replace(true);
+        let _duty = catchup::Duty::begin(&self.inner.sweeps);
         let shown = progress::run(Arc::clone(&self.inner), stop.clone());
         tokio::join!(shown, handover::run(Arc::clone(&self.inner), stop));
     }

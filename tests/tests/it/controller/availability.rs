@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::{AgentRole, Repo, Thread};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -50,16 +51,41 @@ async fn a_killed_replica_is_followed_by_the_other_one() {
 }
 
 #[tokio::test]
-async fn who_loses_the_lease_ends() {
+async fn who_loses_the_lease_stops_and_is_a_candidate_again() {
     let world = World::idle().await;
     let (_stop, running) = world.replica("a");
     world.held_by("a").await;
-    let taken = Patch::Merge(json!({"spec": {"holderIdentity": "somebody"}}));
+    world.create_repo().await;
+    world.create_thread().await;
+    world.mark("pm", json!({"inbox": MAIL[0]})).await;
+    let pm = world.registered_pod("pm", None).await;
+    let second = world.replica("b");
     let leases = Api::<Lease>::namespaced(world.admin.clone(), &world.place.system);
+    let renewed = || async {
+        let spec = leases.get("codebutler-controller").await.unwrap().spec?;
+        Some((spec.holder_identity?, spec.lease_transitions?))
+    };
+    let before = renewed().await.unwrap().1;
+    let taken = Patch::Merge(json!({"spec": {"holderIdentity": "b"}}));
     leases.patch("codebutler-controller", &PatchParams::default(), &taken).await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
-    let why = ended.unwrap_err().to_string();
-    assert!(why.contains("another replica"), "{why}");
+    // The other one acts, and the first one lives on beside it.
+    world.mark("coder", json!({"inbox": MAIL[1]})).await;
+    world.registered_pod("coder", None).await;
+    world.held_by("b").await;
+    assert!(!running.is_finished(), "who has lost the lease has ended");
+    second.0.cancel();
+    second.1.await.unwrap().unwrap();
+    eventually("the first one has it again", || async {
+        renewed().await.filter(|(holder, times)| holder == "a" && *times > before)
+    })
+    .await;
+    world.close_thread().await;
+    eventually("it acts again", || async {
+        let gone = world.api::<Pod>().get_opt(&pm.name_any()).await.unwrap().is_none();
+        gone.then_some(())
+    })
+    .await;
+    assert!(!running.is_finished());
 }
 
 impl World {

@@ -133,11 +133,16 @@ impl Holder {
         }
     }
 
-    /// Tells it to stop; answers whether it lived until then, and ended well.
-    pub async fn stop(mut self) -> bool {
+    /// Tells it to stop.
+    pub fn tell_to_stop(&self) {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
+    }
+
+    /// Tells it to stop; answers whether it lived until then, and ended well.
+    pub async fn stop(mut self) -> bool {
+        self.tell_to_stop();
         let ended = tokio::time::timeout(Duration::from_mins(1), self.child.wait()).await;
         ended.expect("the gateway does not stop").unwrap().success()
     }

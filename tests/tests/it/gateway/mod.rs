@@ -56,13 +56,14 @@ use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::gateway::web;
 use codebutler_operator::metrics::{Ready, Server, registry};
 use codebutler_operator::scope::Scope;
+use codebutler_operator::tasks::Tasks;
 use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
 use codebutler_testbed::models::{ModelOptions, ModelServer, Script, Step};
 use codebutler_testbed::slack::{Options, SlackServer};
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tokio_util::task::AbortOnDropHandle;
 
 use self::cluster::{ACCOUNT, Cluster};
 
@@ -295,7 +296,8 @@ async fn gateway_of(
         egress: Egress::new(dialer),
         search: web::Search::default(),
         metrics,
-        calls: TaskTracker::new(),
+        calls: Tasks::default(),
+        connections: Tasks::default(),
         shutdown: stop.clone(),
     };
     let gateway = api::Shared::from(gateway);

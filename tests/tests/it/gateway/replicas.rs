@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use codebutler_crds::NanoUsd;
+use codebutler_crds::spend::ThreadBudget;
 use codebutler_testbed::models::Step;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -76,16 +78,61 @@ async fn one_of_two_serves_agents_and_the_other_one_follows_within_seconds() {
     // Told to stop, it lets go, and nobody has to wait.
     let mut third = Holder::spawn(&world, PODS[0], None, 20).await;
     eventually("the third one hears Slack", || async { third_is_ready(&third).await }).await;
+    world.models.hold();
+    let (answered, ()) = tokio::join!(second.ask(&world), async {
+        world.models.held().await;
+        second.tell_to_stop();
+        eventually("nobody is sent to it", || async { world.marked().await.is_empty() }).await;
+        world.models.release();
+    });
+    assert_eq!(answered, Some(200), "what is under way is cut: {}", world.log());
     assert!(second.stop().await, "{}", world.log());
     assert!(third.serves().await, "{}", world.log());
     world.marks_only(PODS[0]).await;
 
-    // Who loses the lease ends.
-    let leases = world.cluster.api::<Lease>(world.cluster.system());
-    let taken = Patch::Merge(json!({"spec": {"holderIdentity": "somebody"}}));
-    leases.patch("codebutler-gateway", &PatchParams::default(), &taken).await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_mins(4), third.child.wait()).await;
-    assert!(!ended.expect("it goes on without the lease").unwrap().success());
+    assert!(third.stop().await, "{}", world.log());
+}
+
+impl World {
+    async fn lease_is(&self, spec: serde_json::Value) {
+        let leases = self.cluster.api::<Lease>(self.cluster.system());
+        let patch = Patch::Merge(json!({"spec": spec}));
+        leases.patch("codebutler-gateway", &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    async fn granted(&self) -> ThreadBudget {
+        self.thread().await.status.and_then(|status| status.budget).unwrap_or_default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_loses_the_lease_writes_nothing_more_and_may_have_it_again() {
+    let world = World::start(vec![Step::say("one").costing(10, 10, "0.3")]).await;
+    let mut holder = Holder::spawn(&world, PODS[0], None, LEASE).await;
+    assert!(holder.serves().await, "{}", world.log());
+    world.models.hold();
+    let (answered, ()) = tokio::join!(holder.ask(&world), async {
+        world.models.held().await;
+        world.lease_is(json!({"holderIdentity": "somebody", "leaseDurationSeconds": 3600})).await;
+        eventually("nobody is served", || async { !holder.is_open().await }).await;
+        eventually("nobody is led there", || async { world.marked().await.is_empty() }).await;
+        world.models.release();
+    });
+    assert_eq!(answered, None, "what is under way is cut");
+    let left = world.granted().await;
+    assert_ne!(left.granted, NanoUsd::ZERO, "the next holder judges what it was granted");
+    assert!(holder.child.try_wait().unwrap().is_none(), "it has ended: {}", world.log());
+
+    world.lease_is(json!({"holderIdentity": null})).await;
+    assert!(holder.serves().await, "{}", world.log());
+    world.marks_only(PODS[0]).await;
+    eventually("it trusts nothing of its earlier term", || async {
+        let found = world.granted().await;
+        (found.granted, found.flagged) == (NanoUsd::ZERO, left.granted)
+    })
+    .await;
+    assert_eq!(holder.ask(&world).await, Some(200), "{}", world.log());
+    assert!(holder.stop().await, "{}", world.log());
 }
 
 /// Whether its caches are synced: it campaigns.

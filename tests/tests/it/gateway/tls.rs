@@ -26,10 +26,12 @@ fn args(cluster: &Cluster) -> GatewayArgs {
         pod: None,
         pod_ip: None,
         lease_seconds: 3,
+        grace_seconds: 30,
         die_at_step: None,
         slack_api: String::new(),
         dial: codebutler_operator::gateway::dial::DialOptions::default(),
         git_cache: std::path::PathBuf::new(),
+        git_cache_limit: None,
         search: codebutler_operator::gateway::web::SearchOptions::default(),
         github_poll_seconds: 60,
     }

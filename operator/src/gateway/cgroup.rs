@@ -1,0 +1,32 @@
+//! What this container may use, as its control group says.
+
+use std::path::Path;
+
+/// Where the limit stands, in either version.
+const FILES: [&str; 2] =
+    ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+/// More than any machine has: what says that there is no limit.
+const NONE: u64 = 1 << 60;
+
+/// Bytes of memory; None where there is no limit, or nobody says.
+pub fn memory_limit() -> Option<u64> {
+    FILES
+        .iter()
+        .find_map(|file| std::fs::read_to_string(Path::new(file)).ok())
+        .and_then(|text| read(&text))
+}
+
+fn read(text: &str) -> Option<u64> {
+    text.trim().parse().ok().filter(|limit| *limit < NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_told_from_none() {
+        assert_eq!(read("1073741824\n"), Some(1 << 30));
+        assert_eq!((read("max\n"), read("9223372036854771712\n"), read("")), (None, None, None));
+    }
+}

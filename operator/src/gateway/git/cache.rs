@@ -1,0 +1,155 @@
+//! How much of the disk the copies of repositories take, and which go when it gets little: those that
+//! nobody has asked for in the longest time. What goes is fetched again when somebody does.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use super::mirror::{GONE, Mirrors};
+
+/// Of so many parts of the room one stays free: for what is fetched next.
+const SPARE: u64 = 10;
+
+impl Mirrors {
+    /// Takes copies away that nobody uses until there is room again; what all take now, in bytes.
+    /// Reads the disk: not to be called where others wait.
+    pub fn make_room(&self) -> u64 {
+        let mut taken = size(self.root());
+        let Some(limit) = self.limit else { return taken };
+        let most = limit - limit / SPARE;
+        if taken <= most {
+            return taken;
+        }
+        for folder in self.unused() {
+            if taken <= most {
+                break;
+            }
+            let size = size(&folder);
+            let Some(gone) = self.take_away(&folder) else { continue };
+            match std::fs::remove_dir_all(&gone) {
+                Ok(()) => taken = taken.saturating_sub(size),
+                Err(error) => tracing::warn!(%error, "a copy of a repository can't be removed"),
+            }
+        }
+        if taken > most {
+            tracing::warn!(
+                taken,
+                limit,
+                "copies of repositories that are in use take nearly all of their room: raise \
+                 gateway.gitCacheSize"
+            );
+        }
+        taken
+    }
+
+    /// Folders of copies that nobody works with: those of an earlier process first, then the others
+    /// in the order in which they were last asked for.
+    fn unused(&self) -> Vec<PathBuf> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = std::fs::read_dir(self.root()).into_iter().flatten().flatten();
+        let mut folders: Vec<_> = entries
+            .map(|entry| entry.path())
+            // What is pushed lies beside the copies, and is not ours to end.
+            .filter(|path| path.extension() == Some(OsStr::new("git")))
+            .filter_map(|path| match known.values().find(|mirror| mirror.git().dir() == path) {
+                Some(mirror) if Arc::strong_count(mirror) > 1 => None,
+                Some(mirror) => Some((mirror.used.load(Ordering::Relaxed), path)),
+                None => Some((0, path)),
+            })
+            .collect();
+        folders.sort();
+        folders.into_iter().map(|(_, path)| path).collect()
+    }
+
+    /// Lets nobody find a copy any more, unless somebody has begun to work with it; where it is now.
+    fn take_away(&self, folder: &Path) -> Option<PathBuf> {
+        let gone = folder.with_file_name(format!("{GONE}{:016x}", rand::random::<u64>()));
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let busy = known.values().any(|m| m.git().dir() == folder && Arc::strong_count(m) > 1);
+        if busy || std::fs::rename(folder, &gone).is_err() {
+            return None;
+        }
+        known.retain(|_, mirror| mirror.git().dir() != folder);
+        tracing::info!("a copy of a repository that nobody uses makes room for others");
+        Some(gone)
+    }
+}
+
+/// Bytes of the files in a folder. What goes away meanwhile counts as nothing.
+fn size(path: &Path) -> u64 {
+    let Ok(meta) = path.symlink_metadata() else { return 0 };
+    if !meta.is_dir() {
+        return meta.len();
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| size(&entry.path())).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use codebutler_crds::Repo;
+    use serde_json::json;
+
+    use super::*;
+
+    fn repo(name: &str) -> Repo {
+        serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+            "metadata": {"namespace": "team", "name": name},
+            "spec": {
+                "git": {"url": format!("https://git.example.org/o/{name}"),
+                    "credentials": {"name": "git"}},
+                "slack": {"channel": "C0123", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_nobody_asks_for_goes_first_and_what_is_used_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let mirrors = Mirrors::new(root.path().to_owned()).within(Some(1000), None);
+        let make = |name: &str| {
+            let mirror = mirrors.of(&repo(name));
+            let pack = mirror.git().dir().join("objects/pack");
+            std::fs::create_dir_all(&pack).unwrap();
+            std::fs::write(pack.join("a.pack"), [0; 300]).unwrap();
+            mirror
+        };
+        let (first, second) = (make("a"), make("b"));
+        std::fs::create_dir_all(root.path().join("push-1")).unwrap();
+        drop(second);
+        drop(make("c"));
+        assert_eq!(mirrors.make_room(), 900);
+        // Asked for again, so that another one is the oldest.
+        drop(mirrors.of(&repo("b")));
+        drop(make("d"));
+        assert_eq!(mirrors.make_room(), 900);
+        let is_there = |name: &str| mirrors.of(&repo(name)).git().dir().exists();
+        assert_eq!(["a", "b", "c", "d"].map(is_there), [true, true, false, true]);
+        // In use, and an earlier process's copy has gone before.
+        let left = root.path().join(format!("{}.git", "0".repeat(24)));
+        std::fs::create_dir(&left).unwrap();
+        std::fs::write(left.join("HEAD"), [0; 10]).unwrap();
+        assert_eq!(mirrors.make_room(), 900);
+        assert!(!left.exists() && first.git().dir().exists());
+        assert!(root.path().join("push-1").exists());
+        let open = Mirrors::new(root.path().to_owned());
+        assert_eq!(open.make_room(), 900);
+    }
+
+    #[test]
+    fn nothing_in_use_goes_however_little_room_there_is() {
+        let root = tempfile::tempdir().unwrap();
+        let mirrors = Mirrors::new(root.path().to_owned()).within(Some(100), None);
+        let mirror = mirrors.of(&repo("a"));
+        std::fs::create_dir_all(mirror.git().dir()).unwrap();
+        std::fs::write(mirror.git().dir().join("HEAD"), [0; 300]).unwrap();
+        assert_eq!(mirrors.make_room(), 300);
+        drop(mirror);
+        assert_eq!(mirrors.make_room(), 0);
+        assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,42 @@
+//! Kubernetes' quantities of bytes: `20Gi`. Pure.
+
+/// Bytes of a quantity; None for what is none.
+pub fn bytes(quantity: &str) -> Option<u128> {
+    let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match quantity.get(digits.len()..)? {
+        "" => 1,
+        "k" => 1000,
+        "M" => 1000_u128.pow(2),
+        "G" => 1000_u128.pow(3),
+        "T" => 1000_u128.pow(4),
+        "Ki" => 1024,
+        "Mi" => 1024_u128.pow(2),
+        "Gi" => 1024_u128.pow(3),
+        "Ti" => 1024_u128.pow(4),
+        _ => return None,
+    };
+    digits.parse::<u128>().ok()?.checked_mul(unit)
+}
+
+/// The same as a flag's value.
+///
+/// # Errors
+/// In words.
+pub fn flag(text: &str) -> Result<u64, String> {
+    let bytes = bytes(text).and_then(|bytes| u64::try_from(bytes).ok());
+    bytes.ok_or_else(|| format!("`{text}` is no amount of bytes such as 20Gi"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read_as_kubernetes_reads_them() {
+        assert_eq!(flag("20Gi"), Ok(20 << 30));
+        assert_eq!((flag("5M"), flag("7")), (Ok(5_000_000), Ok(7)));
+        for wrong in ["", "Gi", "20GiB", "-1", "1.5Gi", "99999999999999999999Ti"] {
+            assert!(flag(wrong).is_err(), "{wrong}");
+        }
+    }
+}
