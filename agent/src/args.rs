@@ -68,6 +68,9 @@ pub struct RunArgs {
     /// Its port.
     #[arg(long, env = "KUBERNETES_SERVICE_PORT", default_value_t = 443, hide = true)]
     pub forbidden_port: u16,
+    /// The node's own address, which must not be reachable either.
+    #[arg(long, env = "CODEBUTLER_NODE", hide = true)]
+    pub forbidden_node: Option<IpAddr>,
     /// The cluster's DNS servers, which must not be reachable either: the pod has no resolver.
     #[arg(long, value_delimiter = ',', hide = true)]
     pub forbidden_dns: Vec<IpAddr>,

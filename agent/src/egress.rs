@@ -13,6 +13,8 @@ use tokio::time::timeout;
 /// A wall that drops packets answers nothing; one without a wall answers in a moment.
 const PATIENCE: Duration = Duration::from_millis(800);
 const DNS: u16 = 53;
+/// Where every node's kubelet listens.
+const KUBELET: u16 = 10_250;
 /// Where clouds tell machines who they are.
 const METADATA: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), 80);
 /// Where NodeLocal DNSCache listens on each node.
@@ -28,15 +30,16 @@ pub struct Ways(Vec<(Way, SocketAddr)>);
 
 impl Ways {
     /// Those that every cluster may have, and its own.
-    pub fn new(api_server: SocketAddr, dns: &[IpAddr]) -> Self {
+    pub fn new(api_server: SocketAddr, node: Option<IpAddr>, dns: &[IpAddr]) -> Self {
         let known = [
             (Way::ApiServer, api_server),
             (Way::Metadata, METADATA),
             (Way::NodeDns, NODE_DNS),
             (Way::Internet, INTERNET),
         ];
+        let node = node.map(|ip| (Way::Node, SocketAddr::new(ip, KUBELET)));
         let dns = dns.iter().map(|ip| (Way::ClusterDns, SocketAddr::new(*ip, DNS)));
-        Self(known.into_iter().chain(dns).collect())
+        Self(known.into_iter().chain(node).chain(dns).collect())
     }
 
     /// Those that lead somewhere, now.
@@ -88,6 +91,15 @@ mod tests {
             }
         });
         assert_eq!(ways.reached().await, [Way::ClusterDns].into());
+    }
+
+    #[test]
+    fn the_node_is_tried_where_its_address_is_known() {
+        let api_server = "10.96.0.1:443".parse().unwrap();
+        let tried = |node| Ways::new(api_server, node, &[]).0;
+        let node = (Way::Node, "192.0.2.7:10250".parse().unwrap());
+        assert!(tried(Some("192.0.2.7".parse().unwrap())).contains(&node));
+        assert!(tried(None).iter().all(|(way, _)| *way != Way::Node));
     }
 
     #[tokio::test]

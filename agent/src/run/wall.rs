@@ -33,7 +33,8 @@ pub struct Wall {
 impl Wall {
     pub fn new(gateway: Gateway, args: &RunArgs) -> Self {
         let api_server = args.forbidden_host.map(|ip| SocketAddr::new(ip, args.forbidden_port));
-        let ways = api_server.map(|address| Ways::new(address, &args.forbidden_dns));
+        let (node, dns) = (args.forbidden_node, &args.forbidden_dns);
+        let ways = api_server.map(|address| Ways::new(address, node, dns));
         Self { gateway, ways, grace: Duration::from_secs(args.wall_grace) }
     }
 

@@ -17,6 +17,8 @@ pub enum Way {
     ClusterDns,
     /// The node's own DNS cache.
     NodeDns,
+    /// The node itself: its kubelet.
+    Node,
     /// The cloud's metadata, which hands out the node's credentials.
     Metadata,
     /// An address of the internet.

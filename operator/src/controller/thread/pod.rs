@@ -11,8 +11,8 @@ use codebutler_crds::repo::AccessMode;
 use codebutler_crds::role::{Sandbox, Workspace, WorktreeAccess};
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use k8s_openapi::api::core::v1::{
-    Affinity, Container, EnvVar, LocalObjectReference, Pod, PodAffinityTerm, PodDNSConfig, PodSpec,
-    VolumeMount,
+    Affinity, Container, EnvVar, EnvVarSource, LocalObjectReference, ObjectFieldSelector, Pod,
+    PodAffinityTerm, PodDNSConfig, PodSpec, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
@@ -220,7 +220,7 @@ impl Input<'_> {
             image_pull_policy: self.pull_policy(settings, true),
             command: Some(words(&[path::IMAGE_BINARY])),
             args: Some(args.collect()),
-            env: Some(self.log_tags().into()),
+            env: Some(self.log_tags().into_iter().chain([node()]).collect()),
             volume_mounts: Some(vec![
                 volumes::mount(volumes::RUN, path::RUN_DIR),
                 volumes::part("agent", path::STATE_DIR),
@@ -279,6 +279,16 @@ fn env_home(home: &str) -> EnvVar {
 
 fn env(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
+}
+
+/// The node's address, which the agent tries to reach: no pod of a team may.
+fn node() -> EnvVar {
+    let field = ObjectFieldSelector {
+        api_version: Some("v1".to_owned()),
+        field_path: "status.hostIP".to_owned(),
+    };
+    let source = EnvVarSource { field_ref: Some(field), ..EnvVarSource::default() };
+    EnvVar { name: "CODEBUTLER_NODE".to_owned(), value: None, value_from: Some(source) }
 }
 
 fn toolbox_args(workspace: &Workspace, settings: &PodSettings) -> Option<Vec<String>> {

@@ -63,6 +63,7 @@ const fn name(way: Way) -> &'static str {
         Way::ApiServer => "the API server",
         Way::ClusterDns => "the cluster's DNS",
         Way::NodeDns => "the node's DNS cache at 169.254.20.10",
+        Way::Node => "the node's own address (its kubelet, port 10250)",
         Way::Metadata => "the cloud's metadata at 169.254.169.254",
         Way::Internet => "the internet (1.1.1.1)",
     }
