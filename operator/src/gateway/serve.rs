@@ -1,11 +1,16 @@
 //! The agents' port: TLS, HTTP/1.1, what strangers can hold of it, and an orderly end.
 
+mod heads;
+
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use http_body_util::BodyExt as _;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,6 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use self::heads::{Heads, Read};
 use crate::tasks::Tasks;
 
 /// How long a client may take to finish its handshake.
@@ -29,16 +35,16 @@ const IDLE: Duration = Duration::from_mins(2);
 pub struct Limits {
     /// Connections of one address: a pod's are far fewer, but a node can stand for all of its pods.
     pub per_address: usize,
-    /// How long a connection may be open before it has asked for anything.
-    pub first_request: Duration,
+    /// How long the head of a request may take: from a connection's begin, and later from its first byte.
+    pub head: Duration,
     /// How long open requests may take once the process is told to stop.
     pub grace: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let (first_request, grace) = (Duration::from_secs(20), Duration::from_secs(20));
-        Self { per_address: 1024, first_request, grace }
+        let (head, grace) = (Duration::from_secs(20), Duration::from_secs(20));
+        Self { per_address: 1024, head, grace }
     }
 }
 
@@ -92,17 +98,24 @@ async fn connection(
         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
     };
-    let asked = CancellationToken::new();
-    let hears = asked.clone();
+    let heads = Heads::default();
+    let asked = heads.clone();
     let service = service_fn(move |request| {
-        hears.cancel();
-        service.call(request)
-    });
-    let silent = async {
-        if timeout(limits.first_request, asked.cancelled()).await.is_ok() {
-            std::future::pending::<()>().await;
+        let open = asked.open();
+        let answer = service.call(request);
+        async move {
+            let answer = answer.await?;
+            // For as long as any of it is left to be sent.
+            let held = answer.map(|body| {
+                Body::new(body.map_frame(move |frame| {
+                    let _ = &open;
+                    frame
+                }))
+            });
+            Ok::<_, Infallible>(held)
         }
-    };
+    });
+    let stream = Read { stream, heads: heads.clone() };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
@@ -111,7 +124,7 @@ async fn connection(
     tokio::pin!(connection);
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
-        () = silent => return tracing::debug!("a connection asked for nothing"),
+        () = heads.late(limits.head) => return tracing::debug!("a request's head took too long"),
         () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -249,8 +262,8 @@ mod tests {
 
     #[tokio::test]
     async fn who_asks_for_nothing_does_not_stay() {
-        let first_request = Duration::from_millis(300);
-        let port = Port::open(Limits { first_request, ..Limits::default() }).await;
+        let head = Duration::from_millis(300);
+        let port = Port::open(Limits { head, ..Limits::default() }).await;
         let (mut silent, mut slow, mut quick) =
             (port.tls().await.unwrap(), port.tls().await.unwrap(), port.tls().await.unwrap());
         slow.write_all(b"GET / HTTP/1.1\r\nx-slow: ").await.unwrap();
@@ -260,5 +273,29 @@ mod tests {
             assert!(!matches!(ended, Ok(1..)), "{ended:?}");
         }
         assert!(asks(&mut quick).await, "one that has asked may wait before it asks again");
+    }
+    #[tokio::test]
+    async fn a_later_request_may_not_come_a_byte_at_a_time() {
+        let head = Duration::from_millis(300);
+        let port = Port::open(Limits { head, ..Limits::default() }).await;
+        let mut stream = port.tls().await.unwrap();
+        assert!(asks(&mut stream).await);
+        tokio::time::sleep(head * 2).await;
+        assert!(asks(&mut stream).await, "between two requests it may take its time");
+        let (mut read, mut write) = tokio::io::split(stream);
+        let drips = async {
+            let mut ticks = tokio::time::interval(Duration::from_millis(50));
+            while write.write_all(b"G").await.is_ok() && write.flush().await.is_ok() {
+                ticks.tick().await;
+            }
+        };
+        let ended = async {
+            let mut byte = [0];
+            tokio::select! {
+                ended = read.read(&mut byte) => assert!(!matches!(ended, Ok(1..)), "{ended:?}"),
+                () = drips => {}
+            }
+        };
+        timeout(SOON, ended).await.expect("it is ended");
     }
 }
