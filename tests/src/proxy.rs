@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
+};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -36,12 +38,26 @@ struct Host {
     behind: SocketAddr,
     good: TlsAcceptor,
     expired: TlsAcceptor,
+    /// Good for long, by an authority that is not.
+    by_expired: TlsAcceptor,
 }
 
 #[derive(Clone, Default)]
 struct Mood {
     password: Option<String>,
-    expired: bool,
+    shows: Shows,
+}
+
+/// Which certificates are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shows {
+    /// What clients accept.
+    #[default]
+    Good,
+    /// They have expired.
+    Expired,
+    /// Who signed them has.
+    ByExpired,
 }
 
 impl CompanyProxy {
@@ -50,18 +66,25 @@ impl CompanyProxy {
     /// # Errors
     /// When no port can be had or no certificate be made.
     pub async fn start(hosts: &[(&str, SocketAddr)]) -> anyhow::Result<Self> {
-        let issuer = authority()?;
+        let (issuer, old) = (authority(2100)?, authority(2020)?);
         let mut known = BTreeMap::new();
         for (name, behind) in hosts {
             let good = acceptor(&issuer, name, 2100)?;
             let expired = acceptor(&issuer, name, 2020)?;
-            known.insert(format!("{name}:443"), Host { behind: *behind, good, expired });
+            let by_expired = acceptor(&old, name, 2100)?;
+            let host = Host { behind: *behind, good, expired, by_expired };
+            known.insert(format!("{name}:443"), host);
         }
         let shared = Arc::new(Shared { hosts: known, ..Shared::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Ok(Self { address, ca: issuer.pem(), shared, _task: AbortOnDropHandle::new(task) })
+        Ok(Self {
+            address,
+            ca: issuer.pem() + &old.pem(),
+            shared,
+            _task: AbortOnDropHandle::new(task),
+        })
     }
 
     /// What `HTTPS_PROXY` has to be.
@@ -70,7 +93,7 @@ impl CompanyProxy {
         format!("http://{}", self.address)
     }
 
-    /// Its authority, as PEM.
+    /// Its authorities, as PEM: the one of today, and one that has expired.
     #[must_use]
     pub fn ca(&self) -> &str {
         &self.ca
@@ -87,9 +110,9 @@ impl CompanyProxy {
         self.mood().password = password.map(str::to_owned);
     }
 
-    /// Shows certificates that have expired from now on, or good ones.
-    pub fn expire(&self, expired: bool) {
-        self.mood().expired = expired;
+    /// Shows these certificates from now on.
+    pub fn show(&self, shows: Shows) {
+        self.mood().shows = shows;
     }
 
     fn mood(&self) -> std::sync::MutexGuard<'_, Mood> {
@@ -97,8 +120,12 @@ impl CompanyProxy {
     }
 }
 
-fn authority() -> anyhow::Result<Issuer> {
+fn authority(until: i32) -> anyhow::Result<Issuer> {
     let mut params = CertificateParams::new(Vec::<String>::new())?;
+    let name = format!("Company until {until}");
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = rcgen::date_time_ymd(2019, 1, 1);
+    params.not_after = rcgen::date_time_ymd(until, 1, 1);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     Ok(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?)
@@ -164,7 +191,11 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     }
     shared.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(target.to_owned());
     stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
-    let acceptor = if mood.expired { &host.expired } else { &host.good };
+    let acceptor = match mood.shows {
+        Shows::Good => &host.good,
+        Shows::Expired => &host.expired,
+        Shows::ByExpired => &host.by_expired,
+    };
     let mut inside = acceptor.accept(stream).await?;
     let mut outside = TcpStream::connect(host.behind).await?;
     tokio::io::copy_bidirectional(&mut inside, &mut outside).await?;

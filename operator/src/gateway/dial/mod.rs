@@ -6,6 +6,7 @@
 //! the second time gains nothing. Behind a proxy it is the proxy that resolves: then the literal
 //! address, or the name itself, has to be one of the outside.
 
+mod authorities;
 mod names;
 mod options;
 mod trouble;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use http::Uri;
@@ -11,6 +12,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
+use super::authorities::Authorities;
 use crate::args::environment;
 use crate::gateway::egress::Network;
 use crate::gateway::redact::log;
@@ -53,27 +55,28 @@ impl fmt::Debug for DialOptions {
 impl DialOptions {
     /// One configuration for all who speak TLS to the outside.
     pub fn tls(&self) -> anyhow::Result<ClientConfig> {
-        let mut roots = RootCertStore::empty();
-        let system = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(system.certs);
+        let mut system = RootCertStore::empty();
+        system.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let mut own = Vec::new();
         if let Some(path) = &self.trusted_ca {
             let wrong = || format!("--trusted-ca: {} holds no certificates", path.display());
-            let mut count = 0;
             for certificate in CertificateDer::pem_file_iter(path).with_context(wrong)? {
-                roots.add(certificate.with_context(wrong)?).with_context(wrong)?;
-                count += 1;
+                own.push(certificate.with_context(wrong)?);
             }
-            if count == 0 {
+            if own.is_empty() {
                 bail!(wrong());
             }
         }
-        if roots.is_empty() {
+        if system.is_empty() && own.is_empty() {
             bail!("no certificate authority is known: name one with --trusted-ca");
         }
-        let provider = rustls::crypto::ring::default_provider();
-        Ok(ClientConfig::builder_with_provider(provider.into())
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let wrong = "--trusted-ca holds what is no certificate of an authority";
+        let trusted = Authorities::new(Arc::clone(&provider), system, own).context(wrong)?;
+        Ok(ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(trusted))
             .with_no_client_auth())
     }
 }

@@ -6,6 +6,7 @@ use std::io;
 
 use rustls::CertificateError;
 
+use super::authorities::AuthorityExpired;
 use crate::gateway::egress::Refusal;
 
 /// Something on the way that stays until a person does something about it.
@@ -29,6 +30,12 @@ pub enum Trouble {
     /// Too old.
     #[error("its certificate has expired: it has to be renewed there")]
     Expired,
+    /// So is who signed it.
+    #[error(
+        "the authority in gateway.trustedCA that signed its certificate has expired: put its successor \
+         there, and have the certificate renewed"
+    )]
+    AuthorityExpired,
     /// Somebody else's.
     #[error("its certificate is made out to another name: check the URL")]
     Name,
@@ -82,6 +89,9 @@ fn of_tls(error: &rustls::Error) -> Option<Trouble> {
             Some(Trouble::Name)
         }
         CertificateError::UnknownIssuer => Some(Trouble::Authority),
+        CertificateError::Other(other) if other.0.is::<AuthorityExpired>() => {
+            Some(Trouble::AuthorityExpired)
+        }
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use codebutler_crds::Repo;
 use codebutler_operator::gateway::dial::{DialOptions, Dialer};
 use codebutler_testbed::models::{ModelServer, Script, Step};
-use codebutler_testbed::proxy::CompanyProxy;
+use codebutler_testbed::proxy::{CompanyProxy, Shows};
 use codebutler_testbed::slack::Options;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
@@ -189,9 +189,22 @@ async fn a_proxy_that_asks_for_a_password_in_clear_is_told_of_too() {
 #[tokio::test]
 async fn a_certificate_that_has_expired_is_told_of_and_work_goes_on() {
     let company = Company::start(true).await;
-    company.proxy.expire(true);
+    company.proxy.show(Shows::Expired);
     company.says("its certificate has expired").await;
-    company.proxy.expire(false);
+    company.proxy.show(Shows::Good);
+    company.goes_on().await;
+}
+
+#[tokio::test]
+async fn an_own_authority_that_has_expired_is_told_of_and_work_goes_on() {
+    let company = Company::start(true).await;
+    company.proxy.show(Shows::ByExpired);
+    company
+        .says("the authority in gateway.trustedCA that signed its certificate has expired")
+        .await;
+    assert!(company.world.github.seen().is_empty(), "nothing was asked under that name");
+    assert_eq!(company.world.models.requests().len(), 0);
+    company.proxy.show(Shows::Good);
     company.goes_on().await;
 }
 
