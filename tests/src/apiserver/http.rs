@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::auth::{API_AUDIENCE, Attributes, User, authorize};
+use super::auth::{API_AUDIENCE, User, authorize, effective};
 use super::faults::{Fault, Faults};
 use super::render::{self, Response};
 use super::request::{Query, Request, Target};
@@ -133,47 +133,7 @@ fn identify(server: &Server, request: &Request) -> Result<User, ApiError> {
                 .0
         }
     };
-    impersonated(server, request, user)
-}
-
-/// Who the caller wants to be taken for, if he may.
-fn impersonated(server: &Server, request: &Request, user: User) -> Result<User, ApiError> {
-    let name = request.header("impersonate-user");
-    if name.is_empty() {
-        return Ok(user);
-    }
-    let groups: Vec<&str> = request
-        .headers
-        .get_all("impersonate-group")
-        .iter()
-        .filter_map(|v| v.to_str().ok())
-        .collect();
-    let account = name.strip_prefix("system:serviceaccount:").and_then(|a| a.split_once(':'));
-    let mut wanted = vec![match account {
-        Some((namespace, name)) => ("serviceaccounts", namespace, name),
-        None => ("users", "", name),
-    }];
-    wanted.extend(groups.iter().map(|&group| ("groups", "", group)));
-    for (resource, namespace, name) in wanted {
-        let attributes = Attributes {
-            verb: "impersonate".to_owned(),
-            resource: resource.to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            ..Attributes::default()
-        };
-        if !authorize(&server.store, &user, &attributes) {
-            return Err(ApiError::forbidden("", resource, name, &attributes.refusal(&user)));
-        }
-    }
-    let mut other = User::new(name, &groups);
-    if let Some((namespace, _)) = account
-        && groups.is_empty()
-    {
-        other.groups.insert(0, format!("system:serviceaccounts:{namespace}"));
-        other.groups.insert(0, "system:serviceaccounts".to_owned());
-    }
-    Ok(other)
+    effective(&server.store, request, user)
 }
 
 /// Serves a request unless something is to go wrong with it.

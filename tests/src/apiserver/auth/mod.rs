@@ -1,9 +1,11 @@
 //! Who calls and what they may do.
 
+mod impersonation;
 mod rbac;
 pub mod reviews;
 mod tokens;
 
+pub use impersonation::effective;
 pub use rbac::{Attributes, allows, authorize, role_rules, rules};
 pub use tokens::{Bound, Tokens};
 

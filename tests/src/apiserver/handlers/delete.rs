@@ -27,6 +27,8 @@ pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 pub(super) struct Options {
     grace: Option<i64>,
     propagation: Option<String>,
+    /// `orphanDependents`, which came before the policy.
+    orphan: Option<bool>,
     uid: Option<String>,
     version: Option<String>,
     dry_run: bool,
@@ -80,6 +82,7 @@ impl Context<'_> {
         Ok(Options {
             grace,
             propagation,
+            orphan,
             uid: string("/preconditions/uid"),
             version: string("/preconditions/resourceVersion"),
             dry_run,
@@ -96,6 +99,10 @@ impl Context<'_> {
         }
         let outcome = self.server.delete(&self.kind, &stored, &options)?;
         Ok(match outcome {
+            // Only who asked in the old way not to orphan is told that it has not happened yet.
+            Outcome::Terminating(value) if options.orphan == Some(false) => {
+                self.answer(202, &value)
+            }
             Outcome::Terminating(value) => self.answer(200, &value),
             Outcome::Gone(value) if strategy::returns_deleted(&self.kind) => {
                 self.answer(200, &value)

@@ -31,9 +31,15 @@ impl Context<'_> {
         let version = kind.api_version();
         let given = text(value, "/apiVersion").unwrap_or_default();
         if given != version {
-            return Err(ApiError::bad_request(format!(
-                "the API version in the data ({given}) does not match the expected API version ({version})"
-            )));
+            return Err(ApiError::bad_request(if applied {
+                format!(
+                    "Incorrect version specified in apply patch. Specified patch version: {given}, expected: {version}"
+                )
+            } else {
+                format!(
+                    "the API version in the data ({given}) does not match the expected API version ({version})"
+                )
+            }));
         }
         if found != kind.kind {
             return Err(ApiError::bad_request(format!(

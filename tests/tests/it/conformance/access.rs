@@ -26,6 +26,8 @@ behaviours! { "access",
     token_review => "TokenReview: audiences, extra, errors; an empty one is refused",
     account_gone => "a token dies with its account",
     impersonation => "impersonation by who may",
+    impersonation_whole => "impersonation with uid and extra; without a user: 400",
+    impersonation_on => "impersonation of an account for one action",
 }
 
 async fn nobody(lab: Lab) {
@@ -410,5 +412,59 @@ async fn impersonation(lab: Lab) {
     assert_eq!(review["status"]["userInfo"]["groups"], json!(["team", "system:authenticated"]));
     let account = lab.account("a").await;
     let reply = account.call("GET", "configmaps", &who[..1], Vec::new()).await;
-    reply.refused(403, "Forbidden", &["\"ana\" is forbidden", "cannot impersonate"]);
+    // What is told is the right for this action alone, which is looked for first.
+    let message = format!(
+        "configmaps is forbidden: User \"system:serviceaccount:{0}:a\" cannot impersonate-on:user-info:list resource \"configmaps\" in API group \"\" in the namespace \"{0}\"",
+        lab.namespace
+    );
+    reply.says(403, "Forbidden", &message);
+}
+
+async fn impersonation_whole(lab: Lab) {
+    let who = [
+        ("impersonate-user", "ana"),
+        ("impersonate-uid", "u-1"),
+        ("impersonate-extra-acme.example%2fteam", "shop"),
+        ("content-type", "application/json"),
+    ];
+    let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let body = body.to_string().into_bytes();
+    let review = lab.call("POST", "selfsubjectreviews", &who, body).await.ok(201).clone();
+    let user = json!({
+        "username": "ana", "uid": "u-1", "groups": ["system:authenticated"],
+        "extra": {"acme.example/team": ["shop"]},
+    });
+    assert_eq!(review["status"]["userInfo"], user);
+    let reply = lab.call("GET", "configmaps", &[("impersonate-group", "team")], Vec::new()).await;
+    reply.refused(400, "BadRequest", &["without impersonating a user"]);
+}
+
+async fn impersonation_on(lab: Lab) {
+    let account = lab.account("a").await;
+    lab.account("b").await;
+    let reading = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]);
+    lab.allow("b", reading).await;
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["configmaps", "secrets"],
+         "verbs": ["impersonate-on:serviceaccount:list"]},
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["serviceaccounts"],
+         "resourceNames": ["b"], "verbs": ["impersonate:serviceaccount"]},
+    ]);
+    lab.allow("a", rules).await;
+    let user = |name: &str| format!("system:serviceaccount:{}:{name}", lab.namespace);
+    let (b, c) = (user("b"), user("c"));
+    let call = |path: &'static str, name: &str| {
+        let (account, name) = (account.clone(), name.to_owned());
+        async move { account.call("GET", path, &[("impersonate-user", &name)], Vec::new()).await }
+    };
+    account
+        .until("right", || async { (call("configmaps", &b).await.code < 400).then_some(()) })
+        .await;
+    // His own rights count then, not the caller's.
+    let refused = call("secrets", &b).await;
+    refused.refused(403, "Forbidden", &[&b, "cannot list resource \"secrets\""]);
+    let refused = call("pods", &b).await;
+    refused.refused(403, "Forbidden", &[&user("a"), "impersonate-on:serviceaccount:list"]);
+    let refused = call("configmaps", &c).await;
+    refused.refused(403, "Forbidden", &["serviceaccounts", "impersonate:serviceaccount"]);
 }

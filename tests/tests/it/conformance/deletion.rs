@@ -9,6 +9,7 @@ behaviours! { "deletion",
     answered => "answered with a Status naming the object, or with the object",
     gone => "deleting what is not there: 404",
     finalizers => "finalizers hold an object; none can be added; the last one ends it",
+    accepted => "a deletion that waits, asked not to orphan: 202",
     generation => "a held object's generation counts up, its grace is 0",
     uid_precondition => "a uid precondition: 409 with both uids",
     version_precondition => "a resourceVersion precondition: 409 with both versions",
@@ -73,6 +74,13 @@ async fn finalizers(lab: Lab) {
     lab.merge("configmaps/m", json!({"data": {"a": "2"}})).await.ok(200);
     lab.merge("configmaps/m", json!({"metadata": {"finalizers": null}})).await.ok(200);
     lab.get("configmaps/m").await.refused(404, "NotFound", &[]);
+}
+
+async fn accepted(lab: Lab) {
+    lab.post("configmaps", held("m")).await.ok(201);
+    lab.delete("configmaps/m", json!({"orphanDependents": false})).await.ok(202);
+    lab.post("configmaps", map("n")).await.ok(201);
+    lab.delete("configmaps/n", json!({"orphanDependents": false})).await.ok(200);
 }
 
 async fn generation(lab: Lab) {

@@ -23,7 +23,8 @@ behaviours! { "apply",
     no_manager => "no fieldManager: 422 required",
     managed_fields => "a configuration with managedFields: 400",
     undeclared => "a field the schema does not know: 500 typed patch",
-    identity => "a configuration of another name or version: 400; needs a kind",
+    identity => "a configuration of another name: 400; needs a kind",
+    other_version => "a configuration of another version: 400 with both",
     stale => "a stale resourceVersion in the configuration: 409",
     dry => "a dry run reports the conflict too",
     times => "an entry's time moves with a change, and never makes one",
@@ -251,6 +252,24 @@ async fn identity(lab: Lab) {
     let body = b"metadata: {name: m}\ndata: {x: y}\n".to_vec();
     let refused = lab.call("PATCH", "configmaps/m?fieldManager=a", &yaml, body).await;
     refused.refused(400, "BadRequest", &[]);
+}
+
+async fn other_version(lab: Lab) {
+    let mut config = data(json!({"x": "1"}));
+    config["apiVersion"] = "v2".into();
+    config["kind"] = "ConfigMap".into();
+    let refused = lab.apply("configmaps/m?fieldManager=a", config.clone()).await;
+    let told =
+        "Incorrect version specified in apply patch. Specified patch version: v2, expected: v1";
+    refused.refused(400, "BadRequest", &[told]);
+    lab.apply("configmaps/m?fieldManager=a", data(json!({"x": "1"}))).await.ok(201);
+    lab.apply("configmaps/m?fieldManager=a", config).await.refused(400, "BadRequest", &[told]);
+    let mut config = thread("t");
+    config["apiVersion"] = "codebutler.dev/v9".into();
+    config["kind"] = "Thread".into();
+    let refused = lab.apply("threads/t?fieldManager=a", config).await;
+    let told = "Specified patch version: codebutler.dev/v9, expected: codebutler.dev/v1alpha1";
+    refused.refused(400, "BadRequest", &[told]);
 }
 
 async fn stale(lab: Lab) {
