@@ -7,8 +7,14 @@
 # BASE may be any image with apt-get, such as your company's own mirror of Debian.
 ARG BASE=debian:13-slim
 FROM ${BASE}
-# For builds behind a proxy, or with packages from a mirror of your own: /etc/apt of the base counts.
-RUN apt-get update \
+# For builds behind a proxy, or with packages from a mirror of your own: /etc/apt of the base counts, unless PACKAGES names a mirror, such as
+# a dated snapshot.
+ARG PACKAGES=
+RUN if [ -n "${PACKAGES}" ]; then \
+      . /etc/os-release && rm -f /etc/apt/sources.list.d/* \
+      && echo "deb [check-valid-until=no] ${PACKAGES} ${VERSION_CODENAME} main" > /etc/apt/sources.list; \
+    fi \
+ && apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
       ca-certificates curl file git git-lfs jq less patch procps ripgrep unzip xz-utils zip \
       g++ gcc libc6-dev make pkg-config libffi-dev libssl-dev libsqlite3-dev sqlite3 zlib1g-dev \

@@ -200,3 +200,13 @@ fn the_workspace_builds_what_most_repositories_need() {
     let _ = writeln!(std::io::stderr(), "codebutler-workspace: {} MB: {said}", size / 1_000_000);
     assert!(size < MOST_OF_WORKSPACE, "{size} bytes");
 }
+
+/// `.ci/release` on a registry of the test's own, with anything in the programs' place.
+#[test]
+fn a_version_is_published_whole_and_twice_the_same() {
+    let (Some(_), Some(venv)) = (Builder::new(), crate::charts::venv()) else { return };
+    let mut release = Command::new(venv.join("bin/python"));
+    release.arg("-B").arg(workspace().join("tests/clients/release.py"));
+    let output = release.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
