@@ -1,6 +1,7 @@
 """Drives the testbed's GitHub with PyGithub. Exits 0 if every check held."""
 
 import os
+import time
 
 from github import Auth, Github, GithubException, UnknownObjectException
 
@@ -93,6 +94,7 @@ def main():
     stranger = client("wrong")
     refused(lambda: stranger.get_repo("acme/shop"), 401, "Bad credentials")
     ruled(github.get_repo("acme/ruled"))
+    queued(github, github.get_repo("acme/queued"))
 
 
 def ruled(repo):
@@ -110,6 +112,33 @@ def ruled(repo):
     assert repo.get_commit(pull.head.sha).get_check_runs().totalCount == 1
     pull.enable_automerge(merge_method="SQUASH")
     assert not repo.get_pull(pull.number).merged
+
+
+def queued(github, repo):
+    """A repository whose default branch is changed by its merge queue alone."""
+    pull = repo.create_pull(base="main", head="codebutler/x", title="T", body="B")
+    assert pull.mergeable_state == "blocked", pull.raw_data
+    refused(lambda: pull.merge(merge_method="squash"), 405, "Changes must be made through the merge queue")
+    schema = "mergeQueueEntry { state position }"
+    enqueue = lambda **more: github.requester.graphql_named_mutation(
+        "enqueuePullRequest", {"pullRequestId": pull.node_id, **more}, schema
+    )
+    refused(lambda: enqueue(expectedHeadOid="0" * 40), 400, "Expected head oid did not match")
+    refused(lambda: enqueue(mergeMethod="SQUASH"), 400, "mergeMethod")
+    refused(lambda: pull.enable_automerge(), 400, "Auto merge is not allowed")
+    _, entry = enqueue(expectedHeadOid=pull.head.sha)
+    assert entry["mergeQueueEntry"] == {"state": "AWAITING_CHECKS", "position": 1}, entry
+    refused(enqueue, 400, "already in the queue")
+    query = "query($id: ID!) { node(id: $id) { ... on PullRequest { mergeQueueEntry { state position } } } }"
+    queue = lambda: github.requester.graphql_query(query, {"id": pull.node_id})[1]["data"]["node"]["mergeQueueEntry"]
+    assert queue()["position"] == 1
+    pull.edit(title="waits")
+    deadline = time.monotonic() + 60
+    while not repo.get_pull(pull.number).merged:
+        assert time.monotonic() < deadline, "the queue does not merge it"
+        time.sleep(0.05)
+    assert queue() is None
+    assert repo.get_branch("main").commit.sha == repo.get_pull(pull.number).merge_commit_sha
 
 
 main()

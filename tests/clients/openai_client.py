@@ -30,6 +30,31 @@ def refused(error, call):
     raise SystemExit(f"not refused with {error.__name__}")
 
 
+def strict(client):
+    """What some provider refuses is refused here, before any of the script is played."""
+    user = {"role": "user", "content": "hello"}
+    call = lambda id: {
+        "role": "assistant", "content": None,
+        "tool_calls": [{"id": id, "type": "function", "function": {"name": "Read", "arguments": "{}"}}],
+    }
+    answer = lambda id: {"role": "tool", "tool_call_id": id, "content": "x"}
+    mark = {"cache_control": {"type": "ephemeral"}}
+    part = {"type": "text", "text": "x", **mark}
+    thought = {"type": "reasoning.text", "text": "hm", "signature": "forged", "format": "anthropic-claude-v1"}
+    for told, messages, more in [
+        ("Unrecognized request argument", [user], {"extra_body": {"provider_options": {}}}),
+        ("Extra inputs are not permitted", [{**user, **mark}], {}),
+        ("should match pattern", [user, call("functions.Read:0"), answer("functions.Read:0")], {}),
+        ("string too long", [user, call("x" * 65), answer("x" * 65)], {}),
+        ("Found 5", [{"role": "user", "content": [part] * 5}], {}),
+        ("empty text blocks", [{"role": "user", "content": [{**part, "text": ""}]}], {}),
+        ("Invalid `signature`", [user, {"role": "assistant", "content": "x", "reasoning_details": [thought]}, user], {}),
+        ("tools.0.cache_control", [user], {"tools": [{**TOOLS[0], **mark}]}),
+    ]:
+        error = refused(BadRequestError, lambda: client.chat.completions.create(model=MODEL, messages=messages, **more))
+        assert told in str(error), (told, error)
+
+
 def main():
     client = OpenAI(max_retries=2)
     [model] = client.models.list()
@@ -80,6 +105,7 @@ def main():
         BadRequestError, lambda: client.chat.completions.create(model="gpt", messages=messages)
     )
     assert "gpt is not a valid model ID" in str(error), error
+    strict(client)
     stranger = OpenAI(api_key="sk-wrong", base_url=BASE, max_retries=0)
     refused(
         AuthenticationError,

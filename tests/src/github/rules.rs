@@ -1,5 +1,8 @@
 //! What a repository's owners have set up: how pull requests are merged, and what has to hold before.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::people::pull;
 use super::rest::merge;
 use super::state::{Pull, Repository};
@@ -64,6 +67,30 @@ impl Repository {
     }
 }
 
+/// What Git itself refuses: branches that may not be made. As the real host words it, but for the reason in
+/// the report, which a hook can't choose.
+fn guard(repository: &Repository) -> Result<(), GitHubError> {
+    let path = repository.git.dir().join("hooks/pre-receive");
+    let Some(prefix) = &repository.rules.no_branches else {
+        return match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        };
+    };
+    let script = format!(
+        "#!/bin/sh\nwhile read -r old new ref; do\n  case $old in *[!0]*) continue ;; esac\n  \
+         case $ref in 'refs/heads/{prefix}'*)\n    \
+         echo \"error: GH013: Repository rule violations found for $ref.\" >&2\n    \
+         echo '- Cannot create ref due to creations being restricted.' >&2\n    exit 1 ;;\n  esac\ndone\n"
+    );
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(&path, script)?;
+    std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
 impl Remote {
     /// Changes settings and rules.
     ///
@@ -72,7 +99,7 @@ impl Remote {
     pub async fn set_rules(&self, change: impl FnOnce(&mut Rules)) -> Result<(), GitHubError> {
         self.with(async |repository| {
             change(&mut repository.rules);
-            Ok(())
+            guard(repository)
         })
         .await
     }

@@ -259,7 +259,55 @@ async fn pygithub_is_content() {
         rules.auto_merge = true;
     };
     ruled.set_rules(strict).await.unwrap();
+    let files = FirstCommit::Files(BTreeMap::from([("a.txt".to_owned(), "a\n".to_owned())]));
+    let queued = host.server.create_repo("acme", "queued", files, "main").await.unwrap();
+    queued.commit("codebutler/x", "ana", "Add", &change).await.unwrap();
+    queued.set_rules(|rules| rules.merge_queue = true).await.unwrap();
     let env =
         [("GITHUB_API_URL", host.server.api_url()), ("GITHUB_TOKEN", host.server.token().into())];
-    crate::python::run("github_client.py", &["PyGithub==2.10.0"], &env).await;
+    let client = crate::python::run("github_client.py", &["PyGithub==2.10.0"], &env);
+    // Once the client has said that it waits, by a new title, the queue is done with it.
+    let merging = async {
+        let renamed = |seen: &codebutler_testbed::github::Seen| {
+            seen.method == "PATCH" && seen.path.ends_with("/repos/acme/queued/pulls/1")
+        };
+        while !host.server.seen().iter().any(renamed) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        queued.leave_queue(1, true).await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = client => {}
+        () = merging => {}
+    }
+}
+
+#[tokio::test]
+async fn git_meets_what_a_repository_forbids_and_where_it_went() {
+    let host = Host::start().await;
+    let work = host.clone().await;
+    let push = async |to: &str| host.git(&work, &["push", "origin", &format!("HEAD:{to}")]).await;
+    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    host.remote.set_rules(|rules| rules.no_branches = Some("locked/".to_owned())).await.unwrap();
+    let refused = push("refs/heads/locked/x").await;
+    let told = said(&refused);
+    assert!(!refused.status.success() && told.contains("GH013"), "{told}");
+    assert!(told.contains("creations being restricted"), "{told}");
+    assert!(push("refs/heads/open/x").await.status.success());
+    host.remote.set_rules(|rules| rules.no_branches = None).await.unwrap();
+    assert!(push("refs/heads/locked/x").await.status.success());
+
+    host.remote.set_rules(|rules| rules.archived = true).await.unwrap();
+    let refused = push("refs/heads/open/y").await;
+    let told = said(&refused);
+    assert!(!refused.status.success() && told.contains("archived so it is read-only"), "{told}");
+    assert!(host.git(&work, &["fetch", "--quiet"]).await.status.success(), "it can be read");
+    host.remote.set_rules(|rules| rules.archived = false).await.unwrap();
+
+    let moved = host.server.rename("acme", "shop", "store").await.unwrap();
+    let output = host.git(&work, &["fetch", "origin", "main"]).await;
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(push("refs/heads/after/x").await.status.success(), "a push follows it too");
+    assert!(moved.branches().await.unwrap().contains_key("after/x"));
 }
