@@ -178,9 +178,12 @@ impl Place {
         }
         let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
         let roles: Api<ClusterRole> = Api::all(client.clone());
-        for name in ["codebutler-controller", names::GATEWAY, names::SECRETS_ROLE] {
-            fine(bindings.delete(&self.named(name), &now).await)?;
-            fine(roles.delete(&self.named(name), &now).await)?;
+        let own = ["codebutler-controller", names::GATEWAY, names::SECRETS_ROLE];
+        // What the chart calls the part that can't be a namespace's.
+        let scoped = format!("{}-{}", names::GATEWAY, self.system);
+        for name in own.map(|name| self.named(name)).into_iter().chain([scoped]) {
+            fine(bindings.delete(&name, &now).await)?;
+            fine(roles.delete(&name, &now).await)?;
         }
         let nodes: Api<Node> = Api::all(client.clone());
         fine(nodes.delete(&self.named("testbed"), &now).await)?;

@@ -1,7 +1,8 @@
-//! Serves a router on a free loopback port, and can hang up on a client as a failing host does.
+//! Serves a router on a free port, of the loopback unless told otherwise, and can hang up on a client as a
+//! failing host does.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::Router;
 use axum::body::Body;
@@ -26,15 +27,15 @@ impl Serving {
     /// # Errors
     /// When no port can be had.
     pub async fn start(router: Router) -> std::io::Result<Self> {
-        Self::start_at(None, router).await
+        Self::start_at(At::default(), router).await
     }
 
-    /// Serves `router` on `127.0.0.1`, on `port` if that is free.
+    /// Serves `router` there.
     ///
     /// # Errors
     /// When no port can be had.
-    pub async fn start_at(port: Option<u16>, router: Router) -> std::io::Result<Self> {
-        let listener = listen(port).await?;
+    pub async fn start_at(at: At, router: Router) -> std::io::Result<Self> {
+        let listener = listen(at).await?;
         let address = listener.local_addr()?;
         Ok(Self { address, task: tokio::spawn(accept(listener, router)) })
     }
@@ -45,24 +46,41 @@ impl Serving {
         self.address.port()
     }
 
-    /// `http://127.0.0.1:<port>`.
+    /// `http://<address>:<port>`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 }
 
-/// Listens on loopback, at `port` if that is free.
+/// Where a server listens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct At {
+    /// One of this machine's addresses; `127.0.0.1` if absent.
+    pub address: Option<IpAddr>,
+    /// A port, if it is free; else one of the system's choice.
+    pub port: Option<u16>,
+}
+
+/// A loopback address that nothing else on this machine uses: all of 127.0.0.0/8 is local.
+#[must_use]
+pub fn own_loopback_address() -> IpAddr {
+    let [a, b, c, _] = rand::random::<u32>().to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254)))
+}
+
+/// Listens there.
 ///
 /// # Errors
 /// When no port can be had.
-pub async fn listen(port: Option<u16>) -> std::io::Result<TcpListener> {
-    if let Some(port) = port
-        && let Ok(listener) = TcpListener::bind(("127.0.0.1", port)).await
+pub async fn listen(at: At) -> std::io::Result<TcpListener> {
+    let address = at.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    if let Some(port) = at.port
+        && let Ok(listener) = TcpListener::bind((address, port)).await
     {
         return Ok(listener);
     }
-    TcpListener::bind(("127.0.0.1", 0)).await
+    TcpListener::bind((address, 0)).await
 }
 
 impl Drop for Serving {

@@ -51,7 +51,7 @@ use auth::{Tokens, User};
 use kinds::Registry;
 use store::Store;
 
-use crate::serving::listen;
+use crate::serving::{At, listen};
 
 pub use audit::Record;
 pub use auth::API_AUDIENCE;
@@ -129,7 +129,7 @@ pub struct ApiServer {
 impl ApiServer {
     /// Starts a server on a free loopback port, with a CA of its own.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let listener = listen(options.port).await?;
+        let listener = listen(At { port: options.port, ..At::default() }).await?;
         let address = listener.local_addr()?;
         let identity = tls::Identity::new()?;
         let admin_token = random_token();

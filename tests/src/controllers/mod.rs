@@ -1,10 +1,12 @@
 //! What kube-controller-manager does, as far as `CodeButler` needs it: default service accounts,
-//! volumes for claims, garbage collection by owner, and emptying namespaces.
+//! volumes for claims, garbage collection by owner, emptying namespaces and, where asked, pods for
+//! Deployments.
 //!
 //! Works on any API server that has no controller manager of its own.
 
 mod accounts;
 mod claims;
+mod deployments;
 mod garbage;
 mod graph;
 mod kinds;
@@ -77,6 +79,11 @@ impl ControllerManager {
         started.spawn(namespaces::run(client.clone()));
         started.spawn(garbage::run(client));
         Ok(started)
+    }
+
+    /// Makes pods for Deployments from now on.
+    pub fn deploy(&self, client: Client) {
+        self.spawn(deployments::run(client));
     }
 
     /// The class whose claims get folders. It is the default one, unless the cluster has another.

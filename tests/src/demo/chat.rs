@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::repository::{Cloned, Source};
 use super::samples::{self, Samples};
-use super::{Args, Print, files_of, interrupted, provider, spent};
+use super::{Args, Print, files_of, interrupted, provider, spent, starting};
 use crate::models::Script;
 use crate::place::Place;
 use crate::scenario::Scenario;
@@ -55,10 +55,15 @@ pub async fn run(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Result<
     };
     topic.surroundings.life = life;
 
-    say("starting the embedded cluster, Slack, model API and GitHub …");
+    say(starting(args));
+    if topic.options.nodes.is_some() {
+        // The cluster stays: nothing of this may.
+        topic.options.place = Place::own();
+    }
     let real = matches!(topic.surroundings.models, Models::Real(_));
     let (about, model, notices) = (topic.about, topic.model, topic.notices);
     let mut stack = Stack::start_in(topic.options, topic.surroundings).await?;
+    let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
     say(&welcome(&stack, &about, &model, &notices, kept.as_ref(), again));
     let ended = tokio::select! {
         () = interrupted() => Ok(()),
@@ -73,6 +78,7 @@ pub async fn run(args: &Args, program: &Path, say: Print<'_>) -> anyhow::Result<
         say(table.as_deref().unwrap_or("spent: nothing, no model was called"));
     }
     stack.stop_and_keep(kept.as_mut()).await?;
+    drop(lease);
     if let Some(kept) = kept {
         say(&format!("kept in {}: start with the same --state to go on", kept.dir().display()));
     }
@@ -96,7 +102,7 @@ fn sample(args: &Args, program: &Path, dir: &Path, stack: &Path) -> anyhow::Resu
     let (mut scenario, Samples { script, suggestions, otherwise }) = samples::load()?;
     let people = PEOPLE.map(str::to_owned).into_iter().filter(|p| !scenario.users.contains(p));
     scenario.users.extend(people.collect::<Vec<_>>());
-    let mut options = options(args, program, &scenario, stack);
+    let mut options = options(args, program, &scenario, stack)?;
     options.files = files_of(&scenario, dir)?;
     options.script = script;
     let unused = provider::given(args)?.map(|_| "; a key is set, --repo would use it");
@@ -162,7 +168,7 @@ async fn own(
             manifests::roles(&Place::usual(), |_| None)?.into_iter().map(|role| role.spec.role);
         scenario.roles = first("pm", all.collect());
     }
-    let mut options = options(args, program, &scenario, dir);
+    let mut options = options(args, program, &scenario, dir)?;
     options.name = name;
     options.branch = cloned.branch;
     options.script = script;
@@ -178,11 +184,16 @@ fn first(name: &str, mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-fn options(args: &Args, program: &Path, scenario: &Scenario, dir: &Path) -> StackOptions {
-    let mut options = super::options(scenario, args, program, dir);
+fn options(
+    args: &Args,
+    program: &Path,
+    scenario: &Scenario,
+    dir: &Path,
+) -> anyhow::Result<StackOptions> {
+    let mut options = super::options(scenario, args, program, dir)?;
     // A person's burst of messages is one request.
     options.debounce_seconds = options.debounce_seconds.max(1);
-    options
+    Ok(options)
 }
 
 fn welcome(

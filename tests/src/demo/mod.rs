@@ -5,6 +5,7 @@ pub(crate) mod provider;
 mod repository;
 mod samples;
 mod spent;
+mod standing;
 mod summary;
 mod transcript;
 pub(crate) mod world;
@@ -23,6 +24,7 @@ use self::world::StackWorld;
 use crate::bench::{self, BenchArgs};
 use crate::place::Place;
 use crate::scenario::{Content, Scenario, play};
+use crate::stack::nodes::NodeArgs;
 use crate::stack::outside::{OWNER, RepositoryContent, Surroundings, repository_dir};
 use crate::stack::{Stack, StackOptions, manifests};
 
@@ -58,6 +60,10 @@ pub struct Args {
     /// Leave everything running when the scenario is over, until Ctrl-C.
     #[arg(long, requires = "scenario")]
     pub keep: bool,
+    /// Run nothing but a cluster: API server, controllers and a node that has the images of
+    /// `--images`, for `kubectl`, `helm`, or another demo with `--outside`.
+    #[arg(long, requires = "images", conflicts_with_all = ["played", "repo", "state", "outside"])]
+    pub cluster: bool,
     /// Log filter of controller and gateway; their logs are shown when the scenario fails.
     #[arg(long, default_value = "info")]
     pub log: String,
@@ -67,6 +73,9 @@ pub struct Args {
     /// Where real models are asked.
     #[command(flatten)]
     pub models: ModelArgs,
+    /// Whose nodes run the product.
+    #[command(flatten)]
+    pub nodes: NodeArgs,
 }
 
 /// What the environment says about real models. Keys are no flags: others could see those.
@@ -134,6 +143,10 @@ pub enum Ended {
 /// # Errors
 /// A mistake in the scenario, or a part of the testbed that does not start.
 pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Result<Ended> {
+    if let (true, Some(images)) = (args.cluster, &args.nodes.images) {
+        standing::run(images, program, print).await?;
+        return Ok(Ended::Left);
+    }
     if args.bench.tasks_folder().is_some() {
         let measured = bench::run(args, program, print).await?;
         return Ok(measured.map_or(Ended::Interrupted, Ended::Measured));
@@ -173,8 +186,8 @@ async fn play_file(
     } else {
         files = files_of(&scenario, dir.path())?;
     }
-    say("starting the embedded cluster, Slack, model API and GitHub …");
-    let mut options = StackOptions { files, ..options(&scenario, args, program, &place) };
+    say(starting(args));
+    let mut options = StackOptions { files, ..options(&scenario, args, program, &place)? };
     if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
         options.place = Place::own();
     }
@@ -223,6 +236,15 @@ async fn play_on(
     Ok(Summary::of(&scenario.name, &report, begun.elapsed().as_secs_f64()))
 }
 
+/// What is said before anything is there.
+fn starting(args: &Args) -> &'static str {
+    if args.nodes.outside.is_some() {
+        "starting Slack, model API and GitHub here, and the product on the cluster's nodes …"
+    } else {
+        "starting the embedded cluster, Slack, model API and GitHub …"
+    }
+}
+
 /// A folder with the files of the scenario's first commit.
 fn files_of(scenario: &Scenario, dir: &Path) -> anyhow::Result<PathBuf> {
     match &scenario.repository.content {
@@ -240,9 +262,14 @@ fn files_of(scenario: &Scenario, dir: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// A stack in `dir`, without the repository's files.
-fn options(scenario: &Scenario, args: &Args, program: &Path, dir: &Path) -> StackOptions {
+fn options(
+    scenario: &Scenario,
+    args: &Args,
+    program: &Path,
+    dir: &Path,
+) -> anyhow::Result<StackOptions> {
     let name = scenario.repository.name.rsplit('/').next().unwrap_or_default();
-    StackOptions {
+    Ok(StackOptions {
         dir: dir.to_owned(),
         place: Place::usual(),
         program: program.to_owned(),
@@ -259,7 +286,8 @@ fn options(scenario: &Scenario, args: &Args, program: &Path, dir: &Path) -> Stac
         edit_role: None,
         inject_env: None,
         late_wall: None,
-    }
+        nodes: args.nodes.settle()?,
+    })
 }
 
 fn show_logs(stack: &Stack, say: &mut (dyn FnMut(&str) + Send)) {

@@ -59,6 +59,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         })),
         inject_env: None,
         late_wall: None,
+        nodes: None,
     };
     std::fs::create_dir_all(&options.dir)?;
     let surroundings = Surroundings { agent: Some(agent), ..Surroundings::default() };

@@ -25,7 +25,7 @@ use crate::kubelet::Kubelet;
 use crate::models::{ModelServer, Script, Step};
 use crate::place::{Place, TEAM};
 use crate::slack::{MessageView, SlackServer};
-use crate::stack::process::Process;
+use crate::stack::part::Part;
 use crate::stack::{Stack, StackOptions};
 
 /// Processes that are killed.
@@ -77,6 +77,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         edit_role: None,
         inject_env: None,
         late_wall: None,
+        nodes: None,
     };
     std::fs::create_dir_all(&options.dir)?;
     let mut stack = Box::pin(Stack::start(options)).await?;
@@ -127,7 +128,7 @@ async fn run(stack: &mut Stack, rng: StdRng) -> anyhow::Result<Vec<Figure>> {
     let trouble = Killer {
         controller: &mut stack.controller,
         gateway: &mut stack.gateway,
-        kubelet: &stack.kubelet,
+        kubelet: stack.kubelet.as_ref().context("a kubelet")?,
         pods,
         threads: &threads,
         killed: &killed,
@@ -260,8 +261,8 @@ impl Office<'_> {
 
 /// What goes round with the axe.
 struct Killer<'a> {
-    controller: &'a mut Process,
-    gateway: &'a mut Process,
+    controller: &'a mut Part,
+    gateway: &'a mut Part,
     kubelet: &'a Kubelet,
     pods: Api<Pod>,
     threads: &'a Api<Thread>,
@@ -316,13 +317,13 @@ impl Killer<'_> {
     }
 }
 
-async fn again(process: &mut Process) -> anyhow::Result<()> {
+async fn again(process: &mut Part) -> anyhow::Result<()> {
     if let Some(status) = process.exited() {
         let log = std::fs::read_to_string(process.log()).unwrap_or_default();
         bail!("a process ended by itself ({status}):\n{log}");
     }
     process.kill().await?;
-    Ok(process.restart()?)
+    Ok(process.restart().await?)
 }
 
 async fn until<T, F>(what: &str, mut look: impl FnMut() -> F) -> anyhow::Result<T>

@@ -82,6 +82,7 @@ async fn run(card: ModelCard) -> anyhow::Result<Vec<Served>> {
         })),
         inject_env: None,
         late_wall: None,
+        nodes: None,
     };
     std::fs::create_dir_all(&options.dir)?;
     let provider = ModelOptions { metered: true, ..ModelOptions::default() }.offer(card);

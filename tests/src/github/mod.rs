@@ -36,7 +36,7 @@ pub use self::people::Standing;
 pub use self::rules::Rules;
 pub use self::snapshot::Snapshot;
 use self::state::Repository;
-use crate::serving::{HangUp, Serving};
+use crate::serving::{At, HangUp, Serving};
 
 /// Why the host did not do what a test asked.
 #[derive(Debug, thiserror::Error)]
@@ -59,14 +59,14 @@ pub struct GitHubOptions {
     pub token: String,
     /// The account that the token belongs to.
     pub login: String,
-    /// Port to listen at if it is free.
-    pub port: Option<u16>,
+    /// Where to listen.
+    pub at: At,
 }
 
 impl Default for GitHubOptions {
     fn default() -> Self {
         let token = format!("ghp_{}", uuid::Uuid::new_v4().simple());
-        Self { token, login: "codebutler-bot".to_owned(), port: None }
+        Self { token, login: "codebutler-bot".to_owned(), at: At::default() }
     }
 }
 
@@ -151,7 +151,7 @@ impl GitHubServer {
     /// When the folder or a port can't be had.
     pub async fn start(dir: &Path, options: GitHubOptions) -> Result<Self, GitHubError> {
         tokio::fs::create_dir_all(dir).await?;
-        let port = options.port;
+        let at = options.at;
         let shared = Arc::new(Shared {
             root: dir.canonicalize()?,
             options,
@@ -168,10 +168,10 @@ impl GitHubServer {
             .layer(from_fn_with_state(Arc::clone(&shared), rest::first))
             .layer(from_fn_with_state(Arc::clone(&shared), observe))
             .with_state(Arc::clone(&shared));
-        Ok(Self { shared, serving: Serving::start_at(port, router).await? })
+        Ok(Self { shared, serving: Serving::start_at(at, router).await? })
     }
 
-    /// `http://127.0.0.1:<port>`: repositories are at `<url>/<owner>/<name>.git`.
+    /// `http://<address>:<port>`: repositories are at `<url>/<owner>/<name>.git`.
     #[must_use]
     pub fn url(&self) -> String {
         self.serving.url()
@@ -304,7 +304,14 @@ async fn git_request(State(shared): State<Arc<Shared>>, request: Request) -> Res
         let place = format!("/{owner}/{new}.git/{rest}{query}");
         return (StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, place)], "").into_response();
     }
-    let known = shared.repositories.lock().await.contains_key(&(owner.to_owned(), name.to_owned()));
+    let key = (owner.to_owned(), name.to_owned());
+    let archived = shared.repositories.lock().await.get(&key).map(|found| found.rules.archived);
+    let known = archived.is_some();
+    let query = request.uri().query().unwrap_or_default();
+    if archived == Some(true) && format!("{rest}?{query}").contains("git-receive-pack") {
+        let message = "This repository was archived so it is read-only.\n";
+        return (StatusCode::FORBIDDEN, message).into_response();
+    }
     if known && rest == "info/lfs/objects/batch" {
         return lfs::batch(&shared, request).await;
     }

@@ -23,7 +23,7 @@ pub fn field(pod: &Pod, path: &str) -> Result<String, FieldError> {
         "metadata.annotations" => Some(lines(pod.annotations())),
         "spec.nodeName" => spec.and_then(|spec| spec.node_name.clone()),
         "spec.serviceAccountName" => spec.and_then(|spec| spec.service_account_name.clone()),
-        "status.hostIP" => Some("127.0.0.1".to_owned()),
+        "status.hostIP" => Some(super::HOST_IP.to_string()),
         "status.podIP" | "status.podIPs" => status.and_then(|status| status.pod_ip.clone()),
         _ => {
             let key = |prefix: &str| path.strip_prefix(prefix)?.strip_suffix("']");

@@ -1,20 +1,64 @@
 //! A Service's address inside a pod, served by the host.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Api;
+use kube::api::ListParams;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+/// Where connections end.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// At an address of the host.
+    Address(SocketAddr),
+    /// At a ready endpoint of a Service, whichever it has then.
+    Endpoint(Box<Endpoint>),
+}
+
+/// See [`Target::Endpoint`].
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Of the Service's namespace.
+    pub slices: Api<EndpointSlice>,
+    /// The Service.
+    pub service: String,
+}
+
+impl Target {
+    async fn address(&self) -> io::Result<SocketAddr> {
+        let Endpoint { slices, service } = match self {
+            Self::Address(address) => return Ok(*address),
+            Self::Endpoint(endpoint) => &**endpoint,
+        };
+        let own = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
+        let found = slices.list(&own).await.map_err(io::Error::other)?;
+        let none = || io::Error::new(io::ErrorKind::ConnectionRefused, "no ready endpoint");
+        found.iter().find_map(ready).ok_or_else(none)
+    }
+}
+
+fn ready(slice: &EndpointSlice) -> Option<SocketAddr> {
+    let port = slice.ports.iter().flatten().find_map(|port| port.port)?;
+    let endpoint = slice.endpoints.iter().find(|one| {
+        one.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false)
+    })?;
+    let address: IpAddr = endpoint.addresses.first()?.parse().ok()?;
+    Some(SocketAddr::new(address, u16::try_from(port).ok()?))
+}
+
 /// Passes every connection that comes in through `listener` on to `target`. Connections end with
 /// the future.
-pub async fn serve(listener: TcpListener, target: SocketAddr) {
+pub async fn serve(listener: TcpListener, target: Target) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((inside, _)) => {
-                    connections.spawn(pass(inside, target));
+                    connections.spawn(pass(inside, target.clone()));
                 }
                 Err(error) => {
                     tracing::debug!(%error, "accept");
@@ -26,15 +70,15 @@ pub async fn serve(listener: TcpListener, target: SocketAddr) {
     }
 }
 
-async fn pass(mut inside: TcpStream, target: SocketAddr) {
+async fn pass(mut inside: TcpStream, target: Target) {
     let result = async {
-        let mut outside = TcpStream::connect(target).await?;
+        let mut outside = TcpStream::connect(target.address().await?).await?;
         // What is small must not wait for more: these are requests and their answers.
         inside.set_nodelay(true)?;
         outside.set_nodelay(true)?;
         tokio::io::copy_bidirectional(&mut inside, &mut outside).await
     };
     if let Err(error) = result.await {
-        tracing::debug!(%target, %error, "forwarded connection");
+        tracing::debug!(?target, %error, "forwarded connection");
     }
 }

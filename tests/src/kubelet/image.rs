@@ -21,6 +21,9 @@ pub struct Image {
     pub path: Vec<String>,
     /// User and group where the pod names none.
     pub user: u32,
+    /// Whether pods with it share this machine's network, at a loopback address of their own: what has
+    /// to reach more than Services can't have a network where there is nothing else.
+    pub host_network: bool,
 }
 
 impl Default for Image {
@@ -31,6 +34,7 @@ impl Default for Image {
             binds: Vec::new(),
             path: Vec::new(),
             user: DEFAULT_USER,
+            host_network: false,
         }
     }
 }

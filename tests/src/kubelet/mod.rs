@@ -28,6 +28,7 @@ mod worker;
 mod writer;
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::Output;
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub use self::volumes::VolumeError;
 pub use sandbox::helper::main as pause_main;
 pub use sandbox::spec::HELPER;
 
+/// The node's address, as pods are told.
+pub const HOST_IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// How long [`Kubelet::exec`] lets a command run.
 const EXEC_LIMIT: Duration = Duration::from_mins(2);
 
@@ -95,7 +98,8 @@ impl Kubelet {
         // Of an earlier kubelet, whose processes are gone.
         volumes::remove(&pods)?;
         tokio::fs::create_dir_all(&pods).await?;
-        let trial = PodSpec { hostname: "trial".to_owned(), addresses: Vec::new() };
+        let trial =
+            PodSpec { hostname: "trial".to_owned(), addresses: Vec::new(), host_network: false };
         match PodSandbox::start(&options.self_exe, &trial).await {
             Ok(sandbox) => sandbox.stop().await,
             Err(problem) => return Err(KubeletError::NoNamespaces { problem, hint: hint() }),

@@ -53,6 +53,8 @@ pub struct KubeletOptions {
     pub namespaces: Vec<String>,
     /// What pods can reach.
     pub services: Vec<ServiceForward>,
+    /// Services of this name, in any namespace, that pods can reach at their ready endpoints.
+    pub proxied: Option<String>,
     /// What pods can reach and should not.
     pub leaks: Vec<Leak>,
     /// First delay before a container is started again; doubles up to thirty times of it.
@@ -77,6 +79,7 @@ impl KubeletOptions {
             images: BTreeMap::new(),
             namespaces: Vec::new(),
             services: Vec::new(),
+            proxied: None,
             leaks: Vec::new(),
             backoff: Duration::from_secs(10),
             log_limit: 10 << 20,

@@ -8,9 +8,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
+use super::HOST_IP;
 use super::record::{ContainerRecord, PodRecord, State, Terminated};
-
-const HOST_IP: &str = "127.0.0.1";
 
 /// The status to publish. Conditions keep their transition time while they don't change.
 pub fn pod_status(pod: &Pod, record: &PodRecord, now: Timestamp) -> PodStatus {
@@ -31,8 +30,8 @@ pub fn pod_status(pod: &Pod, record: &PodRecord, now: Timestamp) -> PodStatus {
         conditions: Some(conditions.into_iter().map(|new| stamped(new, &old, pod, now)).collect()),
         container_statuses: statuses(&spec.containers, main_waits_for),
         init_container_statuses: statuses(&init, "PodInitializing"),
-        host_ip: Some(HOST_IP.to_owned()),
-        host_ips: Some(vec![HostIP { ip: HOST_IP.to_owned() }]),
+        host_ip: Some(HOST_IP.to_string()),
+        host_ips: Some(vec![HostIP { ip: HOST_IP.to_string() }]),
         pod_ips: ip.clone().map(|ip| vec![PodIP { ip }]),
         pod_ip: ip,
         qos_class: old.qos_class.or_else(|| Some("BestEffort".to_owned())),

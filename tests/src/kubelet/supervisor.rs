@@ -237,7 +237,7 @@ async fn prepare(entry: &PodEntry, container: &Container) -> Result<ContainerSpe
     let mut environment = env::environment(&with_ip, container, base, &sources)?;
     let inject = entry.node.inject_env.read().ok().and_then(|inject| inject.clone());
     if let Some(inject) = inject {
-        environment.extend(inject(&pod, &container.name));
+        environment.extend(inject(&with_ip, &container.name));
     }
     let root = entry.dir.join("roots").join(&container.name);
     volumes::remove(&root)?;

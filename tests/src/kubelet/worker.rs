@@ -6,20 +6,23 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Service};
-use kube::Api;
-use kube::api::{DeleteParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::{Api, ResourceExt as _};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::container_spec::hostname;
 use super::entry::{PodEntry, Stop, lock};
+use super::forward::{Endpoint, Target};
+use super::options::Leak;
 use super::record::State;
 use super::sandbox::spec::PodSpec;
 use super::sandbox::{PodSandbox, SandboxError};
 use super::status::is_sidecar;
 use super::supervisor::{self, Kind, supervise};
 use super::{log, projected, volumes};
+use crate::serving::own_loopback_address;
 
 const RETRY: Duration = Duration::from_millis(300);
 /// What a sidecar gets where the main containers have used up the grace period.
@@ -230,9 +233,17 @@ async fn keep_fresh(entry: Arc<PodEntry>, mut tokens: projected::Tokens) {
 }
 
 async fn prepare_sandbox(entry: &Arc<PodEntry>, first: &str) {
-    let ip = entry.node.new_ip();
+    let host_network = has_host_network(entry);
+    let ip = if host_network { own_loopback_address() } else { entry.node.new_ip() };
     loop {
-        match start_sandbox(entry, ip).await {
+        let started = if host_network {
+            let (hostname, addresses) = (hostname(&entry.pod.borrow()), Vec::new());
+            let spec = PodSpec { hostname, addresses, host_network };
+            PodSandbox::start(&entry.node.options.self_exe, &spec).await
+        } else {
+            start_sandbox(entry, ip).await
+        };
+        match started {
             Ok(sandbox) => {
                 let _ = entry.sandbox.set(sandbox);
                 entry.record.send_modify(|record| record.ip = Some(ip));
@@ -244,20 +255,54 @@ async fn prepare_sandbox(entry: &Arc<PodEntry>, first: &str) {
     }
 }
 
+/// Whether its images say that it shares this machine's network.
+fn has_host_network(entry: &PodEntry) -> bool {
+    let pod = entry.pod.borrow();
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut images = containers.filter_map(|container| container.image.as_ref());
+    let known = &entry.node.options.images;
+    images.any(|image| known.get(image).is_some_and(|image| image.host_network))
+}
+
+/// Services of a name, whose addresses lead to their endpoints.
+async fn proxied(entry: &PodEntry, name: &str) -> Vec<(SocketAddr, Target, Option<Duration>)> {
+    let client = &entry.node.client;
+    let named = ListParams::default().fields(&format!("metadata.name={name}"));
+    let services = Api::<Service>::all(client.clone()).list(&named).await;
+    let mut forwards = Vec::new();
+    for service in services.into_iter().flatten() {
+        let namespace = service.namespace().unwrap_or_default();
+        let slices = Api::namespaced(client.clone(), &namespace);
+        let target = Target::Endpoint(Box::new(Endpoint { slices, service: name.to_owned() }));
+        let spec = service.spec.unwrap_or_default();
+        let Some(ip) = spec.cluster_ip.and_then(|ip| ip.parse().ok()) else { continue };
+        for port in spec.ports.into_iter().flatten() {
+            let Ok(port) = u16::try_from(port.port) else { continue };
+            forwards.push((SocketAddr::new(ip, port), target.clone(), None));
+        }
+    }
+    forwards
+}
+
 async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, SandboxError> {
     let options = &entry.node.options;
-    let mut forwards = Vec::new();
+    let mut forwards = match &options.proxied {
+        Some(name) => proxied(entry, name).await,
+        None => Vec::new(),
+    };
     for forward in &options.services {
         let services: Api<Service> = Api::namespaced(entry.node.client.clone(), &forward.namespace);
         let service = services.get_opt(&forward.service).await.ok().flatten();
         let address = service.and_then(|service| service.spec?.cluster_ip?.parse().ok());
         if let Some(address) = address {
-            forwards.push((SocketAddr::new(address, forward.port), forward.target, None));
+            let target = Target::Address(forward.target);
+            forwards.push((SocketAddr::new(address, forward.port), target, None));
         } else {
             tracing::warn!(service = forward.service, "no such Service to forward to");
         }
     }
-    forwards.extend(options.leaks.iter().map(|leak| (leak.address, leak.target, leak.lasts)));
+    let leak = |leak: &Leak| (leak.address, Target::Address(leak.target), leak.lasts);
+    forwards.extend(options.leaks.iter().map(leak));
     let mut addresses = vec![ip];
     let given = forwards.iter().map(|(address, ..)| address.ip());
     // The loopback's own are there.
@@ -265,7 +310,7 @@ async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, 
     addresses.sort_unstable();
     addresses.dedup();
     let pod = entry.pod.borrow().clone();
-    let spec = PodSpec { hostname: hostname(&pod), addresses };
+    let spec = PodSpec { hostname: hostname(&pod), addresses, host_network: false };
     let sandbox = PodSandbox::start(&options.self_exe, &spec).await?;
     for (address, target, lasts) in forwards {
         let listener = sandbox.listen(address).await?;

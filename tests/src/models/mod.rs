@@ -123,7 +123,7 @@ impl ModelServer {
     /// # Errors
     /// When no port can be had.
     pub async fn start(script: Script, options: ModelOptions) -> std::io::Result<Self> {
-        let port = options.port;
+        let at = options.at;
         let shared = Arc::new(Shared {
             script,
             options,
@@ -145,10 +145,10 @@ impl ModelServer {
             // Long conversations are large requests.
             .layer(DefaultBodyLimit::max(64 << 20))
             .with_state(Arc::clone(&shared));
-        Ok(Self { shared, serving: Serving::start_at(port, router).await? })
+        Ok(Self { shared, serving: Serving::start_at(at, router).await? })
     }
 
-    /// The API's base, `http://127.0.0.1:<port>/v1`.
+    /// The API's base, `http://<address>:<port>/v1`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}/v1", self.serving.url())

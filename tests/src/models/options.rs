@@ -3,6 +3,7 @@
 use codebutler_crds::NanoUsd;
 
 use super::{Catalogue, ModelCard, Otherwise, RandomMischief};
+use crate::serving::At;
 
 /// How the server is set up.
 #[derive(Clone, Debug)]
@@ -11,8 +12,8 @@ pub struct ModelOptions {
     pub api_key: String,
     /// How to answer where the script does not know how to; else it is a failure of the script.
     pub otherwise: Option<Otherwise>,
-    /// Port to listen at if it is free.
-    pub port: Option<u16>,
+    /// Where to listen.
+    pub at: At,
     /// What goes wrong anywhere.
     pub mischief: Option<RandomMischief>,
     /// Whether it refuses what any of the real ones refuses.
@@ -36,7 +37,7 @@ impl Default for ModelOptions {
         Self {
             api_key,
             otherwise: None,
-            port: None,
+            at: At::default(),
             mischief: None,
             strict: true,
             offers: Vec::new(),

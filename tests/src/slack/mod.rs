@@ -64,12 +64,12 @@ impl Drop for Running {
 }
 
 impl SlackServer {
-    /// Starts a server on a free loopback port, in the current Tokio runtime.
+    /// Starts a server where the options say, in the current Tokio runtime.
     ///
     /// # Errors
     /// `SlackError::Listen` if no port can be had.
     pub async fn start(options: Options) -> Result<Self, SlackError> {
-        let listener = listen(options.port).await.map_err(SlackError::Listen)?;
+        let listener = listen(options.at).await.map_err(SlackError::Listen)?;
         let address = listener.local_addr().map_err(SlackError::Listen)?;
         let origin = options.origin.clone().unwrap_or_else(|| format!("http://{address}"));
         let inner = Arc::new(Inner::new(Core::new(options), origin));
@@ -108,7 +108,7 @@ impl SlackServer {
         format!("{}/api", self.inner.origin)
     }
 
-    /// `http://127.0.0.1:PORT`.
+    /// `http://ADDRESS:PORT`.
     pub fn origin(&self) -> &str {
         &self.inner.origin
     }

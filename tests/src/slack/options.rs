@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::world::World;
+use crate::serving::At;
 
 /// How the server starts. `Options::default()` is a healthy workspace.
 #[derive(Debug, Clone)]
@@ -30,8 +31,8 @@ pub struct Options {
     pub max_connections: usize,
     /// A world saved earlier (`SlackServer::snapshot`) instead of an empty workspace.
     pub world: Option<World>,
-    /// Port to listen at if it is free.
-    pub port: Option<u16>,
+    /// Where to listen.
+    pub at: At,
     /// How clients know the server, if not by its own address: `https://slack.example.com`.
     pub origin: Option<String>,
     /// Lets the chat page in; one is made up if absent.
@@ -91,7 +92,7 @@ impl Default for Options {
             rate_limits: RateLimits::Internal,
             max_connections: 10,
             world: None,
-            port: None,
+            at: At::default(),
             origin: None,
             page_token: None,
             suggestions: Vec::new(),

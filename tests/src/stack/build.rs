@@ -1,7 +1,7 @@
 //! Puts a [`Stack`] together, from the outside in.
 
 use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,20 +10,25 @@ use std::time::{Duration, Instant};
 use codebutler_crds::{AgentRole, AgentRoleSpec, RepoSpec};
 
 use super::manifests::{self, Outside};
+use super::nodes::{self, OwnNodes};
 use super::outside::{self, Models, Outside as Running, Surroundings};
+use super::part::Part;
 use super::process::{Process, ProcessCommand};
 use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, images};
 use super::{Metrics, Stack, StackError, StackOptions};
 use crate::apiserver;
 use crate::cluster::Cluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
-use crate::kubelet::{Kubelet, KubeletError, KubeletOptions, Leak, ServiceForward};
+use crate::kubelet::{HOST_IP, Kubelet, KubeletError, KubeletOptions, Leak, ServiceForward};
 use crate::models::ModelServer;
+use crate::serving::own_loopback_address;
 
 /// Name and port of the gateway's Service.
 const SERVICE: &str = "codebutler-gateway";
 const GATEWAY_PORT: u16 = 8443;
 const METRICS_PORT: u16 = 8080;
+/// Where a node's kubelet listens.
+const KUBELET_PORT: u16 = 10_250;
 /// Name of the testbed's node.
 const NODE: &str = "testbed";
 /// How long controller and gateway may take to become ready.
@@ -49,7 +54,6 @@ pub async fn start(
     for sub in ["bin", "logs", "cluster", "git", "node", "volumes"] {
         std::fs::create_dir_all(dir.join(sub)).map_err(io("making the state folder"))?;
     }
-    let operator = link(&dir, &options.program, "codebutler-operator")?;
     let outside = outside::start(&options, &surroundings).await?;
     let life = surroundings.life.take();
     let server = apiserver::Options {
@@ -64,17 +68,93 @@ pub async fn start(
         Cluster::start_with(&at, server).await
     };
     let cluster = cluster.map_err(part("API server"))?;
-    let client = cluster.client();
-    let watched = place.watched(&cluster);
+    let api = outside.slack.api_url();
+    let (options, product) = match options.nodes.clone() {
+        Some(nodes) => {
+            let product = on_nodes(&nodes, &cluster, &options, &surroundings.models, &api).await?;
+            (options, product)
+        }
+        None => here(&cluster, options, &surroundings, &api).await?,
+    };
+
+    let what = pointed_at(&options, &outside, &surroundings.models);
+    let edit = options.edit_repo.as_deref();
+    for object in manifests::team(&place, &options.name, options.roles, &what, edit) {
+        apply(&cluster, &object).await?;
+    }
+    outside.slack.wait_connected(1, READY).await.map_err(part("Slack"))?;
+
+    Ok(Stack {
+        dir,
+        place,
+        cluster,
+        kubelet: product.kubelet,
+        slack: outside.slack,
+        github: outside.github,
+        remote: outside.remote,
+        models: outside.models,
+        controller: product.controller,
+        gateway: product.gateway,
+        metrics: product.metrics,
+        repo: options.name,
+        channel: outside.channel,
+        users: outside.users,
+        branch: options.branch,
+        first_commit: outside.first_commit,
+        controllers: product.controllers,
+    })
+}
+
+/// What runs, and who runs its pods.
+struct Product {
+    gateway: Part,
+    controller: Part,
+    metrics: Metrics,
+    kubelet: Option<Kubelet>,
+    controllers: Option<ControllerManager>,
+}
+
+/// The product as its chart installs it, on nodes that are there.
+async fn on_nodes(
+    nodes: &OwnNodes,
+    cluster: &Cluster,
+    options: &StackOptions,
+    models: &Models,
+    slack_api: &str,
+) -> Result<Product, StackError> {
+    prepare(cluster, options).await?;
+    nodes.install(cluster, options, slack_api).await.map_err(part("chart"))?;
+    roles(cluster, options, models).await?;
+    let (gateway, controller, metrics) =
+        nodes::deployed(cluster, options).await.map_err(part("product"))?;
+    let [gateway, controller] = [gateway, controller].map(|part| Part::Deployed(Box::new(part)));
+    Ok(Product { gateway, controller, metrics, kubelet: None, controllers: None })
+}
+
+/// The product as processes of this machine, with a kubelet and controllers of the testbed; and the
+/// options as the cluster needs them.
+async fn here(
+    cluster: &Cluster,
+    options: StackOptions,
+    surroundings: &Surroundings,
+    slack_api: &str,
+) -> Result<(StackOptions, Product), StackError> {
+    let dir = options.dir.clone();
+    let operator = link(&dir, &options.program, "codebutler-operator")?;
+    let watched = options.place.watched(cluster);
     let controllers = ControllerManager::start_in(
-        client.clone(),
+        cluster.client(),
         ControllerOptions { pv_dir: dir.join("volumes"), root_ca: None },
         watched.clone(),
     )
     .await
     .map_err(part("controller manager"))?;
-    let options = settled(options, &cluster, controllers.storage_class());
-    install(&cluster, &options, &surroundings.models).await?;
+    let options = settled(options, cluster, controllers.storage_class());
+    prepare(cluster, &options).await?;
+    for yaml in manifests::system(&options.place).map_err(part("API server"))? {
+        cluster.apply_yaml(&yaml).await.map_err(part("API server"))?;
+    }
+    roles(cluster, &options, &surroundings.models).await?;
     // Addresses of this stack's own, so that no port has to be guessed free.
     let ip = own_loopback_address();
     let gateway_address = SocketAddr::new(ip, GATEWAY_PORT);
@@ -84,9 +164,9 @@ pub async fn start(
     };
     let api = url::Url::parse(cluster.url()).map_err(part("API server"))?;
     let agent = surroundings.agent.as_ref().unwrap_or(&options.program);
-    let kubelet = kubelet(&cluster, &api, &options, agent, gateway_address).await;
+    let kubelet = kubelet(cluster, &api, &options, agent, gateway_address).await;
     let kubelet = kubelet.map_err(part("kubelet"))?;
-    let processes = Processes { cluster: &cluster, options: &options, operator, watched };
+    let processes = Processes { cluster, options: &options, operator, watched };
     let mut gateway = processes
         .spawn(
             "gateway",
@@ -95,7 +175,7 @@ pub async fn start(
                 // Started again, it goes on with its own lease.
                 "--pod=codebutler-gateway-0".to_owned(),
                 format!("--metrics-address={}", metrics.gateway),
-                format!("--slack-api={}", outside.slack.api_url()),
+                format!("--slack-api={slack_api}"),
                 format!("--git-cache={}", dir.join("git-cache").display()),
                 // The outside world of the testbed is on this machine.
                 "--egress-allow=127.0.0.0/8".to_owned(),
@@ -118,33 +198,9 @@ pub async fn start(
         .await?;
     ready("gateway", &mut gateway, metrics.gateway).await?;
     ready("controller", &mut controller, metrics.controller).await?;
-
-    let what = pointed_at(&options, &outside, &surroundings.models);
-    let edit = options.edit_repo.as_deref();
-    for object in manifests::team(&place, &options.name, options.roles, &what, edit) {
-        apply(&cluster, &object).await?;
-    }
-    outside.slack.wait_connected(1, READY).await.map_err(part("Slack"))?;
-
-    Ok(Stack {
-        dir,
-        place,
-        cluster,
-        kubelet,
-        slack: outside.slack,
-        github: outside.github,
-        remote: outside.remote,
-        models: outside.models,
-        controller,
-        gateway,
-        metrics,
-        repo: options.name,
-        channel: outside.channel,
-        users: outside.users,
-        branch: options.branch,
-        first_commit: outside.first_commit,
-        controllers,
-    })
+    let (gateway, controller) = (gateway.into(), controller.into());
+    let (kubelet, controllers) = (Some(kubelet), Some(controllers));
+    Ok((options, Product { gateway, controller, metrics, kubelet, controllers }))
 }
 
 /// What the team's Repo points at.
@@ -222,25 +278,27 @@ async fn kubelet(
     Kubelet::start(cluster.client(), options).await
 }
 
-/// The API server, at the address that pods are told.
+/// The API server, at the address that pods are told, and the node's kubelet, for which it stands in.
 fn leaks(api: &url::Url, late_wall: Option<Duration>) -> Vec<Leak> {
     let ip = api.host_str().and_then(|host| host.parse::<IpAddr>().ok());
-    let address = ip.zip(api.port_or_known_default()).map(SocketAddr::from);
-    let leak = |(address, lasts)| Leak { address, target: address, lasts: Some(lasts) };
-    address.zip(late_wall).map(leak).into_iter().collect()
+    let target = ip.zip(api.port_or_known_default()).map(SocketAddr::from);
+    let Some((target, lasts)) = target.zip(late_wall) else { return Vec::new() };
+    let node = SocketAddr::new(HOST_IP, KUBELET_PORT);
+    [target, node].map(|address| Leak { address, target, lasts: Some(lasts) }).into()
 }
 
-/// What `kubectl apply` and later the chart install: definitions, rights, Service, roles.
-async fn install(
+/// Definitions and namespaces.
+async fn prepare(cluster: &Cluster, options: &StackOptions) -> Result<(), StackError> {
+    cluster.install_crds().await.map_err(part("API server"))?;
+    options.place.make(cluster).await.map_err(part("API server"))
+}
+
+/// The AgentRoles, with the models that answer.
+async fn roles(
     cluster: &Cluster,
     options: &StackOptions,
     models: &Models,
 ) -> Result<(), StackError> {
-    cluster.install_crds().await.map_err(part("API server"))?;
-    options.place.make(cluster).await.map_err(part("API server"))?;
-    for yaml in manifests::system(&options.place).map_err(part("API server"))? {
-        cluster.apply_yaml(&yaml).await.map_err(part("API server"))?;
-    }
     let model = |role: &AgentRole| match models {
         Models::Real(provider) => provider.model.clone(),
         _ => Some(ModelServer::model(&role.spec.role)),
@@ -326,12 +384,6 @@ async fn kubeconfig(
         .and_then(|mut file| file.write_all(yaml.as_bytes()))
         .map_err(io("writing a kubeconfig"))?;
     Ok(path)
-}
-
-/// A loopback address that no other stack on this machine uses: all of 127.0.0.0/8 is local.
-fn own_loopback_address() -> IpAddr {
-    let [a, b, c, _] = rand::random::<u32>().to_be_bytes();
-    IpAddr::V4(Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254)))
 }
 
 async fn ready(

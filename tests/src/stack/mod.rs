@@ -4,7 +4,9 @@
 pub mod build;
 pub mod kept;
 pub mod manifests;
+pub mod nodes;
 pub mod outside;
+pub mod part;
 pub mod process;
 pub mod toolchain;
 
@@ -26,8 +28,9 @@ use crate::place::Place;
 use crate::slack::SlackServer;
 
 use kept::{Kept, KeptError};
+use nodes::OwnNodes;
 use outside::Surroundings;
-use process::Process;
+use part::Part;
 
 /// What a stack is made of.
 pub struct StackOptions {
@@ -63,6 +66,8 @@ pub struct StackOptions {
     pub inject_env: Option<Arc<InjectEnv>>,
     /// How long after its start a pod still gets past the gateway, to the API server's address.
     pub late_wall: Option<Duration>,
+    /// Whose nodes run the product; processes of this machine if absent.
+    pub nodes: Option<OwnNodes>,
 }
 
 /// Changes a Repo's spec.
@@ -125,8 +130,8 @@ pub struct Stack {
     pub place: Place,
     /// The API server.
     pub cluster: Cluster,
-    /// Runs the pods.
-    pub kubelet: Kubelet,
+    /// Runs the pods, unless nodes of the cluster's own do.
+    pub kubelet: Option<Kubelet>,
     /// The team's chat.
     pub slack: SlackServer,
     /// The team's Git host.
@@ -136,9 +141,9 @@ pub struct Stack {
     /// The scripted model.
     pub models: ModelServer,
     /// Holds no secret.
-    pub controller: Process,
+    pub controller: Part,
     /// Holds all secrets.
-    pub gateway: Process,
+    pub gateway: Part,
     /// Where both serve `/metrics`.
     pub metrics: Metrics,
     /// The Repo's name.
@@ -151,7 +156,7 @@ pub struct Stack {
     pub branch: String,
     /// Head of the default branch before anything happened.
     pub first_commit: String,
-    controllers: ControllerManager,
+    controllers: Option<ControllerManager>,
 }
 
 /// Addresses of the operator's metrics.
@@ -181,7 +186,7 @@ impl Stack {
         options: StackOptions,
         surroundings: Surroundings,
     ) -> Result<Self, StackError> {
-        build::start(options, surroundings).await
+        Box::pin(build::start(options, surroundings)).await
     }
 
     /// The team's Threads.
@@ -199,7 +204,9 @@ impl Stack {
             move |source| StackError::Io { what, source }
         };
         self.controller.stop().await.map_err(io("controller"))?;
-        self.kubelet.shutdown().await;
+        if let Some(kubelet) = &self.kubelet {
+            kubelet.shutdown().await;
+        }
         self.gateway.stop().await.map_err(io("gateway"))
     }
 
@@ -221,7 +228,9 @@ impl Stack {
             Some(kept) => kept.save(&self).await,
             None => Ok(()),
         };
-        self.controllers.shutdown().await;
+        if let Some(controllers) = self.controllers {
+            controllers.shutdown().await;
+        }
         self.slack.shutdown().await;
         self.cluster.shutdown().await;
         Ok(saved?)

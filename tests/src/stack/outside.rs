@@ -7,6 +7,7 @@ use super::kept::Life;
 use super::{StackError, StackOptions};
 use crate::github::{FirstCommit, GitHubOptions, GitHubServer, Remote};
 use crate::models::{ModelOptions, ModelServer, Otherwise};
+use crate::serving::At;
 use crate::slack::{self, SlackServer, Suggestion};
 
 /// Who owns the team's repository on the embedded host.
@@ -100,9 +101,11 @@ pub(super) async fn start(
     let Surroundings { models, content, suggestions, life, provider, agent: _ } = surroundings;
     let life = life.as_ref();
     let ports = life.map(|life| life.ports).unwrap_or_default();
+    let address = options.nodes.as_ref().map(|nodes| nodes.address);
+    let at = |port| At { address, port };
     let slack = SlackServer::start(slack::Options {
         world: life.map(|life| life.workspace.clone()),
-        port: ports.slack,
+        at: at(ports.slack),
         page_token: life.map(|life| life.page_token.clone()),
         suggestions: suggestions.clone(),
         ..slack::Options::default()
@@ -116,7 +119,7 @@ pub(super) async fn start(
     members.push(&bot);
     let channel = slack.ensure_channel(&options.name, &members);
 
-    let host = GitHubOptions { port: ports.github, ..GitHubOptions::default() };
+    let host = GitHubOptions { at: at(ports.github), ..GitHubOptions::default() };
     let github =
         GitHubServer::start(&options.dir.join("git"), host).await.map_err(part("GitHub"))?;
     let first = match (content, life) {
@@ -138,7 +141,7 @@ pub(super) async fn start(
         Models::Honest(otherwise) => Some(otherwise.clone()),
         Models::Scripted | Models::Real(_) => None,
     };
-    let models = ModelOptions { otherwise, port: ports.models, ..provider.clone() };
+    let models = ModelOptions { otherwise, at: at(ports.models), ..provider.clone() };
     let models =
         ModelServer::start(options.script.clone(), models).await.map_err(part("model server"))?;
     Ok(Outside { slack, users, channel, github, remote, models, first_commit })

@@ -81,7 +81,7 @@ async fn a_yes_survives_the_end_of_everything_that_waits_for_it() {
         pods.get_opt(&pod).await.unwrap().is_none().then_some(())
     })
     .await;
-    team.stack.gateway.restart().unwrap();
+    team.stack.gateway.restart().await.unwrap();
     let ana = team.stack.users["ana"].clone();
     team.stack.slack.react_as(&ana, &team.stack.channel, &question.ts, "+1").unwrap();
     team.message(&root, "So be it.").await;
@@ -164,7 +164,7 @@ async fn a_yes_for_the_thread_lasts_until_it_is_taken_back() {
 
     // It outlives the gateway, and is for these words alone.
     team.stack.gateway.kill().await.unwrap();
-    team.stack.gateway.restart().unwrap();
+    team.stack.gateway.restart().await.unwrap();
     team.says("ana", Some(&root), "@codebutler.coder once more, and production");
     team.until("the second question", || async { (asks(&team) == 2).then_some(()) }).await;
     let asked = team.messages(&root);

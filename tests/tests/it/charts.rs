@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use codebutler_testbed::apiserver::Options;
 use codebutler_testbed::cluster::Cluster;
 use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
+use codebutler_testbed::stack::nodes::HELM;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::{Api, ResourceExt as _};
 
 use crate::support::permit;
-
-const PACKAGES: &[&str] = &["helm-python-sdk==0.2.2", "kubernetes==37.0.2"];
 
 /// What the script does, in its words and order.
 const PARTS: [&str; 9] = [
@@ -31,8 +30,8 @@ const PARTS: [&str; 9] = [
 ];
 
 /// The Helm engine; nothing where there is no Python for it, said in a line.
-fn venv() -> Option<PathBuf> {
-    match ensure_venv(PACKAGES) {
+pub fn venv() -> Option<PathBuf> {
+    match ensure_venv(HELM) {
         Ok(venv) => Some(venv),
         Err(PyToolsError::NoPython) => {
             let _ = writeln!(std::io::stderr(), "skipped: no python3 for the Helm engine");
@@ -77,7 +76,7 @@ async fn helm_installs_upgrades_rolls_back_and_uninstalls() {
 
 #[tokio::test]
 async fn the_charts_are_published_to_any_registry() {
-    crate::python::run("helm_publish.py", PACKAGES, &[]).await;
+    crate::python::run("helm_publish.py", HELM, &[]).await;
 }
 
 /// Flux leaves links out of what it fetches from Git, and an archive for Windows has none either:

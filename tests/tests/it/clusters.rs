@@ -35,7 +35,7 @@ async fn turn_into_openshift(team: &mut Team) {
     let namespaces = Api::<Namespace>::all(team.stack.cluster.client());
     let name = team.stack.place.team.clone();
     namespaces.patch(&name, &PatchParams::default(), &Patch::Merge(given)).await.unwrap();
-    team.stack.controller.restart().unwrap();
+    team.stack.controller.restart().await.unwrap();
 }
 
 /// What the API server says to a pod as it is made on other clusters.

@@ -246,7 +246,7 @@ async fn an_approval_is_carried_out_once_whenever_the_gateway_dies() {
         approved.unwrap();
         tokio::time::sleep(Duration::from_millis(take * 120)).await;
         team.stack.gateway.kill().await.unwrap();
-        team.stack.gateway.restart().unwrap();
+        team.stack.gateway.restart().await.unwrap();
         // Slack tells whoever clicked when nobody takes it.
         team.until("the plan to be approved", || async {
             let status = team.thread(&root).await.status.unwrap_or_default();

@@ -16,10 +16,14 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::support::needs_process_kubelet;
 use crate::world::{World, condition, container, sh, with, without_kubelet, world};
 
 #[tokio::test]
 async fn init_then_sidecar_then_main_then_sidecar_again() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let world = world(|_| {}).await;
     let mounts = json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]});
     let step = |name: &str, script: &str| with(sh(name, script), mounts.clone());
@@ -53,6 +57,9 @@ async fn init_then_sidecar_then_main_then_sidecar_again() {
 
 #[tokio::test]
 async fn exit_codes_decide() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let world = world(|_| {}).await;
     let once = |script| json!({"restartPolicy": "Never", "containers": [sh("c", script)]});
     world.pod("three", once("exit 3")).await;
@@ -84,6 +91,9 @@ async fn exit_codes_decide() {
 
 #[tokio::test]
 async fn a_token_is_bound_to_the_pod_and_in_one_container_only() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let world = world(|_| {}).await;
     let _: ServiceAccount = world.create(json!({"metadata": {"name": "worker"}})).await;
     let token = json!({"serviceAccountToken": {
@@ -118,6 +128,9 @@ async fn a_token_is_bound_to_the_pod_and_in_one_container_only() {
 
 #[tokio::test]
 async fn containers_see_neither_the_host_nor_each_other() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let world = world(|_| {}).await;
     let own =
         |name: &str| json!({"volumeMounts": [{"name": name, "mountPath": format!("/{name}")}]});
@@ -157,6 +170,9 @@ async fn containers_see_neither_the_host_nor_each_other() {
 
 #[tokio::test]
 async fn only_a_forwarded_service_can_be_reached() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let host = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = host.local_addr().unwrap();
     tokio::spawn(async move {
@@ -205,6 +221,9 @@ async fn only_a_forwarded_service_can_be_reached() {
 
 #[tokio::test]
 async fn deletion_gives_the_grace_that_was_asked_for() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let world = world(|_| {}).await;
     let folder = claim(&world, "data").await;
     let spec = |script: &str, grace: u32| {
@@ -247,6 +266,9 @@ async fn claim(world: &World, name: &str) -> PathBuf {
 
 #[tokio::test]
 async fn config_and_secrets_arrive_and_follow() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let world = world(|_| {}).await;
     let _: ConfigMap = world
         .create(json!({"metadata": {"name": "m"}, "data": {"key": "one", "other": "x"}}))
@@ -289,6 +311,9 @@ async fn config_and_secrets_arrive_and_follow() {
 
 #[tokio::test]
 async fn a_claim_outlives_pods_and_takes_its_data_along() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let world = world(|_| {}).await;
     let folder = claim(&world, "data").await;
     let pod = |script: &str| {
@@ -324,6 +349,9 @@ async fn a_claim_outlives_pods_and_takes_its_data_along() {
 
 #[tokio::test]
 async fn what_is_missing_is_waited_for() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let world = world(|_| {}).await;
     let image = with(sh("c", "exit 0"), json!({"image": "no-such-image"}));
     world.pod("image", json!({"containers": [image]})).await;
@@ -347,6 +375,9 @@ async fn what_is_missing_is_waited_for() {
 
 #[tokio::test]
 async fn probes_decide_about_ready_and_alive() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let world = world(|_| {}).await;
     let serve =
         "python3 -m http.server --bind 0.0.0.0 8000 --directory /tmp & touch /tmp/alive; wait";
@@ -380,6 +411,9 @@ async fn probes_decide_about_ready_and_alive() {
 
 #[tokio::test]
 async fn tests_can_reach_in() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let world = world(|_| {}).await;
     world.kubelet().inject_env(Some(Arc::new(|pod: &Pod, container: &str| {
         let wanted = pod.name_any() == "p" && container == "c";
@@ -404,6 +438,9 @@ async fn tests_can_reach_in() {
 
 #[tokio::test]
 async fn a_pod_without_a_node_gets_one() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
     let world = world(|_| {}).await;
     let spec = json!({"restartPolicy": "Never", "automountServiceAccountToken": false,
                       "containers": [{"name": "c", "image": "shell", "command": ["true"]}]});

@@ -38,6 +38,7 @@ mod models;
 mod money;
 mod monitoring;
 mod overlaps;
+mod own_nodes;
 mod own_repository;
 mod page;
 mod product;

@@ -18,7 +18,11 @@ fn helper() -> PathBuf {
 }
 
 async fn pod() -> PodSandbox {
-    let spec = PodSpec { hostname: "a-pod".into(), addresses: vec![[10, 96, 0, 7].into()] };
+    let spec = PodSpec {
+        hostname: "a-pod".into(),
+        addresses: vec![[10, 96, 0, 7].into()],
+        host_network: false,
+    };
     PodSandbox::start(&helper(), &spec).await.unwrap()
 }
 

@@ -1,15 +1,17 @@
 //! What the tests of the whole product share.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::{AgentRoleSpec, RepoSpec, Thread};
-use codebutler_testbed::kubelet::InjectEnv;
+use codebutler_testbed::kubelet::{InjectEnv, Kubelet};
 use codebutler_testbed::models::{ModelOptions, Script, Step};
 use codebutler_testbed::place::{Lease, Place};
 use codebutler_testbed::slack::MessageView;
+use codebutler_testbed::stack::nodes::{NodeArgs, OwnNodes};
 use codebutler_testbed::stack::outside::Surroundings;
 use codebutler_testbed::stack::{RepoEdit, RoleEdit, Stack, StackOptions};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -29,6 +31,23 @@ static STACKS: Semaphore = Semaphore::const_new(2);
 pub async fn permit(stacks: u32) -> SemaphorePermit<'static> {
     let all = std::env::var_os("KUBECONFIG").is_some();
     STACKS.acquire_many(if all { 2 } else { stacks }).await.unwrap()
+}
+
+/// Whose nodes run the product, where the environment names them.
+fn own_nodes() -> Option<OwnNodes> {
+    NodeArgs::from_env().unwrap()
+}
+
+/// Whether a test has to be left out, said in a line: nodes of the cluster's own run the pods, and it
+/// does what only the testbed's own kubelet lets it do.
+pub fn needs_process_kubelet(why: &str) -> bool {
+    let away = own_nodes().is_some();
+    if away {
+        let current = std::thread::current();
+        let name = current.name().unwrap_or("a test");
+        let _ = writeln!(std::io::stderr(), "skipped: {name} needs the process kubelet: {why}");
+    }
+    away
 }
 
 /// A running stack with a small repository, and what keeps it alive.
@@ -129,6 +148,7 @@ impl Setup {
             edit_role: self.edit_role,
             inject_env: self.inject_env,
             late_wall: self.late_wall,
+            nodes: own_nodes(),
         };
         std::fs::create_dir_all(&options.dir).unwrap();
         let surroundings = Surroundings { provider: self.models, ..Surroundings::default() };
@@ -142,6 +162,11 @@ impl Setup {
 }
 
 impl Team {
+    /// The testbed's own kubelet: for tests that need it.
+    pub fn kubelet(&self) -> &Kubelet {
+        self.stack.kubelet.as_ref().unwrap()
+    }
+
     /// A user writes, at top level or in a thread; returns the message's `ts`.
     pub fn says(&self, user: &str, thread: Option<&str>, text: &str) -> String {
         let user = &self.stack.users[user];

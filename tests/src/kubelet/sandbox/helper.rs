@@ -55,14 +55,14 @@ fn pod(mut control: File) -> io::Result<i32> {
     // Possible for root only, and only root can have groups worth dropping.
     let _ = setgroups(&[]);
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    let new = CloneFlags::CLONE_NEWUSER
-        | CloneFlags::CLONE_NEWNET
-        | CloneFlags::CLONE_NEWIPC
-        | CloneFlags::CLONE_NEWUTS;
+    let mut new = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
+    new.set(CloneFlags::CLONE_NEWNET, !spec.host_network);
     step("user, net, ipc and uts namespaces", unshare(new).map_err(Into::into))?;
     step("uid map", map_user((0, user), (0, group)))?;
     step("host name", sys::set_hostname(&spec.hostname))?;
-    step("loopback", netlink::loopback_up(&spec.addresses))?;
+    if !spec.host_network {
+        step("loopback", netlink::loopback_up(&spec.addresses))?;
+    }
     step("mount and pid namespaces", rehearse())?;
     nix::sys::prctl::set_name(c"pause")?;
     let pid = std::process::id().cast_signed();
@@ -141,8 +141,15 @@ const INNER: [CloneFlags; 3] =
 
 fn join(pid: i32, namespaces: &[(&str, CloneFlags)]) -> io::Result<()> {
     let _ = setgroups(&[]);
+    // The machine's own network is not entered by anybody, nor left.
+    let link = |of: &str, name: &str| std::fs::read_link(format!("/proc/{of}/ns/{name}"));
+    let shared = |name: &str| match (link("self", name), link(&pid.to_string(), name)) {
+        (Ok(own), Ok(its)) => own == its,
+        _ => false,
+    };
     let files = namespaces
         .iter()
+        .filter(|(name, _)| !shared(name))
         .map(|(name, kind)| Ok((namespace(pid, name)?, *kind)))
         .collect::<io::Result<Vec<_>>>()?;
     for (file, kind) in files {

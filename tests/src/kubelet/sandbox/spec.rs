@@ -17,6 +17,8 @@ pub struct PodSpec {
     pub hostname: String,
     /// Addresses on the pod's loopback, besides 127.0.0.1 and `::1`.
     pub addresses: Vec<IpAddr>,
+    /// Whether it has this machine's network instead of a loopback of its own.
+    pub host_network: bool,
 }
 
 /// `codebutler-pause container`: a root, namespaces of its own, one command.
