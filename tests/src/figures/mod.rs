@@ -18,6 +18,7 @@ mod proxy;
 mod reconcile;
 mod redact;
 mod search;
+mod wake;
 mod worktree;
 
 use serde::Serialize;
@@ -126,6 +127,7 @@ pub const NAMES: &[&str] = &[
     "reconcile",
     "redact",
     "search",
+    "wake",
     "worktree",
 ];
 
@@ -146,6 +148,7 @@ pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
         "reconcile" => reconcile::measure().await,
         "redact" => redact::measure(),
         "search" => search::measure(),
+        "wake" => Box::pin(wake::measure()).await,
         "worktree" => worktree::measure().await,
         _ => anyhow::bail!("there is no figure `{name}`; the figures are: {}", NAMES.join(", ")),
     }
