@@ -12,12 +12,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use codebutler_wire::SlackTs;
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, CloseThread, Commented, EgressReport,
     EndVerdict, ErrorBody, ErrorCode, Inbox, Issue, LastWords, OpenPullRequest, OtherThread,
     PostComment, PostMessage, PostReview, Posted, Progress, PullRequestState, RunReport, Session,
-    ThreadClosed, WebFetch, WebPage, WebResults, WebSearch, path,
+    SlackTs, ThreadClosed, WebFetch, WebPage, WebResults, WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};

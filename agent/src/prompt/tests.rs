@@ -1,7 +1,6 @@
 //! The whole of what roles are told, and what in it can't be moved.
 
-use codebutler_wire::RoleCard;
-use codebutler_wire::{Plan, PullRequest};
+use codebutler_wire::{Plan, PullRequest, RoleCard};
 
 use super::*;
 use crate::seeds;

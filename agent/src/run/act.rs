@@ -1,8 +1,7 @@
 //! Carries out the tool calls of an answer: those that only read side by side, the others one after
 //! the other, each recorded before and after.
 
-use codebutler_wire::RiskTier;
-use codebutler_wire::{ApprovalRequest, ApprovalState, ErrorCode};
+use codebutler_wire::{ApprovalRequest, ApprovalState, ErrorCode, RiskTier};
 use futures::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 

@@ -9,9 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use codebutler_wire::RunReport;
-use codebutler_wire::SlackTs;
-use codebutler_wire::{Pending, RoleState};
+use codebutler_wire::{Pending, RoleState, RunReport, SlackTs};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 use tracing::Instrument as _;

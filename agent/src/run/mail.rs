@@ -1,10 +1,7 @@
 //! What of an inbox is new, and whether it is worth waking up for. Pure.
 
-use codebutler_wire::Pending;
-use codebutler_wire::SlackTs;
-use codebutler_wire::{Author, Inbox, Message};
+use codebutler_wire::{Author, Inbox, Message, Pending, PendingDecision, SlackTs};
 
-use super::watch::STOP;
 use crate::transcript::state::State;
 
 /// An inbox, sorted.
@@ -53,7 +50,7 @@ pub fn sort(inbox: Inbox, state: &State, role: &str, done: Option<&SlackTs>) -> 
     }
     mail.messages.sort_by(|a, b| a.ts.cmp(&b.ts));
     for pending in inbox.pending.into_iter().filter(|p| p.role == role) {
-        if pending.kind == STOP && !state.has_decided(&pending.id) {
+        if pending.decision() == Some(PendingDecision::Stop) && !state.has_decided(&pending.id) {
             // With nothing running there is nothing to stop.
             mail.handled.push(pending.id.clone());
             mail.stop = Some(pending);

@@ -33,8 +33,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use codebutler_wire::SlackTs;
-use codebutler_wire::{ErrorCode, Inbox, Session, exit_code};
+use codebutler_wire::{ErrorCode, Inbox, Session, SlackTs, exit_code};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
@@ -55,7 +54,6 @@ use mail::Mail;
 use progress::Telling;
 use seat::Seat;
 use wall::Wall;
-pub use watch::STOP;
 
 /// How long one question for mail may wait.
 const LONG_POLL: Duration = Duration::from_secs(25);

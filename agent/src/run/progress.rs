@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use codebutler_wire::Progress;
-use codebutler_wire::SlackTs;
+use codebutler_wire::{Progress, SlackTs};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

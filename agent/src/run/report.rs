@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use codebutler_wire::RoleState;
-use codebutler_wire::SlackTs;
-use codebutler_wire::{RunReport, Terminal};
+use codebutler_wire::{RoleState, RunReport, SlackTs, Terminal};
 
 use super::mail::Mail;
 use super::{Agent, RunError};

@@ -4,9 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use codebutler_wire::Pending;
-use codebutler_wire::SlackTs;
-use codebutler_wire::{Author, Inbox};
+use codebutler_wire::{Author, Inbox, Pending, SlackTs};
 use tokio::sync::watch;
 
 use super::mail::{self, Mail};

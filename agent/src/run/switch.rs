@@ -1,7 +1,6 @@
 //! `@codebutler.<role> model NAME`: a user gives the role another model, with the whole conversation.
 
-use codebutler_wire::SlackTs;
-use codebutler_wire::{Author, Message, PostMessage};
+use codebutler_wire::{Author, Message, PostMessage, SlackTs};
 
 use super::mail::Mail;
 use super::{Agent, RunError};

@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use codebutler_wire::Pending;
-use codebutler_wire::SlackTs;
+use codebutler_wire::{Pending, PendingDecision, SlackTs};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Agent;
 use crate::builds::Waits;
 use crate::gateway::Gateway;
 
-/// The `kind` of a pending item that ends a run.
-pub const STOP: &str = "stop";
 /// How long one question for mail may wait.
 const LONG_POLL: Duration = Duration::from_secs(25);
 /// Between questions that are answered at once.
@@ -116,7 +113,9 @@ async fn stopped(gateway: Gateway, role: String, mut after: SlackTs) -> Pending 
     loop {
         match gateway.inbox(&after, LONG_POLL).await {
             Ok(inbox) => {
-                let stop = |item: &Pending| item.kind == STOP && item.role == role;
+                let stop = |item: &Pending| {
+                    item.decision() == Some(PendingDecision::Stop) && item.role == role
+                };
                 if let Some(item) = inbox.pending.into_iter().find(stop) {
                     return item;
                 }

@@ -14,8 +14,7 @@ mod web;
 mod workspace;
 
 use async_trait::async_trait;
-use codebutler_wire::ErrorCode;
-use codebutler_wire::RiskTier;
+use codebutler_wire::{ErrorCode, RiskTier};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -3,9 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use codebutler_wire::Pending;
-use codebutler_wire::SlackTs;
-use codebutler_wire::{Author, Message};
+use codebutler_wire::{Author, Message, Pending, SlackTs};
 use serde::{Deserialize, Serialize};
 
 use super::Outcome;

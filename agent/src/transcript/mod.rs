@@ -11,9 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use codebutler_wire::Pending;
-use codebutler_wire::SlackTs;
-use codebutler_wire::{Message, TestRun};
+use codebutler_wire::{Message, Pending, SlackTs, TestRun};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -4,9 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use codebutler_wire::Pending;
-use codebutler_wire::SlackTs;
-use codebutler_wire::{Message, TestRun};
+use codebutler_wire::{ActionChoice, Message, Pending, PendingDecision, SlackTs, TestRun};
 use serde_json::Value;
 
 use self::show::{STILL_COUNTS, show_decision, show_message, show_request, shown};
@@ -14,7 +12,6 @@ use super::desk::Desk;
 use super::{Consent, Outcome, Picture, Record, ResultKind};
 use crate::model::quirk::Quirk;
 use crate::model::{self, Assistant, ToolCall};
-use crate::run::STOP;
 use crate::run::stuck::Step;
 use crate::tools::args::TodoItem;
 use crate::tools::proof::hands_over;
@@ -136,9 +133,11 @@ impl State {
             let text = message["content"].as_str().filter(|_| message["role"] == "tool");
             text.is_some_and(|text| text.starts_with(&posted))
         };
-        match item.kind.as_str() {
-            "budget" => !last.run.stopped && last.run.next() == Next::Ask,
-            "approval" => self.asked.values().any(|asked| asked.is_in(item)),
+        match item.decision() {
+            Some(PendingDecision::Budget { .. }) => {
+                !last.run.stopped && last.run.next() == Next::Ask
+            }
+            Some(PendingDecision::Action(_)) => self.asked.values().any(|asked| asked.is_in(item)),
             _ => self.chat.iter().any(says),
         }
     }
@@ -321,14 +320,14 @@ impl State {
         if let Some(run) = &mut self.run {
             run.posted = None;
             run.handled.extend(pending.iter().map(|p| p.id.clone()));
-            run.stopped |= pending.iter().any(|p| p.kind == STOP);
+            run.stopped |= pending.iter().any(|p| p.decision() == Some(PendingDecision::Stop));
             run.allowed.extend(allowed.into_iter().flatten());
         }
     }
 
     /// The key of the question whose action can be carried out now, if this says yes to one.
     fn allowed(&self, item: &Pending) -> Option<String> {
-        if item.kind != "approval" || item.choice != "approved" {
+        if item.decision() != Some(PendingDecision::Action(ActionChoice::Approved)) {
             return None;
         }
         let known = self.asked.values().filter(|asked| asked.call.is_some());

@@ -1,8 +1,7 @@
 //! What models answer that is no answer: never posted, never an end in silence, never a repetition.
 
 use axum::http::StatusCode;
-use codebutler_wire::ErrorCode;
-use codebutler_wire::RoleState;
+use codebutler_wire::{ErrorCode, RoleState};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 

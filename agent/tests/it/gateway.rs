@@ -18,13 +18,11 @@ use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
-use codebutler_wire::RoleState;
-use codebutler_wire::SlackTs;
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, ApprovalState, Author, BuildClaim, BuildTurn, BuildWant,
     CloseThread, EndVerdict, ErrorBody, ErrorCode, ErrorDetail, Inbox, LastWords, Message,
-    OpenPullRequest, OtherThread, PostMessage, Posted, PullRequestState, RunReport, Session,
-    ThreadClosed,
+    OpenPullRequest, OtherThread, PostMessage, Posted, PullRequestState, RoleState, RunReport,
+    Session, SlackTs, ThreadClosed,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use codebutler_wire::{Decision, ErrorCode};
-use codebutler_wire::{Pending, RoleState};
+use codebutler_wire::{Decision, ErrorCode, Pending, RoleState};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;

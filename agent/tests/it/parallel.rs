@@ -5,9 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use codebutler_wire::Author;
-use codebutler_wire::SlackTs;
-use codebutler_wire::{Pending, RoleState};
+use codebutler_wire::{Author, Pending, RoleState, SlackTs};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 

@@ -1,8 +1,7 @@
 //! Providers that do not answer: they are waited for, and people are told what is waited for.
 
 use axum::http::StatusCode;
-use codebutler_wire::ErrorCode;
-use codebutler_wire::{Pending, RoleState};
+use codebutler_wire::{ErrorCode, Pending, RoleState};
 use serde_json::{Value, json};
 
 use crate::world::{World, calls, in_order, one_by_one, says, until};

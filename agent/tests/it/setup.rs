@@ -4,8 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use codebutler_wire::BuildWant;
-use codebutler_wire::{Pending, RoleState};
+use codebutler_wire::{BuildWant, Pending, RoleState};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;

@@ -4,8 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use codebutler_wire::{ApprovalState, Terminal};
-use codebutler_wire::{Pending, RoleState};
+use codebutler_wire::{ApprovalState, Pending, RoleState, Terminal};
 use serde_json::{Value, json};
 
 use crate::toolbox::alive;

@@ -121,25 +121,6 @@ pub struct Usage {
     pub calls: u64,
 }
 
-/// Something for a role that Slack's message history does not hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Pending {
-    /// Identity, for deduplication: derived from the Slack payload, the same on redelivery.
-    #[schemars(length(min = 1, max = 100))]
-    pub id: String,
-    /// The role that is to take it.
-    pub role: String,
-    /// A decision's kind and the choice made, such as `plan` and `approve`.
-    pub kind: String,
-    /// See `kind`.
-    pub choice: String,
-    /// Slack user id.
-    pub user: String,
-    /// The message it refers to.
-    pub message: SlackTs,
-}
-
 #[allow(clippy::trivially_copy_pass_by_ref)]
 const fn is_none_yet(n: &u64) -> bool {
     *n == 0

@@ -1,7 +1,6 @@
 //! How the model is told what people say, show and decide.
 
-use codebutler_wire::Pending;
-use codebutler_wire::{Author, Message};
+use codebutler_wire::{ActionChoice, Author, Message, Pending, PendingDecision, PlanChoice};
 use serde_json::Value;
 
 use super::super::Picture;
@@ -41,55 +40,50 @@ pub fn show_request(message: &Message) -> Value {
 
 /// What people decided, in words for the model. `carried_out`: what was allowed is carried out at once.
 pub fn show_decision(pending: &Pending, carried_out: bool) -> String {
-    if pending.kind == "budget" {
-        return "[CodeButler] You were paused because a limit was reached. It has given way: go on \
-                from where you were."
-            .to_owned();
-    }
-    if pending.kind == "approval" {
-        return show_approval(pending, carried_out);
-    }
-    if pending.kind == "learning" {
-        let (user, message) = (&pending.user, &pending.message);
-        let (what, item) = pending.choice.split_once(' ').unwrap_or((&pending.choice, "?"));
-        let what = if what == "approve" { "approved" } else { "rejected" };
-        return format!("[decision] user {user} {what} learning {item} of message {message}.");
-    }
-    if pending.kind == "choice" {
-        let (user, item, message) = (&pending.user, &pending.choice, &pending.message);
-        return format!("[decision] user {user} chose answer {item} of message {message}.");
-    }
-    if pending.kind == "plan" && pending.choice == "approve" {
+    let Pending { user, message, .. } = pending;
+    match pending.decision() {
+        Some(PendingDecision::Budget { .. }) => "[CodeButler] You were paused because a limit was \
+             reached. It has given way: go on from where you were."
+            .to_owned(),
+        Some(PendingDecision::Action(choice)) => show_action(choice, user, carried_out),
+        Some(PendingDecision::Learning { item, approved }) => {
+            let what = if approved { "approved" } else { "rejected" };
+            format!("[decision] user {user} {what} learning {item} of message {message}.")
+        }
+        Some(PendingDecision::Choice(item)) => {
+            format!("[decision] user {user} chose answer {item} of message {message}.")
+        }
         // Whoever carries it out hears it at once, and need not be who proposed it.
-        return format!(
-            "[decision] user {} chose `approve` on the plan (message {}): it is to be carried out now, as it \
-             is.",
-            pending.user, pending.message
-        );
+        Some(PendingDecision::Plan(PlanChoice::Approve)) => format!(
+            "[decision] user {user} chose `approve` on the plan (message {message}): it is to be \
+             carried out now, as it is."
+        ),
+        Some(PendingDecision::Plan(_) | PendingDecision::Merge(_) | PendingDecision::Stop)
+        | None => {
+            let (choice, kind) = (&pending.choice, &pending.kind);
+            format!("[decision] user {user} chose `{choice}` on your {kind} (message {message}).")
+        }
     }
-    format!(
-        "[decision] user {} chose `{}` on your {} (message {}).",
-        pending.user, pending.choice, pending.kind, pending.message
-    )
 }
 
-fn show_approval(pending: &Pending, carried_out: bool) -> String {
-    let user = &pending.user;
-    match pending.choice.as_str() {
-        "approved" if carried_out => format!(
+fn show_action(choice: ActionChoice, user: &str, carried_out: bool) -> String {
+    match choice {
+        ActionChoice::Approved if carried_out => format!(
             "[CodeButler] user {user} said yes to the call that you asked about: exactly that call is \
              carried out now, once. Its result follows."
         ),
-        "approved" => format!(
+        ActionChoice::Approved => format!(
             "[CodeButler] user {user} said yes to the call that you asked about. Make exactly the same \
              call now, with the same arguments: the yes counts once, and for nothing else."
         ),
-        "denied" => format!(
+        ActionChoice::Denied => format!(
             "[CodeButler] The call that you asked about was denied by user {user}. Find a way without it, \
              or ask what they want instead."
         ),
-        _ => "[CodeButler] Nobody answered in time whether the call that you asked about may be made. \
-              That is neither a yes nor a no: it was not made."
-            .to_owned(),
+        ActionChoice::Expired => {
+            "[CodeButler] Nobody answered in time whether the call that you asked \
+             about may be made. That is neither a yes nor a no: it was not made."
+                .to_owned()
+        }
     }
 }

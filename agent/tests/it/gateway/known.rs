@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
 use axum::http::StatusCode;
-use codebutler_wire::Pending;
-use codebutler_wire::SlackTs;
 use codebutler_wire::{
     ApprovalRequest, ApprovalState, Author, BuildWant, ErrorCode, Message, OtherThread, Overlap,
-    PostMessage, RoleCard, RunReport, Session,
+    Pending, PostMessage, RoleCard, RunReport, Session, SlackTs,
 };
 use serde_json::Value;
 

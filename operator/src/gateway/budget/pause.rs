@@ -15,7 +15,8 @@ use super::limits::{Caps, Exceeded};
 use super::{Near, calendar};
 use crate::gateway::api::{Shared, unwritten};
 use crate::gateway::context::{ApiError, Caller, ThreadKey};
-use crate::gateway::slack::{money, usage};
+use crate::gateway::slack::questions::budget::{BudgetAsked, go_on};
+use crate::gateway::slack::usage;
 
 /// Time between two looks for limits that have given way.
 const EVERY: Duration = Duration::from_secs(2);
@@ -39,7 +40,7 @@ pub async fn ask(
     let role = caller.role_name().to_owned();
     let open = budget.ask.as_ref().filter(|ask| ask.limit == exceeded.limit);
     let number = if open.is_some() { budget.asked } else { budget.asked + 1 };
-    let question = money::Question {
+    let question = BudgetAsked {
         limit: exceeded.limit,
         cap: exceeded.cap,
         until: exceeded.until,
@@ -156,8 +157,7 @@ pub async fn wake(gateway: &Shared) {
                 continue;
             }
             let key = ThreadKey::from(&*thread);
-            let woken =
-                gateway.threads.try_update(&key, |status| money::go_on(status, "continue", ""));
+            let woken = gateway.threads.try_update(&key, |status| go_on(status, false, ""));
             if let Err(error) = woken.await {
                 tracing::warn!(thread = key.name, %error, "a waiting role is not woken yet");
             }

@@ -1,45 +1,42 @@
 //! Block Kit of messages that ask for a decision. Pure.
 
-use codebutler_crds::wire::Decision;
 use serde_json::{Value, json};
 
-use super::decision::Choice;
-use super::money::Money;
+use super::questions::offers::OfferShown;
+use super::questions::{Button, ButtonStyle};
 use super::split::split;
-use super::{keep, offer};
 
 /// Slack takes 3,000 characters in a section.
 const SECTION: usize = 2900;
 /// And 4,000 as the text of an edit; fewer, as it may count what is escaped.
 const EDIT: usize = 3900;
 
-/// The text with the decision's buttons under it. `key` is the message's own.
-pub fn asking(text: &str, decision: Decision, key: &str) -> Value {
+/// The text with buttons under it, if there are any. `key` is the message's own.
+pub fn asking(text: &str, block_id: &str, buttons: &[Button], key: &str) -> Value {
     let mut blocks = sections(text);
-    let buttons: Vec<Value> =
-        Choice::of(decision).into_iter().map(|choice| button(choice, key)).collect();
-    blocks.push(json!({"type": "actions", "block_id": decision.kind(), "elements": buttons}));
+    if !buttons.is_empty() {
+        blocks.push(actions(block_id, buttons, key));
+    }
     Value::Array(blocks)
 }
 
-/// The text with the buttons of a question about money under it, if it can be answered.
-pub fn asking_money(text: &str, answers: &[Money], key: &str) -> Value {
-    let mut blocks = sections(text);
-    let buttons: Vec<Value> = answers
-        .iter()
-        .map(|answer| {
-            json!({
-                "type": "button",
-                "action_id": answer.action_id(),
-                "value": key,
-                "text": {"type": "plain_text", "text": answer.label()},
-            })
-        })
-        .collect();
-    if !buttons.is_empty() {
-        blocks.push(json!({"type": "actions", "block_id": "budget", "elements": buttons}));
+/// A block of buttons.
+pub fn actions(block_id: &str, buttons: &[Button], key: &str) -> Value {
+    let elements: Vec<Value> = buttons.iter().map(|one| button(one, key)).collect();
+    json!({"type": "actions", "block_id": block_id, "elements": elements})
+}
+
+fn button(button: &Button, key: &str) -> Value {
+    let mut element = json!({
+        "type": "button", "action_id": button.action_id, "value": key,
+        "text": {"type": "plain_text", "text": button.label},
+    });
+    match button.style {
+        ButtonStyle::Plain => {}
+        ButtonStyle::Primary => element["style"] = json!("primary"),
+        ButtonStyle::Danger => element["style"] = json!("danger"),
     }
-    Value::Array(blocks)
+    element
 }
 
 /// The blocks, or else the text, with a line under the text.
@@ -100,52 +97,21 @@ pub fn label<'a>(blocks: &'a Value, action_id: &str) -> Option<&'a str> {
     buttons.find(|button| button["action_id"] == action_id)?["text"]["text"].as_str()
 }
 
-/// The text with the buttons of a warning under it.
-pub fn warning(text: &str, key: &str) -> Value {
-    let mut blocks = sections(text);
-    let button = |action_id: &str, label: &str| {
-        json!({
-            "type": "button", "action_id": action_id, "value": key,
-            "text": {"type": "plain_text", "text": label},
-        })
-    };
-    let elements = [button(keep::KEEP, "Keep"), button(keep::CLOSE, "Close")];
-    blocks.push(json!({"type": "actions", "block_id": "collect", "elements": elements}));
-    Value::Array(blocks)
-}
-
 /// The text with an offer's buttons under it.
-pub fn offering(text: &str, offer: &offer::Shown, key: &str) -> Value {
+pub fn offering(text: &str, offer: &OfferShown, key: &str) -> Value {
     let mut blocks = sections(text);
     blocks.extend(offer.blocks(key));
     Value::Array(blocks)
 }
 
-fn button(choice: Choice, key: &str) -> Value {
-    let mut button = json!({
-        "type": "button",
-        "action_id": choice.action_id(),
-        "value": key,
-        "text": {"type": "plain_text", "text": choice.label()},
-    });
-    let style = match choice {
-        Choice::Approve | Choice::Merge => Some("primary"),
-        Choice::Reject | Choice::Discard => Some("danger"),
-        Choice::Modify | Choice::Hold => None,
-    };
-    if let Some(style) = style {
-        button["style"] = json!(style);
-    }
-    button
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::questions::{merge, plan};
     use super::*;
 
     #[test]
     fn a_plan_has_three_buttons_and_an_answer_in_their_place() {
-        let asking = asking("*Plan*", Decision::Plan, "run-1");
+        let asking = asking("*Plan*", "plan", &plan::BUTTONS, "run-1");
         let ids: Vec<_> = asking[1]["elements"]
             .as_array()
             .unwrap()
@@ -170,13 +136,13 @@ mod tests {
         let plain = noted(Value::Null, "Done", "checked");
         assert_eq!(types(&plain), ["section", "context"]);
         assert_eq!(plain[1]["elements"][0]["text"], "checked");
-        let asking = noted(asking("Done", Decision::Merge, "k"), "Done", "checked");
+        let asking = noted(asking("Done", "merge", &merge::BUTTONS, "k"), "Done", "checked");
         assert_eq!(types(&asking), ["section", "context", "actions"]);
     }
 
     #[test]
     fn a_long_text_is_several_sections() {
-        let asking = asking(&"word ".repeat(700), Decision::Merge, "k");
+        let asking = asking(&"word ".repeat(700), "merge", &merge::BUTTONS, "k");
         assert_eq!(asking.as_array().unwrap().len(), 3);
     }
 }

@@ -17,10 +17,11 @@ use tokio_util::sync::CancellationToken;
 use super::account::{AccessError, Account};
 use super::effects::Effect;
 use super::event::Stored;
+use super::questions::plan;
 use super::reaction::{Reacted, Sign};
 use super::route::{self, Action, Channel};
 use super::web::{CallError, Web};
-use super::{Inner, explain, history, question};
+use super::{Inner, explain, history};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::writes;
 
@@ -238,7 +239,7 @@ impl Sweep<'_> {
     async fn thumbs(&self, message: &Stored) {
         let own = self.channel.bot_user.as_deref();
         for emoji in &message.reactions {
-            let Some(sign @ Sign::Answer(_)) = Sign::by_name(&emoji.name) else { continue };
+            let Some(sign @ Sign::Thumb(_)) = Sign::by_name(&emoji.name) else { continue };
             for user in emoji.users.iter().filter(|user| own != Some(user.as_str())) {
                 let reacted = Reacted {
                     message: message.ts.clone(),
@@ -318,7 +319,7 @@ fn reactable(thread: &Thread) -> Vec<SlackTs> {
     let actions = status.approvals.iter().filter(|question| question.answer.is_none());
     let learnings = |offer: &&Offer| offer.kind == OfferKind::Learnings && offer.is_open();
     let offers = status.offers.iter().filter(learnings).map(|offer| &offer.ts);
-    let plan = status.plan.iter().filter(|plan| question::is_open(plan)).map(|plan| &plan.ts);
+    let plan = status.plan.iter().filter(|plan| plan::is_open(plan)).map(|plan| &plan.ts);
     let merge = status.closing.iter().filter(|closing| closing.choice.is_none());
     let decisions = plan.chain(merge.map(|closing| &closing.ts));
     actions.map(|question| &question.ts).chain(offers).chain(decisions).cloned().collect()

@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::account::AccessError;
-use super::decision::Said;
 use super::effects::Effect;
 use super::inbox::Reader;
 use super::ingest::TakeError;
 use super::route::Channel;
-use super::{Inner, access, decision, history};
+use super::said::Said;
+use super::{Inner, access, history};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{self, WriteError};
 
@@ -37,7 +37,7 @@ impl Inner {
         {
             let now = Time(Timestamp::now());
             let raise = |status: &mut ThreadStatus| {
-                let mut roles = decision::recipients(status, said, &channel.team);
+                let mut roles = super::said::recipients(status, said, &channel.team);
                 // What it took, a role has read as it was.
                 roles.retain(|role| {
                     let entry = status.roles.get(role);

@@ -17,7 +17,7 @@ use kube::ResourceExt as _;
 use super::account::AccessError;
 use super::open::{self, Claimed, LaterError};
 use super::post::{self, Asks, Handing, Outgoing};
-use super::settle::Told;
+use super::settle::SettledLine;
 use super::split::split;
 use super::{Inner, catchup, markdown, progress, settle};
 use crate::gateway::context::ThreadKey;
@@ -104,7 +104,7 @@ async fn tell(
     progress::clear(inner, thread).await?;
     for question in open_questions(thread) {
         let told = ":wastebasket: The thread was deleted";
-        settle::edit(inner, &account, &slack, &question, &Told::of(told)).await?;
+        settle::edit(inner, &account, &slack, &question, &SettledLine::of(told)).await?;
     }
     // Another replica may have told it since this process looked.
     inner.sent.forget(&key);

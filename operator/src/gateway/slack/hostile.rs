@@ -4,9 +4,9 @@ use codebutler_crds::ThreadStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::decision::{self, Said, Taken};
 use super::event::{Frame, Incoming, Payload};
 use super::route::{self, Action, Channel, Ignored};
+use super::said::{self, Said, Taken};
 use crate::gateway::dispatch::Team;
 
 fn channel() -> Channel {
@@ -44,7 +44,7 @@ fn said(text: &str) -> Said {
 fn taken(text: &str) -> (Taken, Vec<String>, usize) {
     let mut status = ThreadStatus::default();
     let now = Time(jiff::Timestamp::UNIX_EPOCH);
-    let taken = decision::take_message(&mut status, &said(text), &channel().team, &now).unwrap();
+    let taken = said::take_message(&mut status, &said(text), &channel().team, &now).unwrap();
     let size = serde_json::to_string(&status).unwrap().len();
     (taken, status.roles.keys().cloned().collect(), size)
 }

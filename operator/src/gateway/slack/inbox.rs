@@ -13,8 +13,8 @@ use super::account::Account;
 use super::event::Stored;
 use super::route::{self, Channel};
 use super::{
-    Inner, access, address, audio, decision, files, history, links, mrkdwn, open, own_metadata,
-    pictures, post, progress,
+    Inner, access, address, audio, files, history, links, mrkdwn, open, own_metadata, pictures,
+    post, progress,
 };
 use crate::gateway::context::{ApiError, Caller, conversation};
 
@@ -173,7 +173,7 @@ impl Reader<'_> {
             if !said.is_bot && !access::permits(self.users, user) {
                 return None;
             }
-            let recipients = decision::recipients(self.status, &said, &self.channel.team);
+            let recipients = super::said::recipients(self.status, &said, &self.channel.team);
             (Author::User { id: user.to_owned() }, recipients.iter().any(|r| r == self.role))
         } else {
             (bot(stored), false)
@@ -238,9 +238,9 @@ fn bot(stored: &Stored) -> Author {
 
 #[cfg(test)]
 mod tests {
+    use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue};
     use super::*;
     use crate::gateway::dispatch::Team;
-    use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue};
 
     fn ts(text: &str) -> SlackTs {
         text.parse().unwrap()

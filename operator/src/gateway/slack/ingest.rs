@@ -4,18 +4,15 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{SlackThread, ThreadState};
-use codebutler_crds::wire::Decision;
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadSpec, ThreadStatus, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
-use tokio::sync::OwnedMutexGuard;
 
 use super::account::AccessError;
-use super::decision::{self, ClickOutcome, Clicked, Said, Taken};
 use super::effects::Effect;
 use super::event::{Frame, Payload};
 use super::route::{self, Action, Channel, Ignored};
-use super::verdict::{self, ANSWERED_OR_NEWER, UNRECORDED_YET, Verdict};
+use super::said::{self, Said, Taken};
 use super::{Inner, access, open};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{Refusal, WriteError};
@@ -83,13 +80,9 @@ impl Inner {
             Action::Message { channel, root, requested_by, said } => {
                 self.message(&channel, &root, &requested_by, &said).await
             }
-            Action::Click { channel, root, clicked } => self.click(&channel, &root, &clicked).await,
-            Action::Money { channel, root, clicked } => self.money(&channel, &root, &clicked).await,
-            Action::Answer { channel, root, answered } => {
-                self.answered(&channel, &root, &answered).await
+            Action::Press { channel, root, press } => {
+                self.take_press(&channel, &root, &press).await
             }
-            Action::Offer { channel, root, picked } => self.offered(&channel, &root, &picked).await,
-            Action::Keep { channel, root, kept } => self.kept(&channel, &root, &kept).await,
             Action::Stop { channel, root, at, user } => {
                 self.stop(&channel, &root, &at, &user).await
             }
@@ -270,8 +263,8 @@ impl Inner {
         let take = |status: &mut ThreadStatus| {
             status.speaker = Some(said.user.clone());
             match refused {
-                Some(why) => decision::take_refused(status, said, why, &channel.team, &now),
-                None => decision::take_message(status, said, &channel.team, &now),
+                Some(why) => said::take_refused(status, said, why, &channel.team, &now),
+                None => said::take_message(status, said, &channel.team, &now),
             }
         };
         match self.threads.try_update(key, take).await {
@@ -280,87 +273,13 @@ impl Inner {
                 // The decision has no place, but the message itself is not to be lost.
                 let plain = Said { intent: None, ..said.clone() };
                 let take = |status: &mut ThreadStatus| {
-                    decision::take_message(status, &plain, &channel.team, &now)
+                    said::take_message(status, &plain, &channel.team, &now)
                 };
                 let (thread, _) = self.threads.try_update(key, take).await?;
                 Ok(Stored { thread, taken: Taken::Message, full: true })
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// Whether a person may decide in a conversation, and its turn to: a person may answer before it is
-    /// recorded what a message asks.
-    pub(super) async fn deciding(
-        &self,
-        channel: &Channel,
-        root: &SlackTs,
-        user: &str,
-        act: Act,
-    ) -> Result<Deciding, TakeError> {
-        let Some(thread) = self.find(channel, root, false).await? else {
-            return Ok(Deciding::Not(Vec::new()));
-        };
-        let key = ThreadKey::from(&*thread);
-        let repo = self.context.repo(&channel.namespace, &channel.repo);
-        let why = if thread.is_going() {
-            "This thread is being deleted in the cluster."
-        } else if thread.spec.state == ThreadState::Closed {
-            "This thread is closed."
-        } else if let Some(why) = self.bars(repo.as_deref(), user, act).await? {
-            why
-        } else {
-            let turn = self.posting.lock(&key);
-            let turn = tokio::time::timeout(PATIENCE, turn).await.ok();
-            return Ok(Deciding::In(key, turn));
-        };
-        let (user, text) = (user.to_owned(), why.to_owned());
-        Ok(Deciding::Not(vec![Effect::Whisper { thread: key, user, text }]))
-    }
-
-    /// Why somebody may not, if so.
-    async fn bars(
-        &self,
-        repo: Option<&Repo>,
-        user: &str,
-        act: Act,
-    ) -> Result<Option<&'static str>, TakeError> {
-        match (repo, act) {
-            (Some(repo), Act::Decide) => Ok(self.refusal(repo, user).await?),
-            (Some(repo), Act::Steer) if access::permits(&repo.spec.access.users, user) => Ok(None),
-            _ => Ok(Some(access::NOT_PERMITTED)),
-        }
-    }
-
-    pub(super) async fn click(
-        &self,
-        channel: &Channel,
-        root: &SlackTs,
-        clicked: &Clicked,
-    ) -> Result<Vec<Effect>, TakeError> {
-        let (key, _turn) = match self.deciding(channel, root, &clicked.user, Act::Decide).await? {
-            Deciding::In(key, turn) => (key, turn),
-            Deciding::Not(effects) => return Ok(effects),
-        };
-        let seen = (key.clone(), clicked.clone());
-        if self.clicks.contains(&seen) {
-            return Ok(Vec::new());
-        }
-        let take = |status: &mut ThreadStatus| decision::take_click(status, clicked, &channel.team);
-        let mut taken = self.threads.try_update(&key, take).await;
-        if matches!(&taken, Ok((thread, ClickOutcome::Stale)) if unrecorded(thread, clicked)) {
-            // Another replica may have recorded it.
-            self.threads.forget(&key);
-            taken = self.threads.try_update(&key, take).await;
-        }
-        verdict::answer(key, &clicked.user, taken, |thread, outcome| match outcome {
-            ClickOutcome::Counts => {
-                self.clicks.first_time(seen);
-                Verdict::Counts
-            }
-            ClickOutcome::Stale if unrecorded(thread, clicked) => Verdict::Vain(UNRECORDED_YET),
-            ClickOutcome::Stale => Verdict::Vain(ANSWERED_OR_NEWER),
-        })
     }
 
     /// Creates the Thread of a conversation.
@@ -388,33 +307,6 @@ impl Inner {
             repo.and_then(|repo| repo.owner_ref(&())).map(|r| vec![r]);
         self.threads.ensure(thread).await.map(Arc::new)
     }
-}
-
-/// Whether a click is on a message that is newer than any recorded question of its kind.
-fn unrecorded(thread: &Thread, clicked: &Clicked) -> bool {
-    let status = thread.status.as_ref();
-    let recorded = match clicked.choice.decision() {
-        Decision::Plan => status.and_then(|s| s.plan.as_ref()).map(|plan| &plan.ts),
-        Decision::Merge => status.and_then(|s| s.closing.as_ref()).map(|closing| &closing.ts),
-    };
-    recorded.is_none_or(|recorded| *recorded < clicked.message)
-}
-
-/// What a person is about to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
-    /// Say what is wanted, or stop.
-    Steer,
-    /// Let something happen, or not.
-    Decide,
-}
-
-/// Whether a person may decide something now.
-pub(super) enum Deciding {
-    /// Yes, in this Thread; nothing is posted there meanwhile.
-    In(ThreadKey, Option<OwnedMutexGuard<()>>),
-    /// No; what they are told.
-    Not(Vec<Effect>),
 }
 
 /// What storing a message led to.

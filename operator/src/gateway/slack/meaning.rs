@@ -6,8 +6,9 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
+use super::address;
 use super::post::{Asks, Outgoing, Part};
-use super::{address, offer};
+use super::questions::offers;
 use crate::gateway::dispatch::{Team, rounds};
 use crate::gateway::threads;
 
@@ -37,7 +38,7 @@ impl Meaning {
             threads::set_closing(status, closing);
         }
         if let Some(offer) = &self.offer {
-            offer::add(status, offer);
+            offers::add_offer(status, offer);
         }
         if let Some((role, ts)) = &self.said {
             self.passing.apply(status, role, &self.now);

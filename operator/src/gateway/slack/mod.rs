@@ -4,21 +4,19 @@
 //! What has to happen without anybody saying a word (prompts to open, deleted Threads to take leave
 //! of, settled questions) is looked for by [`tend`].
 //!
-//! Pure: [`access`], [`address`], [`approval`], [`decision`], [`event`], [`route`], [`markdown`],
-//! [`mrkdwn`], [`people`], [`question`], [`split`], [`blocks`], [`explain`], [`usage`], [`words`]. Acting:
-//! everything else.
+//! Pure: [`access`], [`address`], [`blocks`], [`event`], [`explain`], [`markdown`], [`mrkdwn`], [`people`],
+//! [`questions`], [`route`], [`said`], [`split`], [`usage`], [`words`]. Acting: everything else.
 
 mod access;
 mod account;
 mod address;
-mod approval;
+mod answering;
 mod asking;
 pub mod audio;
 mod blocks;
 mod catchup;
 mod change;
 mod connections;
-mod decision;
 mod effects;
 mod ends;
 mod event;
@@ -32,16 +30,13 @@ mod history;
 mod hostile;
 mod inbox;
 mod ingest;
-mod keep;
 mod links;
 mod literal;
 mod markdown;
 mod meaning;
 pub mod metrics;
-pub mod money;
 mod mrkdwn;
 mod named;
-mod offer;
 mod open;
 mod people;
 mod person;
@@ -49,19 +44,19 @@ mod pictures;
 mod pinned;
 mod post;
 mod progress;
-mod question;
+pub mod questions;
 mod queue;
 mod reach;
 mod reaction;
 mod recent;
 mod route;
+mod said;
 mod scopes;
 mod settle;
 mod socket;
 mod split;
 mod tend;
 pub mod usage;
-mod verdict;
 mod web;
 mod words;
 
@@ -82,12 +77,12 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use self::account::{AccessError, Account, Accounts};
-pub use self::approval::spend as spend_approval;
 use self::effects::Effect;
 use self::event::Metadata;
 pub use self::finish::due as finish_due;
 pub use self::metrics::Metrics;
 use self::post::Sent;
+pub use self::questions::action::spend as spend_approval;
 use self::reach::Reach;
 pub(super) use self::recent::Recent;
 use self::scopes::Scopes;
@@ -143,8 +138,8 @@ struct Inner {
     progress: progress::Board,
     /// Messages that got their reaction from this process.
     seen: Recent<(String, SlackTs)>,
-    /// Clicks that this process took in: a redelivery is told nothing.
-    clicks: Recent<(ThreadKey, decision::Clicked)>,
+    /// Presses of buttons that this process took in: a redelivery is told nothing.
+    presses: Recent<(ThreadKey, questions::ButtonPress)>,
     /// Who was told that they may not steer, by channel and conversation.
     declined: Recent<(String, SlackTs, String)>,
     /// Direct messages that were answered, by conversation.
@@ -188,7 +183,7 @@ impl Slack {
             posting: Keyed::default(),
             progress: progress::Board::default(),
             seen: Recent::default(),
-            clicks: Recent::default(),
+            presses: Recent::default(),
             declined: Recent::default(),
             directly: Recent::default(),
             lookups: named::Lookups::default(),
@@ -355,7 +350,7 @@ impl Slack {
         request: &ApprovalRequest,
         wait: Duration,
     ) -> Result<ApprovalReply, ApiError> {
-        Box::pin(approval::ask::ask(&self.inner, caller, request, wait)).await
+        Box::pin(asking::action::ask(&self.inner, caller, request, wait)).await
     }
 
     /// Asks the people of a thread about money and records the question; the same key asks once.
@@ -367,7 +362,7 @@ impl Slack {
         thread: &ThreadKey,
         key: &str,
         text: &str,
-        ask: &money::Question,
+        ask: &questions::budget::BudgetAsked,
     ) -> Result<(), ApiError> {
         asking::money(&self.inner, thread, key, text, ask).await
     }

@@ -16,9 +16,11 @@ use serde::Deserialize;
 use super::account::{AccessError, Account};
 use super::files::{self, Attachment};
 use super::markdown::{self, Rendered, Snippet};
+use super::questions::offers::OfferShown;
+use super::questions::{merge, plan};
 use super::split::split;
 use super::web::CallError;
-use super::{Inner, asking, meaning, offer, people, pictures, usage};
+use super::{Inner, asking, meaning, people, pictures, usage};
 use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
 use crate::gateway::masks;
 use crate::gateway::threads::WriteError;
@@ -72,7 +74,7 @@ pub async fn of_role(
         let status = thread.status.clone().unwrap_or_default();
         text = format!("{text}\n\n{}", usage::table(&status));
     }
-    let offered = offer::Shown::of(message);
+    let offered = OfferShown::of(message);
     let parts = split(text.trim_end(), LIMIT);
     let (team, status) = (inner.team(&caller.repo), thread.status.clone().unwrap_or_default());
     let handing = Handing::of(&parts, &team, &status, caller.role_name(), message.last);
@@ -82,9 +84,10 @@ pub async fn of_role(
         slack: conversation(&thread)?,
         key: &message.key,
         role: Some(&caller.role),
-        kind: "message",
+        kind: message.decision.map_or("message", Decision::kind),
         asks: match (message.decision, &offered) {
-            (Some(decision), _) => Asks::Decision(decision),
+            (Some(Decision::Plan), _) => Asks::Buttons(&plan::BUTTONS),
+            (Some(Decision::Merge), _) => Asks::Buttons(&merge::BUTTONS),
             (None, Some(offer)) => Asks::Offer(offer),
             (None, None) => Asks::Nothing,
         },

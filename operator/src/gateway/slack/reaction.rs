@@ -4,22 +4,17 @@
 use std::time::Duration;
 
 use codebutler_crds::{SlackTs, ThreadStatus};
-use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::Inner;
 use super::account::AccessError;
-use super::approval::answer::is_new;
-use super::approval::{self, Answer, Answered};
-use super::decision::{self, Choice, ClickOutcome, Clicked};
+use super::answering::{Answering, answer_effects, is_new};
 use super::effects::Effect;
 use super::event::Stored;
-use super::ingest::{Act, Deciding, TakeError};
-use super::offer;
+use super::ingest::TakeError;
+use super::questions::{self, AnswerContext, AnswerOutcome, AnswerRight, Thumb};
 use super::route::Channel;
-use super::verdict::{self, Verdict};
+use super::{Inner, said};
 use crate::gateway::context::ThreadKey;
-use crate::gateway::dispatch::Team;
 use crate::gateway::threads::{Refusal, WriteError};
 
 /// Before each further look for what a thumb may have answered: Slack tells it once.
@@ -29,8 +24,8 @@ const LOOKS: [Duration; 3] =
 /// What an emoji can mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// A thumb.
-    Answer(Answer),
+    /// A thumb: up; false: down.
+    Thumb(bool),
     /// End what runs now.
     Stop,
 }
@@ -40,7 +35,10 @@ impl Sign {
     pub fn by_name(name: &str) -> Option<Self> {
         match name.split("::").next() {
             Some("octagonal_sign" | "hand" | "raised_hand") => Some(Self::Stop),
-            _ => Answer::by_reaction(name).map(Self::Answer),
+            // Whatever the colour of the hand.
+            Some("+1" | "thumbsup") => Some(Self::Thumb(true)),
+            Some("-1" | "thumbsdown") => Some(Self::Thumb(false)),
+            _ => None,
         }
     }
 }
@@ -65,64 +63,6 @@ struct Item {
     message: Stored,
 }
 
-/// What became of a thumb.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Thumb {
-    /// It decided, now or when it was delivered before.
-    Counts,
-    /// Somebody decided before.
-    Stale,
-    /// The time to answer is over.
-    Late,
-    /// Nothing that is on record is asked there.
-    Unknown,
-}
-
-/// Whether people are asked something in a message that is on record.
-fn asks(status: &ThreadStatus, message: &SlackTs) -> bool {
-    status.plan.as_ref().is_some_and(|plan| plan.ts == *message)
-        || status.closing.as_ref().is_some_and(|closing| closing.ts == *message)
-        || status.approvals.iter().any(|one| one.ts == *message)
-        || status.offers.iter().any(|offer| offer.ts == *message)
-}
-
-/// Takes a thumb in, for whatever its message asks.
-fn take(
-    status: &mut ThreadStatus,
-    (message, answer, user): (&SlackTs, Answer, &str),
-    team: &Team,
-    now: Timestamp,
-) -> Result<Thumb, Refusal> {
-    let yes = answer == Answer::Approve;
-    if status.approvals.iter().any(|one| one.ts == *message) {
-        let answered = Answered { message: message.clone(), answer, user: user.to_owned() };
-        return Ok(match approval::take(status, &answered, now)? {
-            approval::Outcome::Counts => Thumb::Counts,
-            approval::Outcome::Late => Thumb::Late,
-            approval::Outcome::Stale | approval::Outcome::Unknown => Thumb::Stale,
-        });
-    }
-    if status.offers.iter().any(|offer| offer.ts == *message) {
-        let counts = offer::take_all(status, message, yes, user)?;
-        return Ok(if counts { Thumb::Counts } else { Thumb::Stale });
-    }
-    let is_plan = status.plan.as_ref().is_some_and(|plan| plan.ts == *message);
-    if !is_plan && !asks(status, message) {
-        return Ok(Thumb::Unknown);
-    }
-    let choice = match (is_plan, yes) {
-        (true, true) => Choice::Approve,
-        (true, false) => Choice::Reject,
-        (false, true) => Choice::Merge,
-        (false, false) => Choice::Hold,
-    };
-    let clicked = Clicked { message: message.clone(), choice, user: user.to_owned() };
-    Ok(match decision::take_click(status, &clicked, team)? {
-        ClickOutcome::Counts => Thumb::Counts,
-        ClickOutcome::Stale => Thumb::Stale,
-    })
-}
-
 impl Inner {
     /// Takes a reaction in.
     pub(super) async fn reacted(
@@ -130,7 +70,7 @@ impl Inner {
         channel: &Channel,
         reacted: &Reacted,
     ) -> Result<Vec<Effect>, TakeError> {
-        let Sign::Answer(answer) = reacted.sign else {
+        let Sign::Thumb(up) = reacted.sign else {
             return match self.root_of(channel, &reacted.message).await? {
                 Some(root) => self.stop(channel, &root, &reacted.at, &reacted.user).await,
                 None => Ok(Vec::new()),
@@ -146,7 +86,7 @@ impl Inner {
             None => self.root_of(channel, &reacted.message).await?,
         };
         let Some(root) = root else { return Ok(Vec::new()) };
-        if let Some(effects) = self.thumb(channel, &root, reacted, answer).await? {
+        if let Some(effects) = self.thumb(channel, &root, reacted, up).await? {
             return Ok(effects);
         }
         // It may be on its way into the Thread.
@@ -161,10 +101,10 @@ impl Inner {
         root: &SlackTs,
         reacted: &Reacted,
     ) -> Vec<Effect> {
-        let Sign::Answer(answer) = reacted.sign else { return Vec::new() };
+        let Sign::Thumb(up) = reacted.sign else { return Vec::new() };
         for pause in LOOKS {
             tokio::time::sleep(pause).await;
-            match self.thumb(channel, root, reacted, answer).await {
+            match self.thumb(channel, root, reacted, up).await {
                 Ok(Some(effects)) => return effects,
                 Ok(None) => {}
                 Err(error) => tracing::warn!(%error, "a thumb is looked at again"),
@@ -179,12 +119,13 @@ impl Inner {
         channel: &Channel,
         root: &SlackTs,
         reacted: &Reacted,
-        answer: Answer,
+        up: bool,
     ) -> Result<Option<Vec<Effect>>, TakeError> {
         let Reacted { message, user, .. } = reacted;
-        let (key, _turn) = match self.deciding(channel, root, user, Act::Decide).await? {
-            Deciding::In(key, turn) => (key, turn),
-            Deciding::Not(effects) => {
+        let (key, _turn) = match self.admit_answer(channel, root, user, AnswerRight::Decide).await?
+        {
+            Answering::May(key, turn) => (key, turn),
+            Answering::MayNot(effects) => {
                 // A thumb on something else is everybody's right.
                 let asked = self.asked_in(channel, message).is_some();
                 return Ok(Some(if asked { effects } else { Vec::new() }));
@@ -194,17 +135,17 @@ impl Inner {
             // Another replica may have recorded it.
             self.threads.forget(&key);
         }
-        let (thumb, now) = ((message, answer, user.as_str()), Timestamp::now());
-        let take = |status: &mut ThreadStatus| take(status, thumb, &channel.team, now);
+        let (now, today) = self.answer_day(channel);
+        let context = AnswerContext { team: &channel.team, now, today: &today };
+        let thumb = Thumb { message, up, user };
+        let take = |status: &mut ThreadStatus| questions::take_thumb(status, &thumb, &context);
         let taken = self.threads.try_update(&key, take).await;
-        if matches!(taken, Ok((_, Thumb::Unknown))) {
+        if matches!(taken, Ok((_, AnswerOutcome::Unknown))) {
             return Ok(None);
         }
-        let effects = verdict::answer(key, user, taken, |_, thumb| match thumb {
-            Thumb::Counts => Verdict::Counts,
-            Thumb::Stale | Thumb::Unknown => Verdict::Silent,
-            Thumb::Late => Verdict::Vain(approval::LATE),
-        })?;
+        // Who comes second with a thumb sees that somebody was first.
+        let told = |outcome| (outcome == AnswerOutcome::Late).then_some(questions::LATE);
+        let effects = answer_effects(key, user, taken, told)?;
         Ok(Some(effects))
     }
 
@@ -214,7 +155,7 @@ impl Inner {
         self.context.threads.state().iter().find_map(|thread| {
             let here = thread.conversation().filter(|slack| slack.channel == channel.id)?;
             let thread = self.thread(&ThreadKey::from(&**thread))?;
-            asks(thread.status.as_ref()?, message).then(|| here.ts.clone())
+            questions::is_recorded(thread.status.as_ref()?, message).then(|| here.ts.clone())
         })
     }
 
@@ -226,11 +167,11 @@ impl Inner {
         at: &SlackTs,
         user: &str,
     ) -> Result<Vec<Effect>, TakeError> {
-        let key = match self.deciding(channel, root, user, Act::Steer).await? {
-            Deciding::In(key, _) => key,
-            Deciding::Not(effects) => return Ok(effects),
+        let key = match self.admit_answer(channel, root, user, AnswerRight::Steer).await? {
+            Answering::May(key, _) => key,
+            Answering::MayNot(effects) => return Ok(effects),
         };
-        let stop = |status: &mut ThreadStatus| decision::stop(status, at, user);
+        let stop = |status: &mut ThreadStatus| said::stop_runs(status, at, user);
         match self.threads.try_update(&key, stop).await {
             Ok(_) | Err(WriteError::Missing(_)) => Ok(Vec::new()),
             Err(WriteError::Refused(refusal @ Refusal::Full)) => {
@@ -278,10 +219,10 @@ mod tests {
     #[test]
     fn thumbs_answer_in_any_colour_and_stop_signs_stop() {
         for (name, sign) in [
-            ("+1", Some(Sign::Answer(Answer::Approve))),
-            ("thumbsup", Some(Sign::Answer(Answer::Approve))),
-            ("+1::skin-tone-4", Some(Sign::Answer(Answer::Approve))),
-            ("-1", Some(Sign::Answer(Answer::Deny))),
+            ("+1", Some(Sign::Thumb(true))),
+            ("thumbsup", Some(Sign::Thumb(true))),
+            ("+1::skin-tone-4", Some(Sign::Thumb(true))),
+            ("-1", Some(Sign::Thumb(false))),
             ("octagonal_sign", Some(Sign::Stop)),
             ("hand", Some(Sign::Stop)),
             ("raised_hand::skin-tone-2", Some(Sign::Stop)),

@@ -2,13 +2,10 @@
 
 use codebutler_crds::{SlackTs, names};
 
-use super::approval::{Answer, Answered};
-use super::decision::{Choice, Clicked, Said};
 use super::event::{Changed, Click, Incoming, Reaction, Stopped, Stored};
-use super::keep::{self, Kept};
-use super::money::{self, Money};
-use super::offer::{Pick, Picked};
+use super::questions::{self, ButtonPress};
 use super::reaction::{Reacted, Sign};
+use super::said::Said;
 use super::{EVENT_TYPE, address, words};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::dispatch::Team;
@@ -58,50 +55,14 @@ pub enum Action {
         /// What it means.
         said: Said,
     },
-    /// A person pressed a button.
-    Click {
+    /// A person pressed a button of a question.
+    Press {
         /// Where.
         channel: Channel,
         /// First message of the conversation.
         root: SlackTs,
-        /// What it means.
-        clicked: Clicked,
-    },
-    /// A person pressed a button of a question about money.
-    Money {
-        /// Where.
-        channel: Channel,
-        /// First message of the conversation.
-        root: SlackTs,
-        /// What it means.
-        clicked: money::Clicked,
-    },
-    /// A person answered a question about an action with its button.
-    Answer {
-        /// Where.
-        channel: Channel,
-        /// First message of the conversation.
-        root: SlackTs,
-        /// What it means.
-        answered: Answered,
-    },
-    /// A person pressed a button of an offer.
-    Offer {
-        /// Where.
-        channel: Channel,
-        /// First message of the conversation.
-        root: SlackTs,
-        /// What it means.
-        picked: Picked,
-    },
-    /// A person answered the warning that a thread will be closed.
-    Keep {
-        /// Where.
-        channel: Channel,
-        /// First message of the conversation.
-        root: SlackTs,
-        /// What it means.
-        kept: Kept,
+        /// Which one.
+        press: ButtonPress,
     },
     /// A person edited or deleted a message.
     Changed {
@@ -255,32 +216,17 @@ pub fn click(click: &Click, channels: &[Channel]) -> Action {
     let Some(channel) = of(&click.channel, channels) else {
         return Action::Ignore(Ignored::Channel(click.channel.clone()));
     };
-    if let Some(answer) = Money::by_action_id(&click.action_id) {
-        let clicked =
-            money::Clicked { message: click.message.clone(), answer, user: click.user.clone() };
-        return Action::Money { channel: channel.clone(), root: click.root.clone(), clicked };
-    }
-    if let Some(answer) = Answer::by_action_id(&click.action_id) {
-        let answered =
-            Answered { message: click.message.clone(), answer, user: click.user.clone() };
-        return Action::Answer { channel: channel.clone(), root: click.root.clone(), answered };
-    }
-    if let Some(pick) = Pick::by_action_id(&click.action_id) {
-        let picked = Picked { message: click.message.clone(), pick, user: click.user.clone() };
-        return Action::Offer { channel: channel.clone(), root: click.root.clone(), picked };
-    }
-    if keep::told(&click.action_id).is_some() {
-        let keep = click.action_id == keep::KEEP;
-        let kept = Kept { message: click.message.clone(), keep, user: click.user.clone() };
-        return Action::Keep { channel: channel.clone(), root: click.root.clone(), kept };
-    }
-    let Some(choice) = Choice::by_action_id(&click.action_id) else {
+    if questions::find_kind(&click.action_id).is_none() {
         return Action::Ignore(Ignored::NotOurs);
-    };
-    Action::Click {
+    }
+    Action::Press {
         channel: channel.clone(),
         root: click.root.clone(),
-        clicked: Clicked { message: click.message.clone(), choice, user: click.user.clone() },
+        press: ButtonPress {
+            message: click.message.clone(),
+            action_id: click.action_id.clone(),
+            user: click.user.clone(),
+        },
     }
 }
 

@@ -6,11 +6,8 @@ use codebutler_crds::thread::{Settled, SlackThread};
 use serde_json::{Value, json};
 
 use super::account::{AccessError, Account};
-use super::approval::{self, Answer};
-use super::decision::Choice;
-use super::money::Money;
-use super::offer::Pick;
-use super::{Inner, blocks, history, keep, mrkdwn};
+use super::questions::{Button, action, find_button};
+use super::{Inner, blocks, history, mrkdwn};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{CLOSED, done_settling};
 
@@ -24,7 +21,7 @@ pub async fn all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
     let Some(slack) = thread.conversation().filter(|_| !settled.is_empty()) else { return Ok(()) };
     let account = inner.account(&repo).await?;
     for one in &settled {
-        match edit(inner, &account, slack, &one.ts, &told(one)).await {
+        match edit(inner, &account, slack, &one.ts, &settled_line(one)).await {
             // It is gone, or too old to be edited.
             Err(error) if error.code().is_some() => {
                 tracing::info!(%error, "a settled question keeps its buttons");
@@ -42,48 +39,42 @@ pub async fn all(inner: &Inner, key: &ThreadKey) -> Result<(), AccessError> {
 
 /// What stands in the place of buttons.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct SettledLine {
+    /// Who settled it, or what did.
     text: String,
-    /// The one block whose buttons go; all if none.
-    block: Option<String>,
-    /// A choice of a role's own making: its button says what.
-    pick: Option<Pick>,
+    /// The button that was pressed: it may settle one block alone.
+    button: Option<Button>,
 }
 
-impl Told {
+impl SettledLine {
     /// In place of all buttons.
     pub fn of(text: impl Into<String>) -> Self {
-        Self { text: text.into(), block: None, pick: None }
+        Self { text: text.into(), button: None }
     }
 
     fn line(&self, blocks: &Value) -> String {
-        let Some(pick) = self.pick else { return self.text.clone() };
-        let label = blocks::label(blocks, &pick.action_id()).unwrap_or_default();
+        let Some(button) = &self.button else { return self.text.clone() };
+        let label = blocks::label(blocks, &button.action_id).unwrap_or_default();
         // A label is plain text: nothing in it is markup here.
         let label: String = label.chars().filter(|c| !"*_~`".contains(*c)).collect();
-        format!("{} {}", pick.told(&mrkdwn::escape(&label)), self.text)
+        format!("{} {}", button.settled.replace("{}", &mrkdwn::escape(&label)), self.text)
     }
 }
 
-fn told(settled: &Settled) -> Told {
-    if settled.choice.as_deref() == Some(approval::EXPIRED) {
-        return Told::of(":hourglass: Nobody answered in time: it was not done");
+fn settled_line(settled: &Settled) -> SettledLine {
+    let choice = settled.choice.as_deref();
+    if choice == Some(action::EXPIRED) {
+        return SettledLine::of(":hourglass: Nobody answered in time: it was not done");
     }
-    let pick = settled.choice.as_deref().and_then(Pick::by_action_id);
-    if let (Some(pick), Some(user)) = (pick, &settled.user) {
-        return Told { text: format!("<@{user}>"), block: pick.block(), pick: Some(pick) };
+    if choice == Some(CLOSED) {
+        return SettledLine::of(":no_entry_sign: The thread is closed");
     }
-    let told = settled.choice.as_deref().and_then(|id| {
-        let money = Money::by_action_id(id).map(Money::told);
-        let answer = Answer::by_action_id(id).map(Answer::told);
-        Choice::by_action_id(id).map(Choice::told).or(money).or(answer).or(keep::told(id))
-    });
-    match (told, &settled.user) {
-        (Some(told), Some(user)) => Told::of(format!("{told} <@{user}>")),
-        _ if settled.choice.as_deref() == Some(CLOSED) => {
-            Told::of(":no_entry_sign: The thread is closed")
+    match (choice.and_then(find_button), &settled.user) {
+        (Some(button), Some(user)) => {
+            SettledLine { text: format!("<@{user}>"), button: Some(button) }
         }
-        _ => Told::of(":arrow_down: Replaced by a newer one below"),
+        // Also what a later version knows.
+        _ => SettledLine::of(":arrow_down: Replaced by a newer one below"),
     }
 }
 
@@ -93,14 +84,14 @@ pub async fn edit(
     account: &Account,
     slack: &SlackThread,
     ts: &SlackTs,
-    told: &Told,
+    settled: &SettledLine,
 ) -> Result<(), super::web::CallError> {
     let SlackThread { channel, ts: root } = slack;
     let found = history::message(&inner.web, &account.bot, channel, root, ts).await?;
     let Some(message) = found.filter(|message| account.wrote(message)) else { return Ok(()) };
     let blocks = message.blocks.as_ref().and_then(|blocks| {
-        let line = told.line(blocks);
-        match &told.block {
+        let line = settled.line(blocks);
+        match settled.button.as_ref().and_then(|button| button.block.as_ref()) {
             Some(block) => blocks::settled_part(blocks, block, &line),
             None => blocks::settled(blocks, &line),
         }
@@ -111,7 +102,7 @@ pub async fn edit(
     // Said again, so that the message keeps its key.
     if let Some(metadata) = &message.metadata {
         let mut payload = metadata.event_payload.clone();
-        if payload["kind"] == approval::KIND {
+        if payload["kind"] == action::KIND {
             // But for this one: the same may be asked again, when nobody remembers the answer.
             payload["kind"] = json!(ANSWERED);
         }
@@ -131,13 +122,14 @@ mod tests {
             choice: choice.map(str::to_owned),
             user: choice.map(|_| "U1".to_owned()),
         };
-        assert_eq!(told(&settled(Some("plan:reject"))).text, ":x: Rejected by <@U1>");
-        assert!(told(&settled(None)).text.contains("below"));
+        let line = |choice| settled_line(&settled(choice)).line(&json!([]));
+        assert_eq!(line(Some("plan:reject")), ":x: Rejected by <@U1>");
+        assert!(line(None).contains("below"));
         // Of a later version.
-        assert!(told(&settled(Some("plan:postpone"))).text.contains("below"));
+        assert!(line(Some("plan:postpone")).contains("below"));
         let blocks = json!([{"type": "actions", "elements": [{"action_id": "choice:1",
             "text": {"type": "plain_text", "text": "The *long* way"}}]}]);
-        let line = told(&settled(Some("choice:1"))).line(&blocks);
+        let line = settled_line(&settled(Some("choice:1"))).line(&blocks);
         assert_eq!(line, ":white_check_mark: *The long way*, chosen by <@U1>");
     }
 }

@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::open::{self, LaterError};
-use super::{Inner, approval, farewell, finish, settle};
+use super::questions::action;
+use super::{Inner, farewell, finish, settle};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads;
 
@@ -52,7 +53,7 @@ fn due(thread: &Thread, now: Timestamp) -> Option<Due> {
     let settled = || thread.status.as_ref().is_some_and(|status| !status.settled.is_empty());
     let late = || {
         let mut approvals = thread.status.iter().flat_map(|status| &status.approvals);
-        approvals.any(|question| approval::is_late(question, now))
+        approvals.any(|question| action::is_late(question, now))
     };
     let active = thread.spec.state == ThreadState::Active;
     let asks = || thread.status.as_ref().is_some_and(|s| !threads::open_questions(s).is_empty());
@@ -123,7 +124,7 @@ async fn perform(inner: &Arc<Inner>, thread: &Thread, due: Due) -> Result<(), La
         }
         Due::Finish => finish::mark(inner, thread).await,
         Due::Expire => {
-            let expire = |status: &mut ThreadStatus| approval::expire(status, Timestamp::now());
+            let expire = |status: &mut ThreadStatus| action::expire(status, Timestamp::now());
             inner.threads.try_update(&key, expire).await?;
             Ok(settle::all(inner, &key).await?)
         }

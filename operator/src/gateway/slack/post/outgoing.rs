@@ -1,13 +1,13 @@
 //! A text on its way into a thread, and the body that Slack gets of it.
 
 use codebutler_crds::thread::SlackThread;
-use codebutler_crds::wire::Decision;
 use codebutler_crds::{AgentRole, Repo, Thread};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::super::money::Money;
-use super::super::{EVENT_TYPE, blocks, mrkdwn, offer};
+use super::super::questions::Button;
+use super::super::questions::offers::OfferShown;
+use super::super::{EVENT_TYPE, blocks, mrkdwn};
 use super::handing::Handing;
 use super::sent::Identity;
 
@@ -20,7 +20,7 @@ pub struct Outgoing<'a> {
     pub key: &'a str,
     /// None: CodeButler itself.
     pub role: Option<&'a AgentRole>,
-    /// What kind of message, if it asks for no decision.
+    /// What kind of message.
     pub kind: &'static str,
     pub asks: Asks<'a>,
     /// Of all that people say yes to, where they can: a key stands for these words alone.
@@ -37,14 +37,10 @@ pub struct Outgoing<'a> {
 pub enum Asks<'a> {
     /// Nothing.
     Nothing,
-    /// A decision.
-    Decision(Decision),
-    /// Whether more money may be spent.
-    Money(&'a [Money]),
+    /// What these buttons answer. The message's kind is their block.
+    Buttons(&'a [Button]),
     /// What a role offers: answers, or learnings.
-    Offer(&'a offer::Shown),
-    /// Whether a thread that nobody writes in is kept.
-    Keep,
+    Offer(&'a OfferShown),
     /// What these blocks say. The text is one part.
     Blocks(&'a Value),
 }
@@ -55,16 +51,9 @@ impl Outgoing<'_> {
         self.role.map_or("", |role| role.spec.role.as_str())
     }
 
-    fn kind_name(&self) -> &'static str {
-        match self.asks {
-            Asks::Decision(decision) => decision.kind(),
-            _ => self.kind,
-        }
-    }
-
     /// What one part is found again by.
     pub(super) fn identity(&self, index: usize) -> Identity {
-        let id = Identity::of(self.role_name(), self.kind_name(), &self.part_key(index));
+        let id = Identity::of(self.role_name(), self.kind, &self.part_key(index));
         id.with_digest(self.digest.clone())
     }
 
@@ -85,7 +74,7 @@ impl Outgoing<'_> {
             None => part.clone(),
         };
         let slack = self.slack;
-        let kind = self.kind_name();
+        let kind = self.kind;
         let mut metadata = metadata(self.thread, self.role_name(), &key, kind, self.parts.len());
         if let Some(digest) = &self.digest {
             metadata["event_payload"]["digest"] = json!(digest);
@@ -106,17 +95,13 @@ impl Outgoing<'_> {
         // The buttons are under the last part.
         let is_last = index + 1 == self.parts.len();
         match self.asks {
-            Asks::Decision(decision) if is_last => {
-                body["blocks"] = blocks::asking(text, decision, self.key);
-            }
-            Asks::Money(answers) if is_last => {
-                body["blocks"] = blocks::asking_money(text, answers, self.key);
+            Asks::Buttons(buttons) if is_last => {
+                body["blocks"] = blocks::asking(text, self.kind, buttons, self.key);
             }
             Asks::Offer(offer) if is_last => {
                 body["blocks"] = blocks::offering(text, offer, self.key);
                 body["text"] = json!(format!("{text}\n{}", offer.listed()));
             }
-            Asks::Keep if is_last => body["blocks"] = blocks::warning(text, self.key),
             Asks::Blocks(blocks) => body["blocks"] = blocks.clone(),
             _ => {}
         }

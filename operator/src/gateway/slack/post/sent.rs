@@ -8,8 +8,9 @@ use codebutler_crds::{Repo, SlackTs, Thread};
 use serde_json::Value;
 
 use super::super::account::{AccessError, Account};
+use super::super::questions::action;
 use super::super::web::CallError;
-use super::super::{Inner, approval, history, own_metadata};
+use super::super::{Inner, history, own_metadata};
 use super::{handing, speaks_of};
 use crate::gateway::context::ThreadKey;
 
@@ -106,7 +107,7 @@ impl Sent {
     /// A question about an action is answered, and not found by its key any more.
     pub fn settle(&self, thread: &ThreadKey, ts: &SlackTs) {
         if let Some(keys) = self.lock().get_mut(thread) {
-            keys.retain(|id, part| id.kind != approval::KIND || part.ts != *ts);
+            keys.retain(|id, part| id.kind != action::KIND || part.ts != *ts);
         }
     }
 

@@ -2,7 +2,7 @@ use codebutler_crds::thread::Plan;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
-use crate::gateway::slack::question::{Words, answered as words};
+use crate::gateway::slack::questions::answered::{AnsweredQuestion, find_answered};
 use crate::gateway::slack::words::intent;
 
 fn ts(text: &str) -> SlackTs {
@@ -35,8 +35,12 @@ fn asked(questions: &[Approval]) -> ThreadStatus {
     ThreadStatus { approvals: questions.to_vec(), ..ThreadStatus::default() }
 }
 
-fn answered(message: &str, answer: Answer, user: &str) -> Answered {
-    Answered { message: ts(message), answer, user: user.to_owned() }
+fn take(
+    status: &mut ThreadStatus,
+    (message, answer, user): (&str, ActionAnswer, &str),
+    now: Timestamp,
+) -> Result<AnswerOutcome, Refusal> {
+    take_answer(status, (&ts(message), answer, user), now)
 }
 
 fn said(at: &str, text: &str) -> Said {
@@ -47,15 +51,15 @@ fn said(at: &str, text: &str) -> Said {
 #[test]
 fn the_first_answer_counts_once_and_wakes_the_role() {
     let mut status = asked(&[question("k", "5.000000")]);
-    let yes = answered("5.000000", Answer::Approve, "U1");
+    let yes = ("5.000000", ActionAnswer::Approve, "U1");
     for (late, outcome) in [
-        (answered("4.000000", Answer::Approve, "U1"), Outcome::Unknown),
-        (yes.clone(), Outcome::Counts),
-        (yes, Outcome::Counts),
-        (answered("5.000000", Answer::Deny, "U1"), Outcome::Stale),
-        (answered("5.000000", Answer::Approve, "U2"), Outcome::Stale),
+        (("4.000000", ActionAnswer::Approve, "U1"), AnswerOutcome::Unknown),
+        (yes, AnswerOutcome::Counts),
+        (yes, AnswerOutcome::Counts),
+        (("5.000000", ActionAnswer::Deny, "U1"), AnswerOutcome::Stale),
+        (("5.000000", ActionAnswer::Approve, "U2"), AnswerOutcome::Stale),
     ] {
-        assert_eq!(take(&mut status, &late, at(10)), Ok(outcome), "{late:?}");
+        assert_eq!(take(&mut status, late, at(10)), Ok(outcome), "{late:?}");
     }
     let pending: Vec<_> =
         status.pending.iter().map(|p| (&*p.id, &*p.role, &*p.choice, &*p.user)).collect();
@@ -68,7 +72,7 @@ fn the_first_answer_counts_once_and_wakes_the_role() {
 #[test]
 fn a_yes_is_for_exactly_one_action_of_one_role() {
     let mut status = asked(&[question("k", "5.000000")]);
-    take(&mut status, &answered("5.000000", Answer::Approve, "U1"), at(10)).unwrap();
+    take(&mut status, ("5.000000", ActionAnswer::Approve, "U1"), at(10)).unwrap();
     assert_eq!(hand_out(&mut status, "coder:k", "bb", at(10)), Err(Refusal::OtherAction));
     assert_eq!(hand_out(&mut status, "pm:k", "aa", at(10)), Err(Refusal::NotAsked));
     assert!(!status.approvals[0].used);
@@ -82,9 +86,9 @@ fn a_yes_is_for_exactly_one_action_of_one_role() {
 #[test]
 fn a_question_that_nobody_answered_in_time_is_neither_yes_nor_no() {
     let mut status = asked(&[question("k", "5.000000"), question("l", "6.000000")]);
-    let yes = answered("5.000000", Answer::Approve, "U1");
-    assert_eq!(take(&mut status, &yes, at(100)), Ok(Outcome::Late));
-    assert_eq!(take(&mut status, &yes, at(50)), Ok(Outcome::Late), "it stays so");
+    let yes = ("5.000000", ActionAnswer::Approve, "U1");
+    assert_eq!(take(&mut status, yes, at(100)), Ok(AnswerOutcome::Late));
+    assert_eq!(take(&mut status, yes, at(50)), Ok(AnswerOutcome::Late), "it stays so");
     expire(&mut status, at(100)).unwrap();
     for id in ["coder:k", "coder:l"] {
         let (state, by) = hand_out(&mut status, id, "aa", at(100)).unwrap();
@@ -108,18 +112,25 @@ fn words_answer_the_one_open_question_that_was_asked_before_them() {
     ] {
         let mut status = asked(&[question("k", "5.000000")]);
         let reply = said("6.000000", text);
-        if let Words::Action(one) = words(&status, &reply) {
+        if let AnsweredQuestion::Action(one) = find_answered(&status, &reply) {
             let id = one.id.clone();
-            assert_eq!(take_words(&mut status, &id, &reply, at(10)), Ok(Outcome::Counts));
+            assert_eq!(take_words(&mut status, &id, &reply, at(10)), Ok(AnswerOutcome::Counts));
             // Read again, by the role: it is still the answer to this.
-            assert!(matches!(words(&status, &reply), Words::Action(_)), "{text}");
+            assert!(
+                matches!(find_answered(&status, &reply), AnsweredQuestion::Action(_)),
+                "{text}"
+            );
         }
         assert_eq!(status.approvals[0].answer, expected, "{text}");
     }
     let status = asked(&[question("k", "5.000000")]);
-    assert_eq!(words(&status, &said("4.000000", "yes")), Words::Nothing, "said before");
+    assert_eq!(
+        find_answered(&status, &said("4.000000", "yes")),
+        AnsweredQuestion::Nothing,
+        "said before"
+    );
     let mut two = asked(&[question("k", "5.000000"), question("l", "6.000000")]);
-    assert_eq!(words(&two, &said("7.000000", "yes")), Words::Unclear);
+    assert_eq!(find_answered(&two, &said("7.000000", "yes")), AnsweredQuestion::Unclear);
     two.approvals.pop();
     two.plan = Some(Plan {
         ts: ts("6.500000"),
@@ -128,11 +139,15 @@ fn words_answer_the_one_open_question_that_was_asked_before_them() {
         approved_by: None,
         declined_by: None,
     });
-    assert_eq!(words(&two, &said("7.000000", "yes")), Words::Unclear, "or is the plan meant?");
+    assert_eq!(
+        find_answered(&two, &said("7.000000", "yes")),
+        AnsweredQuestion::Unclear,
+        "or is the plan meant?"
+    );
     if let Some(plan) = &mut two.plan {
         plan.approved_by = Some("U1".to_owned());
     }
-    assert!(matches!(words(&two, &said("7.000000", "yes")), Words::Action(_)));
+    assert!(matches!(find_answered(&two, &said("7.000000", "yes")), AnsweredQuestion::Action(_)));
 }
 
 #[test]
@@ -145,7 +160,7 @@ fn an_answered_question_makes_room_and_an_open_one_does_not() {
     assert!(!has_room(&status));
     assert_eq!(add(&mut status, &more), Err(Refusal::Asked));
     // An answer that the role does not have yet is not forgotten.
-    take(&mut status, &answered("3.000000", Answer::Deny, "U1"), at(10)).unwrap();
+    take(&mut status, ("3.000000", ActionAnswer::Deny, "U1"), at(10)).unwrap();
     assert_eq!(add(&mut status, &more), Err(Refusal::Asked));
     hand_out(&mut status, "coder:3", "aa", at(10)).unwrap();
     // Nor one whose message still looks open: asked anew, it would be taken for the question.
@@ -159,7 +174,7 @@ fn an_answered_question_makes_room_and_an_open_one_does_not() {
 #[test]
 fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
     let mut status = asked(&[question("k", "5.000000")]);
-    take(&mut status, &answered("5.000000", Answer::Always, "U1"), at(10)).unwrap();
+    take(&mut status, ("5.000000", ActionAnswer::Always, "U1"), at(10)).unwrap();
     hand_out(&mut status, "coder:k", "aa", at(10)).unwrap();
     assert_eq!(status.settled[0].choice.as_deref(), Some("approval:thread"));
     let given = &status.standing[0];
@@ -185,7 +200,7 @@ fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
     // Nobody is woken by it, and no message loses its buttons.
     assert_eq!((status.pending.len(), status.settled.len()), (1, 1));
 
-    super::super::decision::stop(&mut status, &ts("7.000000"), "U2").unwrap();
+    crate::gateway::slack::said::stop_runs(&mut status, &ts("7.000000"), "U2").unwrap();
     assert!(status.standing.is_empty());
     let third = Approval { id: "pm:m".to_owned(), ..again };
     assert_eq!(standing::answer(&mut status, &third, &[]), Ok(false));

@@ -16,9 +16,11 @@ use super::super::account::AccessError;
 use super::super::effects::Effect;
 use super::super::files::{self, Attachment};
 use super::super::post::{self, Asks, Handing, Outgoing};
+use super::super::questions::action::{
+    KIND, STANDING, add, hand_out, has_room, is_late, shown, standing,
+};
 use super::super::web::CallError;
 use super::super::{Inner, people};
-use super::{KIND, STANDING, add, hand_out, has_room, is_late, shown, standing};
 use crate::gateway::context::{ApiError, Caller, conversation};
 use crate::gateway::threads::{Refusal, WriteError};
 

@@ -1,10 +1,13 @@
 //! Messages that ask people something: CodeButler's own questions, and whether a role's can be asked.
 
+pub mod action;
+
 use codebutler_crds::ThreadStatus;
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 
-use super::money::{self, Money};
 use super::post::{Asks, Handing, LIMIT, Outgoing, not_recorded, once};
+use super::questions::budget::{self, BudgetAsked};
+use super::questions::inactivity;
 use super::split::split;
 use super::{Inner, markdown, people};
 use crate::gateway::context::{ApiError, ThreadKey, conversation};
@@ -16,7 +19,7 @@ pub async fn money(
     key: &ThreadKey,
     id: &str,
     text: &str,
-    question: &money::Question,
+    question: &BudgetAsked,
 ) -> Result<(), ApiError> {
     let (thread, repo) = inner.conversation(key)?;
     let redactor = masks::as_known(&inner.context, &repo).await;
@@ -29,7 +32,7 @@ pub async fn money(
         key: id,
         role: None,
         kind: "budget",
-        asks: Asks::Money(Money::of(question.limit)),
+        asks: Asks::Buttons(&budget::offered_buttons(question.limit)),
         digest: None,
         parts: split(asked.trim_end(), LIMIT),
         note: None,
@@ -58,7 +61,7 @@ pub async fn warning(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Re
         key: id,
         role: None,
         kind: "collect",
-        asks: Asks::Keep,
+        asks: Asks::Buttons(&inactivity::BUTTONS),
         digest: None,
         parts: vec![asked.trim_end().to_owned()],
         note: None,

@@ -4,8 +4,8 @@
 use codebutler_crds::wire::ApprovalRequest;
 use serde_json::{Value, json};
 
-use super::super::{markdown, mrkdwn};
-use super::Answer;
+use super::offered_buttons;
+use crate::gateway::slack::{blocks, markdown, mrkdwn};
 
 /// Characters of an action that are shown, as they are escaped for Slack.
 const SHOWN: usize = 2400;
@@ -16,7 +16,7 @@ const REASON: usize = 300;
 
 /// A question, ready to be posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct ActionShown {
     /// For notifications, and where blocks can't be shown.
     pub text: String,
     /// What people see.
@@ -30,7 +30,7 @@ pub fn question(
     people: &[String],
     for_thread: bool,
     whole: Option<&str>,
-) -> Question {
+) -> ActionShown {
     asked(request, people, ("May I do this?", whole), Some(for_thread))
 }
 
@@ -40,7 +40,7 @@ pub fn whole(request: &ApprovalRequest) -> String {
 }
 
 /// What is said where a yes for the thread answers: the same, with nothing to answer.
-pub fn notice(request: &ApprovalRequest, by: &str) -> Question {
+pub fn notice(request: &ApprovalRequest, by: &str) -> ActionShown {
     let head = format!(
         "I do this: <@{by}> approved it for this thread. *revoke* or *stop* takes that back."
     );
@@ -58,7 +58,7 @@ fn asked(
     people: &[String],
     (words, whole): (&str, Option<&str>),
     answers: Option<bool>,
-) -> Question {
+) -> ActionShown {
     let tool = mrkdwn::escape(&visible(&request.tool)).replace('`', "'");
     let reason: String = visible(&request.summary).chars().take(REASON).collect();
     let reason = markdown::inline(&reason.replace('\n', " "));
@@ -92,27 +92,9 @@ fn asked(
         |text: &str| json!({"type": "context", "elements": [{"type": "mrkdwn", "text": text}]});
     blocks.extend(note.as_deref().map(context));
     if let Some(for_thread) = answers {
-        let buttons = buttons(&request.key, for_thread);
-        blocks.push(json!({"type": "actions", "block_id": super::KIND, "elements": buttons}));
+        blocks.push(blocks::actions(super::KIND, &offered_buttons(for_thread), &request.key));
     }
-    Question { text, blocks: Value::Array(blocks) }
-}
-
-fn buttons(key: &str, for_thread: bool) -> Value {
-    let button = |answer: Answer| {
-        let mut button = json!({
-            "type": "button", "action_id": answer.action_id(), "value": key,
-            "text": {"type": "plain_text", "text": answer.label()},
-        });
-        match answer {
-            Answer::Approve => button["style"] = json!("primary"),
-            Answer::Deny => button["style"] = json!("danger"),
-            Answer::Always => {}
-        }
-        button
-    };
-    let offered = |answer: &Answer| for_thread || *answer != Answer::Always;
-    Value::Array(Answer::ALL.into_iter().filter(offered).map(button).collect())
+    ActionShown { text, blocks: Value::Array(blocks) }
 }
 
 /// With everything that would be invisible, or turn the reading direction, written out.
@@ -194,7 +176,7 @@ mod tests {
         }
     }
 
-    fn code(question: &Question) -> &str {
+    fn code(question: &ActionShown) -> &str {
         question.blocks[1]["elements"][0]["elements"][0]["text"].as_str().unwrap()
     }
 

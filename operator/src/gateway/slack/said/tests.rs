@@ -1,6 +1,8 @@
-use codebutler_crds::thread::Plan;
+use codebutler_crds::thread::{Closing, ClosingChoice, HandOverReason, Plan};
+use jiff::Timestamp;
 
 use super::*;
+use crate::gateway::slack::questions::{self, AnswerContext, AnswerOutcome, ButtonPress};
 use crate::gateway::slack::words::intent;
 
 fn ts(text: &str) -> SlackTs {
@@ -8,7 +10,20 @@ fn ts(text: &str) -> SlackTs {
 }
 
 fn now() -> Time {
-    Time(jiff::Timestamp::UNIX_EPOCH)
+    Time(Timestamp::UNIX_EPOCH)
+}
+
+fn press(at: &str, action_id: &str, user: &str) -> ButtonPress {
+    ButtonPress { message: ts(at), action_id: action_id.to_owned(), user: user.to_owned() }
+}
+
+fn take_press(
+    status: &mut ThreadStatus,
+    press: &ButtonPress,
+    team: &Team,
+) -> Result<AnswerOutcome, Refusal> {
+    let context = AnswerContext { team, now: Timestamp::UNIX_EPOCH, today: "" };
+    questions::take_press(status, press, &context)
 }
 
 fn said(at: &str, text: &str) -> Said {
@@ -85,10 +100,7 @@ fn words_approve_the_open_plan_once_and_wake_who_asked() {
     let mut status = asked();
     let message = said("11.000000", "go ahead");
     let decided = take_message(&mut status, &message, &team("triage"), &now()).unwrap();
-    assert_eq!(
-        decided,
-        Taken::Decided(Decided { asked: ts("10.000000"), choice: Choice::Approve })
-    );
+    assert_eq!(decided, Taken::Decided(ts("10.000000")));
     assert_eq!(status.plan.as_ref().unwrap().approved_by.as_deref(), Some("U1"));
     assert_eq!(status.pending.len(), 1);
     assert_eq!(status.roles["pm"].inbox, Some(ts("11.000000")));
@@ -131,7 +143,7 @@ fn a_plain_yes_to_the_question_whether_to_merge_is_for_who_asked() {
     let message = said("21.000000", "yes");
     let taken = take_message(&mut status, &message, &makers(), &now());
     let asked = ts("20.000000");
-    assert_eq!(taken, Ok(Taken::Decided(Decided { asked, choice: Choice::Merge })));
+    assert_eq!(taken, Ok(Taken::Decided(asked)));
     assert_eq!(recipients(&status, &message, &makers()), ["lead"]);
 }
 
@@ -186,42 +198,40 @@ fn a_user_may_close_at_any_time() {
 #[test]
 fn a_click_decides_once_and_its_redelivery_changes_nothing() {
     let mut status = asked();
-    let click =
-        |at: &str, choice, user: &str| Clicked { message: ts(at), choice, user: user.to_owned() };
-    let approve = click("10.000000", Choice::Approve, "U1");
-    assert_eq!(take_click(&mut status, &approve, &team("pm")), Ok(ClickOutcome::Counts));
+    let approve = press("10.000000", "plan:approve", "U1");
+    assert_eq!(take_press(&mut status, &approve, &team("pm")), Ok(AnswerOutcome::Counts));
     let after = status.clone();
-    assert_eq!(take_click(&mut status, &approve, &team("pm")), Ok(ClickOutcome::Counts));
+    assert_eq!(take_press(&mut status, &approve, &team("pm")), Ok(AnswerOutcome::Counts));
     assert_eq!(status, after);
 
     for stale in [
-        click("10.000000", Choice::Approve, "U2"),
-        click("10.000000", Choice::Reject, "U1"),
-        click("9.000000", Choice::Approve, "U1"),
-        click("10.000000", Choice::Merge, "U1"),
+        press("10.000000", "plan:approve", "U2"),
+        press("10.000000", "plan:reject", "U1"),
+        press("9.000000", "plan:approve", "U1"),
+        press("10.000000", "merge:merge", "U1"),
     ] {
         assert_eq!(
-            take_click(&mut status, &stale, &team("pm")),
-            Ok(ClickOutcome::Stale),
+            take_press(&mut status, &stale, &team("pm")),
+            Ok(AnswerOutcome::Stale),
             "{stale:?}"
         );
     }
     assert_eq!(status, after);
 
-    let discard = click("20.000000", Choice::Discard, "U2");
-    assert_eq!(take_click(&mut status, &discard, &team("pm")), Ok(ClickOutcome::Counts));
+    let discard = press("20.000000", "merge:discard", "U2");
+    assert_eq!(take_press(&mut status, &discard, &team("pm")), Ok(AnswerOutcome::Counts));
     assert_eq!(status.closing.as_ref().unwrap().choice, Some(ClosingChoice::Discard));
-    let merge = click("20.000000", Choice::Merge, "U1");
-    assert_eq!(take_click(&mut status, &merge, &team("pm")), Ok(ClickOutcome::Stale));
+    let merge = press("20.000000", "merge:merge", "U1");
+    assert_eq!(take_press(&mut status, &merge, &team("pm")), Ok(AnswerOutcome::Stale));
 }
 
 #[test]
 fn hold_and_modify_are_told_and_approve_nothing() {
     let mut status = asked();
-    for (at, choice) in [("10.000000", Choice::Modify), ("20.000000", Choice::Hold)] {
-        let click = Clicked { message: ts(at), choice, user: "U1".to_owned() };
-        assert_eq!(take_click(&mut status, &click, &team("pm")), Ok(ClickOutcome::Counts));
-        assert_eq!(take_click(&mut status, &click, &team("pm")), Ok(ClickOutcome::Counts));
+    for (at, choice) in [("10.000000", "plan:modify"), ("20.000000", "merge:hold")] {
+        let click = press(at, choice, "U1");
+        assert_eq!(take_press(&mut status, &click, &team("pm")), Ok(AnswerOutcome::Counts));
+        assert_eq!(take_press(&mut status, &click, &team("pm")), Ok(AnswerOutcome::Counts));
     }
     let told: Vec<_> = status.pending.iter().map(|p| (&*p.role, &*p.kind, &*p.choice)).collect();
     assert_eq!(told, [("pm", "plan", "modify"), ("lead", "merge", "hold")]);
@@ -231,10 +241,10 @@ fn hold_and_modify_are_told_and_approve_nothing() {
 
 #[test]
 fn a_declined_plan_is_not_approved_by_a_yes_to_something_else() {
-    for choice in [Choice::Modify, Choice::Reject] {
+    for choice in ["plan:modify", "plan:reject"] {
         let mut status = asked();
-        let click = |choice| Clicked { message: ts("10.000000"), choice, user: "U1".to_owned() };
-        assert_eq!(take_click(&mut status, &click(choice), &team("pm")), Ok(ClickOutcome::Counts));
+        let click = |choice| press("10.000000", choice, "U1");
+        assert_eq!(take_press(&mut status, &click(choice), &team("pm")), Ok(AnswerOutcome::Counts));
         assert_eq!(status.plan.as_ref().unwrap().declined_by.as_deref(), Some("U1"));
 
         // "Shall I leave it as it is?" "Yes." The one who asked hears it, as words.
@@ -244,20 +254,12 @@ fn a_declined_plan_is_not_approved_by_a_yes_to_something_else() {
         assert!(!status.roles.contains_key("triage"));
 
         assert_eq!(
-            take_click(&mut status, &click(Choice::Approve), &team("pm")),
-            Ok(ClickOutcome::Stale)
+            take_press(&mut status, &click("plan:approve"), &team("pm")),
+            Ok(AnswerOutcome::Stale)
         );
         assert_eq!(status.plan.as_ref().unwrap().approved_by, None);
         assert_eq!(status.pending.len(), 1);
     }
-}
-
-#[test]
-fn every_button_is_found_by_its_action_id() {
-    for choice in [Decision::Plan, Decision::Merge].map(Choice::of).into_iter().flatten() {
-        assert_eq!(Choice::by_action_id(&choice.action_id()), Some(choice));
-    }
-    assert_eq!(Choice::by_action_id("plan:merge"), None);
 }
 
 #[test]
@@ -268,11 +270,11 @@ fn approval_goes_to_the_role_that_carries_it_out_and_to_nobody_else() {
         status
     };
     let message = said("11.000000", "go ahead");
-    let click = |choice| Clicked { message: ts("10.000000"), choice, user: "U1".to_owned() };
+    let click = |choice| press("10.000000", choice, "U1");
 
     let (mut words, mut button) = (waiting(), waiting());
     take_message(&mut words, &message, &makers(), &now()).unwrap();
-    take_click(&mut button, &click(Choice::Approve), &makers()).unwrap();
+    take_press(&mut button, &click("plan:approve"), &makers()).unwrap();
     for status in [&words, &button] {
         assert_eq!(status.plan.as_ref().unwrap().approved_by.as_deref(), Some("U1"));
         assert!(status.wants("maker") && !status.wants("pm"), "{:?}", status.roles);
@@ -292,7 +294,7 @@ fn approval_goes_to_the_role_that_carries_it_out_and_to_nobody_else() {
             }
             let before = status.clone();
             take_message(status, &message, &makers(), &now()).unwrap();
-            take_click(status, &click(Choice::Approve), &makers()).unwrap();
+            take_press(status, &click("plan:approve"), &makers()).unwrap();
             if status.roles["maker"].inbox == before.roles["maker"].inbox {
                 assert_eq!(*status, before);
             }
@@ -301,9 +303,9 @@ fn approval_goes_to_the_role_that_carries_it_out_and_to_nobody_else() {
         }
     }
     // What is not wanted as it is goes back to whoever proposed it.
-    for choice in [Choice::Modify, Choice::Reject] {
+    for choice in ["plan:modify", "plan:reject"] {
         let mut status = waiting();
-        take_click(&mut status, &click(choice), &makers()).unwrap();
+        take_press(&mut status, &click(choice), &makers()).unwrap();
         assert!(status.wants("pm") && !status.wants("maker"));
         assert_eq!(status.handovers, []);
     }

@@ -3,13 +3,14 @@
 use codebutler_crds::thread::{Approval, Closing, Plan};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
-use super::decision::Said;
-use super::words::Intent;
+use super::plan;
 use crate::gateway::dispatch::reply;
+use crate::gateway::slack::said::Said;
+use crate::gateway::slack::words::Intent;
 
 /// What words answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Words<'a> {
+pub enum AnsweredQuestion<'a> {
     /// No open question.
     Nothing,
     /// One about an action.
@@ -23,41 +24,36 @@ pub enum Words<'a> {
 }
 
 /// The question that words answer: only what was asked before them, and only if there is no doubt.
-pub fn answered<'a>(status: &'a ThreadStatus, said: &Said) -> Words<'a> {
-    let Some(intent) = said.intent else { return Words::Nothing };
+pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuestion<'a> {
+    let Some(intent) = said.intent else { return AnsweredQuestion::Nothing };
     let yes_or_no = matches!(intent, Intent::Approve | Intent::Always | Intent::Deny);
     let before = status.approvals.iter().filter(|_| yes_or_no);
     if let Some(one) = before.clone().find(|one| one.said.as_ref() == Some(&said.ts)) {
-        return Words::Action(one);
+        return AnsweredQuestion::Action(one);
     }
     // Read before, as no answer: what is open by now was not what it could mean.
     if reply::stored(status, &said.ts).is_some() {
-        return Words::Nothing;
+        return AnsweredQuestion::Nothing;
     }
-    let actions =
-        before.filter(|one| one.answer.is_none()).map(|one| (&one.ts, Words::Action(one)));
-    let plan = status.plan.iter().filter(|plan| yes_or_no && is_open(plan));
-    let plan = plan.map(|plan| (&plan.ts, Words::Plan(plan)));
+    let actions = before
+        .filter(|one| one.answer.is_none())
+        .map(|one| (&one.ts, AnsweredQuestion::Action(one)));
+    let plan = status.plan.iter().filter(|plan| yes_or_no && plan::is_open(plan));
+    let plan = plan.map(|plan| (&plan.ts, AnsweredQuestion::Plan(plan)));
     let merges = yes_or_no || intent == Intent::Merge;
     let merge = status.closing.iter().filter(|closing| merges && closing.choice.is_none());
-    let merge = merge.map(|closing| (&closing.ts, Words::Merge(closing)));
+    let merge = merge.map(|closing| (&closing.ts, AnsweredQuestion::Merge(closing)));
     let open: Vec<_> =
         actions.chain(plan).chain(merge).filter(|(asked, _)| **asked < said.ts).collect();
     // A plain no is for what is about to happen; to anything else it is something to read.
-    let about_action = open.iter().any(|(_, words)| matches!(words, Words::Action(_)));
+    let about_action = open.iter().any(|(_, words)| matches!(words, AnsweredQuestion::Action(_)));
     if open.is_empty() || (!about_action && matches!(intent, Intent::Always | Intent::Deny)) {
-        return Words::Nothing;
+        return AnsweredQuestion::Nothing;
     }
     match open[..] {
         [(asked, words)] if !asked_since(status, asked, &said.ts) => words,
-        _ => Words::Unclear,
+        _ => AnsweredQuestion::Unclear,
     }
-}
-
-/// Whether a plan still waits for an answer. A declined one does not: a later "yes" is about
-/// something else, and what is to be built after all is posted anew.
-pub const fn is_open(plan: &Plan) -> bool {
-    plan.approved_by.is_none() && plan.declined_by.is_none()
 }
 
 /// Whether people were asked something else between a question and words.
@@ -85,12 +81,12 @@ mod tests {
         };
         let money =
             json!({"asked": 1, "ask": {"ts": "15.000000", "limit": "perThread", "roles": []}});
-        let named = |words: Words<'_>| match words {
-            Words::Nothing => "nothing",
-            Words::Action(_) => "action",
-            Words::Plan(_) => "plan",
-            Words::Merge(_) => "merge",
-            Words::Unclear => "unclear",
+        let named = |words: AnsweredQuestion<'_>| match words {
+            AnsweredQuestion::Nothing => "nothing",
+            AnsweredQuestion::Action(_) => "action",
+            AnsweredQuestion::Plan(_) => "plan",
+            AnsweredQuestion::Merge(_) => "merge",
+            AnsweredQuestion::Unclear => "unclear",
         };
         let of_plan = || json!({"plan": plan, "asked": "10.000000"});
         let of_merge = || json!({"closing": merge, "asked": "20.000000"});
@@ -131,7 +127,7 @@ mod tests {
                 intent: intent(text),
                 is_bot: false,
             };
-            assert_eq!(named(answered(&status, &said)), expected, "{text}: {shown}");
+            assert_eq!(named(find_answered(&status, &said)), expected, "{text}: {shown}");
         }
     }
 }

@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
-use super::super::access;
 use super::{add, shown};
 use crate::gateway::consent::is_own_key;
+use crate::gateway::slack::access;
 use crate::gateway::threads::Refusal;
 
 /// Tools whose calls people can approve for a thread: commands, which are shown as they are.

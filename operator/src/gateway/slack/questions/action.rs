@@ -1,35 +1,59 @@
-//! Questions about single actions: their buttons and reactions, and what an answer changes in a
-//! Thread. Pure: applied again, nothing changes. What is shown is in [`shown`]; [`ask`] posts it and
-//! [`answer`] takes answers in.
+//! Whether one action may happen. Asked by the role that wants it, or by the gateway before what it does
+//! itself; what is shown is in [`shown`].
 
-pub mod answer;
-pub mod ask;
 pub mod shown;
-mod standing;
+pub mod standing;
 
 use codebutler_crds::thread::{Approval, ApprovalAnswer, Pending, Settled};
-use codebutler_crds::wire::ApprovalState;
+use codebutler_crds::wire::{ActionChoice, ApprovalState, PendingDecision};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use jiff::Timestamp;
 
-use super::decision::Said;
-use super::words::Intent;
+use super::{AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb};
+use crate::gateway::slack::said::Said;
+use crate::gateway::slack::words::Intent;
 use crate::gateway::threads::{self, Refusal};
 
-/// `kind` of the message's metadata and of the pending item that wakes the role.
+/// See the module.
+pub struct ActionQuestion;
+
+/// `kind` of the message's metadata, and its buttons' block.
 pub const KIND: &str = "approval";
 /// `kind` of a message that tells of an action that was approved for the thread.
 pub const STANDING: &str = "standing";
 /// [`Settled::choice`] of a question that nobody answered in time.
 pub const EXPIRED: &str = "approval:expired";
-/// Told to who answers then.
-pub const LATE: &str = "This is no longer open: nobody answered in time. It has to be asked again.";
 /// Questions that a Thread remembers.
 const KEPT: usize = 8;
 
+const APPROVE: &str = "approval:approve";
+const ALWAYS: &str = "approval:thread";
+const DENY: &str = "approval:deny";
+
+const BUTTONS: [Button; 3] = [
+    Button::fixed(
+        APPROVE,
+        "Approve",
+        ButtonStyle::Primary,
+        ":white_check_mark: Approved, once, by",
+    ),
+    Button::fixed(
+        ALWAYS,
+        "Approve for this thread",
+        ButtonStyle::Plain,
+        ":white_check_mark: Approved for this thread, until somebody says *revoke* or *stop*, by",
+    ),
+    Button::fixed(DENY, "Deny", ButtonStyle::Danger, ":x: Denied by"),
+];
+
+/// The buttons, in order. `for_thread`: a yes can be for the whole thread.
+pub fn offered_buttons(for_thread: bool) -> Vec<Button> {
+    BUTTONS.into_iter().filter(|button| for_thread || button.action_id != ALWAYS).collect()
+}
+
 /// What a person can answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ActionAnswer {
     /// Exactly this may happen, once.
     Approve,
     /// This may happen, and the same words again in this thread.
@@ -38,49 +62,12 @@ pub enum Answer {
     Deny,
 }
 
-impl Answer {
-    /// The buttons, in order.
-    pub const ALL: [Self; 3] = [Self::Approve, Self::Always, Self::Deny];
-
-    /// Slack's `action_id`.
-    pub const fn action_id(self) -> &'static str {
-        match self {
-            Self::Approve => "approval:approve",
-            Self::Always => "approval:thread",
-            Self::Deny => "approval:deny",
-        }
-    }
-
-    /// On the button.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Approve => "Approve",
-            Self::Always => "Approve for this thread",
-            Self::Deny => "Deny",
-        }
-    }
-
-    /// In place of the buttons, once chosen.
-    pub const fn told(self) -> &'static str {
-        match self {
-            Self::Approve => ":white_check_mark: Approved, once, by",
-            Self::Always => {
-                ":white_check_mark: Approved for this thread, until somebody says *revoke* or *stop*, by"
-            }
-            Self::Deny => ":x: Denied by",
-        }
-    }
-
-    /// The button that has an `action_id`.
-    pub fn by_action_id(id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|answer| answer.action_id() == id)
-    }
-
-    /// What a reaction says, whatever the colour of the hand.
-    pub fn by_reaction(name: &str) -> Option<Self> {
-        match name.split("::").next() {
-            Some("+1" | "thumbsup") => Some(Self::Approve),
-            Some("-1" | "thumbsdown") => Some(Self::Deny),
+impl ActionAnswer {
+    fn read(action_id: &str) -> Option<Self> {
+        match action_id {
+            APPROVE => Some(Self::Approve),
+            ALWAYS => Some(Self::Always),
+            DENY => Some(Self::Deny),
             _ => None,
         }
     }
@@ -93,28 +80,40 @@ impl Answer {
     }
 }
 
-/// A person's answer to the question that a message shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered {
-    /// The message with the question.
-    pub message: SlackTs,
-    /// Yes or no.
-    pub answer: Answer,
-    /// Slack user id.
-    pub user: String,
-}
+impl QuestionKind for ActionQuestion {
+    fn find_button(&self, action_id: &str) -> Option<Button> {
+        BUTTONS.into_iter().find(|button| button.action_id == action_id)
+    }
 
-/// What became of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It decided, now or when it was delivered before.
-    Counts,
-    /// Somebody answered before.
-    Stale,
-    /// The time to answer is over.
-    Late,
-    /// No such question is on record.
-    Unknown,
+    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
+        status.approvals.iter().any(|one| one.ts == *message)
+    }
+
+    fn take_press(
+        &self,
+        status: &mut ThreadStatus,
+        press: &ButtonPress,
+        context: &AnswerContext<'_>,
+    ) -> Result<AnswerOutcome, Refusal> {
+        let Some(answer) = ActionAnswer::read(&press.action_id) else {
+            return Ok(AnswerOutcome::Unknown);
+        };
+        take_answer(status, (&press.message, answer, &press.user), context.now)
+    }
+
+    fn take_thumb(
+        &self,
+        status: &mut ThreadStatus,
+        thumb: &Thumb<'_>,
+        context: &AnswerContext<'_>,
+    ) -> Result<Option<AnswerOutcome>, Refusal> {
+        let answer = if thumb.up { ActionAnswer::Approve } else { ActionAnswer::Deny };
+        take_answer(status, (thumb.message, answer, thumb.user), context.now).map(Some)
+    }
+
+    fn stale_words(&self) -> &'static str {
+        "This is no longer open: it was answered."
+    }
 }
 
 /// Whether another question can be asked.
@@ -145,33 +144,29 @@ pub fn add(status: &mut ThreadStatus, question: &Approval) -> Result<(), Refusal
     Ok(())
 }
 
-/// Takes an answer in.
-///
-/// # Errors
-/// When too many decisions wait already.
-pub fn take(
+/// Takes a person's answer to the question that a message shows in.
+fn take_answer(
     status: &mut ThreadStatus,
-    answered: &Answered,
+    (message, answer, user): (&SlackTs, ActionAnswer, &str),
     now: Timestamp,
-) -> Result<Outcome, Refusal> {
-    let found = status.approvals.iter().position(|one| one.ts == answered.message);
-    let Some(place) = found else { return Ok(Outcome::Unknown) };
+) -> Result<AnswerOutcome, Refusal> {
+    let found = status.approvals.iter().position(|one| one.ts == *message);
+    let Some(place) = found else { return Ok(AnswerOutcome::Unknown) };
     let question = &status.approvals[place];
     match question.answer {
-        Some(ApprovalAnswer::Expired) => return Ok(Outcome::Late),
+        Some(ApprovalAnswer::Expired) => return Ok(AnswerOutcome::Late),
         Some(given) => {
-            let same = question.by.as_ref() == Some(&answered.user);
-            let again = same && given == answered.answer.recorded();
-            return Ok(if again { Outcome::Counts } else { Outcome::Stale });
+            let again = question.by.as_deref() == Some(user) && given == answer.recorded();
+            return Ok(if again { AnswerOutcome::Counts } else { AnswerOutcome::Stale });
         }
         None if question.expires.0 <= now => {
             record(status, place, ApprovalAnswer::Expired, None, None)?;
-            return Ok(Outcome::Late);
+            return Ok(AnswerOutcome::Late);
         }
         None => {}
     }
-    give(status, place, answered.answer, &answered.user, None, now)?;
-    Ok(Outcome::Counts)
+    give(status, place, answer, user, None, now)?;
+    Ok(AnswerOutcome::Counts)
 }
 
 /// Takes an answer in words in.
@@ -183,45 +178,46 @@ pub fn take_words(
     id: &str,
     said: &Said,
     now: Timestamp,
-) -> Result<Outcome, Refusal> {
+) -> Result<AnswerOutcome, Refusal> {
     let found = status.approvals.iter().position(|one| one.id == id);
-    let Some(place) = found else { return Ok(Outcome::Unknown) };
+    let Some(place) = found else { return Ok(AnswerOutcome::Unknown) };
     let question = &status.approvals[place];
     if question.said.as_ref() == Some(&said.ts) {
-        return Ok(Outcome::Counts);
+        return Ok(AnswerOutcome::Counts);
     }
     if question.answer.is_some() {
-        return Ok(Outcome::Stale);
+        return Ok(AnswerOutcome::Stale);
     }
     if question.expires.0 <= now {
         record(status, place, ApprovalAnswer::Expired, None, None)?;
-        return Ok(Outcome::Late);
+        return Ok(AnswerOutcome::Late);
     }
     let answer = match said.intent {
-        Some(Intent::Approve) => Answer::Approve,
-        Some(Intent::Always) => Answer::Always,
-        _ => Answer::Deny,
+        Some(Intent::Approve) => ActionAnswer::Approve,
+        Some(Intent::Always) => ActionAnswer::Always,
+        _ => ActionAnswer::Deny,
     };
     give(status, place, answer, &said.user, Some(&said.ts), now)?;
-    Ok(Outcome::Counts)
+    Ok(AnswerOutcome::Counts)
 }
 
 /// Writes a person's answer down. A yes for the thread to what can only be allowed once is one for once.
 fn give(
     status: &mut ThreadStatus,
     place: usize,
-    answer: Answer,
+    answer: ActionAnswer,
     user: &str,
     said: Option<&SlackTs>,
     now: Timestamp,
 ) -> Result<(), Refusal> {
     let question = status.approvals.get(place).cloned().ok_or(Refusal::NotAsked)?;
-    let always = answer == Answer::Always && question.words.is_some();
-    let shown = if answer == Answer::Always && !always { Answer::Approve } else { answer };
+    let always = answer == ActionAnswer::Always && question.words.is_some();
+    let shown =
+        if answer == ActionAnswer::Always && !always { ActionAnswer::Approve } else { answer };
     record(status, place, shown.recorded(), Some(user), said)?;
     if always {
         if let Some(settled) = status.settled.iter_mut().find(|one| one.ts == question.ts) {
-            settled.choice = Some(Answer::Always.action_id().to_owned());
+            settled.choice = Some(ALWAYS.to_owned());
         }
         standing::grant(status, &question, user, now);
     }
@@ -292,18 +288,13 @@ fn record(
 ) -> Result<(), Refusal> {
     let Some(question) = status.approvals.get(place) else { return Err(Refusal::NotAsked) };
     let (choice, settled) = match answer {
-        ApprovalAnswer::Approved => ("approved", Answer::Approve.action_id()),
-        ApprovalAnswer::Denied => ("denied", Answer::Deny.action_id()),
-        ApprovalAnswer::Expired => ("expired", EXPIRED),
+        ApprovalAnswer::Approved => (ActionChoice::Approved, APPROVE),
+        ApprovalAnswer::Denied => (ActionChoice::Denied, DENY),
+        ApprovalAnswer::Expired => (ActionChoice::Expired, EXPIRED),
     };
-    let pending = Pending {
-        id: format!("{KIND}:{}", question.id),
-        role: question.role.clone(),
-        kind: KIND.to_owned(),
-        choice: choice.to_owned(),
-        user: user.unwrap_or_default().to_owned(),
-        message: question.ts.clone(),
-    };
+    let (id, decision) = (format!("{KIND}:{}", question.id), PendingDecision::Action(choice));
+    let user_id = user.unwrap_or_default();
+    let pending = Pending::new(id, &question.role, decision, user_id, &question.ts);
     threads::add_pending(status, &pending)?;
     let question = &mut status.approvals[place];
     question.answer = Some(answer);

@@ -1,0 +1,196 @@
+//! What waits for a role beside messages: decisions of people.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::SlackTs;
+
+/// Something for a role that Slack's message history does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pending {
+    /// Identity, for deduplication: derived from the Slack payload, the same on redelivery.
+    #[schemars(length(min = 1, max = 100))]
+    pub id: String,
+    /// The role that is to take it.
+    pub role: String,
+    /// A decision's kind and the choice made, such as `plan` and `approve`.
+    pub kind: String,
+    /// See `kind`.
+    pub choice: String,
+    /// Slack user id.
+    pub user: String,
+    /// The message it refers to.
+    pub message: SlackTs,
+}
+
+/// What people decided: the one meaning of `kind` and `choice` of a [`Pending`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PendingDecision {
+    /// Whatever runs is to end.
+    Stop,
+    /// What becomes of a plan.
+    Plan(PlanChoice),
+    /// What becomes of a pull request.
+    Merge(MergeChoice),
+    /// A limit has given way: it was raised, or its time is over.
+    Budget {
+        /// Somebody raised it.
+        raised: bool,
+    },
+    /// Whether one action may happen.
+    Action(ActionChoice),
+    /// Which of several answers, from 1.
+    Choice(u32),
+    /// Whether a learning is kept.
+    Learning {
+        /// Which one, from 1.
+        item: u32,
+        /// It is; false: it is not.
+        approved: bool,
+    },
+}
+
+/// What becomes of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanChoice {
+    /// It is carried out as it is.
+    Approve,
+    /// It is to be changed; how is said next.
+    Modify,
+    /// It is not wanted.
+    Reject,
+}
+
+/// What becomes of a pull request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeChoice {
+    /// It is merged.
+    Merge,
+    /// Not yet.
+    Hold,
+    /// The thread is closed without merging.
+    Discard,
+}
+
+/// How a question about one action ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionChoice {
+    /// Yes.
+    Approved,
+    /// No.
+    Denied,
+    /// Nobody answered in time.
+    Expired,
+}
+
+impl PendingDecision {
+    /// As [`Pending::kind`] and [`Pending::choice`].
+    #[must_use]
+    pub fn to_words(self) -> (&'static str, String) {
+        let (kind, choice) = match self {
+            Self::Stop => ("stop", "stop"),
+            Self::Plan(PlanChoice::Approve) => ("plan", "approve"),
+            Self::Plan(PlanChoice::Modify) => ("plan", "modify"),
+            Self::Plan(PlanChoice::Reject) => ("plan", "reject"),
+            Self::Merge(MergeChoice::Merge) => ("merge", "merge"),
+            Self::Merge(MergeChoice::Hold) => ("merge", "hold"),
+            Self::Merge(MergeChoice::Discard) => ("merge", "discard"),
+            Self::Budget { raised: true } => ("budget", "raise"),
+            Self::Budget { raised: false } => ("budget", "continue"),
+            Self::Action(ActionChoice::Approved) => ("approval", "approved"),
+            Self::Action(ActionChoice::Denied) => ("approval", "denied"),
+            Self::Action(ActionChoice::Expired) => ("approval", "expired"),
+            Self::Choice(item) => return ("choice", item.to_string()),
+            Self::Learning { item, approved } => {
+                let word = if approved { "approve" } else { "reject" };
+                return ("learning", format!("{word} {item}"));
+            }
+        };
+        (kind, choice.to_owned())
+    }
+
+    fn from_words(kind: &str, choice: &str) -> Option<Self> {
+        let learning = || {
+            let (word, item) = choice.split_once(' ')?;
+            let approved = word == "approve";
+            Some(Self::Learning { item: item.parse().ok()?, approved })
+        };
+        let decision = match (kind, choice) {
+            ("stop", _) => Self::Stop,
+            ("plan", "approve") => Self::Plan(PlanChoice::Approve),
+            ("plan", "modify") => Self::Plan(PlanChoice::Modify),
+            ("plan", "reject") => Self::Plan(PlanChoice::Reject),
+            ("merge", "merge") => Self::Merge(MergeChoice::Merge),
+            ("merge", "hold") => Self::Merge(MergeChoice::Hold),
+            ("merge", "discard") => Self::Merge(MergeChoice::Discard),
+            ("budget", choice) => Self::Budget { raised: choice == "raise" },
+            ("approval", "approved") => Self::Action(ActionChoice::Approved),
+            ("approval", "denied") => Self::Action(ActionChoice::Denied),
+            ("approval", "expired") => Self::Action(ActionChoice::Expired),
+            ("choice", item) => Self::Choice(item.parse().ok()?),
+            ("learning", _) => learning()?,
+            _ => return None,
+        };
+        Some(decision)
+    }
+}
+
+impl Pending {
+    /// A decision for a role.
+    #[must_use]
+    pub fn new(
+        id: String,
+        role: &str,
+        decision: PendingDecision,
+        user: &str,
+        message: &SlackTs,
+    ) -> Self {
+        let (kind, choice) = decision.to_words();
+        Self {
+            id,
+            role: role.to_owned(),
+            kind: kind.to_owned(),
+            choice,
+            user: user.to_owned(),
+            message: message.clone(),
+        }
+    }
+
+    /// What was decided; nothing if it is of a version that knows more kinds.
+    #[must_use]
+    pub fn decision(&self) -> Option<PendingDecision> {
+        PendingDecision::from_words(&self.kind, &self.choice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_decision_is_read_as_it_is_written() {
+        let plan = [PlanChoice::Approve, PlanChoice::Modify, PlanChoice::Reject];
+        let merge = [MergeChoice::Merge, MergeChoice::Hold, MergeChoice::Discard];
+        let action = [ActionChoice::Approved, ActionChoice::Denied, ActionChoice::Expired];
+        let all = [PendingDecision::Stop, PendingDecision::Choice(3)].into_iter();
+        let all = all.chain(plan.map(PendingDecision::Plan));
+        let all = all.chain(merge.map(PendingDecision::Merge));
+        let all = all.chain(action.map(PendingDecision::Action));
+        let all = all.chain([true, false].map(|raised| PendingDecision::Budget { raised }));
+        let learning = |approved| PendingDecision::Learning { item: 10, approved };
+        for decision in all.chain([true, false].map(learning)) {
+            let (kind, choice) = decision.to_words();
+            assert_eq!(
+                PendingDecision::from_words(kind, &choice),
+                Some(decision),
+                "{kind} {choice}"
+            );
+        }
+        for (kind, choice) in
+            [("poll", "yes"), ("choice", "x"), ("learning", "approve"), ("plan", "")]
+        {
+            assert_eq!(PendingDecision::from_words(kind, choice), None, "{kind} {choice}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Whether more money may be spent.
+
+use codebutler_crds::spend::{BudgetAsk, DayAmount, Limit};
+use codebutler_crds::thread::{Pending, Settled};
+use codebutler_crds::wire::PendingDecision;
+use codebutler_crds::{NanoUsd, SlackTs, ThreadStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind};
+use crate::gateway::threads::{self, Refusal};
+
+/// See the module.
+pub struct BudgetQuestion;
+
+const DOLLAR: u64 = 1_000_000_000;
+const ONE: &str = "budget:raise-1";
+const FIVE: &str = "budget:raise-5";
+const STOP: &str = "budget:stop";
+
+const BUTTONS: [Button; 3] = [
+    Button::fixed(ONE, "+$1", ButtonStyle::Plain, ":white_check_mark: Raised by $1 by"),
+    Button::fixed(FIVE, "+$5", ButtonStyle::Plain, ":white_check_mark: Raised by $5 by"),
+    Button::fixed(STOP, "Stop", ButtonStyle::Plain, ":octagonal_sign: Stopped by"),
+];
+
+/// The buttons for a limit: calls per hour come back by themselves.
+pub fn offered_buttons(limit: Limit) -> Vec<Button> {
+    match limit {
+        Limit::PerThread | Limit::PerDay => BUTTONS.into(),
+        Limit::CallsPerHour | Limit::CallsPerUserPerHour => Vec::new(),
+    }
+}
+
+fn raised_amount(action_id: &str) -> Option<NanoUsd> {
+    match action_id {
+        ONE => Some(NanoUsd(DOLLAR)),
+        FIVE => Some(NanoUsd(5 * DOLLAR)),
+        _ => None,
+    }
+}
+
+impl QuestionKind for BudgetQuestion {
+    fn find_button(&self, action_id: &str) -> Option<Button> {
+        BUTTONS.into_iter().find(|button| button.action_id == action_id)
+    }
+
+    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
+        let asked = status.budget.as_ref().and_then(|budget| budget.ask.as_ref());
+        asked.is_some_and(|ask| ask.ts == *message)
+    }
+
+    fn take_press(
+        &self,
+        status: &mut ThreadStatus,
+        press: &ButtonPress,
+        context: &AnswerContext<'_>,
+    ) -> Result<AnswerOutcome, Refusal> {
+        let Some(budget) = status.budget.as_mut() else { return Ok(AnswerOutcome::Stale) };
+        let Some(ask) = budget.ask.as_ref().filter(|ask| ask.ts == press.message) else {
+            return Ok(AnswerOutcome::Stale);
+        };
+        let limit = ask.limit;
+        let mut changed = status.clone();
+        changed.speaker = Some(press.user.clone());
+        let (choice, user) = (Some(press.action_id.clone()), Some(press.user.clone()));
+        threads::settle(&mut changed, Settled { ts: press.message.clone(), choice, user });
+        let Some(amount) = raised_amount(&press.action_id) else {
+            if let Some(budget) = changed.budget.as_mut() {
+                budget.ask = None;
+            }
+            *status = changed;
+            return Ok(AnswerOutcome::Counts);
+        };
+        if let Some(budget) = changed.budget.as_mut() {
+            match limit {
+                Limit::PerDay => {
+                    let today = context.today;
+                    let raised = budget.raised_today.take().filter(|raised| raised.day == today);
+                    let before = raised.map_or(NanoUsd::ZERO, |raised| raised.amount);
+                    let day = today.to_owned();
+                    budget.raised_today = Some(DayAmount { day, amount: before + amount });
+                }
+                _ => budget.raised += amount,
+            }
+        }
+        go_on(&mut changed, true, &press.user)?;
+        *status = changed;
+        Ok(AnswerOutcome::Counts)
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct BudgetAsked {
+    /// What was reached.
+    pub limit: Limit,
+    /// USD.
+    pub cap: Option<NanoUsd>,
+    /// When it gives way by itself.
+    pub until: Option<Timestamp>,
+    /// Who waits.
+    pub role: String,
+    /// Which question of the thread this is.
+    pub number: u32,
+}
+
+impl BudgetAsked {
+    /// Records the question as the message `ts`. Roles that wait for an earlier one wait for this.
+    pub fn record(&self, status: &mut ThreadStatus, ts: &SlackTs) {
+        let budget = status.budget.get_or_insert_default();
+        if budget.asked > self.number {
+            return;
+        }
+        budget.asked = self.number;
+        let before = budget.ask.take();
+        let replaced = before.as_ref().map(|ask| ask.ts.clone()).filter(|before| before != ts);
+        let mut roles = before.map(|ask| ask.roles).unwrap_or_default();
+        if !roles.contains(&self.role) {
+            roles.push(self.role.clone());
+        }
+        let until = self.until.map(Time);
+        let (limit, cap) = (self.limit, self.cap);
+        budget.ask = Some(BudgetAsk { ts: ts.clone(), limit, roles, cap, until });
+        if let Some(ts) = replaced {
+            threads::settle(status, Settled { ts, choice: None, user: None });
+        }
+    }
+}
+
+/// Lets the roles that wait go on: the limit was raised, or its time is over.
+///
+/// # Errors
+/// When too many decisions wait already.
+pub fn go_on(status: &mut ThreadStatus, raised: bool, user: &str) -> Result<(), Refusal> {
+    let Some(ask) = status.budget.as_mut().and_then(|budget| budget.ask.take()) else {
+        return Ok(());
+    };
+    let decision = PendingDecision::Budget { raised };
+    for role in ask.roles {
+        let id = format!("budget:{}:{role}", ask.ts);
+        threads::add_pending(status, &Pending::new(id, &role, decision, user, &ask.ts))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ts(text: &str) -> SlackTs {
+        text.parse().unwrap()
+    }
+
+    fn question(limit: Limit, role: &str, number: u32) -> BudgetAsked {
+        let cap = Some(NanoUsd(DOLLAR));
+        BudgetAsked { limit, cap, until: None, role: role.into(), number }
+    }
+
+    /// Whether a press counts on a day.
+    fn press(status: &mut ThreadStatus, at: &str, action_id: &str, today: &str) -> bool {
+        let (message, user) = (ts(at), "U1".to_owned());
+        let press = ButtonPress { message, action_id: action_id.to_owned(), user };
+        let team = crate::gateway::dispatch::Team::default();
+        let context = AnswerContext { team: &team, now: Timestamp::UNIX_EPOCH, today };
+        let outcome = BudgetQuestion.take_press(status, &press, &context).unwrap();
+        outcome == AnswerOutcome::Counts
+    }
+
+    #[test]
+    fn a_raise_is_counted_once_and_wakes_everybody_who_waits() {
+        let mut status = ThreadStatus::default();
+        question(Limit::PerThread, "pm", 1).record(&mut status, &ts("5.000000"));
+        question(Limit::PerThread, "pm", 1).record(&mut status, &ts("5.000000"));
+        question(Limit::PerThread, "coder", 2).record(&mut status, &ts("6.000000"));
+        assert!(!press(&mut status, "5.000000", FIVE, "d"), "not the last");
+        assert!(press(&mut status, "6.000000", FIVE, "d"));
+        assert!(!press(&mut status, "6.000000", FIVE, "d"));
+        let budget = status.budget.clone().unwrap();
+        assert_eq!((budget.raised, budget.ask, budget.asked), (NanoUsd(5 * DOLLAR), None, 2));
+        let roles: Vec<_> = status.pending.iter().map(|pending| pending.role.as_str()).collect();
+        assert_eq!(roles, ["pm", "coder"]);
+        assert_eq!(status.speaker.as_deref(), Some("U1"));
+        question(Limit::PerThread, "pm", 1).record(&mut status, &ts("5.000000"));
+        assert_eq!(status.budget.unwrap().ask, None, "an old question does not come back");
+    }
+
+    #[test]
+    fn a_day_is_raised_for_that_day_and_stop_wakes_nobody() {
+        let mut status = ThreadStatus::default();
+        for (number, day) in [(1, "2026-11-22"), (2, "2026-11-22"), (3, "2026-11-23")] {
+            let at = format!("{number}.000000");
+            question(Limit::PerDay, "pm", number).record(&mut status, &ts(&at));
+            assert!(press(&mut status, &at, ONE, day));
+            let raised = status.budget.as_ref().unwrap().raised_today.clone().unwrap();
+            assert_eq!(
+                raised.amount,
+                NanoUsd(DOLLAR * u64::from(if number == 2 { 2 } else { 1_u32 }))
+            );
+        }
+        status.pending.clear();
+        question(Limit::PerDay, "pm", 4).record(&mut status, &ts("9.000000"));
+        assert!(press(&mut status, "9.000000", STOP, "d"));
+        assert!(status.pending.is_empty() && status.budget.unwrap().ask.is_none());
+    }
+}

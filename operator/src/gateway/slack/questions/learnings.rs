@@ -1,0 +1,82 @@
+//! Whether learnings are kept, one by one; a thumb is for all that nobody judged yet.
+
+use std::borrow::Cow;
+
+use codebutler_crds::thread::OfferKind;
+use codebutler_crds::{SlackTs, ThreadStatus};
+
+use super::{
+    AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb, offers,
+};
+use crate::gateway::threads::Refusal;
+
+/// See the module.
+pub struct LearningsQuestion;
+
+/// The block with the buttons of one learning.
+pub fn block_id(item: u32) -> String {
+    format!("learning:{item}")
+}
+
+/// The buttons of one learning, from 1.
+pub fn buttons(item: u32) -> [Button; 2] {
+    [button(item, true), button(item, false)]
+}
+
+fn button(item: u32, approved: bool) -> Button {
+    let (word, label, style, settled) = if approved {
+        ("approve", "Approve", ButtonStyle::Primary, ":white_check_mark: Approved by")
+    } else {
+        ("reject", "Reject", ButtonStyle::Plain, ":x: Rejected by")
+    };
+    let action_id = Cow::Owned(format!("learning:{item}:{word}"));
+    let (label, block) = (Cow::Borrowed(label), Some(block_id(item)));
+    Button { action_id, label, style, settled, block }
+}
+
+fn read_answer(action_id: &str) -> Option<(u32, bool)> {
+    let (item, word) = action_id.strip_prefix("learning:")?.split_once(':')?;
+    let (item, approved) = (item.parse().ok()?, word == "approve");
+    (button(item, approved).action_id == action_id).then_some((item, approved))
+}
+
+impl QuestionKind for LearningsQuestion {
+    fn find_button(&self, action_id: &str) -> Option<Button> {
+        read_answer(action_id).map(|(item, approved)| button(item, approved))
+    }
+
+    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
+        offers::find_offer(status, message, OfferKind::Learnings).is_some()
+    }
+
+    fn take_press(
+        &self,
+        status: &mut ThreadStatus,
+        press: &ButtonPress,
+        _context: &AnswerContext<'_>,
+    ) -> Result<AnswerOutcome, Refusal> {
+        let Some((item, yes)) = read_answer(&press.action_id) else {
+            return Ok(AnswerOutcome::Unknown);
+        };
+        offers::take_answer(status, press, (OfferKind::Learnings, item, yes))
+    }
+
+    fn take_thumb(
+        &self,
+        status: &mut ThreadStatus,
+        thumb: &Thumb<'_>,
+        _context: &AnswerContext<'_>,
+    ) -> Result<Option<AnswerOutcome>, Refusal> {
+        let Some(offer) = offers::find_offer(status, thumb.message, OfferKind::Learnings) else {
+            return Ok(None);
+        };
+        let judged: Vec<u32> = offer.answers.iter().map(|answer| answer.item).collect();
+        let open: Vec<u32> = (1..=offer.of).filter(|item| !judged.contains(item)).collect();
+        for item in &open {
+            let press = thumb.press(&button(*item, thumb.up).action_id);
+            offers::take_answer(status, &press, (OfferKind::Learnings, *item, thumb.up))?;
+        }
+        let outcome = if open.is_empty() { AnswerOutcome::Stale } else { AnswerOutcome::Counts };
+        Ok(Some(outcome))
+    }
+}

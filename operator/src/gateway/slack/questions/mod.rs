@@ -1,0 +1,279 @@
+//! What people are asked: a plan, a merge, money, one action, a choice, learnings, a conversation that
+//! nobody writes in. All are asked, answered and settled in one way; what tells them apart is one
+//! [`QuestionKind`] each, in a file of its own, and [`KINDS`] lists them.
+//!
+//! Pure: an answer changes a Thread's status, and applied again it changes nothing. [`super::asking`]
+//! and [`super::post`] put questions into a conversation, [`super::answering`] takes answers in, and
+//! [`super::settle`] puts what was answered in the place of the buttons.
+
+pub mod action;
+pub mod answered;
+pub mod budget;
+mod choice;
+pub mod inactivity;
+mod learnings;
+pub mod merge;
+pub mod offers;
+pub mod plan;
+
+use std::borrow::Cow;
+
+use codebutler_crds::{SlackTs, ThreadStatus};
+use jiff::Timestamp;
+
+use crate::gateway::dispatch::Team;
+use crate::gateway::threads::Refusal;
+
+/// Every kind of question, in the order in which a reaction looks for what it answers.
+const KINDS: [&dyn QuestionKind; 7] = [
+    &action::ActionQuestion,
+    &choice::ChoiceQuestion,
+    &learnings::LearningsQuestion,
+    &plan::PlanQuestion,
+    &merge::MergeQuestion,
+    &budget::BudgetQuestion,
+    &inactivity::InactivityQuestion,
+];
+
+/// Told to who answers what is over.
+const ANSWERED_OR_NEWER: &str = "This is no longer open: it was answered, or a newer message asks.";
+/// Told to who answers after the time for it.
+pub const LATE: &str = "This is no longer open: nobody answered in time. It has to be asked again.";
+
+/// Everything that tells one kind of question from another.
+pub trait QuestionKind: Sync {
+    /// The button of this kind that has an `action_id`.
+    fn find_button(&self, action_id: &str) -> Option<Button>;
+
+    /// Whether a message is a question of this kind, open or answered, that is on record.
+    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool;
+
+    /// Takes a press of one of its buttons in.
+    ///
+    /// # Errors
+    /// When too many decisions wait already.
+    fn take_press(
+        &self,
+        status: &mut ThreadStatus,
+        press: &ButtonPress,
+        context: &AnswerContext<'_>,
+    ) -> Result<AnswerOutcome, Refusal>;
+
+    /// Takes a thumb on its message in. None: a thumb says nothing about it.
+    ///
+    /// # Errors
+    /// When too many decisions wait already.
+    fn take_thumb(
+        &self,
+        _status: &mut ThreadStatus,
+        _thumb: &Thumb<'_>,
+        _context: &AnswerContext<'_>,
+    ) -> Result<Option<AnswerOutcome>, Refusal> {
+        Ok(None)
+    }
+
+    /// What somebody has to be allowed to press a button.
+    fn needed_right(&self, _action_id: &str) -> AnswerRight {
+        AnswerRight::Decide
+    }
+
+    /// Told to who comes too late.
+    fn stale_words(&self) -> &'static str {
+        ANSWERED_OR_NEWER
+    }
+}
+
+/// A button under a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Button {
+    /// Slack's `action_id`: `plan:approve` and so on.
+    pub action_id: Cow<'static, str>,
+    /// On the button.
+    pub label: Cow<'static, str>,
+    /// How it stands out.
+    pub style: ButtonStyle,
+    /// In place of the buttons once it was pressed, before who did. `{}`: what the button says.
+    pub settled: &'static str,
+    /// The one block whose buttons it settles; all of the message if none.
+    pub block: Option<String>,
+}
+
+/// How a button stands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ButtonStyle {
+    /// Not at all.
+    Plain,
+    /// What most people want.
+    Primary,
+    /// What can't be undone.
+    Danger,
+}
+
+impl Button {
+    /// One of a fixed set, which settles the whole message.
+    const fn fixed(
+        action_id: &'static str,
+        label: &'static str,
+        style: ButtonStyle,
+        settled: &'static str,
+    ) -> Self {
+        let (action_id, label) = (Cow::Borrowed(action_id), Cow::Borrowed(label));
+        Self { action_id, label, style, settled, block: None }
+    }
+}
+
+/// A press of a button.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ButtonPress {
+    /// The message with the button.
+    pub message: SlackTs,
+    /// Which one.
+    pub action_id: String,
+    /// Slack user id.
+    pub user: String,
+}
+
+/// A thumb on a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Thumb<'a> {
+    /// The message.
+    pub message: &'a SlackTs,
+    /// Up; false: down.
+    pub up: bool,
+    /// Slack user id.
+    pub user: &'a str,
+}
+
+impl Thumb<'_> {
+    /// The press of the button that means the same.
+    fn press(&self, action_id: &str) -> ButtonPress {
+        let (message, user) = (self.message.clone(), self.user.to_owned());
+        ButtonPress { message, action_id: action_id.to_owned(), user }
+    }
+}
+
+/// What is known when an answer comes.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerContext<'a> {
+    /// The Repo's roles.
+    pub team: &'a Team,
+    /// When.
+    pub now: Timestamp,
+    /// The Repo's day then: what was raised for a day counts on that day.
+    pub today: &'a str,
+}
+
+/// What became of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerOutcome {
+    /// It decided, now or when it was delivered before.
+    Counts,
+    /// Somebody, or something newer, was first.
+    Stale,
+    /// The time to answer is over.
+    Late,
+    /// Nothing is on record that it can answer.
+    Unknown,
+}
+
+/// What somebody has to be allowed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerRight {
+    /// Say what is wanted, or stop.
+    Steer,
+    /// Let something happen, or not.
+    Decide,
+}
+
+/// The button with an `action_id`, of whatever kind of question.
+pub fn find_button(action_id: &str) -> Option<Button> {
+    KINDS.iter().find_map(|kind| kind.find_button(action_id))
+}
+
+/// The kind of question that has a button.
+pub fn find_kind(action_id: &str) -> Option<&'static dyn QuestionKind> {
+    KINDS.into_iter().find(|kind| kind.find_button(action_id).is_some())
+}
+
+/// Whether people are asked something in a message that is on record.
+pub fn is_recorded(status: &ThreadStatus, message: &SlackTs) -> bool {
+    KINDS.iter().any(|kind| kind.is_recorded(status, message))
+}
+
+/// Takes a press of a button in.
+///
+/// # Errors
+/// When too many decisions wait already.
+pub fn take_press(
+    status: &mut ThreadStatus,
+    press: &ButtonPress,
+    context: &AnswerContext<'_>,
+) -> Result<AnswerOutcome, Refusal> {
+    match find_kind(&press.action_id) {
+        Some(kind) => kind.take_press(status, press, context),
+        None => Ok(AnswerOutcome::Unknown),
+    }
+}
+
+/// Takes a thumb in, for whatever its message asks.
+///
+/// # Errors
+/// When too many decisions wait already.
+pub fn take_thumb(
+    status: &mut ThreadStatus,
+    thumb: &Thumb<'_>,
+    context: &AnswerContext<'_>,
+) -> Result<AnswerOutcome, Refusal> {
+    for kind in KINDS {
+        if kind.is_recorded(status, thumb.message)
+            && let Some(outcome) = kind.take_thumb(status, thumb, context)?
+        {
+            return Ok(outcome);
+        }
+    }
+    Ok(AnswerOutcome::Unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_button_belongs_to_one_kind_and_is_found_by_its_action_id() {
+        for id in [
+            "plan:approve",
+            "plan:modify",
+            "plan:reject",
+            "merge:merge",
+            "merge:hold",
+            "merge:discard",
+            "budget:raise-1",
+            "budget:raise-5",
+            "budget:stop",
+            "approval:approve",
+            "approval:thread",
+            "approval:deny",
+            "choice:1",
+            "learning:10:approve",
+            "learning:2:reject",
+            "collect:keep",
+            "collect:close",
+        ] {
+            let kinds = KINDS.iter().filter(|kind| kind.find_button(id).is_some()).count();
+            assert_eq!(kinds, 1, "{id}");
+            assert_eq!(find_button(id).unwrap().action_id, id);
+        }
+        for id in [
+            "plan:merge",
+            "plan:postpone",
+            "choice:01",
+            "choice:x",
+            "learning:1",
+            "learning:1:maybe",
+            "budget:",
+            "",
+        ] {
+            assert_eq!(find_button(id), None, "{id}");
+        }
+    }
+}

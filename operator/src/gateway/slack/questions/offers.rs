@@ -1,0 +1,208 @@
+//! Questions of a role's own making, as they are shown and kept: [choices](super::choice), and
+//! [learnings](super::learnings) that are judged one by one.
+
+use codebutler_crds::thread::{Offer, OfferAnswer, OfferKind, Pending, Settled};
+use codebutler_crds::wire::{PendingDecision, PostMessage};
+use codebutler_crds::{SlackTs, ThreadStatus};
+use serde_json::Value;
+
+use super::{AnswerOutcome, Button, ButtonPress, choice, learnings};
+use crate::gateway::slack::{blocks, markdown, mrkdwn};
+use crate::gateway::threads::{self, Refusal};
+
+/// Offers that a Thread remembers.
+const KEPT: usize = 4;
+
+/// What a role offers, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfferShown {
+    /// What is asked.
+    pub kind: OfferKind,
+    /// One line each, in Slack's markup for learnings and plain for answers.
+    items: Vec<String>,
+}
+
+impl OfferShown {
+    /// What a message offers. Its texts are masked already.
+    pub fn of(message: &PostMessage) -> Option<Self> {
+        if !message.choices.is_empty() {
+            return Some(Self { kind: OfferKind::Choice, items: message.choices.clone() });
+        }
+        let items: Vec<String> =
+            message.learnings.iter().map(|text| markdown::inline(text)).collect();
+        (!items.is_empty()).then_some(Self { kind: OfferKind::Learnings, items })
+    }
+
+    /// How many.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.items.len()).unwrap_or(u32::MAX)
+    }
+
+    /// For notifications, other roles, and where blocks can't be shown.
+    pub fn listed(&self) -> String {
+        let lines = self.items.iter().zip(1..).map(|(item, n)| {
+            let item = match self.kind {
+                OfferKind::Choice => mrkdwn::escape(item),
+                OfferKind::Learnings => item.clone(),
+            };
+            format!("{n}. {item}")
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// What stands under the text.
+    pub fn blocks(&self, key: &str) -> Vec<Value> {
+        let numbered = || self.items.iter().zip(1..);
+        if self.kind == OfferKind::Choice {
+            let buttons: Vec<Button> =
+                numbered().map(|(label, item)| choice::button(item, label)).collect();
+            return vec![blocks::actions("choice", &buttons, key)];
+        }
+        let of_item = |(text, item): (&String, u32)| {
+            let mut blocks = blocks::sections(&format!("{item}. {text}"));
+            let id = learnings::block_id(item);
+            blocks.push(blocks::actions(&id, &learnings::buttons(item), key));
+            blocks
+        };
+        numbered().flat_map(of_item).collect()
+    }
+}
+
+/// Records an offer that was posted. What it pushes out loses its buttons, and so does an earlier
+/// question of the same role that nobody answered.
+pub fn add_offer(status: &mut ThreadStatus, offer: &Offer) {
+    if status.offers.iter().any(|known| known.ts >= offer.ts) {
+        return;
+    }
+    let replaced = |known: &Offer| {
+        let choice = known.kind == OfferKind::Choice && offer.kind == OfferKind::Choice;
+        choice && known.role == offer.role
+    };
+    let surplus = (status.offers.len() + 1).saturating_sub(KEPT);
+    let mut kept = Vec::new();
+    for (place, known) in std::mem::take(&mut status.offers).into_iter().enumerate() {
+        if place >= surplus && !replaced(&known) {
+            kept.push(known);
+        } else if known.is_open() {
+            threads::settle(status, Settled { ts: known.ts, choice: None, user: None });
+        }
+    }
+    kept.push(offer.clone());
+    status.offers = kept;
+}
+
+/// The offer that a message shows, if it is on record.
+pub(super) fn find_offer<'a>(
+    status: &'a ThreadStatus,
+    message: &SlackTs,
+    kind: OfferKind,
+) -> Option<&'a Offer> {
+    status.offers.iter().find(|offer| offer.ts == *message && offer.kind == kind)
+}
+
+/// Takes in what was pressed: `item` of an offer, with the answer `yes`.
+///
+/// # Errors
+/// When too many decisions wait already.
+pub(super) fn take_answer(
+    status: &mut ThreadStatus,
+    press: &ButtonPress,
+    (kind, item, yes): (OfferKind, u32, bool),
+) -> Result<AnswerOutcome, Refusal> {
+    let ButtonPress { message, action_id, user } = press;
+    let is_it = |offer: &&mut Offer| {
+        offer.ts == *message && offer.kind == kind && (1..=offer.of).contains(&item)
+    };
+    let Some(offer) = status.offers.iter_mut().find(is_it) else {
+        return Ok(AnswerOutcome::Unknown);
+    };
+    let about = |answer: &&OfferAnswer| match kind {
+        OfferKind::Choice => true,
+        OfferKind::Learnings => answer.item == item,
+    };
+    if let Some(given) = offer.answers.iter().find(about) {
+        let same = given.item == item && given.yes == yes && given.by == *user;
+        return Ok(if same { AnswerOutcome::Counts } else { AnswerOutcome::Stale });
+    }
+    let decision = match kind {
+        OfferKind::Choice => PendingDecision::Choice(item),
+        OfferKind::Learnings => PendingDecision::Learning { item, approved: yes },
+    };
+    let id = format!("offer:{}:{item}", offer.ts);
+    let pending = Pending::new(id, &offer.role, decision, user, message);
+    offer.answers.push(OfferAnswer { item, yes, by: user.clone() });
+    threads::add_pending(status, &pending)?;
+    let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
+    threads::settle(status, Settled { ts: message.clone(), choice, user });
+    Ok(AnswerOutcome::Counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::super::{AnswerContext, Thumb, take_press, take_thumb};
+    use super::*;
+    use crate::gateway::dispatch::Team;
+
+    fn ts(text: &str) -> SlackTs {
+        text.parse().unwrap()
+    }
+
+    fn offer(at: &str, kind: OfferKind, of: u32) -> Offer {
+        Offer { ts: ts(at), role: "pm".to_owned(), kind, of, answers: Vec::new() }
+    }
+
+    fn press(status: &mut ThreadStatus, id: &str, user: &str) -> AnswerOutcome {
+        let (message, action_id) = (ts("5.000000"), id.to_owned());
+        let press = ButtonPress { message, action_id, user: user.to_owned() };
+        let team = Team::default();
+        let context = AnswerContext { team: &team, now: Timestamp::UNIX_EPOCH, today: "" };
+        take_press(status, &press, &context).unwrap()
+    }
+
+    fn thumb(status: &mut ThreadStatus, up: bool) -> AnswerOutcome {
+        let (message, team) = (ts("5.000000"), Team::default());
+        let context = AnswerContext { team: &team, now: Timestamp::UNIX_EPOCH, today: "" };
+        take_thumb(status, &Thumb { message: &message, up, user: "U2" }, &context).unwrap()
+    }
+
+    #[test]
+    fn one_answer_is_chosen_once() {
+        let mut status = ThreadStatus::default();
+        add_offer(&mut status, &offer("5.000000", OfferKind::Choice, 3));
+        assert_eq!(press(&mut status, "choice:4", "U1"), AnswerOutcome::Unknown);
+        assert_eq!(press(&mut status, "choice:2", "U1"), AnswerOutcome::Counts);
+        assert_eq!(press(&mut status, "choice:2", "U1"), AnswerOutcome::Counts);
+        assert_eq!(press(&mut status, "choice:2", "U2"), AnswerOutcome::Stale);
+        assert_eq!(press(&mut status, "choice:1", "U1"), AnswerOutcome::Stale);
+        assert_eq!(thumb(&mut status, true), AnswerOutcome::Stale, "it does not say which");
+        assert_eq!(status.pending.len(), 1);
+        assert_eq!(status.pending[0].decision(), Some(PendingDecision::Choice(2)));
+    }
+
+    #[test]
+    fn learnings_are_judged_one_by_one_or_by_a_thumb() {
+        let mut status = ThreadStatus::default();
+        add_offer(&mut status, &offer("5.000000", OfferKind::Learnings, 3));
+        assert_eq!(press(&mut status, "learning:2:reject", "U1"), AnswerOutcome::Counts);
+        assert_eq!(thumb(&mut status, true), AnswerOutcome::Counts);
+        assert_eq!(thumb(&mut status, false), AnswerOutcome::Stale);
+        let choices: Vec<_> = status.pending.iter().map(|p| p.choice.as_str()).collect();
+        assert_eq!(choices, ["reject 2", "approve 1", "approve 3"]);
+        assert_eq!(status.settled.len(), 3);
+        assert!(!status.offers[0].is_open());
+    }
+
+    #[test]
+    fn a_newer_question_takes_the_buttons_of_the_older_one() {
+        let mut status = ThreadStatus::default();
+        add_offer(&mut status, &offer("5.000000", OfferKind::Choice, 2));
+        add_offer(&mut status, &offer("6.000000", OfferKind::Learnings, 1));
+        add_offer(&mut status, &offer("7.000000", OfferKind::Choice, 2));
+        add_offer(&mut status, &offer("7.000000", OfferKind::Choice, 2));
+        assert_eq!(status.offers.len(), 2);
+        assert_eq!(status.settled.len(), 1);
+        assert_eq!(status.settled[0].ts, ts("5.000000"));
+    }
+}
