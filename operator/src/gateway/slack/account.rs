@@ -8,12 +8,11 @@ use codebutler_crds::Repo;
 use codebutler_crds::names::secret_key;
 use kube::ResourceExt as _;
 use serde::Deserialize;
-use slack_morphism::prelude::SlackApiToken;
 use url::Url;
 
 use super::event::Stored;
 use super::scopes::{self, Scopes};
-use super::web::{self, CallError, Web};
+use super::web::{CallError, SlackToken, Web};
 use crate::gateway::context::{Context, SecretError};
 use crate::gateway::dial::Reach;
 use crate::gateway::remote::authority;
@@ -28,9 +27,9 @@ const FAILED: Duration = Duration::from_secs(5);
 /// An app in a workspace. No Debug: it holds tokens.
 pub struct Account {
     /// `xoxb-…`
-    pub bot: SlackApiToken,
+    pub bot: SlackToken,
     /// `xapp-…`
-    pub app: SlackApiToken,
+    pub app: SlackToken,
     /// The bot's user id.
     pub user: Option<String>,
     /// The bot's bot id.
@@ -161,7 +160,7 @@ impl Accounts {
         let to = (web.base(), Reach::Anywhere);
         let secret = |key| async move {
             let value = context.secret(namespace, reference, key, to).await;
-            value.map(|value| web::token(&value)).map_err(Arc::new)
+            value.map(|value| SlackToken::new(&value)).map_err(Arc::new)
         };
         let bot = secret(secret_key::SLACK_BOT_TOKEN).await?;
         let app = secret(secret_key::SLACK_APP_TOKEN).await?;

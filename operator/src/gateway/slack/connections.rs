@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt as _;
-use slack_morphism::prelude::SlackApiToken;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::route::Channel;
+use super::web::SlackToken;
 use super::{Inner, catchup, explain, socket};
 
 /// How often Repos are compared with sockets.
@@ -67,7 +67,7 @@ pub async fn run(inner: Arc<Inner>, shutdown: CancellationToken) {
 /// One app: its socket, and the reading back of what the socket missed.
 async fn hold(
     inner: Arc<Inner>,
-    token: SlackApiToken,
+    token: SlackToken,
     channels: watch::Receiver<Vec<Channel>>,
     stop: CancellationToken,
 ) {
@@ -79,11 +79,11 @@ async fn hold(
 }
 
 /// Apps by their app token, with the channels of their Repos in a stable order.
-async fn wanted(inner: &Arc<Inner>) -> BTreeMap<String, (SlackApiToken, Vec<Channel>)> {
+async fn wanted(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<Channel>)> {
     let mut repos = inner.context.repos.state();
     // Where two Repos name one channel, the older one has it.
     repos.sort_by_key(|repo| (repo.creation_timestamp(), repo.namespace(), repo.name_any()));
-    let mut wanted: BTreeMap<String, (SlackApiToken, Vec<Channel>)> = BTreeMap::new();
+    let mut wanted: BTreeMap<String, (SlackToken, Vec<Channel>)> = BTreeMap::new();
     let accounts = futures::future::join_all(repos.iter().map(|repo| inner.account(repo))).await;
     for (repo, account) in repos.iter().zip(accounts) {
         let Ok(account) = account else { continue };
@@ -95,7 +95,7 @@ async fn wanted(inner: &Arc<Inner>) -> BTreeMap<String, (SlackApiToken, Vec<Chan
             inner.reach.follow(repo).await;
         }
         let channel = inner.channel(repo, &account);
-        let app = account.app.token_value.0.clone();
+        let app = account.app.expose().to_owned();
         let (_, channels) = wanted.entry(app).or_insert_with(|| (account.app.clone(), Vec::new()));
         match channels.iter().find(|known| known.id == channel.id) {
             None => channels.push(channel),

@@ -3,10 +3,9 @@
 use codebutler_crds::SlackTs;
 use serde::Deserialize;
 use serde_json::Value;
-use slack_morphism::prelude::SlackApiToken;
 
 use super::event::Stored;
-use super::web::{CallError, Web};
+use super::web::{CallError, SlackToken, Web};
 
 /// Messages per page, and pages at most: a guard against an endless cursor.
 const PAGE: &str = "200";
@@ -30,7 +29,7 @@ struct Next {
 /// where it is after `after`. With everybody's metadata.
 pub async fn replies(
     web: &Web,
-    token: &SlackApiToken,
+    token: &SlackToken,
     channel: &str,
     root: &SlackTs,
     after: Option<&SlackTs>,
@@ -43,7 +42,7 @@ pub async fn replies(
 /// Messages of a channel after `after`, oldest first, without replies.
 pub async fn channel(
     web: &Web,
-    token: &SlackApiToken,
+    token: &SlackToken,
     channel: &str,
     after: &SlackTs,
 ) -> Result<Vec<Stored>, CallError> {
@@ -52,18 +51,14 @@ pub async fn channel(
 }
 
 /// Whether a channel can be read at all.
-pub async fn probe(web: &Web, token: &SlackApiToken, channel: &str) -> Result<(), CallError> {
+pub async fn probe(web: &Web, token: &SlackToken, channel: &str) -> Result<(), CallError> {
     let params = [("channel", channel), ("limit", "1")];
     let _: Value = web.get(token, "conversations.history", &params).await?;
     Ok(())
 }
 
 /// Whether a channel was archived.
-pub async fn is_archived(
-    web: &Web,
-    token: &SlackApiToken,
-    channel: &str,
-) -> Result<bool, CallError> {
+pub async fn is_archived(web: &Web, token: &SlackToken, channel: &str) -> Result<bool, CallError> {
     let about: Value = web.get(token, "conversations.info", &[("channel", channel)]).await?;
     Ok(about["channel"]["is_archived"] == true)
 }
@@ -71,7 +66,7 @@ pub async fn is_archived(
 /// One message of a conversation.
 pub async fn message(
     web: &Web,
-    token: &SlackApiToken,
+    token: &SlackToken,
     channel: &str,
     root: &SlackTs,
     ts: &SlackTs,
@@ -84,7 +79,7 @@ pub async fn message(
 
 async fn pages(
     web: &Web,
-    token: &SlackApiToken,
+    token: &SlackToken,
     method: &'static str,
     params: &[(&str, &str)],
     after: Option<&SlackTs>,

@@ -238,7 +238,7 @@ fn bot(stored: &Stored) -> Author {
 
 #[cfg(test)]
 mod tests {
-    use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue};
+    use super::super::web::SlackToken;
     use super::*;
     use crate::gateway::dispatch::Team;
 
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn authors_are_known_by_ids_and_metadata_never_by_text() {
-        let token = || SlackApiToken::new(SlackApiTokenValue("t".to_owned()));
+        let token = || SlackToken::new("t");
         let account = Account {
             bot: token(),
             app: token(),

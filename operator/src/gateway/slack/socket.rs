@@ -11,17 +11,17 @@ use http::Uri;
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
-use slack_morphism::prelude::SlackApiToken;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
+use tracing::Instrument as _;
 
 use super::event::Frame;
 use super::route::Channel;
-use super::web::{CallError, unsent};
+use super::web::{CallError, SlackToken, unsent};
 use super::{Inner, explain};
 use crate::gateway::dial::{Dialer, Line};
 
@@ -57,7 +57,7 @@ struct Opened {
 /// Holds the socket until told to stop. `connected` counts the connections made.
 pub async fn hold(
     inner: &Arc<Inner>,
-    token: &SlackApiToken,
+    token: &SlackToken,
     channels: &watch::Receiver<Vec<Channel>>,
     stop: &CancellationToken,
     connected: watch::Sender<u64>,
@@ -111,7 +111,7 @@ fn backoff(failures: u32) -> Duration {
     base.mul_f64(rand::random_range(0.5..1.0))
 }
 
-async fn open(inner: &Inner, token: &SlackApiToken) -> Result<Socket, OpenError> {
+async fn open(inner: &Inner, token: &SlackToken) -> Result<Socket, OpenError> {
     let body = serde_json::json!({});
     let opened: Opened = inner.web.post(token, "apps.connections.open", &body).await?;
     let no_answer = |_| OpenError::Socket("no answer".to_owned());
@@ -261,7 +261,8 @@ impl One {
                 let inner = Arc::clone(&self.inner);
                 let channels = self.channels.borrow().clone();
                 let acks = acks.clone();
-                Some(async move {
+                let span = tracing::info_span!("envelope", id, kind = frame.kind);
+                let taking = async move {
                     let Some(effects) = inner.take_in(&frame, &channels).await else {
                         // Not stored: not acknowledged, so it comes again.
                         return;
@@ -269,7 +270,8 @@ impl One {
                     let _ = acks.send(ack);
                     inner.metrics.acknowledged(arrived.elapsed());
                     inner.follow_up(effects);
-                })
+                };
+                Some(taking.instrument(span))
             }
             _ => None,
         }

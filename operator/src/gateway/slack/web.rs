@@ -1,21 +1,20 @@
 //! Calls to Slack's Web API: transport, rate limits, time limits and errors that say nothing but
 //! Slack's own code. Answers are read leniently into the caller's types.
 
-use std::sync::Arc;
+use std::fmt;
 use std::time::Duration;
 
+use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::{RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use slack_morphism::errors::SlackClientError;
-use slack_morphism::hyper_tokio::connector::SlackClientHyperConnector;
-use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue, SlackClient};
 use url::Url;
 
 use super::literal::literal;
 use super::metrics::Metrics;
 use super::queue::{Asked, Queue, Turn, Urgency};
 use super::scopes::Scopes;
-use crate::gateway::dial::{Connector, Dialer, Reach, Trouble, trouble};
+use crate::gateway::dial::{Dialer, Reach, Trouble, trouble};
 use crate::gateway::github::text::line;
 
 /// One answer must come within this time.
@@ -26,6 +25,8 @@ const LIMITED: u32 = 5;
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// Times that a reading call is repeated after a failure on the way.
 const REREAD: u32 = 3;
+/// The longest answer that is read: a page of a thousand channels is a tenth of it.
+const ANSWER: usize = 16 << 20;
 /// Characters of Slack's own sentences that are passed on, and of its codes.
 const SAID: usize = 300;
 const CODE: usize = 64;
@@ -71,12 +72,31 @@ impl CallError {
     }
 }
 
-type Client = SlackClient<SlackClientHyperConnector<Connector>>;
+/// A token of an app. What is printed of it is not the token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SlackToken(String);
+
+impl SlackToken {
+    /// What the Secret holds.
+    pub fn new(value: &str) -> Self {
+        Self(value.to_owned())
+    }
+
+    /// For Slack, and to tell one app from another.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SlackToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SlackToken(..)")
+    }
+}
 
 /// A client without identity; the token comes with each call.
 #[derive(Clone)]
 pub struct Web {
-    client: Arc<Client>,
     metrics: Metrics,
     /// `host` or `host:port`, as Secrets name it.
     host: String,
@@ -91,16 +111,13 @@ pub struct Web {
 impl Web {
     /// A client for the API at `base`.
     pub fn new(base: &Url, metrics: Metrics, dialer: &Dialer) -> Self {
-        let connector = SlackClientHyperConnector::with_connector(dialer.connector())
-            .with_slack_api_url(base.as_str().trim_end_matches('/'));
         let name = base.host_str().unwrap_or_default();
         let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
         let scheme = base.scheme().to_owned();
-        let client = Arc::new(SlackClient::new(connector));
         let queue = Queue::new(metrics.clone());
         let (base, dialer) = (base.clone(), dialer.clone());
         let urgency = Urgency::Awaited;
-        Self { client, metrics, host, scheme, base, queue, urgency, dialer }
+        Self { metrics, host, scheme, base, queue, urgency, dialer }
     }
 
     /// Where tokens are sent.
@@ -113,7 +130,11 @@ impl Web {
         &self.dialer
     }
 
-    /// For the bytes of files: follows no redirect.
+    fn address(&self, method: &str) -> String {
+        format!("{}/{method}", self.base.as_str().trim_end_matches('/'))
+    }
+
+    /// Follows no redirect: it would carry the token along.
     fn http(&self) -> &reqwest::Client {
         self.dialer.http(Reach::Anywhere)
     }
@@ -126,20 +147,17 @@ impl Web {
     /// A reading call; repeated when the answer got lost.
     pub async fn get<R: DeserializeOwned + Send>(
         &self,
-        token: &SlackApiToken,
+        token: &SlackToken,
         method: &'static str,
         params: &[(&str, &str)],
     ) -> Result<R, CallError> {
         let thread = params.iter().find(|(name, _)| *name == "ts").map_or("", |(_, value)| value);
-        let app = &token.token_value.0;
+        let app = token.expose();
         let asked = Asked { app, method, channel: "", thread, urgency: self.urgency };
-        let params: Vec<(&str, Option<&str>)> =
-            params.iter().map(|(name, value)| (*name, Some(*value))).collect();
         let mut failures = 0;
         loop {
-            let session = self.client.open_session(token);
-            let call = || session.http_session_api.http_get::<R, _, _>(method, &params, None);
-            match self.patiently(asked, call).await {
+            let call = || self.http().get(self.address(method)).query(params);
+            match self.patiently(asked, token, call).await {
                 Err(CallError::Failed { .. }) if failures < REREAD => {
                     failures += 1;
                     tokio::time::sleep(Duration::from_millis(100 << failures)).await;
@@ -152,25 +170,27 @@ impl Web {
     /// A writing call. After `Failed` it may have had its effect.
     pub async fn post<R: DeserializeOwned + Send>(
         &self,
-        token: &SlackApiToken,
+        token: &SlackToken,
         method: &'static str,
         body: &Value,
     ) -> Result<R, CallError> {
-        let session = self.client.open_session(token);
         let body = &literal(method, body);
-        let call = || session.http_session_api.http_post::<Value, R>(method, body, None);
+        // Slack reads JSON without a charset, too, and warns of it in each answer.
+        let json = HeaderValue::from_static("application/json; charset=utf-8");
+        let call = || {
+            let request = self.http().post(self.address(method));
+            request.header(CONTENT_TYPE, json.clone()).body(body.to_string())
+        };
         let text = |name: &str| body[name].as_str().unwrap_or_default();
-        let (app, urgency) = (&token.token_value.0, Urgency::Awaited);
+        let (app, urgency) = (token.expose(), Urgency::Awaited);
         let (channel, thread) = (text("channel"), text("thread_ts"));
-        self.patiently(Asked { app, method, channel, thread, urgency }, call).await
+        self.patiently(Asked { app, method, channel, thread, urgency }, token, call).await
     }
 
-    /// What a token may do, from a header that the client does not hand out. None: Slack did not
-    /// say.
-    pub async fn scopes(&self, token: &SlackApiToken) -> Option<Scopes> {
-        let url = format!("{}/auth.test", self.base.as_str().trim_end_matches('/'));
-        let request = self.http().post(url).timeout(TIMEOUT);
-        let answer = request.bearer_auth(&token.token_value.0).send().await.ok()?;
+    /// What a token may do, by a header. None: Slack did not say.
+    pub async fn scopes(&self, token: &SlackToken) -> Option<Scopes> {
+        let request = self.http().post(self.address("auth.test")).timeout(TIMEOUT);
+        let answer = request.bearer_auth(token.expose()).send().await.ok()?;
         let scopes = answer.headers().get("x-oauth-scopes")?.to_str().ok()?;
         Some(Scopes::parse(scopes))
     }
@@ -202,7 +222,7 @@ impl Web {
     /// A file of at most `most` bytes, from Slack itself.
     pub async fn download(
         &self,
-        token: &SlackApiToken,
+        token: &SlackToken,
         url: Url,
         most: usize,
     ) -> Result<Vec<u8>, CallError> {
@@ -210,7 +230,7 @@ impl Web {
         if !self.is_slack(&url) {
             return Err(failed(NAME, "a file that is not Slack's"));
         }
-        let request = self.http().get(url).timeout(TIMEOUT).bearer_auth(&token.token_value.0);
+        let request = self.http().get(url).timeout(TIMEOUT).bearer_auth(token.expose());
         let mut answer = request.send().await.map_err(|error| failed(NAME, unsent(&error)))?;
         self.count(NAME, if answer.status().is_success() { "ok" } else { "refused" });
         if let Some(why) = answered(answer.status().as_u16()) {
@@ -242,15 +262,18 @@ impl Web {
 
     /// Makes a call in its turn, again for as long as Slack says "later": nobody else makes one
     /// of its kind meanwhile.
-    async fn patiently<R, F>(&self, asked: Asked<'_>, call: impl Fn() -> F) -> Result<R, CallError>
-    where
-        F: Future<Output = Result<R, SlackClientError>>,
-    {
+    async fn patiently<R: DeserializeOwned>(
+        &self,
+        asked: Asked<'_>,
+        token: &SlackToken,
+        call: impl Fn() -> RequestBuilder,
+    ) -> Result<R, CallError> {
         let method = asked.method;
         let turn: Turn = self.queue.turn(asked).await;
         for _ in 0..=LIMITED {
-            let result = match tokio::time::timeout(TIMEOUT, call()).await {
-                Ok(result) => result.map_err(|error| outcome(method, &error)),
+            let request = call().bearer_auth(token.expose());
+            let result = match tokio::time::timeout(TIMEOUT, read_answer(method, request)).await {
+                Ok(result) => result,
                 Err(_) => Err(Outcome::Error(failed(method, "no answer in time"))),
             };
             let (label, result) = match result {
@@ -280,11 +303,6 @@ impl Web {
     }
 }
 
-/// A token as the client takes it.
-pub fn token(value: &str) -> SlackApiToken {
-    SlackApiToken::new(SlackApiTokenValue(value.to_owned()))
-}
-
 enum Outcome {
     Later(Duration),
     Error(CallError),
@@ -294,36 +312,53 @@ fn failed(method: &'static str, what: impl Into<String>) -> CallError {
     CallError::Failed { method, what: what.into() }
 }
 
-/// The client's errors carry whole bodies: only the code leaves this function.
-fn outcome(method: &'static str, error: &SlackClientError) -> Outcome {
-    let second = Duration::from_secs(1);
-    Outcome::Error(match error {
-        SlackClientError::RateLimitError(limit) => {
-            return Outcome::Later(limit.retry_after.unwrap_or(second));
+/// Makes one call. Bodies stay in here: of what went wrong, only Slack's code and its sentences for
+/// developers leave.
+async fn read_answer<R: DeserializeOwned>(
+    method: &'static str,
+    request: RequestBuilder,
+) -> Result<R, Outcome> {
+    let failed = |what: String| Outcome::Error(failed(method, what));
+    let mut answer = request.send().await.map_err(|error| failed(unsent(&error)))?;
+    let status = answer.status();
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        let seconds = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let seconds = seconds.and_then(|value| value.trim().parse().ok()).unwrap_or(1);
+        return Err(Outcome::Later(Duration::from_secs(seconds)));
+    }
+    if !status.is_success() {
+        let status = status.as_u16();
+        return Err(failed(answered(status).unwrap_or_else(|| format!("status {status}"))));
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|error| failed(unsent(&error)))? {
+        if body.len() + chunk.len() > ANSWER {
+            return Err(failed("an answer that is too long".to_owned()));
         }
-        SlackClientError::ApiError(refusal) => match refusal.code.as_str() {
-            "ratelimited" | "rate_limited" => return Outcome::Later(second),
-            "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" => {
-                failed(method, refusal.code.as_str())
-            }
-            code => {
-                let body = refusal.http_response_body.as_deref().unwrap_or_default();
-                let body: Value = serde_json::from_str(body).unwrap_or_default();
-                let needed = body["needed"].as_str().map(|scopes| line(scopes, SAID));
-                CallError::Refused { method, code: line(code, CODE), needed, said: said(&body) }
-            }
-        },
-        SlackClientError::HttpError(http) => {
-            let status = http.status_code.as_u16();
-            failed(method, answered(status).unwrap_or_else(|| format!("status {status}")))
+        body.extend_from_slice(&chunk);
+    }
+    let unreadable = || failed("unreadable answer".to_owned());
+    let answer: Value = serde_json::from_slice(&body).map_err(|_| unreadable())?;
+    match answer["ok"].as_bool() {
+        Some(true) => serde_json::from_value(answer).map_err(|_| unreadable()),
+        Some(false) => Err(refused(method, &answer)),
+        None => Err(unreadable()),
+    }
+}
+
+fn refused(method: &'static str, answer: &Value) -> Outcome {
+    let code = answer["error"].as_str().unwrap_or("unknown_error");
+    match code {
+        "ratelimited" | "rate_limited" => Outcome::Later(Duration::from_secs(1)),
+        "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" => {
+            Outcome::Error(failed(method, code))
         }
-        SlackClientError::ProtocolError(_) => failed(method, "unreadable answer"),
-        SlackClientError::HttpProtocolError(lost) => match &lost.cause {
-            Some(cause) => failed(method, unsent(&**cause)),
-            None => failed(method, "no connection"),
-        },
-        _ => failed(method, "no connection"),
-    })
+        code => {
+            let needed = answer["needed"].as_str().map(|scopes| line(scopes, SAID));
+            let (code, said) = (line(code, CODE), said(answer));
+            Outcome::Error(CallError::Refused { method, code, needed, said })
+        }
+    }
 }
 
 /// Slack's sentences for developers about a refusal: what of a message it does not take, and where.
