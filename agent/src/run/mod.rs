@@ -278,7 +278,9 @@ impl Agent {
                 if run.kind == RunKind::Brief {
                     self.end_brief_run().await?;
                 } else {
-                    Box::pin(self.run(std::mem::take(&mut just_started))).await?;
+                    let span = tracing::info_span!("run", id = run.id);
+                    let running = Box::pin(self.run(std::mem::take(&mut just_started)));
+                    running.instrument(span).await?;
                 }
                 (idle, stuck) = (Instant::now(), None);
             }

@@ -13,6 +13,7 @@ use kube::Resource;
 use kube::runtime::reflector::{ObjectRef, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
 
 use super::backoff::Backoff;
 use super::context::Context;
@@ -119,7 +120,9 @@ where
     F: Future<Output = Result<Action, ApplyError>> + Send + 'static,
 {
     let metrics = context.metrics.clone();
-    let task = context.looks.clone().spawn(async move {
+    let looks = context.looks.clone();
+    let span = tracing::info_span!("reconcile", kind = kind::<K>(), object = %key);
+    let looking = async move {
         let start = Instant::now();
         let result = reconcile(object, context).await;
         let outcome = match &result {
@@ -129,7 +132,8 @@ where
         };
         metrics.reconciled(kind::<K>(), outcome, start.elapsed());
         result
-    });
+    };
+    let task = looks.spawn(looking.instrument(span));
     // Who drops this has no use for it.
     let result = match AbortOnDropHandle::new(task).await {
         Ok(Some(result)) => result.map_err(Error::from),

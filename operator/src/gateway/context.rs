@@ -1,6 +1,7 @@
 //! What every part of the gateway shares: watch caches, secrets by name, and the error that an
 //! agent sees.
 
+use std::fmt;
 use std::sync::Arc;
 
 use codebutler_crds::repo::SecretRef;
@@ -31,6 +32,12 @@ pub struct ThreadKey {
 impl From<&Thread> for ThreadKey {
     fn from(thread: &Thread) -> Self {
         Self { namespace: thread.namespace().unwrap_or_default(), name: thread.name_any() }
+    }
+}
+
+impl fmt::Display for ThreadKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
@@ -23,6 +24,8 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+use tracing::field::{Empty, display};
 
 use super::budget::Ledger;
 use super::builds::Builds;
@@ -138,7 +141,15 @@ pub fn router(gateway: Shared) -> Router {
         .method_not_allowed_fallback(|| async {
             ApiError::new(ErrorCode::InvalidRequest, "this path has no such method")
         })
+        .layer(middleware::from_fn(in_span))
         .with_state(gateway)
+}
+
+/// One span for each call: who calls is recorded once that is known.
+async fn in_span(request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let span = tracing::info_span!("call", path, thread = Empty, role = Empty);
+    next.run(request).instrument(span).await
 }
 
 /// Method and path of everything that an agent can call.
@@ -194,7 +205,11 @@ impl FromRequestParts<Shared> for Any {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, gateway: &Shared) -> Result<Self, ApiError> {
         // Apart: few tokens have to be reviewed, and every call would keep room for it.
-        Box::pin(gateway.identity.caller(&parts.headers)).await.map(Self)
+        let caller = Box::pin(gateway.identity.caller(&parts.headers)).await?;
+        let span = tracing::Span::current();
+        span.record("thread", display(caller.key()));
+        span.record("role", caller.role_name());
+        Ok(Self(caller))
     }
 }
 

@@ -36,6 +36,7 @@ use codebutler_crds::wire::ErrorCode;
 use http::HeaderMap;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio_stream::wrappers::ReceiverStream;
+use tracing::Instrument as _;
 
 use self::breaker::Breakers;
 use self::call::Reply;
@@ -114,7 +115,8 @@ async fn write_down(gateway: Shared, caller: Caller, sound: Sound) -> Result<Str
     let model = model.ok_or("the role has no spec.model.audio")?;
     let recording = Recording::of(model, (&sound.name, &sound.kind), sound.bytes);
     let (reply, answered) = tokio::sync::oneshot::channel();
-    gateway.calls.spawn(call::make(gateway.clone(), caller, Job::Speech(recording), reply));
+    let making = call::make(gateway.clone(), caller, Job::Speech(recording), reply);
+    gateway.calls.spawn(making.in_current_span());
     match answered.await {
         Ok(Ok(Reply::Whole(answer))) => serde_json::from_slice::<Written>(&answer)
             .map(|written| written.text)
@@ -147,10 +149,11 @@ async fn answer(
     // asked is gone before the answer comes.
     let made = call::make(gateway.clone(), caller, job, reply);
     // Its place is taken until it is paid for, whether or not anybody still waits.
-    gateway.calls.spawn(async move {
+    let making = async move {
         made.await;
         drop(place);
-    });
+    };
+    gateway.calls.spawn(making.in_current_span());
     let lost = |_| ApiError::new(ErrorCode::Unavailable, "the gateway lost this call: try again");
     Ok(match answered.await.map_err(lost)? {
         Ok(Reply::Whole(answer)) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),

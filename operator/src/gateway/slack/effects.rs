@@ -6,6 +6,7 @@ use std::sync::Arc;
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, SlackTs, Thread};
 use serde_json::{Value, json};
+use tracing::Instrument as _;
 
 use super::account::{AccessError, Account};
 use super::reaction::Reacted;
@@ -81,7 +82,7 @@ impl Inner {
     pub fn follow_up(self: &Arc<Self>, effects: Vec<Effect>) {
         for effect in effects {
             let inner = Arc::clone(self);
-            self.background.spawn(async move { inner.perform(effect).await });
+            self.background.spawn(async move { inner.perform(effect).await }.in_current_span());
         }
     }
 
