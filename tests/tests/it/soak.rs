@@ -16,9 +16,11 @@ use serde_json::{Value, json};
 
 use crate::support::{Setup, Team};
 
-/// Conversations, if nobody says how many.
+/// Conversations, if nobody says how many, and how many of them at the same time. Most of one is waiting:
+/// many go side by side.
 const USUAL: usize = 12;
 const SIDE_BY_SIDE: usize = 3;
+const MANY_SIDE_BY_SIDE: usize = 10;
 /// The share of answers that go wrong: a conversation has about thirteen.
 const SHARE: f64 = 0.12;
 /// How long nothing may happen before a conversation counts as ended.
@@ -107,7 +109,8 @@ async fn whatever_goes_wrong_each_conversation_ends_in_a_merge_or_a_remedy() {
         .start()
         .await;
     let talks = futures::stream::iter(0..count).map(|task| talk(&team, task));
-    let ends: Vec<End> = talks.buffer_unordered(SIDE_BY_SIDE).collect().await;
+    let at_once = if count > USUAL { MANY_SIDE_BY_SIDE } else { SIDE_BY_SIDE };
+    let ends: Vec<End> = talks.buffer_unordered(at_once).collect().await;
     let merged = ends.iter().filter(|end| end.merged).count();
     let misplayed = team.stack.models.misplayed().len();
     let _ = writeln!(
