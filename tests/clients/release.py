@@ -91,7 +91,7 @@ with tempfile.TemporaryDirectory() as folder:
             assert len(tokio) == 1 and len(known[tokio[0]]["hashes"][0]["content"]) == 64, tokio
             # What the other one needs, and tests, is not in it.
             has = lambda crate: any(purl.startswith(f"pkg:cargo/{crate}@") for purl in known)
-            assert has("slack-morphism") == (part == "operator") and not has("octocrab")
+            assert has("kube") == (part == "operator") and not has("octocrab")
             git = sorted(purl.partition("?")[2] for purl in known if purl.startswith("pkg:deb/debian/git@"))
             assert git == (["arch=amd64", "arch=arm64"] if part == "operator" else []), git
             refs = [component["bom-ref"] for component in bill["components"]]
