@@ -7,6 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lease;
 
+/// How long open requests may take, whatever the grace: nobody else serves agents meanwhile.
+const REQUESTS: Duration = Duration::from_secs(20);
 /// How long paid or half-done work may take once the agents' port is closed.
 const WORK: Duration = Duration::from_secs(8);
 /// How long the books may take to be closed.
@@ -29,7 +31,7 @@ impl Shares {
     /// Of a grace.
     pub fn of(grace: Duration) -> Self {
         let rest = WORK + BOOKS + lease::GIVE_UP + SPARE;
-        Self { requests: grace.saturating_sub(rest), work: WORK, books: BOOKS }
+        Self { requests: grace.saturating_sub(rest).min(REQUESTS), work: WORK, books: BOOKS }
     }
 }
 
