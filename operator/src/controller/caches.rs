@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use codebutler_crds::thread::ThreadState;
-use codebutler_crds::{AgentRole, Repo, Thread, names};
+use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -33,6 +33,8 @@ pub struct Caches {
     pub threads: Store<Thread>,
     /// Open Threads by Repo.
     pub open: Arc<Index<Thread, ()>>,
+    /// Closed Threads by Repo.
+    pub closed: Arc<Index<Thread, ()>>,
     /// Threads by their parent.
     pub parts: Arc<Index<Thread, ()>>,
     /// Pods by Thread.
@@ -95,6 +97,7 @@ pub fn start(
         roles: roles.reader(),
         threads: threads.reader(),
         open: Arc::new(Index::new(open_in)),
+        closed: Arc::new(Index::new(closed_in)),
         parts: Arc::new(Index::new(parent_of)),
         pods: Arc::new(Index::new(by_thread)),
         volumes: Arc::new(Index::new(by_thread)),
@@ -114,7 +117,7 @@ pub fn start(
     let own = (client, &Scope::of(std::slice::from_ref(&args.namespace)));
     watches.watch(listed, &all(), on_repo(repos, queues.clone()));
     watches.watch(shared, &all(), on_role(roles, queues.clone()));
-    let indices = (caches.open.clone(), caches.parts.clone());
+    let indices = [&caches.open, &caches.closed, &caches.parts].map(Arc::clone);
     let fenced = (slots.clone(), fence.clone());
     watches.watch(listed, &all(), on_thread(threads, indices, fenced, queues.clone()));
     let of_threads = all().labels(names::LABEL_THREAD);
@@ -144,7 +147,21 @@ fn is_open(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active
 }
 
-fn open_in(thread: &Thread) -> Option<(Key, Option<()>)> {
+/// Whether nothing is left to be done about a Thread, whoever looks.
+pub fn is_over(thread: &Thread) -> bool {
+    let Some(status) = thread.status.as_ref().filter(|_| !is_open(thread)) else { return false };
+    condition::is_true(&status.conditions, condition::FINISHED)
+        && status.observed_generation == thread.metadata.generation
+        && thread.finalizers().is_empty()
+        && thread.metadata.deletion_timestamp.is_none()
+}
+
+pub fn closed_in(thread: &Thread) -> Option<(Key, Option<()>)> {
+    let repo = Key::new(thread.namespace()?, &thread.spec.repo);
+    Some((repo, (!is_open(thread)).then_some(())))
+}
+
+pub fn open_in(thread: &Thread) -> Option<(Key, Option<()>)> {
     Some((Key::new(thread.namespace()?, &thread.spec.repo), is_open(thread).then_some(())))
 }
 
@@ -195,20 +212,24 @@ fn on_role(mut roles: Named<AgentRole>, queues: Queues) -> impl FnMut(&Event<Age
     }
 }
 
-/// Open Threads by their Repo, and all by their parent.
-type ThreadIndices = (Arc<Index<Thread, ()>>, Arc<Index<Thread, ()>>);
+/// Open Threads by their Repo, closed ones, and all by their parent.
+type ThreadIndices = [Arc<Index<Thread, ()>>; 3];
 
 fn on_thread(
     mut threads: Named<Thread>,
-    (in_repo, parts): ThreadIndices,
+    [open_ones, closed_ones, parts]: ThreadIndices,
     (slots, fence): (Arc<Slots>, Arc<Fence>),
     queues: Queues,
 ) -> impl FnMut(&Event<Thread>) {
     move |event| {
-        in_repo.apply(event);
+        open_ones.apply(event);
+        closed_ones.apply(event);
         parts.apply(event);
         for (thread, before, touch) in threads.apply(event) {
-            queues.thread(&Key::of(&*thread));
+            // Of those that are over a list brings many.
+            if before.is_some() || !is_over(&thread) {
+                queues.thread(&Key::of(&*thread));
+            }
             if before.is_none() {
                 let parts = parts.names(&Key::of(&*thread));
                 queues.threads(&thread.namespace().unwrap_or_default(), parts);

@@ -93,6 +93,21 @@ impl<K: Resource, V> Index<K, V> {
         groups.get(owner).map_or(0, BTreeMap::len)
     }
 
+    /// Every group: whose it is, and the names in it.
+    pub fn groups(&self) -> Vec<(Key, Vec<String>)> {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let named = |(owner, group): (&Key, &BTreeMap<String, Entry<V>>)| {
+            (owner.clone(), group.keys().cloned().collect())
+        };
+        groups.iter().map(named).collect()
+    }
+
+    /// How many are in each group, which costs the same however many these are.
+    pub fn counts(&self) -> Vec<(Key, usize)> {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        groups.iter().map(|(owner, group)| (owner.clone(), group.len())).collect()
+    }
+
     /// Takes in what a watch says and returns whose groups it touched.
     pub fn apply(&self, event: &Event<K>) -> Vec<Key> {
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);

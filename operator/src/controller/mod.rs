@@ -85,8 +85,14 @@ pub async fn serve(
     let (caches, mut watches, queues, mut receivers) =
         caches::start(&client, &args, &slots, &fence);
     let mut registry = crate::metrics::registry();
-    let (threads, repos) = (caches.threads.clone(), caches.repos.clone());
-    let metrics = metrics::Metrics::register(&mut registry, threads, repos, slots.clone());
+    let shown = metrics::Shown {
+        threads: caches.threads.clone(),
+        open: caches.open.clone(),
+        closed: caches.closed.clone(),
+        repos: caches.repos.clone(),
+        slots: slots.clone(),
+    };
+    let metrics = metrics::Metrics::register(&mut registry, shown);
     let ready = Ready::default();
     let _server = Server::start(args.metrics_address, registry, ready.clone())?;
     let prepared = async {
@@ -212,7 +218,9 @@ fn queue_all(context: &context::Context) {
     let queues = &context.queues;
     context.repos.state().iter().for_each(|repo| queues.repo(&Key::of(&**repo)));
     context.roles.state().iter().for_each(|role| queues.role(&Key::of(&**role)));
-    context.all_threads.state().iter().for_each(|thread| queues.thread(&Key::of(&**thread)));
+    for thread in context.all_threads.state_filter(|thread| !caches::is_over(thread)) {
+        queues.thread(&Key::of(&*thread));
+    }
 }
 
 /// Learns which slots are given, however often that has to be tried.

@@ -5,17 +5,14 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::{Repo, Thread};
-use kube::runtime::reflector::Store;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::slots::Slots;
 use crate::metrics::catalog::controller as catalog;
 use crate::metrics::family::{Counts, Times};
+pub use state::Shown;
 use state::State;
 
 /// How an attempt to reconcile ended.
@@ -51,12 +48,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers all families.
-    pub fn register(
-        registry: &mut Registry,
-        threads: Store<Thread>,
-        repos: Store<Repo>,
-        slots: Arc<Slots>,
-    ) -> Self {
+    pub fn register(registry: &mut Registry, shown: Shown) -> Self {
         let metrics = Self {
             leader: catalog::LEADER.level(registry),
             duration: catalog::RECONCILE_DURATION.times(registry),
@@ -64,12 +56,8 @@ impl Metrics {
             pods: catalog::PODS_STARTED.counts(registry),
             waits: catalog::QUEUE_WAIT.times(registry),
         };
-        registry.register_collector(Box::new(State {
-            leader: metrics.leader.clone(),
-            threads,
-            repos,
-            slots,
-        }));
+        let leader = metrics.leader.clone();
+        registry.register_collector(Box::new(State { leader, shown }));
         metrics
     }
 

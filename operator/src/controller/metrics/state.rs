@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use codebutler_crds::thread::{Approval, Plan, ThreadState};
+use codebutler_crds::thread::{Approval, Plan};
 use codebutler_crds::{NanoUsd, Repo, Thread, ThreadStatus, condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::Gauge;
 
+use crate::controller::index::{Index, Key};
 use crate::controller::slots::Slots;
 use crate::gateway::budget::calendar::{self, Moment};
 use crate::metrics::catalog::controller as catalog;
@@ -21,13 +22,24 @@ use crate::metrics::{repo_label, repo_of};
 /// Threads of a Repo that does not exist (any more).
 const NO_REPO: &str = "(none)";
 
-/// Where the numbers come from.
+/// Where the numbers come from, when the replica acts.
 #[derive(Debug)]
 pub struct State {
     /// Not 0 on the replica that acts.
     pub leader: Gauge,
+    /// What it knows.
+    pub shown: Shown,
+}
+
+/// What is read off. Closed Threads are counted and not looked at: there can be any number of them.
+#[derive(Debug)]
+pub struct Shown {
     /// All Threads.
     pub threads: Store<Thread>,
+    /// The open ones by Repo.
+    pub open: Arc<Index<Thread, ()>>,
+    /// The closed ones.
+    pub closed: Arc<Index<Thread, ()>>,
     /// All Repos.
     pub repos: Store<Repo>,
     /// Who runs.
@@ -50,18 +62,27 @@ struct Counted {
 impl Collector for State {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let acts = self.leader.get() != 0;
-        let repos = if acts { self.repos.state() } else { Vec::new() };
-        let threads = if acts { self.threads.state() } else { Vec::new() };
+        let repos = if acts { self.shown.repos.state() } else { Vec::new() };
+        let threads = if acts { self.shown.open_threads() } else { Vec::new() };
+        let closed = if acts { self.shown.closed.counts() } else { Vec::new() };
         let now = Timestamp::now();
-        counted(&repos, &threads, now, &mut encoder)?;
-        self.slots(&repos, &mut encoder)?;
+        counted(&repos, (&threads, &closed), now, &mut encoder)?;
+        self.shown.slots(&repos, &mut encoder)?;
         limits(&repos, now, &mut encoder)?;
         let conditions = repos.iter().flat_map(|repo| conditions(repo));
         catalog::REPO_CONDITION.write(&mut encoder, conditions)
     }
 }
 
-impl State {
+impl Shown {
+    /// What is walked through each time.
+    pub fn open_threads(&self) -> Vec<Arc<Thread>> {
+        let named = self.open.groups().into_iter().flat_map(|(repo, names)| {
+            names.into_iter().map(move |name| ObjectRef::new(&name).within(&repo.namespace))
+        });
+        named.filter_map(|thread| self.threads.get(&thread)).collect()
+    }
+
     fn slots(&self, repos: &[Arc<Repo>], encoder: &mut DescriptorEncoder) -> fmt::Result {
         let used = self.slots.used();
         let pairs = |values: &dyn Fn(&Repo) -> [f64; 2]| {
@@ -86,7 +107,7 @@ impl State {
 
 fn counted(
     repos: &[Arc<Repo>],
-    threads: &[Arc<Thread>],
+    (threads, closed): (&[Arc<Thread>], &[(Key, usize)]),
     now: Timestamp,
     encoder: &mut DescriptorEncoder,
 ) -> fmt::Result {
@@ -100,6 +121,12 @@ fn counted(
         let repo = repo_of(repo, &thread.spec.repo);
         let repo = known.get(&repo).map_or(NO_REPO, String::as_str);
         counted.add(repo, thread, now);
+    }
+    for (repo, count) in closed.iter().filter(|(_, count)| *count > 0) {
+        let repo = repo_of(&repo.namespace, &repo.name);
+        let repo = known.get(&repo).map_or(NO_REPO, String::as_str);
+        *counted.phases.entry([repo.to_owned(), "closed".to_owned()]).or_default() +=
+            number(*count);
     }
     catalog::THREADS.write(encoder, counted.phases)?;
     catalog::THREADS_WAITING.write(encoder, counted.waiting)?;
@@ -124,9 +151,7 @@ impl Counted {
         let status = thread.status.as_ref();
         let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or("new");
         one(&mut self.phases, repo, phase);
-        let Some(status) = status.filter(|_| thread.spec.state == ThreadState::Active) else {
-            return;
-        };
+        let Some(status) = status else { return };
         for (type_, reason) in [
             (condition::QUEUED, "slot"),
             (condition::AWAITING_USER, "user"),

@@ -2,13 +2,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::limits::LimitsSpec;
+use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{Repo, Thread};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-use super::{Metrics, Outcome};
-use crate::controller::index::Key;
+use super::{Metrics, Outcome, Shown};
+use crate::controller::caches::{closed_in, open_in};
+use crate::controller::index::{Index, Key};
 use crate::controller::slots::{Request, Slots};
 use crate::controller::testing;
 
@@ -30,8 +32,10 @@ fn shown(repos: &[Repo], threads: &[Thread], acts: bool) -> String {
         slots.ask(&Key::new("team", &*thread.spec.repo), &LimitsSpec::default(), request);
     }
     let mut registry = crate::metrics::registry();
+    let [open, closed] = indices(threads);
     let (threads_read, repos_read) = (thread_cache.as_reader(), repo_cache.as_reader());
-    let metrics = Metrics::register(&mut registry, threads_read, repos_read, slots);
+    let shown = Shown { threads: threads_read, open, closed, repos: repos_read, slots };
+    let metrics = Metrics::register(&mut registry, shown);
     if acts {
         metrics.leads();
     }
@@ -44,6 +48,34 @@ fn shown(repos: &[Repo], threads: &[Thread], acts: bool) -> String {
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
     text
+}
+
+/// The open ones and the closed ones.
+fn indices(threads: &[Thread]) -> [Arc<Index<Thread, ()>>; 2] {
+    let all = [Index::new(open_in), Index::new(closed_in)].map(Arc::new);
+    for event in threads.iter().cloned().map(Event::Apply) {
+        for index in &all {
+            index.apply(&event);
+        }
+    }
+    all
+}
+
+#[test]
+fn closed_threads_are_counted_and_not_walked_through() {
+    let mut threads: Vec<Thread> = (0..20_000).map(|number| thread(number, "shop")).collect();
+    for closed in &mut threads[1..] {
+        closed.spec.state = ThreadState::Closed;
+    }
+    let mut cache = Writer::default();
+    for thread in &threads {
+        cache.apply_watcher_event(&Event::Apply(thread.clone()));
+    }
+    let [open, closed] = indices(&threads);
+    let (repos, slots) = (Writer::default().as_reader(), Arc::default());
+    let shown = Shown { threads: cache.as_reader(), open, closed, repos, slots };
+    assert_eq!(shown.open_threads().len(), 1);
+    assert_eq!(shown.closed.counts(), [(Key::new("team", "shop"), 19_999)]);
 }
 
 fn repo(name: &str) -> Repo {
@@ -81,13 +113,14 @@ fn thread(number: usize, repo: &str) -> Thread {
 #[test]
 fn what_stands_on_the_objects_is_shown_by_the_replica_that_acts() {
     let mut closed = thread(9, "shop");
-    closed.spec.state = codebutler_crds::thread::ThreadState::Closed;
+    closed.spec.state = ThreadState::Closed;
     let threads = [thread(0, "shop"), thread(1, "shop"), thread(4, "gone"), closed];
     let text = shown(&[repo("shop")], &threads, true);
     for line in [
         "codebutler_controller_leader 1",
         r#"codebutler_threads{repo="team/shop",phase="coder"} 1.0"#,
         r#"codebutler_threads{repo="(none)",phase="coder"} 1.0"#,
+        r#"codebutler_threads{repo="team/shop",phase="closed"} 1.0"#,
         r#"codebutler_threads_waiting{repo="team/shop",reason="slot"} 1.0"#,
         r#"codebutler_threads_waiting{repo="team/shop",reason="budget"} 0.0"#,
         r#"codebutler_decisions_waiting{repo="team/shop",kind="plan"} 2.0"#,
