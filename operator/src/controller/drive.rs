@@ -29,17 +29,25 @@ const CONCURRENCY: usize = 64;
 
 /// When to look at an object again, if nothing happens before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Action(Option<Duration>);
+pub struct Action {
+    after: Option<Duration>,
+    failed: bool,
+}
 
 impl Action {
     /// After this long.
     pub const fn requeue(after: Duration) -> Self {
-        Self(Some(after))
+        Self { after: Some(after), failed: false }
+    }
+
+    /// After this long, because of a failure that is told already.
+    pub const fn retry(after: Duration) -> Self {
+        Self { after: Some(after), failed: true }
     }
 
     /// Once something happens.
     pub const fn await_change() -> Self {
-        Self(None)
+        Self { after: None, failed: false }
     }
 }
 
@@ -93,7 +101,7 @@ pub async fn drive<K, F>(
             },
             Some((key, outcome)) = looks.next(), if !looks.is_empty() => {
                 work.end(&key);
-                if let Action(Some(after)) = follow_up::<K>(&key, outcome, &backoff) {
+                if let Some(after) = follow_up::<K>(&key, outcome, &backoff).after {
                     work.later(key, Instant::now() + after);
                 }
             }
@@ -126,6 +134,7 @@ where
         let start = Instant::now();
         let result = reconcile(object, context).await;
         let outcome = match &result {
+            Ok(action) if action.failed => Outcome::Failed,
             Ok(_) => Outcome::Done,
             Err(ApplyError::Stale { .. }) => Outcome::Stale,
             Err(_) => Outcome::Failed,

@@ -1,10 +1,11 @@
 //! What upstream's default admission refuses although the caller may write: pods below their
 //! namespace's security standard, and rights that the caller does not have himself. And what that of
-//! OpenShift makes of pods.
+//! OpenShift makes of pods, and a webhook that is out of order.
 
 mod escalation;
 mod openshift;
 mod security;
+mod webhook;
 
 use serde_json::Value;
 
@@ -50,7 +51,9 @@ pub fn review(
     if kind.is("", "pods") && live.is_none() {
         let namespace = store.get("namespaces", "", object::namespace(value));
         let labels = namespace.as_ref().and_then(|n| object::meta(&n.value, "labels"));
-        return security::review(value, labels.unwrap_or(&Value::Null));
+        let warnings = security::review(value, labels.unwrap_or(&Value::Null))?;
+        webhook::review(store, value)?;
+        return Ok(warnings);
     }
     if let Some(live) = live.filter(|_| kind.is("", "persistentvolumeclaims")) {
         growth(store, kind, value, live)?;

@@ -321,6 +321,15 @@ impl ApiError {
         Self::new(code, reason, "a failure on purpose")
     }
 
+    /// 500: a webhook that admission asks answers with an error.
+    pub fn webhook(name: &str, said: &str) -> Self {
+        let message = format!(
+            "Internal error occurred: failed calling webhook \"{name}\": failed to call webhook: an error on \
+             the server (\"{said}\") has prevented the request from succeeding"
+        );
+        Self::new(500, "InternalError", message)
+    }
+
     /// 413.
     pub fn too_large(why: &str) -> Self {
         let message = format!("Request entity too large: {why}");

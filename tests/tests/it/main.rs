@@ -57,5 +57,6 @@ mod soak;
 mod stop;
 mod support;
 mod switching;
+mod webhooks;
 mod worktrees;
 mod world;

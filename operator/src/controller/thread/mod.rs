@@ -38,7 +38,7 @@ use super::context::Context;
 use super::drive::Action;
 use super::health::Notice;
 use super::index::Key;
-use crate::apply::{ApplyError, Made};
+use crate::apply::{ApplyError, Made, Refusal};
 use crate::metrics::repo_of;
 use fence::Sight;
 use plan::Plan;
@@ -68,20 +68,18 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
     let Some(refusal) = refusal(&context, &key, &done) else { return done };
     // Decide again, knowing that: the decision is then what to tell.
     tracing::warn!(thread = %key, %refusal, "refused");
+    let failed = matches!(refusal, Refusal::NotAccepted { .. });
     let mut observed = observe::observe(&context, &thread);
     observed.refusal = Some(refusal);
     // It starts nothing now: others may.
     observed.admission = queue::ask(&context, &thread, &observed, &decide(&observed));
     Box::pin(perform(&thread, decide(&observed), &context)).await?;
-    Ok(Action::requeue(context.refusals.told(&key)))
+    let wait = context.refusals.told(&key);
+    Ok(if failed { Action::retry(wait) } else { Action::requeue(wait) })
 }
 
 /// What the API server says no to, and a person should hear about.
-fn refusal(
-    context: &Context,
-    key: &Key,
-    done: &Result<Action, ApplyError>,
-) -> Option<crate::apply::Refusal> {
+fn refusal(context: &Context, key: &Key, done: &Result<Action, ApplyError>) -> Option<Refusal> {
     match done {
         Ok(_) => {
             context.refusals.forget(key);
