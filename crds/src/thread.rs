@@ -317,6 +317,9 @@ pub struct RoleStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 300))]
     pub sandbox: Option<String>,
+    /// Its agent is not heard of any more. (Gateway.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent: Option<Silence>,
     /// Pods that died in a row without ending a run. (Controller.)
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
@@ -326,6 +329,19 @@ pub struct RoleStatus {
     /// What it used so far. (Gateway.)
     #[serde(default)]
     pub usage: Usage,
+}
+
+/// An agent that had something to do, and said nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Silence {
+    /// UID of its pod.
+    #[schemars(length(max = 64))]
+    pub pod: String,
+    /// When it was noticed.
+    pub since: Time,
+    /// For how long nothing was heard until then, in seconds.
+    pub seconds: u32,
 }
 
 impl Thread {

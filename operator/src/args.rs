@@ -189,6 +189,10 @@ pub struct GatewayArgs {
     #[arg(long, env = "CODEBUTLER_GITHUB_POLL_SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub github_poll_seconds: u64,
+    /// An agent that has something to do and says nothing for so long is replaced, in seconds.
+    #[arg(long, env = "CODEBUTLER_AGENT_SILENCE_SECONDS", default_value_t = 600,
+          value_parser = clap::value_parser!(u32).range(15..=86_400))]
+    pub agent_silence_seconds: u32,
 }
 
 /// The first of these variables that says anything: proxies have names in both cases.
@@ -201,5 +205,10 @@ impl GatewayArgs {
     /// The time between two looks at GitHub.
     pub const fn github_poll(&self) -> Duration {
         Duration::from_secs(self.github_poll_seconds)
+    }
+
+    /// How long an agent may be silent.
+    pub const fn agent_silence(&self) -> Duration {
+        Duration::from_secs(self.agent_silence_seconds as u64)
     }
 }

@@ -15,7 +15,7 @@ use tokio::task::{JoinSet, LocalSet};
 use tracing::Instrument as _;
 
 use super::mail::{self, Mail};
-use super::progress::Board;
+use super::progress::{self, Board};
 use super::report::{role_state, terminal};
 use super::seat::Seat;
 use super::{Agent, LONG_POLL, RunError};
@@ -104,7 +104,11 @@ impl Agent {
             trays: BTreeMap::new(),
             working: JoinSet::new(),
             stop: watch::Sender::new(None),
-            board: Arc::new(Board::start(self.tools.gateway.clone(), &run)),
+            board: Arc::new(Board::start(
+                self.tools.gateway.clone(),
+                &run,
+                progress::limit(&self.session),
+            )),
         };
         loop {
             self.seat(&mut places)?;

@@ -368,7 +368,8 @@ impl Agent {
     async fn run(&mut self, just_started: bool) -> Result<(), RunError> {
         let run = self.transcript.state().run();
         let (id, turns) = run.map(|run| (run.id.clone(), run.turns)).unwrap_or_default();
-        self.telling = Some(Telling::start(self.tools.gateway.clone(), &id, turns));
+        let limit = progress::limit(&self.session);
+        self.telling = Some(Telling::start(self.tools.gateway.clone(), &id, turns, limit));
         let ended = self.turns(just_started).await;
         self.telling = None;
         let (outcome, reason) = ended?;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use codebutler_wire::{Progress, SlackTs};
+use codebutler_wire::{Progress, Session, SlackTs};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -20,6 +20,11 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Arguments that say best what a call is about, the best first.
 const TELLING: [&str; 7] = ["command", "path", "file", "pattern", "query", "url", "title"];
 
+/// What a part of a run may take at most: as long as all of it, and a little.
+pub fn limit(session: &Session) -> Duration {
+    Duration::from_secs(session.timeout_seconds.into()) + Duration::from_mins(1)
+}
+
 /// A run that is told of for as long as this exists.
 pub struct Telling {
     sender: watch::Sender<Progress>,
@@ -27,11 +32,11 @@ pub struct Telling {
 }
 
 impl Telling {
-    /// Begins to tell of a run.
-    pub fn start(gateway: Gateway, run: &str, turns: u32) -> Self {
+    /// Begins to tell of a run, of which no part takes longer than `limit`.
+    pub fn start(gateway: Gateway, run: &str, turns: u32, limit: Duration) -> Self {
         let first = Progress { run: run.to_owned(), turns, doing: "getting ready".to_owned() };
         let (sender, news) = watch::channel(first);
-        Self { sender, task: tokio::spawn(tell(gateway, news).in_current_span()) }
+        Self { sender, task: tokio::spawn(tell(gateway, news, limit).in_current_span()) }
     }
 
     /// What the run does from now on.
@@ -56,9 +61,9 @@ pub struct Board {
 }
 
 impl Board {
-    /// Begins to tell of a run.
-    pub fn start(gateway: Gateway, run: &str) -> Self {
-        Self { telling: Some(Telling::start(gateway, run, 0)), parts: Mutex::default() }
+    /// Begins to tell of a run, of which no part takes longer than `limit`.
+    pub fn start(gateway: Gateway, run: &str, limit: Duration) -> Self {
+        Self { telling: Some(Telling::start(gateway, run, 0, limit)), parts: Mutex::default() }
     }
 
     /// One that tells nobody.
@@ -92,16 +97,24 @@ impl Board {
     }
 }
 
-async fn tell(gateway: Gateway, mut news: watch::Receiver<Progress>) {
+async fn tell(gateway: Gateway, mut news: watch::Receiver<Progress>, limit: Duration) {
+    let mut since = Instant::now();
     loop {
         let progress = news.borrow_and_update().clone();
         if let Err(error) = gateway.progress(&progress).await {
             tracing::debug!(%error, "what the run does was not told");
         }
         tokio::time::sleep(PAUSE).await;
-        if let Ok(Err(_)) = tokio::time::timeout(HEARTBEAT, news.changed()).await {
+        let changed = match tokio::time::timeout(HEARTBEAT, news.changed()).await {
+            Ok(changed) => changed,
+            Err(_) if since.elapsed() < limit => continue,
+            // What takes longer than it may is no sign of life any more.
+            Err(_) => news.changed().await,
+        };
+        if changed.is_err() {
             return;
         }
+        since = Instant::now();
     }
 }
 

@@ -12,7 +12,7 @@ use super::drain::{self, Shares};
 use super::mark::Mark;
 use super::models::facts::catalog;
 use super::models::{self, settle};
-use super::{git, serve, told, watch};
+use super::{git, pulse, serve, told, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
 use crate::listen::listen;
@@ -128,5 +128,6 @@ async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
         mark.remove().await;
     };
     let knowing = async { tokio::join!(probing, settling, knowing, git::tidy(gateway)) };
-    tokio::join!(people, knowing, found);
+    let hearing = Box::pin(pulse::watch(gateway, args.agent_silence()));
+    tokio::join!(people, knowing, found, hearing);
 }

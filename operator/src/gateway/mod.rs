@@ -32,6 +32,7 @@ pub mod metrics;
 pub mod models;
 mod origin;
 pub mod overlap;
+pub mod pulse;
 mod receipt;
 pub mod redact;
 pub mod remote;
@@ -103,6 +104,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let gateway = api::Gateway {
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
         builds: builds::Builds::default(),
+        pulse: pulse::Pulse::default(),
         models: Models::default(),
         mirrors: Mirrors::new(args.git_cache.clone())
             .within(args.git_cache_limit, cgroup::memory_limit()),

@@ -6,7 +6,7 @@
 //! it was decided on and nothing but the gateway's own fields, so the controller, which writes the
 //! same status, is never overwritten.
 
-mod change;
+pub(super) mod change;
 pub(super) mod keyed;
 pub(super) mod patch;
 

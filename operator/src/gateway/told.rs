@@ -26,7 +26,8 @@ const LATER: Duration = Duration::from_secs(20);
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
 /// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
-const TROUBLES: [&str; 22] = [
+const TROUBLES: [&str; 23] = [
+    "AgentHangs",
     "ContainerCrashes",
     "ContainerNotCreated",
     "GatewayAway",
@@ -53,7 +54,7 @@ const TROUBLES: [&str; 22] = [
 
 /// Reasons of `Ready=False` that pass by themselves, and that somebody has to hear all the same: at
 /// once, since they do not last.
-const PAUSES: [&str; 3] = ["OutOfDisk", "OutOfMemory", "PodEvicted"];
+const PAUSES: [&str; 4] = ["AgentHung", "OutOfDisk", "OutOfMemory", "PodEvicted"];
 
 /// Tells until the gateway stops.
 pub async fn run(gateway: &Gateway) {

@@ -167,6 +167,7 @@ impl Trial<'_> {
             })),
             inject_env: None,
             late_wall: None,
+            agent_silence: None,
             nodes: None,
         })
     }

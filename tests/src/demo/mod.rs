@@ -286,6 +286,7 @@ fn options(
         edit_role: None,
         inject_env: None,
         late_wall: None,
+        agent_silence: None,
         nodes: args.nodes.settle()?,
     })
 }

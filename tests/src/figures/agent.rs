@@ -59,6 +59,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         })),
         inject_env: None,
         late_wall: None,
+        agent_silence: None,
         nodes: None,
     };
     std::fs::create_dir_all(&options.dir)?;

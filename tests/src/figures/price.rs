@@ -82,6 +82,7 @@ async fn run(card: ModelCard) -> anyhow::Result<Vec<Served>> {
         })),
         inject_env: None,
         late_wall: None,
+        agent_silence: None,
         nodes: None,
     };
     std::fs::create_dir_all(&options.dir)?;

@@ -167,21 +167,20 @@ async fn here(
     let kubelet = kubelet(cluster, &api, &options, agent, gateway_address).await;
     let kubelet = kubelet.map_err(part("kubelet"))?;
     let processes = Processes { cluster, options: &options, operator, watched };
-    let mut gateway = processes
-        .spawn(
-            "gateway",
-            vec![
-                format!("--listen={gateway_address}"),
-                // Started again, it goes on with its own lease.
-                "--pod=codebutler-gateway-0".to_owned(),
-                format!("--metrics-address={}", metrics.gateway),
-                format!("--slack-api={slack_api}"),
-                format!("--git-cache={}", dir.join("git-cache").display()),
-                // The outside world of the testbed is on this machine.
-                "--egress-allow=127.0.0.0/8".to_owned(),
-            ],
-        )
-        .await?;
+    let silence = options.agent_silence;
+    let silence = silence.map(|limit| format!("--agent-silence-seconds={}", limit.as_secs()));
+    let flags = vec![
+        format!("--listen={gateway_address}"),
+        // Started again, it goes on with its own lease.
+        "--pod=codebutler-gateway-0".to_owned(),
+        format!("--metrics-address={}", metrics.gateway),
+        format!("--slack-api={slack_api}"),
+        format!("--git-cache={}", dir.join("git-cache").display()),
+        // The outside world of the testbed is on this machine.
+        "--egress-allow=127.0.0.0/8".to_owned(),
+    ];
+    let flags = flags.into_iter().chain(silence).collect();
+    let mut gateway = processes.spawn("gateway", flags).await?;
     let mut controller = processes
         .spawn(
             "controller",

@@ -66,6 +66,8 @@ pub struct StackOptions {
     pub inject_env: Option<Arc<InjectEnv>>,
     /// How long after its start a pod still gets past the gateway, to the API server's address.
     pub late_wall: Option<Duration>,
+    /// How long an agent may say nothing; the product's own figure if absent.
+    pub agent_silence: Option<Duration>,
     /// Whose nodes run the product; processes of this machine if absent.
     pub nodes: Option<OwnNodes>,
 }

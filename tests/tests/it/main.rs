@@ -26,6 +26,7 @@ mod gateway;
 mod github;
 mod gitops;
 mod handover;
+mod hanging;
 mod house_rules;
 mod images;
 mod ingest;

@@ -67,6 +67,7 @@ pub struct Setup {
     pub edit_role: Option<Arc<RoleEdit>>,
     pub inject_env: Option<Arc<InjectEnv>>,
     pub late_wall: Option<Duration>,
+    pub agent_silence: Option<Duration>,
 }
 
 impl Setup {
@@ -80,6 +81,7 @@ impl Setup {
             edit_role: None,
             inject_env: None,
             late_wall: None,
+            agent_silence: None,
         }
     }
 
@@ -124,6 +126,12 @@ impl Setup {
         self
     }
 
+    /// How long an agent may say nothing.
+    pub fn agent_silence(mut self, limit: Duration) -> Self {
+        self.agent_silence = Some(limit);
+        self
+    }
+
     pub async fn start(self) -> Team {
         let permit = permit(1).await;
         let dir = tempfile::tempdir().unwrap();
@@ -148,6 +156,7 @@ impl Setup {
             edit_role: self.edit_role,
             inject_env: self.inject_env,
             late_wall: self.late_wall,
+            agent_silence: self.agent_silence,
             nodes: own_nodes(),
         };
         std::fs::create_dir_all(&options.dir).unwrap();

@@ -258,6 +258,13 @@ pub fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
     Some(scheduled.last_transition_time.as_ref()?.0)
 }
 
+/// Since when the agent of a pod runs.
+pub fn agent_since(pod: &Pod) -> Option<Timestamp> {
+    let mut containers = pod.status.as_ref()?.container_statuses.iter().flatten();
+    let running = containers.find(|c| c.name == AGENT)?.state.as_ref()?.running.as_ref()?;
+    Some(running.started_at.as_ref()?.0)
+}
+
 fn containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
     let init = status.init_container_statuses.iter().flatten();
     init.chain(status.container_statuses.iter().flatten())

@@ -4,6 +4,7 @@ mod collect;
 mod desired;
 mod ends;
 mod fence;
+mod hang;
 mod life;
 mod lineage;
 mod observe;

@@ -11,7 +11,7 @@ use super::desired::{View, id};
 use super::life::{self, Cause, Life, Trouble};
 use super::observe::Admission;
 use super::plan::{Gone, NewPod, Plan};
-use super::{pod, volume_need};
+use super::{hang, pod, volume_need};
 use crate::controller::gateway::Gateway;
 use crate::controller::health::{Health, Level, Notice};
 use crate::controller::rewritten;
@@ -65,7 +65,10 @@ pub fn decide(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
             turned_away(view, role, pod, (at, cause), plan)
         }
         Life::Failed { at, why, cause } => failed(view, role, pod, (at, &why, cause), plan),
-        life => live(view, role, pod, &life, plan),
+        life => match hang::noticed(view, role, pod, plan) {
+            Some(silence) => hang::replace(view, role, pod, silence, plan),
+            None => live(view, role, pod, &life, plan),
+        },
     }
 }
 
@@ -208,6 +211,9 @@ fn ending(view: &View, role: &Role, pod: &Pod, plan: &mut Plan) -> Option<Health
     let (name, left) = (pod.name_any(), time_to_end(pod, view.now));
     if left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
+        if let Some(hung) = hang::told(view, role, pod) {
+            return Some(hung);
+        }
         let message = format!("waiting until the old pod `{name}` is gone");
         return Some(Health::new(Level::Reconciling, "PodEnding", message));
     }
@@ -370,7 +376,7 @@ fn failing(role: &Role, times: u32, pod: &str, why: &str) -> String {
 }
 
 /// Whether something changed since the pod was made that may make the next one work.
-fn moved(view: &View, role: &str, failed: &Pod, definition: &AgentRole) -> bool {
+pub fn moved(view: &View, role: &str, failed: &Pod, definition: &AgentRole) -> bool {
     let woken_for = failed.annotations().get(pod::ANNOTATION_WOKEN_FOR);
     woken_for.is_none_or(|before| *before != pod::woken_for(view.thread, role))
         || is_outdated(view, failed, definition)
@@ -437,11 +443,11 @@ fn gathering(view: &View, role: &str) -> Option<Duration> {
     left.is_positive().then(|| left.unsigned_abs())
 }
 
-fn starting(role: &str) -> Health {
+pub fn starting(role: &str) -> Health {
     Health::new(Level::Reconciling, "PodStarting", format!("starting role `{role}`"))
 }
 
-fn unknown(view: &View, role: &str) -> Health {
+pub fn unknown(view: &View, role: &str) -> Health {
     let repo = &view.thread.spec.repo;
     let message = format!(
         "role `{role}` has mail, but none of the AgentRoles in spec.roles of Repo `{repo}` is it: \

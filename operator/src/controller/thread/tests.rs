@@ -3,6 +3,7 @@
 mod added;
 mod changes;
 mod ends;
+mod hangs;
 mod readers;
 mod slots;
 

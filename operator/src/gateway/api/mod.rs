@@ -37,6 +37,7 @@ use super::git::mirror::Mirrors;
 use super::identity::{self, Identity};
 use super::metrics::Metrics;
 use super::models::Models;
+use super::pulse::Pulse;
 use super::slack::Slack;
 use super::threads::{Threads, WriteError};
 use super::{builds, git, models, web};
@@ -63,6 +64,8 @@ pub struct Gateway {
     pub ledger: Ledger,
     /// Who builds.
     pub builds: Builds,
+    /// Who is heard of.
+    pub pulse: Pulse,
     /// What model calls share.
     pub models: Models,
     /// Copies of the Repos' repositories.
@@ -95,6 +98,7 @@ impl Gateway {
             conditions: conditions.clone(),
             ledger,
             builds: Builds::default(),
+            pulse: Pulse::default(),
             models: Models::default(),
             mirrors: mirrors.clone(),
             egress: self.egress.clone(),
@@ -209,8 +213,16 @@ impl FromRequestParts<Shared> for Any {
         let span = tracing::Span::current();
         span.record("thread", display(caller.key()));
         span.record("role", caller.role_name());
+        if is_own_word(parts.uri.path()) {
+            gateway.pulse.heard(&caller);
+        }
         Ok(Self(caller))
     }
+}
+
+/// What commands do through the agent shows nothing of the agent.
+fn is_own_word(called: &str) -> bool {
+    called != path::CONNECT && !called.starts_with(path::GIT)
 }
 
 impl FromRequestParts<Shared> for Open {

@@ -2,7 +2,7 @@
 
 use codebutler_crds::thread::{
     ApprovalAnswer, Closing, ClosingChoice, HandOver, HandOverReason, MergeWait, Pending, Plan,
-    PlanDetails, PullRequest, RoleState, Settled,
+    PlanDetails, PullRequest, RoleState, Settled, Silence,
 };
 use codebutler_crds::wire::RunReport;
 use codebutler_crds::{SlackTs, ThreadStatus};
@@ -61,6 +61,15 @@ pub fn report(status: &mut ThreadStatus, role: &str, report: &RunReport, now: &T
     // The click may have been quicker than the end of the run that asked.
     release_planner(status);
     status.last_activity = Some(now.clone());
+}
+
+/// Says of a role's pod that it is not heard of, or that it is. Of a pod that is not the role's any more
+/// the mark stays until there is another one: it says why it goes.
+pub fn set_silence(status: &mut ThreadStatus, role: &str, pod: &str, silent: Option<&Silence>) {
+    let own = status.roles.get_mut(role).filter(|own| own.pod_uid.as_deref() == Some(pod));
+    if let Some(own) = own {
+        own.silent = silent.cloned();
+    }
 }
 
 /// Who has proposed a plan that is approved waits for nothing any more, unless it has asked something

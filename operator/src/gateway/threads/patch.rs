@@ -80,6 +80,7 @@ fn role_fields(role: &RoleStatus) -> Map<String, Value> {
         "ended": role.ended,
         "turns": role.turns,
         "sandbox": role.sandbox,
+        "silent": role.silent,
         "shown": role.shown,
         "usage": role.usage,
     }))

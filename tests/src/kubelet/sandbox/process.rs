@@ -57,13 +57,23 @@ pub fn watch(first: Pid, report: UnixStream, mut lifeline: File) -> io::Result<i
                 Ok(1) => Signal::try_from(i32::from(byte[0])).ok(),
                 _ => Some(Signal::SIGKILL),
             };
-            let _ = kill(first, signal);
+            // Pid 1 passes signals on, but for those that nobody can catch.
+            let stops = matches!(signal, Some(Signal::SIGSTOP | Signal::SIGCONT));
+            let _ = kill(if stops { child_of(first) } else { first }, signal);
             if signal == Some(Signal::SIGKILL) {
                 waitpid(first, None)?;
                 return Ok(128 + Signal::SIGKILL as i32);
             }
         }
     }
+}
+
+/// The command that pid 1 runs.
+fn child_of(first: Pid) -> Pid {
+    let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children"));
+    let children = children.unwrap_or_default();
+    let command = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
+    command.map_or(first, Pid::from_raw)
 }
 
 /// Pid 1: runs `prepare`, then the command as a child, and returns the command's exit code. With

@@ -51,6 +51,7 @@ use codebutler_operator::gateway::git::mirror::Mirrors;
 use codebutler_operator::gateway::identity::{Identity, PodIndex};
 use codebutler_operator::gateway::metrics::Metrics;
 use codebutler_operator::gateway::models::{Models, settle};
+use codebutler_operator::gateway::pulse::Pulse;
 use codebutler_operator::gateway::slack::{self, Slack};
 use codebutler_operator::gateway::threads::Threads;
 use codebutler_operator::gateway::web;
@@ -285,6 +286,7 @@ async fn gateway_of(
     let counted = slack::Metrics::new(&mut registry());
     let gateway = Gateway {
         builds: Builds::default(),
+        pulse: Pulse::default(),
         ledger: Ledger::new(context.clone(), threads.clone(), metrics.clone()),
         models: Models::default(),
         mirrors: Mirrors::new(cache),

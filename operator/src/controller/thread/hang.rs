@@ -1,0 +1,108 @@
+//! An agent that lives and says nothing. The gateway notices, since it hears agents; what is done about
+//! the pod is decided here. Pure.
+
+use codebutler_crds::thread::Silence;
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+use super::desired::{View, id};
+use super::life;
+use super::plan::Plan;
+use super::role::{self, Role};
+use crate::controller::health::{Health, Level, Notice};
+
+/// Agents of a role that may hang in a row before a person has to look.
+pub const MAX_HANGS: u32 = 3;
+
+/// What the gateway has noticed of this pod. One whose agent has not run for as long is not to blame.
+pub fn noticed<'a>(
+    view: &View<'a>,
+    role: &Role,
+    pod: &Pod,
+    plan: &mut Plan,
+) -> Option<&'a Silence> {
+    let silence = about(view, role, pod)?;
+    let ran = view.now.duration_since(life::agent_since(pod)?);
+    let left = SignedDuration::from_secs(silence.seconds.into()) - ran;
+    if left.is_positive() {
+        plan.look_again_in(left.unsigned_abs());
+        return None;
+    }
+    Some(silence)
+}
+
+fn about<'a>(view: &View<'a>, role: &Role, pod: &Pod) -> Option<&'a Silence> {
+    let silence = view.status.roles.get(role.name)?.silent.as_ref()?;
+    (pod.uid().as_ref() == Some(&silence.pod)).then_some(silence)
+}
+
+/// Takes its identity from a silent pod, which is counted once, and makes room for another one. The last
+/// one of several in a row stays, to be looked at.
+pub fn replace(
+    view: &View,
+    role: &Role,
+    pod: &Pod,
+    silence: &Silence,
+    plan: &mut Plan,
+) -> Option<Health> {
+    let own = plan.status.roles.entry(role.name.to_owned()).or_default();
+    if own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref()).is_some() {
+        own.failures = own.failures.saturating_add(1);
+        let note = format!("pod `{}` hangs: {}", pod.name_any(), silent(role, silence));
+        plan.notices.push(Notice::warning("AgentHung", note));
+    }
+    let failures = own.failures;
+    let definition = role.definition.filter(|_| role.wanted);
+    if let Some(definition) = definition
+        && failures >= MAX_HANGS
+    {
+        if !role::moved(view, role.name, pod, definition) {
+            return Some(hangs(role, pod, silence, failures));
+        }
+        own.failures = 0;
+        plan.delete_pods.push(id(pod));
+        return Some(role::starting(role.name));
+    }
+    plan.delete_pods.push(id(pod));
+    match definition {
+        Some(_) => Some(replaced(role, pod, silence, failures)),
+        None => role.wanted.then(|| role::unknown(view, role.name)),
+    }
+}
+
+/// Why a pod that is on its way out goes, if it hangs.
+pub fn told(view: &View, role: &Role, pod: &Pod) -> Option<Health> {
+    let failures = view.status.roles.get(role.name)?.failures;
+    // Nothing of it counts any more where somebody has said something new.
+    if failures == 0 {
+        return None;
+    }
+    Some(replaced(role, pod, about(view, role, pod)?, failures))
+}
+
+fn replaced(role: &Role, pod: &Pod, silence: &Silence, failures: u32) -> Health {
+    let message = format!(
+        "{}: pod `{}` is replaced, and the role goes on from its transcript (time {failures} of \
+         {MAX_HANGS})",
+        silent(role, silence),
+        pod.name_any()
+    );
+    Health::new(Level::Reconciling, "AgentHung", message)
+}
+
+fn hangs(role: &Role, pod: &Pod, silence: &Silence, failures: u32) -> Health {
+    let name = pod.name_any();
+    let message = format!(
+        "{}, {failures} times in a row: look at `kubectl logs {name} -c agent` and at its node; it is tried \
+         again when you delete pod `{name}`, or after a new message",
+        silent(role, silence)
+    );
+    Health::new(Level::Stalled, "AgentHangs", message)
+}
+
+fn silent(role: &Role, silence: &Silence) -> String {
+    let seconds = silence.seconds;
+    let time = if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) };
+    format!("the agent of role `{}` has said nothing for {time}", role.name)
+}

@@ -1,0 +1,72 @@
+//! Agents that say nothing any more.
+
+use super::*;
+
+fn running(since: &str) -> Value {
+    json!({"phase": "Running", "containerStatuses": [{
+        "name": "agent", "image": "i", "imageID": "", "ready": true, "restartCount": 0,
+        "state": {"running": {"startedAt": since}}}]})
+}
+
+/// A role in a run whose agent `silent` the gateway has not heard for ten minutes.
+fn hung(silent: &str, failures: u32) -> Thread {
+    testing::thread(&json!({"roles": {"pm": {
+        "inbox": MAIL, "podUID": "a", "admitted": true, "state": "Running", "failures": failures,
+        "silent": {"pod": silent, "since": "2026-01-01T11:59:58Z", "seconds": 600}}}}))
+}
+
+fn seen(thread: &Thread, since: &str) -> Observed {
+    let pods = vec![pod(thread, "pm", "a", running(since))];
+    Observed { pods, volume: Some(claim(thread, "Bound")), ..world() }
+}
+
+#[test]
+fn a_silent_agent_loses_its_identity_and_its_pod_is_replaced() {
+    let thread = hung("a", 0);
+    let world = seen(&thread, "2026-01-01T11:00:00Z");
+    let first = plan(&thread, &world);
+    assert_eq!((deleted(&first), pod_uid(&first, "pm")), (vec!["a"], None));
+    assert_eq!((ready(&first).0, first.status.roles["pm"].failures), ("AgentHung", 1));
+    assert!(ready(&first).1.contains("said nothing for 10 min"), "{}", ready(&first).1);
+    assert_eq!(first.notices[0].reason, "AgentHung");
+
+    // The process ended before it deleted: counted once.
+    let again = plan(&after(&thread, &first), &world);
+    assert_eq!((deleted(&again), again.status.roles["pm"].failures), (vec!["a"], 1));
+    assert!(again.notices.is_empty());
+
+    // On its way out it is still told what it was.
+    let mut going = (*world.pods[0]).clone();
+    going.metadata.deletion_timestamp =
+        serde_json::from_value(json!("2026-01-01T12:00:20Z")).unwrap();
+    let world = Observed { pods: vec![Arc::new(going)], ..world };
+    assert_eq!(ready(&plan(&after(&thread, &first), &world)).0, "AgentHung");
+}
+
+#[test]
+fn nobody_is_blamed_for_another_pods_silence_or_for_what_was_before_it_ran() {
+    let thread = hung("b", 0);
+    let other = plan(&thread, &seen(&thread, "2026-01-01T11:00:00Z"));
+    assert_eq!((deleted(&other), ready(&other).0), (vec![], "Awake"));
+    let thread = hung("a", 0);
+    let young = plan(&thread, &seen(&thread, "2026-01-01T11:59:00Z"));
+    assert_eq!((deleted(&young), pod_uid(&young, "pm")), (vec![], Some("a")));
+    assert_eq!(young.again, Some(Duration::from_mins(9)));
+}
+
+#[test]
+fn who_hangs_again_and_again_waits_for_a_person() {
+    let thread = hung("a", 2);
+    let world = seen(&thread, "2026-01-01T11:00:00Z");
+    let third = plan(&thread, &world);
+    assert!(condition::is_true(&third.status.conditions, condition::STALLED));
+    assert_eq!((ready(&third).0, deleted(&third)), ("AgentHangs", vec![]));
+    assert!(third.busy.is_empty(), "its place is free for others");
+    assert!(ready(&third).1.contains("kubectl logs"), "{}", ready(&third).1);
+
+    let mut thread = after(&thread, &third);
+    thread.status.as_mut().unwrap().roles.get_mut("pm").unwrap().inbox =
+        Some(LATER.parse().unwrap());
+    let tried = plan(&thread, &world);
+    assert_eq!((deleted(&tried), tried.status.roles["pm"].failures), (vec!["a"], 0));
+}
