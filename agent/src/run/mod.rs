@@ -74,6 +74,9 @@ pub enum RunError {
     /// No worktree.
     #[error("the toolbox does not answer as it should")]
     Toolbox(#[source] ToolboxError),
+    /// No commands, of a role that may run some.
+    #[error("commands can't be confined on this node: {0}")]
+    Unconfined(String),
     /// No memory.
     #[error("the transcript can't be used")]
     Transcript(#[from] TranscriptError),
@@ -131,6 +134,7 @@ fn code_of(ended: Result<(), RunError>) -> ExitCode {
                     ExitCode::from(exit_code::GATEWAY_REFUSED)
                 }
                 RunError::Gateway(_) => ExitCode::from(exit_code::GATEWAY_AWAY),
+                RunError::Unconfined(_) => ExitCode::from(exit_code::NOT_CONFINED),
                 RunError::Transcript(TranscriptError::Io { source, .. })
                 | RunError::Log(source)
                     if source.kind() == std::io::ErrorKind::PermissionDenied =>

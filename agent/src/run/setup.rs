@@ -12,7 +12,7 @@ use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request, SetUp, SetUpEnd};
 
 /// The tool that needs a worktree in which commands work.
-const TOOL: &str = "Bash";
+pub const TOOL: &str = "Bash";
 /// The toolbox ends the command in time; to hear of it may take so much longer.
 const SLACK: Duration = Duration::from_mins(1);
 

@@ -9,8 +9,9 @@ use super::compact::Room;
 use super::patience::Patience;
 use super::seat::Seat;
 use super::watch::{Cut, Deadline};
-use super::{Agent, RunError};
+use super::{Agent, RunError, setup};
 use crate::prompt;
+use crate::sandbox::is_level;
 use crate::step;
 use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
@@ -54,6 +55,7 @@ impl Agent {
         let mut fresh = just_started;
         let (reported, prepared) = tokio::join!(self.begun(), self.prepare());
         reported?;
+        self.needs_sandbox()?;
         if let Some(ended) = prepared? {
             return Ok(ended);
         }
@@ -160,6 +162,15 @@ impl Agent {
     /// Tells the gateway that it runs; of several conversations, the desk has.
     async fn begun(&self) -> Result<(), RunError> {
         if self.seat.is_none() { self.report_running().await } else { Ok(()) }
+    }
+
+    /// A role whose every command would be refused does not begin: the gateway has been told why.
+    fn needs_sandbox(&self) -> Result<(), RunError> {
+        let runs = self.session.tools.iter().any(|tool| tool == setup::TOOL);
+        match &self.sandbox {
+            Some(why) if runs && !is_level(why) => Err(RunError::Unconfined(why.clone())),
+            _ => Ok(()),
+        }
     }
 
     async fn prepare(&self) -> Result<Option<Ended>, RunError> {

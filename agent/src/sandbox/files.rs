@@ -8,7 +8,7 @@ use landlock::{
     RulesetStatus, Scope,
 };
 
-use super::{Plan, SandboxError, broken};
+use super::{Plan, SandboxError, broken, unsupported};
 
 /// The least: before it, a file could not be moved between folders.
 const LEAST: ABI = ABI::V2;
@@ -21,9 +21,7 @@ const DEVICES: [&str; 9] =
 /// Restricts this thread; says which version is in force.
 pub fn restrict(plan: &Plan) -> Result<u8, SandboxError> {
     let status = apply(plan).map_err(|error| match error {
-        RulesetError::HandleAccesses(_) | RulesetError::CreateRuleset(_) => {
-            SandboxError::Unsupported
-        }
+        RulesetError::HandleAccesses(_) | RulesetError::CreateRuleset(_) => unsupported(),
         other => broken(other),
     })?;
     match (status.ruleset, status.landlock) {
@@ -33,7 +31,7 @@ pub fn restrict(plan: &Plan) -> Result<u8, SandboxError> {
         ) if effective_abi >= LEAST => {
             Ok((effective_abi as i32).clamp(0, 99).try_into().unwrap_or(0))
         }
-        _ => Err(SandboxError::Unsupported),
+        _ => Err(unsupported()),
     }
 }
 

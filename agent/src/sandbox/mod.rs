@@ -37,6 +37,11 @@ pub enum Mode {
     Runtime,
 }
 
+/// Whether this is the name of a [`Level`], and not why there is none.
+pub fn is_level(said: &str) -> bool {
+    said == "runtime" || said.starts_with("landlock-")
+}
+
 /// What is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -60,13 +65,21 @@ impl fmt::Display for Level {
 pub enum SandboxError {
     /// The kernel.
     #[error(
-        "this node's kernel has no Landlock of version 2 or later (Linux 5.19), so that commands can't be \
-         confined: use a newer node, or a runtime class such as gVisor with `workspace.sandbox: runtime`"
+        "its kernel {0} has no Landlock of version 2 or later (Linux 5.19, `landlock` in its `lsm=`), so that \
+         commands can't be confined: use another node (`spec.pods.nodeSelector`), or a runtime class such as \
+         gVisor with `workspace.sandbox: runtime`"
     )]
-    Unsupported,
+    Unsupported(String),
     /// The rules could not be set.
     #[error("the sandbox can't be set up: {0}")]
     Rules(String),
+}
+
+/// What the kernel calls itself.
+fn unsupported() -> SandboxError {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let plain = |c: &char| c.is_ascii_alphanumeric() || "._+-".contains(*c);
+    SandboxError::Unsupported(kernel.chars().filter(plain).take(60).collect())
 }
 
 fn broken(error: impl fmt::Display) -> SandboxError {

@@ -7,5 +7,7 @@ pub const GATEWAY_AWAY: u8 = 3;
 pub const GATEWAY_REFUSED: u8 = 4;
 /// The volume can't be written by the pod's user.
 pub const VOLUME_NOT_WRITABLE: u8 = 5;
+/// The node can't confine commands, of which the role may run some.
+pub const NOT_CONFINED: u8 = 6;
 /// Told to stop from outside: 128 and SIGTERM's number, as shells have it.
 pub const TOLD_TO_STOP: u8 = 143;

@@ -26,7 +26,7 @@ const LATER: Duration = Duration::from_secs(20);
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
 /// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
-const TROUBLES: [&str; 23] = [
+const TROUBLES: [&str; 24] = [
     "AgentHangs",
     "ContainerCrashes",
     "ContainerNotCreated",
@@ -47,6 +47,7 @@ const TROUBLES: [&str; 23] = [
     "QuotaTooSmall",
     "Rejected",
     "RoleNotFound",
+    "SandboxUnavailable",
     "VolumeLost",
     "VolumeNotWritable",
     "VolumePending",

@@ -1,13 +1,15 @@
-//! Agents that live and say nothing: noticed, replaced, told; and a gateway that was away itself.
+//! Pods that run and can't work: agents that say nothing, and nodes that can't confine commands.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::names::{pod_name, volume_claim};
+use codebutler_testbed::kubelet::sandbox::spec::WITHOUT_LANDLOCK;
 use codebutler_testbed::models::{Script, Step};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt as _};
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -26,7 +28,7 @@ async fn at_work(seconds: u32) -> (Team, String, Pod) {
     let root = team.says("ana", None, "@codebutler.coder build");
     let claim = volume_claim(&team.thread(&root).await.name_any());
     team.until("the command to begin", || async {
-        let folder = team.stack.kubelet.volume_path(&team.stack.place.team, &claim).await;
+        let folder = team.kubelet().volume_path(&team.stack.place.team, &claim).await;
         let begun = folder.is_ok_and(|at: PathBuf| at.join("work/tree/begun").exists());
         begun.then_some(())
     })
@@ -55,7 +57,7 @@ async fn events(team: &Team, reason: &str) -> Vec<String> {
 async fn an_agent_that_hangs_is_replaced_and_its_work_goes_on() {
     let (team, root, hung) = at_work(600).await;
     let (name, namespace) = (hung.name_any(), &team.stack.place.team);
-    team.stack.kubelet.kill(namespace, &name, "agent", Signal::SIGSTOP).unwrap();
+    team.kubelet().kill(namespace, &name, "agent", Signal::SIGSTOP).unwrap();
     let told = team.message(&root, "has said nothing for").await;
     assert!(told.shown.contains("`coder`") && told.shown.contains("is replaced"), "{}", told.shown);
     team.message(&root, "The build is through.").await;
@@ -76,9 +78,37 @@ async fn a_gateway_that_was_away_blames_no_agent_and_a_long_command_is_life() {
     team.stack.gateway.kill().await.unwrap();
     // It is away for longer than an agent may be silent, and then the command goes on as long again.
     tokio::time::sleep(SILENCE + Duration::from_secs(5)).await;
-    team.stack.gateway.restart().unwrap();
+    team.stack.gateway.restart().await.unwrap();
     team.message(&root, "The build is through.").await;
     assert_eq!(pods(&team).get(&pod.name_any()).await.unwrap().uid(), pod.uid());
     assert_eq!(events(&team, "AgentHung").await, [""; 0]);
+    team.stop().await;
+}
+
+/// What the testbed calls a kernel without Landlock, for whoever runs commands.
+fn old_kernel(_: &Pod, container: &str) -> Vec<(String, String)> {
+    let toolbox = container == "toolbox";
+    toolbox.then(|| (WITHOUT_LANDLOCK.to_owned(), "1".to_owned())).into_iter().collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_landlock_is_named_in_the_thread_and_no_model_is_asked() {
+    let coder = vec![Step::tool("Bash", json!({"command": "true"})), Step::say("Done.")];
+    let setup = Setup::new(Script::of("coder", coder)).inject_env(Arc::new(old_kernel));
+    let team = setup.start().await;
+    let root = team.says("ana", None, "@codebutler.coder build");
+    let told = team.message(&root, "I can't go on").await;
+    for part in ["`coder`", "node `", "its kernel ", "no Landlock", "workspace.sandbox: runtime"] {
+        assert!(told.shown.contains(part), "{part}: {}", told.shown);
+    }
+    let thread = team.thread(&root).await;
+    let conditions = thread.status.unwrap().conditions;
+    let stalled = conditions.iter().find(|c| c.type_ == "Stalled").unwrap();
+    assert_eq!(stalled.reason, "SandboxUnavailable");
+    assert!(team.stack.models.requests().is_empty(), "nobody pays for refused commands");
+    // The node is a newer one by now.
+    team.kubelet().inject_env(None);
+    pods(&team).delete(&pod_of(&team, &root).await, &DeleteParams::default()).await.unwrap();
+    team.message(&root, "Done.").await;
     team.stop().await;
 }

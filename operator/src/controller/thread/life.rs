@@ -77,6 +77,8 @@ pub enum Cause {
     Refused,
     /// It may not write to its volume.
     VolumeNotWritable,
+    /// Its node can't confine commands.
+    NotConfined,
     /// Anything else.
     Crash,
 }
@@ -93,6 +95,8 @@ impl Cause {
             Self::OutOfMemory
         } else if containers(status).any(exited(exit_code::VOLUME_NOT_WRITABLE)) {
             Self::VolumeNotWritable
+        } else if agent().any(exited(exit_code::NOT_CONFINED)) {
+            Self::NotConfined
         } else if agent().any(exited(exit_code::TOLD_TO_STOP)) {
             // Nobody here has deleted it, and not every kubelet says who has.
             Self::Evicted
@@ -119,8 +123,14 @@ impl Cause {
             Self::GatewayAway => "the gateway did not answer".to_owned(),
             Self::Refused => "the gateway did not let it work".to_owned(),
             Self::VolumeNotWritable => "it may not write to its volume".to_owned(),
+            Self::NotConfined => "its node can't confine commands".to_owned(),
             Self::Crash => failure(status),
         }
+    }
+
+    /// Whether the next pod would end the same way.
+    pub const fn is_lasting(self) -> bool {
+        matches!(self, Self::VolumeNotWritable | Self::NotConfined)
     }
 
     /// What a person can do about it.
@@ -134,7 +144,9 @@ impl Cause {
                 ": the StorageClass has to honour fsGroup; choose another one in \
                  spec.worktree.storageClassName of the Repo"
             }
-            Self::Evicted | Self::GatewayAway | Self::Refused | Self::Crash => "",
+            Self::Evicted | Self::GatewayAway | Self::Refused | Self::NotConfined | Self::Crash => {
+                ""
+            }
         }
     }
 }
@@ -402,6 +414,7 @@ mod tests {
             ("agent", 4, Cause::Refused),
             ("agent", 5, Cause::VolumeNotWritable),
             ("toolbox", 5, Cause::VolumeNotWritable),
+            ("agent", 6, Cause::NotConfined),
             ("agent", 1, Cause::Crash),
             ("toolbox", 3, Cause::Crash),
         ] {

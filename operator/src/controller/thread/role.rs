@@ -322,22 +322,19 @@ fn failed(
         plan.delete_pods.push(id(pod));
         return role.wanted.then(|| unknown(view, role.name));
     };
-    if cause == Cause::VolumeNotWritable {
-        // The next one would not write to it either.
+    if cause.is_lasting() {
         own.failures = MAX_FAILURES;
     }
     if own.failures >= MAX_FAILURES {
         if !moved(view, role.name, pod, definition) {
             let times = own.failures;
-            let (reason, message) = if cause == Cause::VolumeNotWritable {
-                let message = format!(
-                    "role `{}` can't work: {why}{advice}; it is tried again when you delete pod `{name}`, or \
-                     after a new message",
-                    role.name
-                );
-                ("VolumeNotWritable", message)
-            } else {
-                ("PodFailing", failing(role, times, &name, &format!("{why}{advice}")))
+            let why = format!("{why}{advice}");
+            let (reason, message) = match cause {
+                Cause::VolumeNotWritable => ("VolumeNotWritable", unable(role, &name, &why)),
+                Cause::NotConfined => {
+                    ("SandboxUnavailable", unable(role, &name, &unconfined(view, role, pod)))
+                }
+                _ => ("PodFailing", failing(role, times, &name, &why)),
             };
             return Some(Health::new(Level::Stalled, reason, message));
         }
@@ -373,6 +370,22 @@ fn failing(role: &Role, times: u32, pod: &str, why: &str) -> String {
          when you delete that pod",
         role.name
     )
+}
+
+/// What does not get better by trying.
+fn unable(role: &Role, pod: &str, why: &str) -> String {
+    format!(
+        "role `{}` can't work: {why}; it is tried again when you delete pod `{pod}`, or after a new message",
+        role.name
+    )
+}
+
+/// The node, and what its agent has said of it.
+fn unconfined(view: &View, role: &Role, pod: &Pod) -> String {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+    let said = view.status.roles.get(role.name).and_then(|own| own.sandbox.as_deref());
+    let said = said.unwrap_or("its kernel has no Landlock of version 2 or later (Linux 5.19)");
+    format!("node `{node}`: {said}")
 }
 
 /// Whether something changed since the pod was made that may make the next one work.

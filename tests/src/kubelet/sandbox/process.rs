@@ -19,7 +19,7 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, 
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{AccessFlags, Pid, access, execve, setsid};
 
-use super::spec::{ProcessSpec, Reply, Started, write_frame};
+use super::spec::{ProcessSpec, Reply, Started, WITHOUT_LANDLOCK, write_frame};
 use super::sys;
 
 /// What a shell returns where a command can't be run, and so do container runtimes.
@@ -110,6 +110,9 @@ fn start(
     nix::sys::prctl::set_dumpable(false)?;
     sys::drop_capabilities()?;
     nix::sys::prctl::set_no_new_privs()?;
+    if spec.env.iter().any(|(name, _)| name == WITHOUT_LANDLOCK) {
+        sys::forget_landlock()?;
+    }
     // A change of credentials has cleared it.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     limit_resources()?;

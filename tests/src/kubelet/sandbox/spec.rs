@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// The helper's name: its `argv[0]`, by which the binary dispatches.
 pub const HELPER: &str = "codebutler-pause";
 
+/// In a container with this variable the kernel has no Landlock, as before Linux 5.13.
+pub const WITHOUT_LANDLOCK: &str = "TESTBED_WITHOUT_LANDLOCK";
+
 /// `codebutler-pause pod`: the namespaces that the containers of a pod share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodSpec {

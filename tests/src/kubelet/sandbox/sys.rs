@@ -59,6 +59,31 @@ pub fn either_readable(first: impl AsFd, second: impl AsFd) -> io::Result<(bool,
     Ok((fds[0].revents != 0, fds[1].revents != 0))
 }
 
+/// From now on this process, and what it starts, sees a kernel without Landlock. Needs `no_new_privs`.
+pub fn forget_landlock() -> io::Result<()> {
+    let step = |code: u32, (jt, jf): (u8, u8), k: u32| libc::sock_filter {
+        code: u16::try_from(code).unwrap_or_default(),
+        jt,
+        jf,
+        k,
+    };
+    let asked = u32::try_from(libc::SYS_landlock_create_ruleset).map_err(io::Error::other)?;
+    let unknown = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
+    let mut filter = [
+        // The system call's number is the first word of what a filter is shown.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (0, 0), 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, (0, 1), asked),
+        step(libc::BPF_RET | libc::BPF_K, (0, 0), unknown),
+        step(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
+    // SAFETY: the program and its four instructions outlive the call, which copies them.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, std::ptr::from_ref(&program))
+    };
+    check(done.into())
+}
+
 /// Sets the host name of the current UTS namespace.
 pub fn set_hostname(name: &str) -> io::Result<()> {
     // SAFETY: pointer and length describe one live buffer.

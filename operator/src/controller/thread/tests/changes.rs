@@ -110,6 +110,25 @@ fn a_volume_that_can_not_be_written_is_told_at_once_and_tried_again_with_the_nex
 }
 
 #[test]
+fn a_node_that_can_not_confine_commands_is_told_with_its_kernel_and_not_tried_again() {
+    let said = "its kernel 5.15.0-azure has no Landlock of version 2 or later: use another node";
+    let thread =
+        testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a", "sandbox": said}}}));
+    let mut ended = (*pod(&thread, "pm", "a", ended(exit_code::NOT_CONFINED))).clone();
+    ended.spec.as_mut().unwrap().node_name = Some("old-1".to_owned());
+    let world = Observed { pods: vec![Arc::new(ended)], ..world() };
+    let stalled = plan(&thread, &world);
+    assert!(condition::is_true(&stalled.status.conditions, condition::STALLED));
+    assert_eq!((ready(&stalled).0, deleted(&stalled)), ("SandboxUnavailable", vec![]));
+    assert!(ready(&stalled).1.contains("node `old-1`: its kernel 5.15.0-azure"));
+    assert_eq!(stalled.again, None, "in no loop");
+    let mut thread = after(&thread, &stalled);
+    thread.status.as_mut().unwrap().roles.get_mut("pm").unwrap().inbox =
+        Some(LATER.parse().unwrap());
+    assert_eq!(deleted(&plan(&thread, &world)), ["a"]);
+}
+
+#[test]
 fn an_eviction_is_no_failure() {
     let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
     let mut world = world();
