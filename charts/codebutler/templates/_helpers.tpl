@@ -197,7 +197,8 @@ spec:
 {{- end }}
 
 {{/* What is a ClusterRole or its binding where all namespaces are watched: the same rights as Roles in the
-namespaces that are listed. Only what belongs to no namespace stays the cluster's. */}}
+namespaces that are listed. Of what belongs to no namespace only the review of tokens stays; nodes and volumes are
+the cluster's own business then. */}}
 {{- define "codebutler.rbac.scoped" -}}
 {{- $ := .root }}
 {{- $name := .name }}
@@ -206,7 +207,8 @@ namespaces that are listed. Only what belongs to no namespace stays the cluster'
 {{- $own := list }}
 {{- $cluster := list }}
 {{- range $object.rules }}
-{{- if has "tokenreviews" .resources }}{{ $cluster = append $cluster . }}{{ else }}{{ $own = append $own . }}{{ end }}
+{{- if has "tokenreviews" .resources }}{{ $cluster = append $cluster . }}
+{{- else if not (or (has "nodes" .resources) (has "persistentvolumes" .resources)) }}{{ $own = append $own . }}{{ end }}
 {{- end }}
 {{- range $namespace := $.Values.namespaces }}
 {{ include "codebutler.rbac.role" (dict "root" $ "name" $name "role" (printf "%s-watched" $object.metadata.name) "namespace" $namespace "rules" $own) }}

@@ -10,6 +10,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::clock::Clock;
 use super::gateway::Gateway;
+use super::homes::Homes;
 use super::index::{Index, Key};
 use super::metrics::Metrics;
 use super::queues::Queues;
@@ -67,6 +68,8 @@ pub struct Context {
     pub prompts: Store<ConfigMap>,
     /// Threads that the API server says no to.
     pub refusals: Refusals,
+    /// Where volumes are that no pod finds a node for.
+    pub homes: Homes,
     /// Pods whose images somebody else's admission chose.
     pub rewritten: Rewritten,
     /// Looks that are under way.

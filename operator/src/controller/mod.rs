@@ -11,6 +11,7 @@ mod context;
 mod drive;
 mod gateway;
 pub(crate) mod health;
+mod homes;
 mod index;
 mod informer;
 mod labels;
@@ -170,6 +171,7 @@ impl Replica {
             prompts: caches.prompts.clone(),
             rewritten: rewritten::Rewritten::default(),
             refusals: refusals::Refusals::default(),
+            homes: homes::Homes::new(self.client.clone()),
             looks: Tasks::default(),
         })
     }

@@ -26,7 +26,7 @@ const LATER: Duration = Duration::from_secs(20);
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
 /// Reasons of `Ready=False` that somebody has to hear, and that no other part tells.
-const TROUBLES: [&str; 24] = [
+const TROUBLES: [&str; 25] = [
     "AgentHangs",
     "ContainerCrashes",
     "ContainerNotCreated",
@@ -51,6 +51,7 @@ const TROUBLES: [&str; 24] = [
     "VolumeLost",
     "VolumeNotWritable",
     "VolumePending",
+    "VolumeUnreachable",
 ];
 
 /// Reasons of `Ready=False` that pass by themselves, and that somebody has to hear all the same: at

@@ -35,6 +35,8 @@ const RARELY: &[(&str, &str)] = &[
         "a policy whose cache entry is in doubt",
     ),
     ("controller: get /configmaps ", "a bundle whose cache entry is in doubt"),
+    ("controller: get /persistentvolumes ", STRANDED),
+    ("controller: list /nodes ", STRANDED),
     ("controller: patch /pods ", "somebody who takes labels off a pod"),
     ("controller: patch /persistentvolumeclaims ", "a Repo whose size grows"),
     ("controller: patch codebutler.dev/threads ", "a Thread deleted while there is no gateway"),
@@ -60,6 +62,7 @@ const RARELY: &[(&str, &str)] = &[
     ("gateway: update coordination.k8s.io/leases ", LEASE),
 ];
 const APPLIED: &str = "part of an apply where nothing is there: the server asks for it itself";
+const STRANDED: &str = "a volume that no node reaches";
 const WATCHED: &str = "read by list and watch alone; a candidate to be taken away";
 const LEASE: &str = "two replicas, and the lease between them";
 

@@ -270,6 +270,13 @@ pub fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
     Some(scheduled.last_transition_time.as_ref()?.0)
 }
 
+/// Since when no node was found for a pod.
+pub fn unscheduled_since(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
+    Some(scheduled.last_transition_time.as_ref()?.0)
+}
+
 /// Since when the agent of a pod runs.
 pub fn agent_since(pod: &Pod) -> Option<Timestamp> {
     let mut containers = pod.status.as_ref()?.container_statuses.iter().flatten();

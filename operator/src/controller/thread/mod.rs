@@ -17,6 +17,7 @@ mod security;
 mod shield;
 mod size;
 mod status;
+mod stranded;
 mod volume;
 mod volume_need;
 mod volumes;
@@ -130,6 +131,12 @@ async fn act(
     }
     if let Some(size) = &plan.expand_volume {
         expand(thread, size, context).await?;
+    }
+    if plan.find_home
+        && let Some(claim) = observe::own_claim(context, thread)
+    {
+        context.homes.look(&Key::of(thread), &claim).await;
+        return Ok(Action::requeue(Duration::ZERO));
     }
     for (role, new) in &plan.create_pods {
         match apply.create(&*new.pod, &owner).await? {

@@ -12,6 +12,7 @@ use super::lineage::Lineage;
 use crate::apply::{Refusal, owned_by};
 use crate::controller::context::Context;
 use crate::controller::gateway::Gateway;
+use crate::controller::homes::Home;
 use crate::controller::index::Key;
 use crate::controller::repo;
 use crate::controller::slots::Roles;
@@ -57,6 +58,8 @@ pub struct Observed {
     pub refusal: Option<Refusal>,
     /// UIDs of those of its pods that were made with other images than were asked for.
     pub rewritten: Vec<String>,
+    /// Where the volume is, if that was asked.
+    pub home: Option<Home>,
     /// Why the volume could not be made larger, if it could not.
     pub unexpanded: Option<String>,
 }
@@ -66,7 +69,7 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
     let key = Key::of(thread);
     let uid = thread.uid().unwrap_or_default();
     let repo = context.repo(&key.namespace, &thread.spec.repo);
-    let claim = names::volume_claim(&key.name);
+    let volume = own_claim(context, thread);
     let mine = |pod: &Arc<Pod>| owned_by(&**pod, &uid);
     let pods: Vec<_> = context.pods.of(&key).into_iter().filter(mine).collect();
     let rewritten = pods.iter().filter(|pod| context.rewritten.knows(pod));
@@ -77,17 +80,22 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
         gateway: context.gateway(),
         serving: context.serving.serves(Instant::now()),
         lineage: lineage(context, thread),
-        volume: context
-            .volumes
-            .of(&key)
-            .into_iter()
-            .find(|volume| volume.name_any() == claim && owned_by(&**volume, &uid)),
+        home: volume.as_ref().and_then(|claim| context.homes.of(&key, claim)),
+        volume,
         pods,
         admission: Admission::All,
         refusal: None,
         unexpanded: context.unexpanded.get(&key),
         repo,
     }
+}
+
+/// The Thread's own volume claim.
+pub fn own_claim(context: &Context, thread: &Thread) -> Option<Arc<PersistentVolumeClaim>> {
+    let (key, uid) = (Key::of(thread), thread.uid().unwrap_or_default());
+    let claim = names::volume_claim(&key.name);
+    let mut claims = context.volumes.of(&key).into_iter();
+    claims.find(|volume| volume.name_any() == claim && owned_by(&**volume, &uid))
 }
 
 fn lineage(context: &Context, thread: &Thread) -> Lineage {

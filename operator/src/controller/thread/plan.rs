@@ -20,6 +20,9 @@ pub struct Plan {
     /// A new size for the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expand_volume: Option<String>,
+    /// Find out whether the nodes of the volume still exist, and decide anew.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub find_home: bool,
     /// Pods to create by role; their UIDs go into `status`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub create_pods: BTreeMap<String, NewPod>,

@@ -11,7 +11,7 @@ use super::desired::{View, id};
 use super::life::{self, Cause, Life, Trouble};
 use super::observe::Admission;
 use super::plan::{Gone, NewPod, Plan};
-use super::{hang, pod, volume_need};
+use super::{hang, pod, stranded, volume_need};
 use crate::controller::gateway::Gateway;
 use crate::controller::health::{Health, Level, Notice};
 use crate::controller::rewritten;
@@ -134,7 +134,11 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
     if at_work || (role.wanted && !suspended) {
         plan.busy.insert(role.name.to_owned());
     }
-    if let Some(trouble) = life::trouble(pod, view.now).map(|t| volume_need::unbound(view, t)) {
+    let trouble = life::trouble(pod, view.now).map(|t| volume_need::unbound(view, t));
+    if let Some(trouble) = trouble.map(|t| stranded::explain(view, t, plan)) {
+        if stranded::is_lost(view, pod, &trouble) {
+            return Some(stranded::rebuild(view, plan));
+        }
         if is_outdated(view, pod, definition) {
             // What is in its way may be corrected by now.
             plan.delete_pods.push(id(pod));

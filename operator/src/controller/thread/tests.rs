@@ -6,6 +6,7 @@ mod ends;
 mod hangs;
 mod readers;
 mod slots;
+mod stranded;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -51,6 +52,7 @@ fn world() -> Observed {
         pods: Vec::new(),
         admission: Admission::All,
         refusal: None,
+        home: None,
         unexpanded: None,
         rewritten: Vec::new(),
     }

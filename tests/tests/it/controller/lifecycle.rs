@@ -35,7 +35,7 @@ impl World {
     }
 
     /// As the kubelet: what is to go goes.
-    async fn end_pods(&self) {
+    pub async fn end_pods(&self) {
         let pods: Api<Pod> = self.api();
         for pod in pods.list(&ListParams::default()).await.unwrap() {
             if pod.metadata.deletion_timestamp.is_some() {

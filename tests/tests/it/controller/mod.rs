@@ -7,6 +7,7 @@ mod parts;
 mod prompts;
 mod retention;
 mod slots;
+mod stranded;
 mod upgrade;
 pub mod world;
 

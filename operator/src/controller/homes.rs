@@ -1,0 +1,148 @@
+//! Where volumes live that only some nodes reach, and whether those nodes still exist. Asked when a pod
+//! finds no node for its volume, and at no other time: neither nodes nor volumes are watched.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{
+    Node, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim,
+};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+
+use super::index::Key;
+
+/// How long an answer counts.
+pub const FRESH: Duration = Duration::from_secs(15);
+/// The label that names a single node.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+/// And the field.
+const NAME: &str = "metadata.name";
+
+/// What is known of a volume's nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// It is bound to these, and none of them exists any more.
+    Gone(Vec<String>),
+    /// It is where these are, or the rights to ask are not there: the names are none then.
+    Somewhere(Vec<String>),
+}
+
+/// A claim's UID, and what was found when.
+type Found = (Option<String>, Home, Instant);
+
+/// By Thread.
+pub struct Homes {
+    client: Client,
+    known: Mutex<HashMap<Key, Found>>,
+}
+
+impl Homes {
+    /// Asks with the controller's rights.
+    pub fn new(client: Client) -> Self {
+        Self { client, known: Mutex::default() }
+    }
+
+    /// What is known by now of exactly this claim.
+    pub fn of(&self, thread: &Key, claim: &PersistentVolumeClaim) -> Option<Home> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (uid, home, at) = known.get(thread)?;
+        (*uid == claim.uid() && at.elapsed() < FRESH).then(|| home.clone())
+    }
+
+    /// Asks. Who may not ask knows nothing, and that is an answer too.
+    pub async fn look(&self, thread: &Key, claim: &PersistentVolumeClaim) {
+        let home = self.ask(claim).await.unwrap_or_else(|error| {
+            tracing::debug!(%thread, %error, "where the volume is, is not known");
+            Home::Somewhere(Vec::new())
+        });
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, (_, _, at)| at.elapsed() < FRESH);
+        known.insert(thread.clone(), (claim.uid(), home, Instant::now()));
+    }
+
+    async fn ask(&self, claim: &PersistentVolumeClaim) -> kube::Result<Home> {
+        let Some(name) = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()) else {
+            return Ok(Home::Somewhere(Vec::new()));
+        };
+        let volumes = Api::<PersistentVolume>::all(self.client.clone());
+        let Some(volume) = volumes.get_opt(name).await? else {
+            return Ok(Home::Somewhere(Vec::new()));
+        };
+        let nodes = Api::<Node>::all(self.client.clone());
+        let (places, single) = places(&volume);
+        for place in places.iter().filter_map(selector) {
+            if !nodes.list_metadata(&place.limit(1)).await?.items.is_empty() {
+                return Ok(Home::Somewhere(single));
+            }
+        }
+        // A zone without a node may get one again; a node that is gone does not come back with its disk.
+        let bound = !places.is_empty() && places.iter().all(|place| names(place).next().is_some());
+        Ok(if bound { Home::Gone(single) } else { Home::Somewhere(single) })
+    }
+}
+
+/// Where a volume can be used, and the single nodes that it names.
+fn places(volume: &PersistentVolume) -> (Vec<NodeSelectorTerm>, Vec<String>) {
+    let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
+    let required = affinity.and_then(|affinity| affinity.required.as_ref());
+    let places = required.map(|all| all.node_selector_terms.clone()).unwrap_or_default();
+    let names = places.iter().flat_map(names).map(str::to_owned).collect();
+    (places, names)
+}
+
+fn requirements(place: &NodeSelectorTerm) -> impl Iterator<Item = &NodeSelectorRequirement> {
+    place.match_expressions.iter().flatten().chain(place.match_fields.iter().flatten())
+}
+
+fn names(place: &NodeSelectorTerm) -> impl Iterator<Item = &str> {
+    let single =
+        requirements(place).filter(|r| r.operator == "In" && (r.key == HOSTNAME || r.key == NAME));
+    single.flat_map(|r| r.values.iter().flatten()).map(String::as_str)
+}
+
+/// How to look for nodes of a place; nothing where that can't be said in selectors.
+fn selector(place: &NodeSelectorTerm) -> Option<ListParams> {
+    let within = |r: &NodeSelectorRequirement| match r.operator.as_str() {
+        "In" => Some(format!("{} in ({})", r.key, r.values.as_ref()?.join(","))),
+        "Exists" => Some(r.key.clone()),
+        _ => None,
+    };
+    let labels: Option<Vec<_>> = place.match_expressions.iter().flatten().map(within).collect();
+    let field = |r: &NodeSelectorRequirement| match r.values.as_deref()? {
+        [one] if r.operator == "In" => Some(format!("{}={one}", r.key)),
+        _ => None,
+    };
+    let fields: Option<Vec<_>> = place.match_fields.iter().flatten().map(field).collect();
+    Some(ListParams::default().labels(&labels?.join(",")).fields(&fields?.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn volume(terms: &Value) -> PersistentVolume {
+        let affinity = json!({"required": {"nodeSelectorTerms": terms}});
+        serde_json::from_value(json!({"spec": {"nodeAffinity": affinity}})).unwrap()
+    }
+
+    #[test]
+    fn a_node_is_named_by_its_host_and_a_zone_is_none() {
+        let host = json!({"matchExpressions": [
+            {"key": HOSTNAME, "operator": "In", "values": ["a", "b"]},
+            {"key": "disk", "operator": "Exists"}]});
+        let zone = json!({"matchExpressions": [
+            {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1"]}]});
+        let (all, single) = places(&volume(&json!([host, zone])));
+        assert_eq!(single, ["a", "b"]);
+        let asked: Vec<_> = all.iter().filter_map(selector).collect();
+        assert_eq!(
+            asked[0].label_selector.as_deref(),
+            Some("kubernetes.io/hostname in (a,b),disk")
+        );
+        assert_eq!(names(&all[1]).count(), 0);
+        assert_eq!(places(&PersistentVolume::default()), (vec![], vec![]));
+    }
+}
