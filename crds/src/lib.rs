@@ -10,6 +10,7 @@ pub mod limits;
 pub mod names;
 pub mod pods;
 pub mod policy;
+pub mod reason;
 pub mod repo;
 pub mod role;
 pub mod spend;

@@ -30,11 +30,12 @@ use crate::wire::CacheForm;
     doc = "A Git repository with the Slack channel in which a team talks about it.",
     printcolumn = r#"{"name":"Channel","type":"string","jsonPath":".spec.slack.channel"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason"}"#,
     printcolumn = r#"{"name":"Threads","type":"integer","jsonPath":".status.threads.open"}"#,
     printcolumn = r#"{"name":"Today","type":"string","jsonPath":".status.spend.settled"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name":"URL","type":"string","jsonPath":".spec.git.url","priority":1}"#,
-    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     validation = Rule::new("self.metadata.name.size() <= 32")
         .message("a Repo's name is at most 32 characters, so that names derived from it stay valid"),
     validation = Rule::new("self.spec.git.url == oldSelf.spec.git.url || !has(self.status) || !has(self.status.threads) || self.status.threads.open == 0")

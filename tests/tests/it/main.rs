@@ -46,6 +46,7 @@ mod product;
 mod provider;
 mod python;
 mod rbac;
+mod reasons;
 mod receipts;
 mod recordings;
 mod redact;

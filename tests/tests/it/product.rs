@@ -42,13 +42,16 @@ async fn kubectl_shows_and_changes_a_running_team() {
     let table = run("get threads");
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
-    assert_eq!(head, ["NAME", "REPO", "PHASE", "ROLE", "BRANCH", "PR", "COST", "AGE"]);
+    let all = ["NAME", "REPO", "STATE", "READY", "REASON", "ROLE", "PR", "COST", "AGE"];
+    assert_eq!(head, all);
     let row = lines.next().unwrap();
-    for cell in [thread.as_str(), "shop", "pm", &format!("codebutler/{thread}"), "0.0125"] {
+    for cell in [thread.as_str(), "shop", "Active", "True", "Awake", "pm", "0.0125"] {
         assert!(row.contains(cell), "{cell}: {table}");
     }
     let wide = run("get threads,repos -o wide");
-    assert!(wide.contains("True"), "{wide}");
+    for part in ["True", &format!("codebutler/{thread}")] {
+        assert!(wide.contains(part), "{part}: {wide}");
+    }
     assert!(run("get agentroles --all-namespaces").contains("coder"));
     assert!(run("get pods,pvc").contains(&format!("pod/{thread}-pm")));
     let described = run(&format!("describe thread {thread}"));

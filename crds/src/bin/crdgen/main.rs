@@ -1,7 +1,8 @@
-//! Writes what is made from code and schemas: the CustomResourceDefinitions in `crds/yaml`, and the
-//! table of values on the chart's page. With `--check` it compares instead.
+//! Writes what is made from code and schemas: the CustomResourceDefinitions in `crds/yaml`, the
+//! table of values on the chart's page, and the page of reasons beside it. With `--check` it compares instead.
 #![allow(clippy::print_stderr, reason = "a program for people at a terminal")]
 
+mod reasons;
 mod values;
 
 use std::error::Error;
@@ -47,7 +48,9 @@ fn generated(crate_dir: &Path) -> Result<Vec<(PathBuf, String)>, Box<dyn Error>>
     let manifests = codebutler_crds::manifests()?;
     let mut files: Vec<_> =
         manifests.into_iter().map(|(name, text)| (yaml.join(name), text)).collect();
-    files.push(values::page(&crate_dir.join("../charts/codebutler"))?);
+    let chart = crate_dir.join("../charts/codebutler");
+    files.push(values::page(&chart)?);
+    files.push(reasons::page(&chart));
     Ok(files)
 }
 

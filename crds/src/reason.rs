@@ -1,0 +1,189 @@
+//! Every reason of a condition or an event: where it stands, what it means, and what a person does about
+//! it. The page of reasons is written from this, and nothing may be said that is not here.
+
+/// One reason. Its sentence on the object names the field, the Secret or the command that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The word itself.
+    pub name: &'static str,
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// Condition types that have it, or `event`.
+    pub at: &'static str,
+    /// What it means.
+    pub means: &'static str,
+    /// What to do; empty where there is nothing to be done.
+    pub todo: &'static str,
+}
+
+macro_rules! reasons {
+    ($($kind:ident { $($name:ident at $at:literal: $means:literal, $todo:literal;)* })*) => {
+        /// All of them, by kind and name.
+        pub static ALL: &[Reason] = &[$($(Reason {
+            name: stringify!($name),
+            kind: stringify!($kind),
+            at: $at,
+            means: $means,
+            todo: $todo,
+        }),*),*];
+    };
+}
+
+reasons! {
+    Repo {
+        AppRemoved at "SlackReachable, event": "The Slack app is not installed in the workspace any more.", "Install it again and put its new tokens into the Secret.";
+        BadPattern at "Ready, Stalled, event": "A pattern of `spec.policy.redaction` can't be used.", "Correct the pattern that is named.";
+        ChannelArchived at "SlackReachable, event": "The channel is archived.", "Unarchive it, or name another one.";
+        ChannelNotFound at "SlackReachable, event": "The app sees no such channel.", "Check the id or name, and invite the app if the channel is private.";
+        ChannelTaken at "SlackReachable, event": "An older Repo has this channel and hears what is written there.", "Give this Repo another channel, or another app.";
+        Checking at "Ready, Reconciling": "The gateway has not yet asked everything for the Repo as it is now.", "Wait. If it lasts, look at the gateway.";
+        EgressNotEnforced at "Ready, Reconciling, event": "Agent pods could connect past the gateway, so that none works.", "Use a network plugin that enforces NetworkPolicies, or set `spec.egress.requireEnforcement: false`.";
+        Enforced at "EgressEnforced": "Agent pods reach the gateway and nothing else.", "";
+        GatewayAway at "Ready, Reconciling, GatewayServing, event": "No gateway serves agents.", "See the pods of Deployment `codebutler-gateway`.";
+        GatewayCertificateNotFound at "Ready, Reconciling, event": "The gateway has not written its certificate authority yet.", "See that a gateway runs, and its log.";
+        GatewayNotFound at "Ready, Reconciling, event": "The gateway's Service is not there or not as it has to be.", "Install the chart again (`helm upgrade`).";
+        GitNotReachable at "Ready, Reconciling, event": "Git does not take the credentials, or does not answer.", "Correct `spec.git` or the Secret that is named.";
+        InvalidCredentials at "SlackReachable, event": "Slack does not take a token of the Secret, or the Secret can't be used.", "Put valid tokens into the Secret; no restart is needed.";
+        KeyRefused at "ModelReachable": "The model API does not take the key.", "Put a valid one into the Secret.";
+        Known at "ModelsKnown": "The provider has the models of all roles.", "";
+        MissingScope at "SlackReachable, event": "The Slack app lacks scopes.", "Add those that are named and install the app again.";
+        ModelNotReachable at "Ready, Reconciling, event": "The model API does not serve the Repo.", "Correct `spec.model` or the Secret that is named.";
+        ModelReachable at "event": "The model API serves the Repo again.", "";
+        ModelRefused at "ModelReachable": "The provider refuses one model, in the words that follow.", "Correct the model's id or options in the AgentRole.";
+        ModelsNotKnown at "event": "A role's model is not in the provider's list.", "Correct the id, or say in `spec.model.models` what it is.";
+        NameTaken at "Ready, Stalled, event": "An object that belongs to somebody else has the name that one of the Repo's needs.", "Delete or rename that object.";
+        NoList at "ModelsKnown": "The provider's list of models can't be used.", "Nothing: ids are taken as they are written down.";
+        NotAccepted at "Ready, Reconciling, event": "The API server, or a webhook that it asks, fails.", "Mend the webhook that is named; it is tried again until it is.";
+        NotAsked at "ModelReachable": "Only a call can tell whether the key is served.", "";
+        NotEnforced at "EgressEnforced": "Agent pods got past the gateway by the ways that are named.", "Use a network plugin that enforces NetworkPolicies, and delete policies that let these pods out.";
+        NotInChannel at "SlackReachable, event": "The app is not in the channel.", "Invite it there.";
+        NotKnown at "ModelsKnown": "A role's model is not in the provider's list.", "Correct the id, or say in `spec.model.models` what it is.";
+        NotReachable at "GitReachable, ModelReachable": "It does not answer, or not as it has to.", "See the sentence: it names the field or the Secret.";
+        QuotaExceeded at "Ready, Reconciling": "The namespace's ResourceQuota is full.", "Wait, or raise it.";
+        QuotaTooSmall at "Ready, Reconciling, event": "The ResourceQuota has no room for even one.", "Raise it.";
+        Reachable at "SlackReachable, GitReachable": "It answers with the Repo's credentials.", "";
+        Ready at "Ready": "Messages in the channel are answered.", "";
+        Refused at "ModelReachable": "The provider refuses the account (no money, no right), in the words that follow.", "Mend the account, or put another key into the Secret.";
+        Rejected at "Ready, Reconciling, event": "The API server refuses an object that the Repo needs.", "See its words; a missing right comes back with `helm upgrade`.";
+        Repaired at "event": "Somebody had changed an account, a policy or a certificate of the Repo; it is as it has to be again.", "";
+        RoleNotFound at "Ready, Stalled, event": "`spec.roles` names an AgentRole that does not exist.", "Create it, or take it out.";
+        RoleTwice at "Ready, Stalled, event": "Two AgentRoles of `spec.roles` are the same role.", "Take one out.";
+        Served at "ModelReachable": "The model API serves the key.", "";
+        Serving at "GatewayServing": "A gateway serves agents.", "";
+        SharedApp at "SlackReachable, event": "Another installation uses the same Slack app, so that each hears only some messages.", "Give each installation an app of its own.";
+        SlackNotReachable at "Ready, Reconciling, event": "Slack can't be worked with.", "See the condition SlackReachable.";
+        SlackRefused at "SlackReachable, event": "Slack refuses a call, with the code that is named.", "Look the code up in Slack's documentation of the method.";
+        SlackUnavailable at "SlackReachable, event": "Slack does not answer.", "Wait; if it lasts for all Repos, see the gateway's way out.";
+        Suspended at "Suspended, Ready, event": "`spec.suspend` is set: nothing new starts.", "Unset it.";
+    }
+    AgentRole {
+        PromptNotFound at "Ready, Stalled, event": "The ConfigMap of `spec.promptFrom`, or its key, is not there.", "Create it, with the label `codebutler.dev/prompt`.";
+        PromptTooLong at "Ready, Stalled, event": "The text of `spec.promptFrom` is too long.", "Shorten it.";
+        ToolsChangeWorktree at "Parallel, event": "`spec.parallelism` has no effect: tools of the role change the worktree.", "Take those tools out, or set it to 1.";
+        UnknownTool at "Ready, Stalled, event": "`spec.tools.allow` names a tool that does not exist.", "Correct the name; the sentence lists all.";
+        Valid at "Ready": "Repos can name it.", "";
+        WorktreeReadOnly at "Ready, Stalled, event": "`worktree: ReadOnly` does not go with what else the role says.", "Take out the tools that are named, or set `ReadWrite`.";
+    }
+    Thread {
+        Absent at "WorktreeReady": "There is no volume: not yet, or not any more.", "";
+        Admitted at "event": "It was this Thread's turn.", "";
+        AgentHangs at "Ready, Stalled, event": "Agents of a role said nothing any more, several times in a row.", "See `kubectl logs POD -c agent` and the node; delete the pod, or write a message.";
+        AgentHung at "Ready, Reconciling, event": "An agent that had something to do said nothing for ten minutes (`agents.silenceSeconds`); its pod is replaced.", "Nothing: the role goes on from its transcript.";
+        Asked at "AwaitingUser": "A role waits for an answer in Slack.", "Answer there.";
+        Asleep at "Ready": "Nothing to do, and no pod.", "";
+        Awake at "Ready": "Roles are awake.", "";
+        Bound at "WorktreeReady": "The worktree's volume exists.", "";
+        Closed at "Ready, Finished, event": "Somebody closed it; pods and volume are removed.", "";
+        Closing at "Ready, Reconciling": "Pods and volume are being removed.", "";
+        Collected at "Finished, event": "Nobody had written for three days.", "A message in the conversation begins it anew.";
+        Collecting at "event": "Nobody has written for two days: it is collected in a day.", "Write anything in the conversation to keep it.";
+        ContainerCrashes at "Ready, Reconciling, event": "A container of a pod keeps ending.", "See `kubectl logs`, as the sentence has it.";
+        ContainerNotCreated at "Ready, Reconciling, event": "A container can't be created.", "See the kubelet's words; usually a Secret, ConfigMap or volume of `spec.pods` is missing.";
+        Due at "Collecting": "Worktree and branch are being removed, since nobody has written for three days.", "";
+        Ending at "WorktreeReady": "The volume is being removed.", "";
+        Evicted at "event": "The cluster took a pod away.", "Nothing; if it keeps happening, raise the role's requests or priority.";
+        Failed at "Finished": "It was closed when it could not go on.", "See the sentence.";
+        GatewayAway at "Ready, Reconciling, event": "No gateway answers.", "See the pods of Deployment `codebutler-gateway`; what was begun goes on by itself.";
+        GatewayNotFound at "Ready, Reconciling, event": "The gateway's Service is not there or not as it has to be.", "Install the chart again (`helm upgrade`).";
+        GatewayRefuses at "Ready, Reconciling, event": "The gateway does not let a role work.", "See the Repo's conditions and `kubectl logs POD -c agent`.";
+        Gathering at "Ready, Reconciling": "A burst of messages is waited for (`spec.slack.debounceSeconds`).", "";
+        ImageNotPulled at "Ready, Reconciling, event": "An image can't be pulled.", "Correct the image, or let nodes pull it (`images.pullSecrets`).";
+        LimitReached at "BudgetExceeded": "A limit of the Repo is reached.", "Answer in the thread, or raise `spec.limits`.";
+        Lost at "WorktreeReady": "The volume behind the claim is gone.", "Nothing: it is made again.";
+        Merged at "Finished": "Its pull request was merged.", "";
+        NameTaken at "Ready, Stalled, event": "An object that belongs to somebody else has the name that a pod or volume needs.", "Delete or rename that object.";
+        NoFreeSlot at "Queued": "All places of the Repo are taken.", "Wait, or raise `spec.limits.concurrentThreads` or `concurrentRuns`.";
+        NotAccepted at "Ready, Reconciling, event": "The API server, or a webhook that it asks, fails when a pod or volume is made.", "Mend the webhook that is named; it is tried again until it is.";
+        NotExpanded at "WorktreeReady, event": "The volume could not be made larger.", "Use a StorageClass that allows it.";
+        NotOpened at "Ready, Reconciling, event": "The conversation of a prompt could not be opened.", "See the condition Opened.";
+        NothingAsked at "AwaitingUser": "No role waits for a person.", "";
+        Opened at "Opened": "The conversation of the prompt is there.", "";
+        Opening at "Ready, Reconciling": "The gateway opens a conversation in Slack.", "";
+        OutOfDisk at "Ready, Reconciling": "The pod wrote more outside of the worktree than it may.", "Have commands put large files into the worktree.";
+        OutOfMemory at "Ready, Reconciling": "A container used more memory than its limit.", "Raise `workspace.resources` of the AgentRole.";
+        ParentElsewhere at "Ready, Stalled, event": "`spec.parent` belongs to another Repo.", "Make the Thread anew with another parent.";
+        ParentNotFound at "Ready, Stalled, event": "`spec.parent` does not exist.", "Create it, or delete this Thread.";
+        ParentTooDeep at "Ready, Stalled, event": "Too many Threads are parts of each other.", "Make the Thread anew with another parent.";
+        Pending at "WorktreeReady": "The claim waits for a volume, which may need its first pod.", "";
+        PodEnding at "Ready, Reconciling": "An old pod is on its way out.", "";
+        PodEvicted at "Ready, Reconciling": "The cluster took the pod away; another one follows.", "Nothing; if it keeps happening, raise the role's requests or priority.";
+        PodFailed at "Ready, Reconciling, event": "A pod failed; the next attempt follows.", "";
+        PodFailing at "Ready, Stalled, event": "Pods of a role failed five times in a row.", "See `kubectl logs`; delete the pod, or write a message.";
+        PodNotEnding at "Ready, Reconciling, event": "A pod does not go: its node may be lost.", "If it is, `kubectl delete pod POD --force`.";
+        PodNotStarted at "Ready, Reconciling, event": "A pod with a node has not started for two minutes.", "See `kubectl describe pod`.";
+        PodStarted at "event": "A role's first pod was made.", "";
+        PodStarting at "Ready, Reconciling": "A pod is on its way.", "";
+        PodUnschedulable at "Ready, Reconciling, event": "No node takes a pod.", "Add room, or change resources, node selector or tolerations.";
+        PromptNotFound at "Ready, Reconciling, event": "The AgentRole lacks its `spec.promptFrom`.", "See the AgentRole's conditions.";
+        Queued at "Ready, Reconciling, event": "All places of the Repo are taken; it starts by itself.", "Wait, or raise `spec.limits`.";
+        QuotaExceeded at "Ready, Reconciling": "The namespace's ResourceQuota is full.", "Wait, or raise it.";
+        QuotaTooSmall at "Ready, Reconciling, event": "The ResourceQuota has no room for even one pod.", "Raise it.";
+        Refused at "event": "Too much waits in the conversation for more to be taken in.", "Answer what is open.";
+        Rejected at "Ready, Reconciling, event": "Admission refuses a pod or volume.", "See its words, with what to do.";
+        Repaired at "event": "Labels that somebody had removed are back.", "";
+        RepoNotFound at "Ready, Stalled, Opened, event": "`spec.repo` does not exist.", "Create the Repo, or delete this Thread.";
+        RepoNotPrepared at "Ready, Reconciling": "The Repo is being prepared.", "See the Repo's conditions.";
+        RepoNotReady at "Opened": "The Repo is not ready.", "See the Repo's conditions.";
+        RepoSuspended at "Suspended, Ready, Opened": "The Repo is suspended.", "Unset its `spec.suspend`.";
+        RoleNotFound at "Ready, Stalled, Opened, event": "No AgentRole of the Repo is the role that has mail.", "Add one to the Repo's `spec.roles`.";
+        Rolled at "event": "An idle pod is replaced, since its AgentRole or Repo has changed.", "";
+        SandboxUnavailable at "Ready, Stalled, event": "The pod's node can't confine commands: its kernel has no Landlock of version 2.", "Give the role other nodes (`spec.pods.nodeSelector`), or a runtime class with `workspace.sandbox: Runtime`.";
+        ChannelNotFound at "Opened": "The Repo's channel does not exist.", "See the Repo's conditions.";
+        SlackNotReachable at "Opened": "Slack can't be worked with.", "See the Repo's condition SlackReachable.";
+        SlackRefused at "Opened": "Slack refuses the first message, with the code that is named.", "Look the code up in Slack's documentation.";
+        Suspended at "event": "A pod sleeps, since its role has nothing to do.", "";
+        VolumeCreated at "event": "The worktree's volume claim was made.", "";
+        VolumeEnding at "Ready, Reconciling": "The old volume claim is on its way out.", "";
+        VolumeExpanded at "event": "The volume grows to what the Repo asks for.", "";
+        VolumeLost at "Ready, Reconciling, event": "The volume is gone, and what was not pushed with it; it is made again from the branch and the Slack thread.", "";
+        VolumeNotEnding at "Ready, Reconciling, event": "The volume claim does not go.", "See `kubectl describe pvc` for who uses it.";
+        VolumeNotWritable at "Ready, Stalled, event": "Pods may not write to the volume.", "Use a StorageClass that honours fsGroup.";
+        VolumePending at "Ready, Reconciling, event": "The volume claim gets no volume.", "See `kubectl describe pvc` and `spec.worktree.storageClassName` of the Repo.";
+        VolumeReplaced at "Ready, Reconciling, event": "A claim without a volume is made again as the Repo wants it now.", "";
+        VolumeUnreachable at "Ready, Reconciling, event": "The volume can be used on nodes only that are gone or have no room.", "Bring the node back, or give the volume up with the command that is named. After ten minutes without the node it is made again by itself.";
+        Warned at "Collecting": "Silent for two days; people were asked.", "Write anything in the conversation to keep it.";
+        Woken at "event": "A role was woken.", "";
+    }
+}
+
+/// The reasons of one kind of object, by name.
+pub fn of(kind: &str) -> Vec<Reason> {
+    let mut found: Vec<_> = ALL.iter().filter(|reason| reason.kind == kind).copied().collect();
+    found.sort_by_key(|reason| reason.name);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_told_once_for_each_kind() {
+        for kind in ["Repo", "AgentRole", "Thread"] {
+            let mut names: Vec<_> = of(kind).into_iter().map(|reason| reason.name).collect();
+            let all = names.len();
+            names.dedup();
+            assert_eq!(names.len(), all, "{kind}");
+        }
+    }
+}
