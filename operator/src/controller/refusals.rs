@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codebutler_crds::policy::RedactionRule;
 
@@ -25,6 +25,8 @@ pub struct Refusals(Mutex<HashMap<Key, Row>>);
 struct Row {
     failures: u32,
     refusals: u32,
+    /// When it is to be tried again.
+    due: Option<Instant>,
 }
 
 impl Refusals {
@@ -36,12 +38,17 @@ impl Refusals {
         row.failures >= TOLD
     }
 
-    /// Counts a refusal that was told; answers how long to wait.
-    pub fn told(&self, key: &Key) -> Duration {
+    /// Counts a refusal that was told; answers how long to wait. Who looks in between, because
+    /// something has changed, makes nobody wait longer.
+    pub fn told(&self, key: &Key, now: Instant) -> Duration {
         let mut all = self.lock();
         let row = all.entry(key.clone()).or_default();
+        if let Some(due) = row.due.filter(|due| now < *due) {
+            return due - now;
+        }
         let wait = FIRST.saturating_mul(1 << row.refusals.min(8)).min(LAST);
         row.refusals = row.refusals.saturating_add(1);
+        row.due = Some(now + wait);
         wait
     }
 
@@ -173,9 +180,17 @@ mod tests {
         let (refusals, key) = (Refusals::default(), Key::new("team", "t"));
         assert!(!refusals.failed(&key), "once can be an accident");
         assert!(refusals.failed(&key));
-        let waits: Vec<u64> = (0..7).map(|_| refusals.told(&key).as_secs()).collect();
+        let mut now = Instant::now();
+        let mut waits = Vec::new();
+        for _ in 0..7 {
+            let wait = refusals.told(&key, now);
+            // Its own status is news, too: that is no attempt.
+            assert_eq!(refusals.told(&key, now + wait / 3), wait / 3 * 2);
+            waits.push(wait.as_secs());
+            now += wait;
+        }
         assert_eq!(waits, [15, 30, 60, 120, 240, 300, 300]);
         refusals.forget(&key);
-        assert_eq!(refusals.told(&key), FIRST);
+        assert_eq!(refusals.told(&key, now), FIRST);
     }
 }

@@ -29,7 +29,7 @@ pub use fence::Fence;
 pub use queue::{prime, prime_late};
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codebutler_crds::{Thread, names};
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
@@ -76,7 +76,7 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
     // It starts nothing now: others may.
     observed.admission = queue::ask(&context, &thread, &observed, &decide(&observed));
     Box::pin(perform(&thread, decide(&observed), &context)).await?;
-    let wait = context.refusals.told(&key);
+    let wait = context.refusals.told(&key, Instant::now());
     Ok(if failed { Action::retry(wait) } else { Action::requeue(wait) })
 }
 
