@@ -9,13 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// What was decided about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Which workflow a plan follows.
     Workflow,
-    /// Which model answers.
     Model,
     /// A run goes in circles.
     Stuck,
@@ -33,25 +31,19 @@ pub enum Kind {
     Compacted,
 }
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// Seconds since 1970.
     pub at: u64,
-    /// The run.
     pub run: String,
-    /// What about.
     pub kind: Kind,
-    /// What was chosen.
     pub chosen: String,
     /// What else could have been.
     #[serde(default)]
     pub alternatives: Vec<String>,
-    /// Why.
     pub evidence: String,
 }
 
-/// The open log.
 #[derive(Debug)]
 pub struct Log(File);
 

@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Name of the copy.
 pub const BINARY: &str = "codebutler-agent";
 
 /// Why the binary could not be copied.

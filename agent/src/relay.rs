@@ -51,7 +51,6 @@ pub struct Refusal {
     pub passes: bool,
 }
 
-/// A running relay.
 #[derive(Clone)]
 pub struct Relay {
     address: SocketAddr,

@@ -13,11 +13,9 @@ const MAX_LINE: usize = 200;
 pub struct Skill {
     /// As in its heading.
     pub name: String,
-    /// One line.
     pub description: String,
     /// What people say to get it.
     pub triggers: String,
-    /// The role that does it.
     pub agent: String,
 }
 
@@ -27,7 +25,6 @@ pub struct Skill {
 pub struct Wrong {
     /// From 1; 0 for all of it.
     pub line: usize,
-    /// What is missing.
     pub why: String,
 }
 

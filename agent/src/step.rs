@@ -17,7 +17,6 @@ pub fn arm(at: Option<u64>) {
     DIE_AT.store(at.unwrap_or(0), Ordering::Relaxed);
 }
 
-/// Passes a step point.
 pub fn point(name: &str) {
     let passed = PASSED.fetch_add(1, Ordering::Relaxed) + 1;
     tracing::debug!(step = passed, name, "step");

@@ -15,7 +15,6 @@ use crate::skills;
 /// The folder in a repository.
 const FOLDER: &str = ".codebutler";
 
-/// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Probably not what was meant.
@@ -24,14 +23,12 @@ pub enum Severity {
     Error,
 }
 
-/// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// The file, as the folder was named.
     pub file: PathBuf,
     /// Its line, from 1; 0 for all of it.
     pub line: usize,
-    /// How bad it is.
     pub severity: Severity,
     /// What is wrong and what to do.
     pub message: String,

@@ -4,6 +4,8 @@
 //! Nothing here acts. Types validate themselves when they are parsed; every decision lives in
 //! `operator` or `agent`.
 
+#![warn(missing_docs)]
+
 pub mod condition;
 pub mod history;
 pub mod limits;

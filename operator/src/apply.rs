@@ -40,12 +40,7 @@ impl<K> Object for K where
 pub enum ApplyError {
     /// What was decided on has changed meanwhile. Look again.
     #[error("{kind} `{name}` has changed meanwhile")]
-    Stale {
-        /// Kind of the object.
-        kind: String,
-        /// Its name.
-        name: String,
-    },
+    Stale { kind: String, name: String },
     /// The API server understood and said no: a quota, an admission rule, a missing right; or the
     /// name belongs to somebody else's object.
     #[error("{0}")]
@@ -53,13 +48,9 @@ pub enum ApplyError {
     /// The API server could not be asked.
     #[error("{verb} {kind} `{name}`")]
     Api {
-        /// What was tried.
         verb: &'static str,
-        /// Kind of the object.
         kind: String,
-        /// Its name.
         name: String,
-        /// Why.
         #[source]
         source: kube::Error,
     },
@@ -85,18 +76,11 @@ pub enum Refusal {
     #[error(
         "there already is a {kind} `{name}` that does not belong to this object: delete or rename it"
     )]
-    NameTaken {
-        /// Kind of the object.
-        kind: String,
-        /// Its name.
-        name: String,
-    },
+    NameTaken { kind: String, name: String },
     /// The API server, or a webhook that it asks, failed again and again: its own words.
     #[error("{kind} `{name}` was not accepted: {message}")]
     NotAccepted {
-        /// Kind of the object.
         kind: String,
-        /// Its name.
         name: String,
         /// The API server's own words.
         message: String,
@@ -104,16 +88,13 @@ pub enum Refusal {
     /// The API server's own words.
     #[error("{kind} `{name}` was refused: {message}")]
     Rejected {
-        /// Kind of the object.
         kind: String,
-        /// Its name.
         name: String,
         /// The API server's own words.
         message: String,
     },
 }
 
-/// Writes. Cheap to clone.
 #[derive(Clone)]
 pub struct Apply {
     client: Client,
@@ -341,7 +322,6 @@ pub fn created_by(manager: &str) -> PostParams {
 /// What [`Apply::create`] led to.
 #[derive(Debug)]
 pub enum Made<K> {
-    /// It was created now.
     New(K),
     /// An earlier attempt had created it.
     Found(K),

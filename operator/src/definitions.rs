@@ -27,15 +27,11 @@ enum Problem {
          version {}", env!("CARGO_PKG_VERSION")
     )]
     Missing,
-    /// They lack something.
     #[error(
         "the installed CustomResourceDefinitions are of another version, without {lacks}: upgrade \
          the chart codebutler-crds to {}", env!("CARGO_PKG_VERSION")
     )]
-    Other {
-        /// Kinds or fields.
-        lacks: String,
-    },
+    Other { lacks: String },
     /// The API server could not be asked.
     #[error("the installed CustomResourceDefinitions can't be read")]
     Unknown(#[source] Box<kube::Error>),

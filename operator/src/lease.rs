@@ -34,9 +34,7 @@ pub const GIVE_UP: Duration = Duration::from_secs(2);
 /// Which lease, who asks, and how patient everybody is.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Namespace of the Lease.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Who asks: no two processes that live at the same time may share one. A process that is
     /// started again under the same identity goes on with its predecessor's lease at once.
@@ -63,12 +61,10 @@ impl Settings {
     }
 }
 
-/// How a campaign stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership {
     /// Somebody else holds the lease, or nobody yet.
     Waiting,
-    /// We hold it.
     Held,
     /// We held it and don't any more: others may act already. The end of this campaign.
     Lost,
@@ -82,7 +78,6 @@ pub struct Lease {
     task: AbortOnDropHandle<()>,
 }
 
-/// Starts to campaign.
 pub fn start(client: Client, settings: Settings) -> Lease {
     let store = Kubernetes::new(client, &settings);
     let (campaign, leadership, resign) = Campaign::new(store, System, settings);

@@ -12,7 +12,6 @@ use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
-/// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope(BTreeSet<String>);
 
@@ -44,7 +43,6 @@ impl Scope {
         Self(names.map(str::to_owned).collect())
     }
 
-    /// With one more.
     #[must_use]
     pub fn and(&self, namespace: &str) -> Self {
         let mut with = self.clone();

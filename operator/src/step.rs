@@ -15,7 +15,6 @@ pub fn arm(at: Option<u64>) {
     DIE_AT.store(at.unwrap_or(0), Ordering::Relaxed);
 }
 
-/// Passes a step point.
 pub fn point(name: &str) {
     let passed = PASSED.fetch_add(1, Ordering::Relaxed) + 1;
     if passed == DIE_AT.load(Ordering::Relaxed) {

@@ -24,7 +24,6 @@ impl Tasks {
         self.tracker.spawn(self.over.clone().run_until_cancelled_owned(task))
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.tracker.len()
     }

@@ -46,7 +46,6 @@ pub enum FilterError {
     Absent(#[from] reload::Error),
 }
 
-/// What is logged.
 pub fn filter() -> Option<String> {
     FILTER.get()?.with_current(ToString::to_string).ok()
 }

@@ -1,5 +1,7 @@
 //! The embedded outside world: what CodeButler's own processes meet in the demo and in tests.
 
+#![warn(missing_docs)]
+
 pub mod apiserver;
 pub mod bench;
 pub mod cluster;

@@ -19,7 +19,6 @@ const TIMEOUT: Duration = Duration::from_mins(30);
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct ChatError {
-    /// What is wrong.
     #[source]
     pub error: GatewayError,
     /// When a repetition may be worth it, where somebody said so.

@@ -42,19 +42,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub enum GatewayError {
     /// The gateway said no, in a sentence.
     #[error("{message}")]
-    Refused {
-        /// Why.
-        code: ErrorCode,
-        /// What to do about it.
-        message: String,
-    },
-    /// No answer.
+    Refused { code: ErrorCode, message: String },
     #[error("the gateway can't be reached")]
     Unreachable(#[source] reqwest::Error),
     /// An answer that is not the gateway's API.
     #[error("the gateway answered {status}: {excerpt}")]
     Unexpected {
-        /// HTTP status.
         status: StatusCode,
         /// The beginning of the body.
         excerpt: String,
@@ -65,20 +58,13 @@ pub enum GatewayError {
     /// The pod's token can't be read.
     #[error("the token {path} can't be read")]
     Token {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
     /// Flags or files that make no client.
     #[error("the gateway's {what} can't be used: {why}")]
-    Config {
-        /// Which one.
-        what: &'static str,
-        /// Why.
-        why: String,
-    },
+    Config { what: &'static str, why: String },
 }
 
 impl GatewayError {
@@ -188,7 +174,6 @@ impl Gateway {
         self.typed(|| Ok(self.request(Method::GET, path::THREADS)?.timeout(CALL_TIMEOUT))).await
     }
 
-    /// Posts into the thread.
     pub async fn post(&self, message: &PostMessage) -> Result<Posted, GatewayError> {
         self.send(path::MESSAGES, message).await
     }
@@ -350,7 +335,6 @@ impl Gateway {
     }
 }
 
-/// A good answer, whole.
 struct Answered {
     content_type: String,
     body: Bytes,
@@ -369,7 +353,6 @@ async fn once(request: Result<RequestBuilder, GatewayError>) -> Result<Answered,
     }
 }
 
-/// What a refusal says.
 pub fn refusal(status: StatusCode, body: &[u8]) -> GatewayError {
     if let Ok(ErrorBody { error }) = serde_json::from_slice(body) {
         return GatewayError::Refused { code: error.code, message: clip(&error.message, 1000) };

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::ToolCall;
 
-/// Longest id.
 const LONGEST: usize = 64;
 /// What is kept of one that needs a number.
 const KEPT: usize = 48;

@@ -18,16 +18,12 @@ const MAX_SAID: usize = 300;
 pub enum Flaw {
     /// Its words were longer than they might be: they go on.
     CutOff {
-        /// At so many tokens.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokens: Option<u64>,
     },
-    /// A call was.
     CutCall {
-        /// At so many tokens.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokens: Option<u64>,
-        /// Of this tool.
         tool: String,
     },
     /// It says nothing.
@@ -41,14 +37,11 @@ pub enum Flaw {
     },
     /// It writes calls as words.
     Leaked {
-        /// What gives it away.
         form: String,
     },
     /// It says what it is about to do, and does not do it.
     Announced,
-    /// It broke off.
     Broken {
-        /// What the provider said.
         said: String,
     },
 }
@@ -156,7 +149,6 @@ impl Flaw {
         }
     }
 
-    /// What the model is told.
     pub fn told(&self) -> String {
         let text = match self {
             Self::CutOff { tokens } => format!(

@@ -25,10 +25,8 @@ pub const REASONING: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_d
 /// One answer of the model, as it is recorded and sent back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Assistant {
-    /// What it said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// What it wants done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
     /// Reasoning that some providers want back unchanged.
@@ -36,12 +34,10 @@ pub struct Assistant {
     pub reasoning: Map<String, Value>,
 }
 
-/// One tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The model's id, or one that was made up where it gave none that can be used.
     pub id: String,
-    /// Name of the tool.
     pub name: String,
     /// JSON, as the model wrote it: perhaps not JSON at all.
     pub arguments: String,
@@ -116,7 +112,6 @@ pub fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-/// What a tool said.
 pub fn tool(id: &str, text: &str) -> Value {
     json!({"role": "tool", "tool_call_id": ids::safe(id), "content": text})
 }

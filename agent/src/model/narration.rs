@@ -36,7 +36,6 @@ const FILLERS: [&str; 11] = [
     "begin",
     "immediately",
 ];
-/// What is to be done.
 const ACTIONS: [&str; 54] = [
     "run",
     "running",

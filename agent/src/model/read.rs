@@ -8,11 +8,9 @@ use crate::text::clip;
 /// A readable reply. Whether it is an answer is another question.
 #[derive(Debug, Default, PartialEq)]
 pub struct Reply {
-    /// What was said.
     pub message: Assistant,
     /// The provider's figures, as they came.
     pub usage: Option<Value>,
-    /// How it ended.
     pub finish: Finish,
     /// What the model says of not answering, where it says so apart.
     pub refusal: Option<String>,
@@ -22,7 +20,6 @@ pub struct Reply {
     pub model: Option<String>,
 }
 
-/// How an answer ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Finish {
     /// As it should, or nobody says.
@@ -32,7 +29,6 @@ pub enum Finish {
     Length,
     /// The provider held it back.
     Filtered,
-    /// Something broke.
     Error,
     /// It was a call that nobody could read.
     Malformed,

@@ -29,7 +29,6 @@ const PIECES: usize = 500;
 /// Everything that decides about a call.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// The repository's own.
     pub rules: Rules,
     /// The Repo's: can only make a tool stricter.
     pub overrides: BTreeMap<String, RiskTier>,
@@ -38,7 +37,6 @@ pub struct Policy {
 /// A tier, and what it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// How much harm.
     pub tier: RiskTier,
     /// It could throw away what nothing else has: a snapshot of the worktree comes first.
     pub loses: bool,

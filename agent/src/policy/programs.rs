@@ -47,7 +47,6 @@ pub const READERS: [&str; 44] = [
     "nproc",
     "sha256sum",
 ];
-/// Run what follows.
 pub const WRAPPERS: [&str; 47] = [
     "env",
     "nice",
@@ -197,7 +196,6 @@ pub const FILERS: [&str; 62] = [
     "typos",
     "detect-secrets",
 ];
-/// Ask databases.
 pub const DATABASES: [&str; 15] = [
     "psql",
     "mysql",

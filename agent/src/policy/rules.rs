@@ -17,7 +17,6 @@ use super::Verdict;
 use super::shell::{self, Simple};
 use crate::text::clip;
 
-/// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     destructive: Vec<Vec<String>>,
@@ -72,7 +71,6 @@ impl Rules {
         Ok(Self { destructive: all(bash.destructive)?, safe: all(bash.safe)?, tools })
     }
 
-    /// What it says of a tool.
     pub fn tool(&self, name: &str) -> Option<RiskTier> {
         self.tools.get(name).copied()
     }

@@ -9,9 +9,7 @@ use crate::text::{clip, head_and_tail, plain};
 
 /// Characters of a plan that are shown.
 const MAX_PLAN: usize = 16_000;
-/// The tag around a plan.
 const PLAN: &str = "approved-plan";
-/// People that are named.
 const MAX_PEOPLE: usize = 20;
 
 /// What stays for a whole conversation.

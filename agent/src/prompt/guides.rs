@@ -19,7 +19,6 @@ const TAG: &str = "repository-file";
 pub struct Guide {
     /// From the root of the repository.
     pub path: String,
-    /// All of it.
     pub text: String,
 }
 
@@ -40,7 +39,6 @@ pub struct Guides {
     pub conventions: Vec<Guide>,
     /// How the worktree was set up.
     pub set_up: Option<String>,
-    /// Where the role works.
     pub surroundings: Surroundings,
 }
 

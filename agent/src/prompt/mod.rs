@@ -36,7 +36,6 @@ pub fn system(guides: &Guides, session: &Session) -> String {
     out + &guides.repository(&session.base_branch) + &facts::lasting(guides, session)
 }
 
-/// The words of a message.
 pub fn text_of(message: &Value) -> &str {
     let parts = || message["content"].as_array()?.iter().find_map(|part| part["text"].as_str());
     message["content"].as_str().or_else(parts).unwrap_or_default()

@@ -322,7 +322,6 @@ impl Agent {
     }
 }
 
-/// What a call may do.
 enum Permit {
     /// Go on, with this yes, and with this to be told beside what comes of it.
     Go(Option<Consent>, Option<String>),

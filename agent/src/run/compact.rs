@@ -27,11 +27,9 @@ const ASK: &str = "[CodeButler] The conversation is longer than you can be shown
 
 /// What comes of a conversation that may be too long.
 pub enum Room {
-    /// There is room now.
     Made,
     /// Nobody wrote a summary now: try again.
     Later,
-    /// The run has to end.
     Ended(Ended),
 }
 

@@ -28,7 +28,6 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// A conversation that has ended, with the request it was about.
 type Ended = (SlackTs, Result<(Agent, Answered), RunError>);
 
-/// Conversations under way.
 struct Places {
     trays: BTreeMap<SlackTs, Arc<Mutex<Given>>>,
     working: JoinSet<Ended>,

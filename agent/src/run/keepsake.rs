@@ -41,7 +41,6 @@ pub enum Keeping {
 }
 
 impl Keeping {
-    /// What the model is told.
     pub fn note(self) -> Option<String> {
         match self {
             Self::Kept(note) => Some(note),

@@ -13,7 +13,6 @@ use crate::tools::{Failure, Pushed};
 
 /// Tools without which a role keeps nothing on its own.
 const NEEDED: [&str; 2] = ["GitCommit", "GitPush"];
-/// How long it may take.
 const LIMIT: Duration = Duration::from_mins(3);
 
 /// What was found at the end of a run.

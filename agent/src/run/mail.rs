@@ -4,7 +4,6 @@ use codebutler_wire::{Author, Inbox, Message, Pending, PendingDecision, SlackTs}
 
 use crate::transcript::state::State;
 
-/// An inbox, sorted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Mail {
     /// Not taken yet, oldest first. Includes what was said to others: context.
@@ -15,7 +14,6 @@ pub struct Mail {
     pub handled: Vec<String>,
     /// Whether any of it is for this role and new.
     pub wakes: bool,
-    /// The messages that are.
     pub requests: Vec<SlackTs>,
     /// Newest message of all that were shown, taken or not.
     pub newest: Option<SlackTs>,

@@ -68,22 +68,17 @@ pub enum RunError {
     /// Not an error: the thread is closed, or another pod has taken over.
     #[error("the thread is closed")]
     Closed,
-    /// No way out of the pod.
     #[error("the gateway does not answer as it should")]
     Gateway(#[source] GatewayError),
-    /// No worktree.
     #[error("the toolbox does not answer as it should")]
     Toolbox(#[source] ToolboxError),
     /// No commands, of a role that may run some.
     #[error("commands can't be confined on this node: {0}")]
     Unconfined(String),
-    /// No memory.
     #[error("the transcript can't be used")]
     Transcript(#[from] TranscriptError),
-    /// No decision log.
     #[error("the decision log can't be used")]
     Log(#[source] std::io::Error),
-    /// No Git.
     #[error("the relay can't listen")]
     Relay(#[source] std::io::Error),
 }
@@ -247,7 +242,6 @@ struct Agent {
     log: Log,
     /// As of the start of the current or last run.
     policy: Policy,
-    /// Of the current run.
     telling: Option<Telling>,
     /// What a plan can follow, by name.
     workflows: Vec<String>,
@@ -263,7 +257,6 @@ struct Agent {
     wall: Wall,
     /// What was there when the session was asked for, at the start of the process.
     inbox: Option<Inbox>,
-    /// Where transcripts are.
     state_dir: PathBuf,
     /// Where it has one of several conversations.
     seat: Option<Seat>,

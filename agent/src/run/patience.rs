@@ -4,13 +4,11 @@ use std::time::{Duration, Instant};
 
 /// Lost calls that are repeated: each may have been paid.
 const LOST: u32 = 3;
-/// Refused calls that are.
 const REFUSED: u32 = 1;
 /// Parts of the whole patience: the first pause, and the longest.
 const FIRST: u32 = 1800;
 const LONGEST: u32 = 30;
 
-/// A failure that may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The call was taken and its answer lost.
@@ -39,7 +37,6 @@ impl Patience {
         Self { whole, lost: 0, refused: 0, pauses: 0, since: None, told: false }
     }
 
-    /// There was an answer.
     pub const fn reset(&mut self) {
         *self = Self::new(self.whole);
     }

@@ -16,9 +16,7 @@ use crate::transcript::{Outcome, Record};
 /// What a conversation has of the desk that it belongs to.
 #[derive(Clone)]
 pub struct Seat {
-    /// The request.
     pub id: SlackTs,
-    /// Who asked.
     pub asker: Option<Author>,
     /// What it is given; grows while it works.
     pub tray: Arc<Mutex<Given>>,

@@ -3,9 +3,7 @@
 /// One tool call with its result, by hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Of tool and arguments.
     pub call: u64,
-    /// Of what it came to.
     pub result: u64,
     /// Whether it came to an error.
     pub failed: bool,

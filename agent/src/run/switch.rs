@@ -14,7 +14,6 @@ const LISTED: usize = 40;
 /// What people put around a name.
 const QUOTES: &str = "`'\"*_<>“”‘’";
 
-/// What a user wants.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     ts: SlackTs,

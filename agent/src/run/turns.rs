@@ -25,7 +25,6 @@ const PREPARATIONS: u32 = 3;
 
 /// What stays the same in each call of a run.
 pub struct View {
-    /// The instructions.
     pub system: String,
     /// The tools that are offered.
     pub specs: Vec<Value>,

@@ -46,7 +46,6 @@ impl Deadline {
         self.total
     }
 
-    /// What is left of it.
     pub fn left(&self) -> Duration {
         self.now().saturating_duration_since(Instant::now())
     }
@@ -71,12 +70,10 @@ impl Deadline {
     }
 }
 
-/// Why work was cut short.
 #[derive(Debug)]
 pub enum Cut {
     /// The time for the run is over.
     Time,
-    /// A user said stop.
     Stop(Box<Pending>),
 }
 

@@ -28,13 +28,10 @@ pub enum ToolboxError {
     /// Nobody listens.
     #[error("the toolbox does not listen on {path}")]
     Connect {
-        /// The socket.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// The connection ended.
     #[error("the toolbox is gone")]
     Gone,
 }

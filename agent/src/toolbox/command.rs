@@ -77,15 +77,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How a command ended.
 pub struct Ran {
-    /// What it printed.
     pub output: String,
     /// A line in brackets.
     pub verdict: String,
     /// None if it was killed.
     pub code: Option<i32>,
-    /// How long it took.
     pub seconds: u32,
 }
 
@@ -160,7 +157,6 @@ impl Shell {
         &self.environment
     }
 
-    /// Answers Bash.
     pub async fn bash(
         self: &Arc<Self>,
         tree: &Tree,

@@ -22,7 +22,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Copy {
     root: PathBuf,
@@ -35,7 +34,6 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// The copy of a role.
     pub fn of(work: &Path, role: &str) -> Self {
         Self {
             root: work.join("copy").join(role),
@@ -51,7 +49,6 @@ impl Copy {
         &self.root
     }
 
-    /// The files.
     pub fn tree(&self) -> PathBuf {
         self.root.join("tree")
     }

@@ -17,7 +17,6 @@ const BUILD_FOLDERS: [(&str, &str); 7] = [
     ("PYTHONPYCACHEPREFIX", "cache/python"),
 ];
 
-/// See the module.
 #[derive(Clone, Debug)]
 pub struct Environment {
     variables: Vec<(OsString, OsString)>,
@@ -141,7 +140,6 @@ impl Environment {
         [self.home.clone(), self.tmp.clone(), self.build.clone()]
     }
 
-    /// All variables.
     pub fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.variables.iter().map(|(name, value)| (name, value))
     }

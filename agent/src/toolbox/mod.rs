@@ -61,18 +61,14 @@ pub enum StartError {
     /// The socket can't be made.
     #[error("can't listen on {path}")]
     Listen {
-        /// The socket.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The volume or HOME can't be written.
     #[error("can't make the folder {path}")]
     Folder {
-        /// The folder.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

@@ -71,7 +71,6 @@ impl Kept {
 pub struct Logs {
     /// The folder for builds.
     pub build: PathBuf,
-    /// The role.
     pub role: String,
 }
 

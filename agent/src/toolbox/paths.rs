@@ -32,7 +32,6 @@ impl Tree {
         Ok(Self { root })
     }
 
-    /// The root itself.
     pub fn root(&self) -> &Path {
         &self.root
     }

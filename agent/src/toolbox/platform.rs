@@ -31,7 +31,6 @@ pub const MADE: [&str; 5] = ["node_modules/", ".venv/", "*.egg-info/", "vendor/b
 pub struct Found {
     /// For the shell.
     pub command: String,
-    /// The files that say so.
     pub from: Vec<&'static str>,
     /// What has to be in the image.
     pub programs: Vec<&'static str>,

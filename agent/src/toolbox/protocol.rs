@@ -20,16 +20,13 @@ pub fn codec() -> LengthDelimitedCodec {
 pub struct Frame {
     /// Chosen by the agent, unique on the connection.
     pub id: u64,
-    /// What to do.
     pub request: Request,
 }
 
 /// Toolbox → agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Answer {
-    /// Of the request.
     pub id: u64,
-    /// What came of it.
     pub reply: Reply,
 }
 
@@ -71,34 +68,28 @@ pub enum Request {
     Head,
     /// → [`Reply::Text`], as all below unless said otherwise, or [`Reply::Picture`]
     Read(args::Read),
-    /// Writes a whole file.
     Write(args::Write),
     /// Checks an edit without doing it. → [`Reply::Plan`]
     PlanEdit(args::Edit),
     /// Does an edit that was planned; one that is done already is fine.
     Edit {
-        /// The edit.
         edit: args::Edit,
         /// What [`Request::PlanEdit`] said.
         plan: Vec<EditPlan>,
     },
     /// What would prepare the worktree, and how that went. → [`Reply::SetUp`]
     PlanSetUp {
-        /// The Repo's own command.
         command: Option<String>,
     },
     /// Prepares the worktree. → [`Reply::SetUp`]
     SetUp {
         /// What [`Request::PlanSetUp`] said.
         plan: SetUp,
-        /// How long it may take.
         seconds: u32,
     },
     /// People know how a set-up ended. → [`Reply::Text`]
     SetUpTold {
-        /// The set-up.
         plan: SetUp,
-        /// How it ended.
         ended: SetUpEnd,
     },
     /// Waits until a background job has ended. → [`Reply::Text`]
@@ -108,7 +99,6 @@ pub enum Request {
     },
     /// Keeps index and worktree under a ref of their own. → [`Reply::Kept`]
     Snapshot,
-    /// Runs a command.
     Bash(args::Bash),
     /// Runs the test command, and looks at the files that it tests. → [`Reply::Tested`]
     Test(args::Bash),
@@ -119,41 +109,32 @@ pub enum Request {
     },
     /// The files that the branch changes. → [`Reply::Names`]
     Touched,
-    /// Searches file contents.
     Grep(args::Grep),
-    /// Finds files by name.
     Glob(args::Glob),
-    /// History.
     GitLog(args::GitLog),
-    /// Changes.
     GitDiff(args::GitDiff),
     /// A commit, or a file of it.
     GitShow(args::GitShow),
-    /// Who wrote lines.
     GitBlame(args::GitBlame),
     /// Commits on top of `parent`; a commit with this message that is already there is fine.
     GitCommit {
-        /// What to commit.
         commit: args::GitCommit,
         /// What [`Request::Head`] said before.
         parent: String,
     },
     /// Commits everything that is not. → [`Reply::Leftover`]
     Keep {
-        /// The commit's.
         message: String,
     },
     /// Undoes commits of [`Request::Keep`] that the remote does not have; their changes stay in the
     /// worktree.
     TakeBack {
-        /// The commits'.
         message: String,
     },
     /// Pushes the thread's branch. → [`Reply::Text`] or [`Reply::Conflict`]
     GitPush,
     /// Stop working on another request. Not answered.
     Cancel {
-        /// Its id.
         id: u64,
     },
 }
@@ -166,11 +147,9 @@ pub struct Hello {
     /// The relay, as an HTTP proxy for commands.
     #[serde(default)]
     pub proxy: String,
-    /// The thread's branch.
     pub branch: String,
     /// The branch it came from.
     pub base_branch: String,
-    /// Author of commits.
     pub author: Author,
     /// The role that works here now.
     pub role: String,
@@ -198,7 +177,6 @@ pub struct EditPlan {
 /// How a worktree stands to what was tested in it. Files are named up to ten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// What HEAD is at.
     pub commit: String,
     /// Files in which it differs from what was tested.
     pub changed: Vec<String>,
@@ -209,7 +187,6 @@ pub struct Standing {
 /// Where a role works. What stays for a whole conversation comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Surroundings {
-    /// The worktree's folder.
     pub root: String,
     /// Operating system and processor.
     pub platform: String,
@@ -219,7 +196,6 @@ pub struct Surroundings {
     pub programs: Vec<String>,
     /// The day in UTC.
     pub day: String,
-    /// What HEAD is at.
     pub head: String,
     /// Commits that the base branch lacks, and that it has more.
     pub apart: (usize, usize),
@@ -232,7 +208,6 @@ pub struct Surroundings {
     pub elsewhere: Vec<String>,
 }
 
-/// What was left of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftover {
     /// There were changes, and they are committed now.
@@ -244,7 +219,6 @@ pub struct Leftover {
 /// A snapshot of index and worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Its ref.
     pub name: String,
     /// Files that are too large for it, the first ones by name.
     pub left_out: Vec<String>,
@@ -267,12 +241,10 @@ pub struct SetUp {
     pub ended: Option<SetUpEnd>,
 }
 
-/// How a set-up ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetUpEnd {
     /// None if it was killed.
     pub code: Option<i32>,
-    /// How long it took.
     pub seconds: u32,
     /// In words.
     pub verdict: String,
@@ -298,25 +270,19 @@ pub struct Picture {
     pub media_type: String,
     /// The file, in base64.
     pub data: String,
-    /// Its path.
     pub shown: String,
 }
 
-/// What came of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// It worked.
     Text(String),
     /// The file, if the repository has it.
     Guide(Option<String>),
-    /// Names and texts.
     Files(Vec<(String, String)>),
-    /// Paths.
     Names(Vec<String>),
     /// Others have changed these files in another way.
     Conflict {
-        /// Up to ten.
         files: Vec<String>,
         /// For the model.
         why: String,
@@ -325,29 +291,21 @@ pub enum Reply {
     Picture(Picture),
     /// The edit can be done; a plan for each file, in the edit's order.
     Plan(Vec<EditPlan>),
-    /// A background job runs.
     Started {
-        /// Its number.
         job: u32,
         /// For the model.
         text: String,
     },
     /// A set-up; nothing if this worktree needs none.
     SetUp(Option<SetUp>),
-    /// The tests ran.
     Tested {
         /// As of any command.
         text: String,
-        /// What was seen.
         run: TestRun,
     },
-    /// How the worktree stands.
     Standing(Standing),
-    /// Where the role works.
     Surroundings(Surroundings),
-    /// What was left of a run.
     Leftover(Leftover),
-    /// It is kept.
     Kept(Kept),
     /// It did not work; the model is told why.
     Refused(String),

@@ -31,7 +31,6 @@ const TOLD_CHARS: usize = 300;
 /// How often another pod's set-up is looked for.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Where set-ups happen.
 pub struct Site {
     /// The toolbox' part of the volume.
     pub work: PathBuf,
@@ -39,11 +38,9 @@ pub struct Site {
     pub tree: PathBuf,
     /// The repository's own folder.
     pub git: PathBuf,
-    /// What commands get.
     pub environment: Environment,
 }
 
-/// What is kept.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     fingerprint: String,

@@ -10,7 +10,6 @@ use crate::text::{clip, plain};
 
 /// All of them together, asked at the same time.
 pub const SECONDS: u32 = 3;
-/// Characters of a version.
 const MAX_VERSION: usize = 80;
 
 /// A file by whose name a repository shows what it is made with, and how to ask for versions.

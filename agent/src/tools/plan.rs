@@ -3,7 +3,6 @@
 use super::{Context, Failure};
 use crate::toolbox::protocol::{Reply, Request};
 
-/// Files that are told.
 const MAX_TOLD: usize = 20;
 /// What belongs to the team's own notes, whatever the plan is about.
 const NOTES: &str = ".codebutler/";

@@ -12,7 +12,6 @@ use crate::toolbox::protocol::{Reply, Request, Standing};
 pub struct Tests {
     /// The command line that counts, if there is one.
     pub command: Option<String>,
-    /// What was seen of it.
     pub last: Option<TestRun>,
 }
 
@@ -44,7 +43,6 @@ impl Tests {
 }
 
 impl Context {
-    /// What is known now.
     pub async fn proof(&self) -> Result<Option<Proof>, ToolboxError> {
         let test = self.tests.last.clone();
         let tested = test.as_ref().and_then(|run| run.tree.clone());

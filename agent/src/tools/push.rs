@@ -17,7 +17,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What came of a push that nobody refused.
 pub enum Pushed {
-    /// It is on the remote.
     Done(Done),
     /// Others have changed the same in another way; for the model.
     Conflict(String),
@@ -25,7 +24,6 @@ pub enum Pushed {
 
 /// What came of a request through the relay.
 pub struct Carried {
-    /// The toolbox' answer.
     pub reply: Reply,
     /// What the gateway said, where it refused: Git itself throws its words away.
     pub said: Option<String>,

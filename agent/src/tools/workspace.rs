@@ -64,7 +64,6 @@ impl Handler for ReadMemory {
 
 struct Todo;
 
-/// Items of a list.
 const MAX_ITEMS: usize = 50;
 
 #[async_trait]

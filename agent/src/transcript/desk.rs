@@ -16,7 +16,6 @@ pub struct Desk {
     given: BTreeSet<SlackTs>,
 }
 
-/// One request.
 #[derive(Debug, Default)]
 struct Request {
     asker: Option<Author>,
@@ -35,10 +34,8 @@ pub struct Given {
     pub pending: Vec<Pending>,
 }
 
-/// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
-    /// How.
     pub outcome: Outcome,
     /// For [`Outcome::Failed`], for the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +43,6 @@ pub struct Answered {
     /// Pending decisions that it took.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handled: Vec<String>,
-    /// Model calls.
     #[serde(default)]
     pub turns: u32,
 }
@@ -75,7 +71,6 @@ impl Desk {
         self.requests.iter().rev().filter(move |(_, request)| waits(request)).map(|(id, _)| id)
     }
 
-    /// Who asked.
     pub fn asker(&self, id: &SlackTs) -> Option<&Author> {
         self.requests.get(id)?.asker.as_ref()
     }

@@ -23,11 +23,9 @@ use crate::tools::args::TodoItem;
 use desk::Answered;
 use state::State;
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
-    /// A run began.
     RunStarted {
         /// Random; the keys of its effects begin with it.
         run: String,
@@ -41,10 +39,8 @@ pub enum Record {
     Taken {
         /// Oldest first.
         messages: Vec<Message>,
-        /// Decisions.
         #[serde(default)]
         pending: Vec<Pending>,
-        /// What the messages show.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pictures: Vec<Picture>,
     },
@@ -60,17 +56,13 @@ pub enum Record {
     },
     /// A conversation of its own has ended.
     Answered {
-        /// The request.
         request: SlackTs,
-        /// How.
         #[serde(flatten)]
         answered: Answered,
     },
     /// The model answered, and was paid.
     Answer {
-        /// What.
         message: Assistant,
-        /// The provider's figures.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Value>,
         /// Whose it is; absent in transcripts of earlier versions.
@@ -79,12 +71,9 @@ pub enum Record {
     },
     /// The model's reply was judged to be no answer, and was paid.
     Flawed {
-        /// Why.
         flaw: Flaw,
-        /// What there was of it.
         #[serde(default)]
         message: Assistant,
-        /// The provider's figures.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Value>,
     },
@@ -115,7 +104,6 @@ pub enum Record {
     },
     /// The run went in circles: the model was told, and perhaps another one goes on.
     Stuck {
-        /// What repeated.
         why: String,
         /// For the rest of the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,15 +115,9 @@ pub enum Record {
         why: String,
     },
     /// The work is harder than it looked: another model goes on with the run.
-    Escalated {
-        /// Its name.
-        model: String,
-    },
+    Escalated { model: String },
     /// A user chose another model.
-    Model {
-        /// Its name.
-        model: String,
-    },
+    Model { model: String },
     /// People are asked about exactly this action.
     Asked {
         /// SHA-256 of tool and arguments.
@@ -147,17 +129,11 @@ pub enum Record {
         call: Option<ToolCall>,
     },
     /// People have said yes to this action: it is about to be carried out.
-    Allowed {
-        /// The question's.
-        key: String,
-    },
+    Allowed { key: String },
     /// It can't happen on this question: people said no, or nobody answered.
     NotAllowed(Consent),
     /// The harness saw the test command run.
-    Tested {
-        /// What it saw.
-        test: TestRun,
-    },
+    Tested { test: TestRun },
     /// The role's own list, as it is from now on.
     Todo {
         /// In the role's order.
@@ -173,17 +149,11 @@ pub enum Record {
         files: Vec<String>,
     },
     /// What is pushed changes files that the approved plan does not name.
-    Deviated {
-        /// These.
-        files: Vec<String>,
-    },
+    Deviated { files: Vec<String> },
     /// The model can't be shown pictures.
     Blind,
     /// The provider takes the conversation only in this way.
-    Learned {
-        /// Which.
-        quirk: Quirk,
-    },
+    Learned { quirk: Quirk },
     /// The conversation was longer than the model takes.
     Overflowed {
         /// Tokens that the request was taken to have.
@@ -206,9 +176,7 @@ pub enum Record {
         /// For the model.
         text: String,
     },
-    /// The run ended.
     RunEnded {
-        /// How.
         outcome: Outcome,
         /// For [`Outcome::Failed`], for the thread.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -221,7 +189,6 @@ pub enum Record {
 /// A picture, as a model is shown it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
-    /// Its path or name.
     pub shown: String,
     /// As a `data:` URL.
     pub url: String,
@@ -248,42 +215,34 @@ pub enum ResultKind {
     Fault,
     /// The run ends and waits for an answer.
     Waits,
-    /// The thread is closed.
     Closes,
     /// What was done is on the remote.
     Published,
 }
 
-/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Nothing is expected.
     Idle,
-    /// An answer is expected.
     Waiting,
     /// It could not go on.
     Failed,
-    /// The thread is closed.
     Closed,
 }
 
 /// Why there is no transcript.
 #[derive(Debug, thiserror::Error)]
 pub enum TranscriptError {
-    /// The volume.
     #[error("the transcript {path} can't be used")]
     Io {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A line that is not the last one is damaged. Going on could repeat effects, so nothing does.
     #[error("line {line} of the transcript {path} is damaged: restore it, or move the file away")]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// Counted from 1.
         line: usize,
@@ -329,7 +288,6 @@ impl Transcript {
         Ok(Self { path, file, state })
     }
 
-    /// What it adds up to.
     pub fn state(&self) -> &State {
         &self.state
     }

@@ -17,7 +17,6 @@ use crate::tools::args::TodoItem;
 use crate::tools::proof::hands_over;
 pub use run::{Ended, MAX_FAULTS, Next, OpenAnswer, Run, RunKind};
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct State {
     chat: Vec<Value>,
@@ -26,7 +25,6 @@ pub struct State {
     decided: HashSet<String>,
     run: Option<Run>,
     last: Option<Ended>,
-    /// Chosen by a user.
     model: Option<String>,
     /// Open questions about actions, by hash.
     asked: BTreeMap<String, Asked>,
@@ -82,7 +80,6 @@ impl State {
         own.or(self.model.as_ref()).map(String::as_str)
     }
 
-    /// The role's own list.
     pub fn todo(&self) -> &[TodoItem] {
         &self.todo
     }
@@ -414,9 +411,7 @@ impl State {
     }
 }
 
-/// The tool that pushes.
 const PUSH: &str = "GitPush";
-/// The tool that posts.
 const SEND: &str = "SendMessage";
 
 /// What a call of [`SEND`] says.

@@ -7,6 +7,8 @@
 //! and connection strings. The same is done for what [`fold`] makes of hidden characters and
 //! escapes, and for what [`encoded`] runs decode to.
 
+#![warn(missing_docs)]
+
 mod address;
 mod anchors;
 mod assignment;

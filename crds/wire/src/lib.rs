@@ -4,6 +4,8 @@
 //!
 //! `POST /v1/chat/completions` is OpenAI's own and has no types here.
 
+#![warn(missing_docs)]
+
 mod approval;
 mod build;
 mod error;

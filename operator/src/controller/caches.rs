@@ -25,29 +25,19 @@ use crate::scope::{Scope, Watched};
 
 /// Views on everything that is watched.
 pub struct Caches {
-    /// Repos.
     pub repos: Store<Repo>,
-    /// AgentRoles.
     pub roles: Store<AgentRole>,
-    /// Threads.
     pub threads: Store<Thread>,
-    /// Open Threads by Repo.
     pub open: Arc<Index<Thread, ()>>,
-    /// Closed Threads by Repo.
     pub closed: Arc<Index<Thread, ()>>,
-    /// Threads by their parent.
     pub parts: Arc<Index<Thread, ()>>,
-    /// Pods by Thread.
     pub pods: Arc<Index<Pod, Pod>>,
-    /// Claims by Thread.
     pub volumes: Arc<Index<PersistentVolumeClaim, PersistentVolumeClaim>>,
-    /// The Repos' accounts.
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.
     pub policies: Store<NetworkPolicy>,
     /// The gateway's certificate authority and its copies.
     pub authorities: Store<ConfigMap>,
-    /// The gateway's Service.
     pub services: Store<Service>,
     /// Whether a gateway serves.
     pub serving: Arc<Serving>,
@@ -55,7 +45,6 @@ pub struct Caches {
     pub prompts: Store<ConfigMap>,
 }
 
-/// Running watches.
 pub struct Watches {
     tasks: JoinSet<()>,
     synced: Vec<oneshot::Receiver<()>>,

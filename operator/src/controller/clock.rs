@@ -9,7 +9,6 @@ use jiff::Timestamp;
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// The machine's clock.
     pub fn system() -> Self {
         Self(Arc::new(Timestamp::now))
     }

@@ -26,15 +26,12 @@ use crate::tasks::Tasks;
 
 /// Everything a reconciler needs.
 pub struct Context {
-    /// Images and names.
     pub args: ControllerArgs,
-    /// The time.
     pub clock: Clock,
     /// The only way to write.
     pub apply: Apply,
     /// The controller's metrics.
     pub metrics: Metrics,
-    /// Who may run.
     pub slots: Arc<Slots>,
     /// What is known of Threads beyond the cache.
     pub fence: Arc<Fence>,
@@ -42,25 +39,18 @@ pub struct Context {
     pub queues: Queues,
     /// Volumes that could not grow.
     pub unexpanded: Unexpanded,
-    /// All Repos.
     pub repos: Store<Repo>,
-    /// All AgentRoles.
     pub roles: Store<AgentRole>,
-    /// All Threads.
     pub all_threads: Store<Thread>,
     /// Which open Threads a Repo has.
     pub open: Arc<Index<Thread, ()>>,
-    /// Agent pods by Thread.
     pub pods: Arc<Index<Pod, Pod>>,
-    /// Volume claims by Thread.
     pub volumes: Arc<Index<PersistentVolumeClaim, PersistentVolumeClaim>>,
-    /// The Repos' accounts.
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.
     pub policies: Store<NetworkPolicy>,
     /// The gateway's certificate authority and its copies.
     pub authorities: Store<ConfigMap>,
-    /// The gateway's Service.
     pub services: Store<Service>,
     /// Whether a gateway serves.
     pub serving: Arc<Serving>,
@@ -77,7 +67,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// A Repo.
     pub fn repo(&self, namespace: &str, name: &str) -> Option<Arc<Repo>> {
         self.repos.get(&ObjectRef::new(name).within(namespace))
     }

@@ -54,10 +54,8 @@ impl Action {
 /// Why a look at an object failed.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    /// A write failed.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// A bug.
     #[error("the reconciler broke down")]
     Broken(#[from] tokio::task::JoinError),
     /// The right to act is lost.

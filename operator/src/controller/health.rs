@@ -12,9 +12,7 @@ use serde::Serialize;
 pub enum Level {
     /// In its desired state.
     Ready,
-    /// Held on purpose.
     Held,
-    /// On its way, by itself.
     Reconciling,
     /// Something outside has to change; it is retried by itself.
     Trouble,
@@ -25,7 +23,6 @@ pub enum Level {
 /// A verdict with its reason (one CamelCase word) and a sentence that says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Health {
-    /// How bad it is.
     pub level: Level,
     /// One word for machines.
     pub reason: &'static str,
@@ -34,7 +31,6 @@ pub struct Health {
 }
 
 impl Health {
-    /// A verdict.
     pub fn new(level: Level, reason: &'static str, message: impl Into<String>) -> Self {
         Self { level, reason, message: message.into() }
     }
@@ -120,9 +116,7 @@ impl Health {
 pub struct Notice {
     /// Whether it is a warning.
     pub warning: bool,
-    /// One CamelCase word.
     pub reason: &'static str,
-    /// A sentence.
     pub note: String,
 }
 

@@ -17,7 +17,6 @@ use super::index::Key;
 pub const FRESH: Duration = Duration::from_secs(15);
 /// The label that names a single node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
-/// And the field.
 const NAME: &str = "metadata.name";
 
 /// What is known of a volume's nodes.
@@ -32,7 +31,6 @@ pub enum Home {
 /// A claim's UID, and what was found when.
 type Found = (Option<String>, Home, Instant);
 
-/// By Thread.
 pub struct Homes {
     client: Client,
     known: Mutex<HashMap<Key, Found>>,

@@ -12,9 +12,7 @@ use kube::{Resource, ResourceExt as _};
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -24,7 +22,6 @@ impl Key {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// An object's own key.
     pub fn of<K: Resource>(object: &K) -> Self {
         Self::new(object.meta().namespace.clone().unwrap_or_default(), object.name_any())
     }
@@ -73,7 +70,6 @@ impl<K: Resource, V> Index<K, V> {
         Self { project, groups: RwLock::default(), listing: RwLock::default() }
     }
 
-    /// One group, by name.
     pub fn of(&self, owner: &Key) -> Vec<Arc<V>> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
         let group = groups.get(owner).into_iter().flat_map(BTreeMap::values);

@@ -17,7 +17,6 @@ use crate::scope::{Watched, code};
 pub enum Touch {
     /// It is there, new or changed.
     Seen,
-    /// It is gone.
     Gone,
 }
 
@@ -34,7 +33,6 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Named<K> {
         Self(Writer::default())
     }
 
-    /// A view on it.
     pub fn reader(&self) -> Store<K> {
         self.0.as_reader()
     }

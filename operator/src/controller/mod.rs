@@ -131,7 +131,6 @@ pub async fn serve(
     Ok(())
 }
 
-/// What outlasts a term.
 struct Replica {
     args: ControllerArgs,
     client: Client,

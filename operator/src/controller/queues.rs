@@ -12,11 +12,8 @@ use super::index::{Index, Key};
 
 /// The three queues' receiving ends.
 pub struct Receivers {
-    /// Repos to look at.
     pub repos: UnboundedReceiver<Key>,
-    /// AgentRoles to look at.
     pub roles: UnboundedReceiver<Key>,
-    /// Threads to look at.
     pub threads: UnboundedReceiver<Key>,
 }
 
@@ -62,18 +59,15 @@ impl Queues {
         (queues, Receivers { repos: repos_out, roles: roles_out, threads: threads_out })
     }
 
-    /// A Repo.
     pub fn repo(&self, repo: &Key) {
         // Fails only while the process ends.
         let _ = self.repos.unbounded_send(repo.clone());
     }
 
-    /// An AgentRole.
     pub fn role(&self, role: &Key) {
         let _ = self.roles.unbounded_send(role.clone());
     }
 
-    /// A Thread.
     pub fn thread(&self, thread: &Key) {
         let _ = self.threads.unbounded_send(thread.clone());
     }

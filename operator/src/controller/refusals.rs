@@ -92,7 +92,6 @@ pub fn health(refusal: &Refusal, patterns: &[RedactionRule]) -> Health {
     }
 }
 
-/// What a full quota means.
 #[derive(Debug, PartialEq, Eq)]
 enum Quota {
     Full,

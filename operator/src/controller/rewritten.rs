@@ -10,7 +10,6 @@ use kube::ResourceExt as _;
 /// Beyond this many all are forgotten, which costs one replacement of each idle pod.
 const REMEMBERED: usize = 4096;
 
-/// By UID.
 #[derive(Debug, Default)]
 pub struct Rewritten(Mutex<HashSet<String>>);
 

@@ -12,7 +12,6 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Time between two looks at a Lease that nobody writes any more.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Serving(Mutex<State>);
 

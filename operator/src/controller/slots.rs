@@ -17,13 +17,11 @@ use super::index::Key;
 /// comes closer.
 const EXACT: usize = 20;
 
-/// Roles by short name.
 pub type Roles = BTreeSet<String>;
 
 /// What a Thread holds and wants.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// Its name.
     pub thread: &'a str,
     /// Roles that have a slot by what is written in the Thread.
     pub admitted: Roles,
@@ -33,7 +31,6 @@ pub struct Request<'a> {
     pub since: Timestamp,
 }
 
-/// What a Thread gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Of the wanted roles those that have a slot.
@@ -55,7 +52,6 @@ struct Queue {
     count: u64,
 }
 
-/// The slots of all Repos.
 #[derive(Debug, Default)]
 pub struct Slots(Mutex<HashMap<Key, Queue>>);
 

@@ -16,7 +16,6 @@ struct Refused {
     at: Instant,
 }
 
-/// By Thread.
 #[derive(Debug, Default)]
 pub struct Unexpanded(Mutex<HashMap<Key, Refused>>);
 
@@ -31,7 +30,6 @@ impl Unexpanded {
         self.with(|all| all.get(thread).is_none_or(|r| r.size != size || r.at.elapsed() > RETRY))
     }
 
-    /// It was refused.
     pub fn keep(&self, thread: Key, size: &str, message: String) {
         let refused = Refused { size: size.to_owned(), message, at: Instant::now() };
         self.with(|all| all.insert(thread, refused));

@@ -6,7 +6,6 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::time::Instant;
 
-/// Objects by their key.
 #[derive(Debug)]
 pub struct Work<K> {
     /// In the order in which they were asked for.
@@ -58,7 +57,6 @@ impl<K: Clone + Eq + Hash + Ord> Work<K> {
         self.later.first().map(|(at, _)| *at)
     }
 
-    /// Makes ready what is due.
     pub fn wake(&mut self, now: Instant) {
         while let Some((_, key)) = self.later.first().filter(|(at, _)| *at <= now) {
             self.now(key.clone());

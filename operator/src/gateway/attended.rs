@@ -25,7 +25,6 @@ pub struct Attended {
 }
 
 impl Attended {
-    /// All of them.
     pub fn all(&self) -> Vec<Arc<Thread>> {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
         now.values().cloned().collect()

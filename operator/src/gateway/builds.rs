@@ -32,7 +32,6 @@ const BETWEEN: Duration = Duration::from_secs(5);
 const REMEMBERED: usize = 64;
 const TERM: Duration = Duration::from_secs(BUILD_SLOT_SECONDS);
 
-/// A pod of a role.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Who {
     thread: ThreadKey,
@@ -64,7 +63,6 @@ struct Claim {
     until: Instant,
 }
 
-/// The slots of one Repo.
 #[derive(Debug, Default)]
 struct Slots {
     held: Vec<Claim>,
@@ -139,7 +137,6 @@ fn count(claims: &[Claim]) -> u32 {
     u32::try_from(claims.len()).unwrap_or(u32::MAX)
 }
 
-/// All Repos' build slots.
 #[derive(Debug, Default)]
 pub struct Builds {
     repos: Mutex<HashMap<(String, String), Slots>>,

@@ -157,7 +157,6 @@ impl Ending<'_> {
         self.close(&format!("Merged #{} as `{short}`.", pull.number)).await
     }
 
-    /// The end itself.
     async fn close(&self, how: &str) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
         self.github.delete_branch(&names::branch(&key.name)).await?;

@@ -21,7 +21,6 @@ pub fn is_due(thread: &Thread) -> bool {
     conditions.any(|c| c.type_ == condition::COLLECTING && c.status == "True" && c.reason == "Due")
 }
 
-/// Ends it.
 pub async fn collect(
     context: &Context,
     slack: &Slack,

@@ -36,7 +36,6 @@ pub struct Conditions {
 /// What was found about one condition.
 #[derive(Clone, Copy, Debug)]
 pub struct Finding<'a> {
-    /// The condition's type.
     pub type_: &'static str,
     /// Whether it holds; nothing if nobody can know.
     pub holds: Option<bool>,
@@ -62,7 +61,6 @@ pub enum Standing {
 /// What a question that is no call says of whether the model API serves a Repo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Served {
-    /// It takes the key.
     Yes,
     /// A reason, a sentence, and whether that passes by itself.
     No(&'static str, String, bool),

@@ -22,7 +22,6 @@ const ROUNDS: u32 = 5;
 
 /// Something that is about to be done.
 pub struct Effect<'a> {
-    /// What kind.
     pub kind: Guarded,
     /// In one line.
     pub summary: String,

@@ -20,12 +20,9 @@ use super::github::Access;
 use super::redact::{Redactors, log};
 use super::remote::{allows, named};
 
-/// A Thread by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadKey {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -57,11 +54,8 @@ pub struct Context {
     pub client: Client,
     /// The operator's namespace, where AgentRoles are looked up second.
     pub namespace: String,
-    /// All Repos.
     pub repos: Store<Repo>,
-    /// All AgentRoles.
     pub roles: Store<AgentRole>,
-    /// All Threads.
     pub threads: Store<Thread>,
     /// Those in which anything may still happen.
     pub attended: Attended,
@@ -69,7 +63,6 @@ pub struct Context {
     pub redactors: Redactors,
     /// What calls to GitHub share.
     pub github: Access,
-    /// Connects to the outside.
     pub dialer: Dialer,
 }
 
@@ -164,7 +157,6 @@ impl Context {
 
 /// A Secret that may be sent where it is wanted.
 pub struct OpenedSecret {
-    /// Its name.
     pub name: String,
     secret: Secret,
 }
@@ -201,27 +193,17 @@ impl OpenedSecret {
 /// Why a credential can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// No such Secret.
     #[error("Secret `{name}` does not exist: create it, or name another one in the Repo")]
-    Missing {
-        /// Name of the Secret.
-        name: String,
-    },
+    Missing { name: String },
     /// The key is absent or empty.
     #[error("Secret `{name}` has no usable key `{key}`: add it")]
-    Key {
-        /// Name of the Secret.
-        name: String,
-        /// The missing key.
-        key: String,
-    },
+    Key { name: String, key: String },
     /// The annotation does not allow this host.
     #[error(
         "Secret `{name}` may not be sent to `{host}`: add the host to its annotation `{}`",
         names::ANNOTATION_HOSTS
     )]
     Host {
-        /// Name of the Secret.
         name: String,
         /// The host it would have been sent to.
         host: String,
@@ -229,7 +211,6 @@ pub enum SecretError {
     /// The host is nothing that a Repo may name.
     #[error("Secret `{name}` is not sent to `{host}`: {}", Trouble::Internal)]
     Internal {
-        /// Name of the Secret.
         name: String,
         /// The host it would have been sent to.
         host: String,
@@ -241,20 +222,10 @@ pub enum SecretError {
         names::SECRETS_ROLE,
         names::GATEWAY
     )]
-    Forbidden {
-        /// Name of the Secret.
-        name: String,
-        /// Where it is.
-        namespace: String,
-        /// Where the gateway is.
-        system: String,
-    },
-    /// The API server failed.
+    Forbidden { name: String, namespace: String, system: String },
     #[error("Secret `{name}` can't be read")]
     Unreadable {
-        /// Name of the Secret.
         name: String,
-        /// Why.
         #[source]
         source: kube::Error,
     },
@@ -265,19 +236,15 @@ pub enum SecretError {
 pub struct Caller {
     /// The Thread, as cached when the call came in.
     pub thread: Arc<Thread>,
-    /// Its Repo.
     pub repo: Arc<Repo>,
-    /// The caller's role.
     pub role: Arc<AgentRole>,
 }
 
 impl Caller {
-    /// The Thread's name.
     pub fn key(&self) -> ThreadKey {
         ThreadKey::from(&*self.thread)
     }
 
-    /// The role's short name.
     pub fn role_name(&self) -> &str {
         &self.role.spec.role
     }

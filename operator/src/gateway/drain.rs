@@ -23,12 +23,10 @@ pub struct Shares {
     pub requests: Duration,
     /// Work of requests that are gone.
     pub work: Duration,
-    /// What is put on record.
     pub books: Duration,
 }
 
 impl Shares {
-    /// Of a grace.
     pub fn of(grace: Duration) -> Self {
         let rest = WORK + BOOKS + lease::GIVE_UP + SPARE;
         Self { requests: grace.saturating_sub(rest).min(REQUESTS), work: WORK, books: BOOKS }

@@ -34,7 +34,6 @@ pub use self::talk::{Key, Said, Talk};
 pub use self::tip::Tip;
 use super::context::Context;
 
-/// One repository.
 pub struct GitHub {
     client: Client,
 }

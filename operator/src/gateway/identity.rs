@@ -48,7 +48,6 @@ enum Refused {
 }
 
 impl Refused {
-    /// The metric's label.
     const fn reason(self) -> &'static str {
         match self {
             Self::NoToken => "no_token",

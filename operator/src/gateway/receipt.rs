@@ -16,7 +16,6 @@ use super::origin;
 
 /// Longest command that is kept, in characters.
 const MAX_COMMAND: usize = 200;
-/// Files that are named.
 const MAX_NAMED: usize = 5;
 const BEGIN: &str = "<!-- codebutler:receipt -->";
 const HEADING: &str = "### CodeButler";
@@ -36,9 +35,7 @@ pub enum Verdict {
 struct Facts<'a> {
     /// The test command that counts.
     expected: Option<&'a str>,
-    /// Name of the Repo.
     repo: &'a str,
-    /// The role that says so.
     role: &'a str,
     /// What the remote's branch is at: commit and tree.
     head: Option<(&'a str, &'a str)>,

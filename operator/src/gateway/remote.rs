@@ -2,7 +2,6 @@
 
 use url::Url;
 
-/// A Git remote, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
     /// The repository's URL without a trailing slash, for Git's smart HTTP protocol.
@@ -13,15 +12,12 @@ pub struct Remote {
     pub url: Url,
     /// Base URL of the REST API, without a trailing slash.
     pub api: String,
-    /// URL of the GraphQL API.
     pub graphql: String,
-    /// Owner of the repository.
     pub owner: String,
     /// The repository's name without `.git`.
     pub name: String,
 }
 
-/// Why a URL can't be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RemoteError {
     /// Not of the form that `spec.git.url` asks for.

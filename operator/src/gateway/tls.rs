@@ -43,15 +43,12 @@ pub enum TlsError {
     /// The API server refused or failed.
     #[error("{what} can't be read or written")]
     Api {
-        /// Kind and name.
         what: &'static str,
-        /// Why.
         #[source]
         source: Box<kube::Error>,
     },
 }
 
-/// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The server's side of TLS, with certificates that renew themselves until `shutdown`. The public

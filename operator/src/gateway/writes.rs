@@ -5,12 +5,10 @@ use kube::api::{PatchParams, PostParams};
 
 use crate::apply::{created_by, written_by};
 
-/// A patch.
 pub fn patched() -> PatchParams {
     written_by(names::GATEWAY)
 }
 
-/// A creation.
 pub fn created() -> PostParams {
     created_by(names::GATEWAY)
 }

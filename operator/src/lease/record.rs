@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-/// What a Lease says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Whose it is; empty when it was given up.

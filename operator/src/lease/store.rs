@@ -28,7 +28,6 @@ pub type Versioned = (Record, String);
 
 /// A place that swaps a record only if its version is the expected one.
 pub trait Store: Send + Sync + 'static {
-    /// What there is.
     fn get(&self) -> impl Future<Output = Result<Option<Versioned>, StoreError>> + Send;
 
     /// Writes `record` in place of `version` (nothing: it must not exist yet) and returns the new

@@ -54,7 +54,6 @@ impl Time for Simulated {
 type Shared = Arc<Mutex<(Option<Record>, u64)>>;
 
 const FINE: u8 = 0;
-/// Requests hang.
 const CUT: u8 = 1;
 /// Requests arrive, answers don't.
 const DEAF: u8 = 2;
@@ -110,7 +109,6 @@ impl Store for Fake {
 }
 
 struct Replica {
-    /// Dropping it is a crash.
     task: RemoteHandle<()>,
     leadership: watch::Receiver<Leadership>,
     resign: CancellationToken,

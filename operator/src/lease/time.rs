@@ -3,9 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// A monotonic clock.
 pub trait Time: Send + Sync + 'static {
-    /// Now.
     fn now(&self) -> Instant;
 
     /// Returns after `duration`.
@@ -31,7 +29,6 @@ pub trait Time: Send + Sync + 'static {
     }
 }
 
-/// The machine's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct System;
 

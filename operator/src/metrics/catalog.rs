@@ -44,7 +44,6 @@ const SHORT: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 macro_rules! families {
     ($($id:ident: $n:literal = $spec:expr;)*) => {
         $(#[doc = "Means what its help says."] pub static $id: Spec<$n> = $spec;)*
-        /// All of them.
         pub static ALL: &[Entry] = &[$($id.entry()),*];
     };
 }
@@ -90,7 +89,6 @@ pub mod controller {
     }
 }
 
-/// What the gateway shows.
 pub mod gateway {
     use super::{Counter, Entry, Gauge, Histogram, LONG, SHORT, Spec};
 

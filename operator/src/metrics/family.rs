@@ -13,12 +13,10 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-/// How a family behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// Only grows, until the process ends.
     Counter,
-    /// Goes up and down.
     Gauge,
     /// A distribution: sum, count and buckets with these upper bounds.
     Histogram(&'static [f64]),
@@ -40,11 +38,9 @@ impl Kind {
 pub struct Spec<const N: usize> {
     /// Without prefix, unit and `_total`.
     pub name: &'static str,
-    /// How it behaves.
     pub kind: Kind,
     /// Its unit, which is part of its full name.
     pub unit: Option<&'static str>,
-    /// Names of its labels.
     pub labels: [&'static str; N],
     /// What it means, in a sentence without a full stop.
     pub help: &'static str,
@@ -64,7 +60,6 @@ impl<const N: usize> Spec<N> {
         Self { name, kind, unit: None, labels, help }
     }
 
-    /// The same with a unit.
     #[must_use]
     pub const fn unit(self, unit: &'static str) -> Self {
         Self { unit: Some(unit), ..self }
@@ -148,12 +143,10 @@ pub struct Counts<const N: usize> {
 }
 
 impl<const N: usize> Counts<N> {
-    /// One more.
     pub fn one(&self, labels: [&str; N]) {
         self.add(labels, 1);
     }
 
-    /// Some more.
     pub fn add(&self, labels: [&str; N], count: u64) {
         self.family.get_or_create(&self.spec.with(labels)).inc_by(count);
     }
@@ -167,7 +160,6 @@ pub struct Amounts<const N: usize> {
 }
 
 impl<const N: usize> Amounts<N> {
-    /// Some more.
     pub fn add(&self, labels: [&str; N], amount: f64) {
         self.family.get_or_create(&self.spec.with(labels)).inc_by(amount);
     }
@@ -181,7 +173,6 @@ pub struct Times<const N: usize> {
 }
 
 impl<const N: usize> Times<N> {
-    /// One more.
     pub fn observe(&self, labels: [&str; N], took: Duration) {
         self.family.get_or_create(&self.spec.with(labels)).observe(took.as_secs_f64());
     }

@@ -28,7 +28,6 @@ pub fn repo_label<K: Resource>(repo: &K) -> String {
     repo_of(&repo.namespace().unwrap_or_default(), &repo.name_any())
 }
 
-/// The same, by its parts.
 pub fn repo_of(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }

@@ -14,7 +14,6 @@ Both processes serve `/metrics` in the OpenMetrics format on port 8080 (`--metri
 - Money is exact on the objects (`.status.cost`); here it is a floating-point number.
 ";
 
-/// The page.
 pub fn markdown() -> String {
     let part = |name: &str, entries: &[Entry]| {
         let rows: String = entries.iter().map(row).collect();

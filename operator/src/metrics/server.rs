@@ -24,7 +24,6 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub struct Ready(Arc<AtomicBool>, Arc<Mutex<Option<String>>>);
 
 impl Ready {
-    /// Changes the answer.
     pub fn set(&self, ready: bool) {
         self.0.store(ready, Ordering::Relaxed);
     }
@@ -39,7 +38,6 @@ impl Ready {
         why.clone().unwrap_or_else(|| "caches are not synced yet".to_owned())
     }
 
-    /// The answer.
     pub fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -90,7 +88,6 @@ impl Server {
         Ok(Self { address, stop, task })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

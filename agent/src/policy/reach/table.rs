@@ -3,17 +3,14 @@
 
 /// Programs that work alike.
 pub struct Known {
-    /// Their names.
     pub names: &'static str,
     /// Options before a verb that take a value.
     pub values: &'static str,
-    /// What they do.
     pub kind: Kind,
 }
 
 /// Which verbs change something elsewhere.
 pub enum Kind {
-    /// These.
     Asks(&'static str),
     /// All but these; an empty pattern is the program without any.
     Spares(&'static str),

@@ -31,7 +31,6 @@ const INTERPRETERS: [(&str, &str); 13] = [
 const STARTS: &str = r"(?i)system\s*\(|subprocess|popen|exec\w*\s*\(|spawn\w*\s*\(|child_process|\bqx\b|%x|`|\bsystem\b|Deno\.Command|\bexec\b";
 /// Code that is hidden in other text.
 const HIDES: &str = r"(?i)b64decode|fromhex|unhexlify|\batob\s*\(|,\s*.base64.\s*\)|decode_base64|base64_decode|codecs\.decode|pack\s*\(|zlib\.decompress|marshal\.loads";
-/// Code that runs text.
 const RUNS: &str =
     r"(?i)(^|[^.\w])(exec|eval)\s*\(|\bsystem\s*\(|subprocess|execSync|new\s+Function|\beval\b";
 /// Requests that change something.

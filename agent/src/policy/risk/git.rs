@@ -22,7 +22,6 @@ const LOOKS: &str = "log diff status show blame ls-files ls-tree ls-remote rev-p
                      name-rev merge-base for-each-ref show-ref var count-objects fsck whatchanged annotate range-diff \
                      check-ignore check-attr diff-tree diff-index diff-files cherry show-branch verify-commit help version";
 
-/// A call of git.
 pub fn of(texts: &[&str], all: &[Arg], scene: &Scene<'_>) -> Verdict {
     let (config, verb, rest) = parts(texts);
     let commands = config.iter().chain(&rest).copied();

@@ -45,7 +45,6 @@ pub struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// Of a script's commands.
     pub fn new(policy: &'a Policy, found: &[Simple], depth: u32, left: &'a Cell<u32>) -> Self {
         Self {
             policy,

@@ -20,7 +20,6 @@ const BODIES: [&str; 12] = [
     "--upload-file",
     "--form-string",
 ];
-/// The same of wget.
 const POSTS: [&str; 5] = ["--post-data", "--post-file", "--body-data", "--body-file", "--method"];
 
 /// A program that sends; nothing if it is none.

@@ -19,7 +19,6 @@ use known::{known, unescaped};
 /// A word: its text, or nothing where that is only known when it runs.
 pub type Arg = Option<String>;
 
-/// One simple command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Simple {
     /// The program and its arguments.
@@ -62,7 +61,6 @@ const DEEPEST: usize = 12;
 const NESTED: usize = 100;
 /// Values of a loop that are tried one by one.
 const VALUES: usize = 16;
-/// Commands of a script.
 const MOST: usize = 4096;
 
 /// All simple commands of a script.

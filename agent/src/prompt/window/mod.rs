@@ -32,7 +32,6 @@ const PICTURES: usize = 4;
 /// What a model is shown of a conversation, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
-    /// The model.
     pub model: &'a str,
     /// Whether it can't be shown pictures.
     pub blind: bool,
@@ -61,7 +60,6 @@ impl Look<'_> {
 #[derive(Clone, Debug)]
 pub struct Shown<'a> {
     message: Cow<'a, Value>,
-    /// With its reasoning.
     reasoning: bool,
 }
 

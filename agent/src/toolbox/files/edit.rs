@@ -21,7 +21,6 @@ struct Step {
     at: Located,
     now: Option<Vec<u8>>,
     next: Option<String>,
-    /// What is told of it.
     told: String,
 }
 

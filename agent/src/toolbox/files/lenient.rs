@@ -3,14 +3,11 @@
 
 use std::ops::Range;
 
-/// A place that fits.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fit {
     /// Where, in bytes.
     pub range: Range<usize>,
-    /// What is put there.
     pub new: String,
-    /// What was overlooked.
     pub how: &'static str,
 }
 

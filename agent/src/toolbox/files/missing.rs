@@ -12,7 +12,6 @@ use super::super::search;
 
 /// Files whose names are compared, at most.
 const COMPARED: usize = 50_000;
-/// Names that are told.
 const TOLD: usize = 3;
 /// Jaro-Winkler similarity of two names, from 0 to 1, from which on one may be meant by the other.
 const ALIKE: f64 = 0.88;

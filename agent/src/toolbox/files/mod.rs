@@ -132,7 +132,6 @@ fn existing(tree: &Tree, at: &Located) -> Result<Vec<u8>, ToolError> {
     load(at)
 }
 
-/// All of a regular file.
 pub fn load(at: &Located) -> Result<Vec<u8>, ToolError> {
     let Some(size) = regular(at)? else {
         return Err(ToolError::refused(format!("`{}` does not exist", at.shown)));

@@ -6,30 +6,22 @@ use super::replace::{LineEnds, Replaced};
 /// What is done to one file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A new one.
     Add {
-        /// Where.
         path: String,
-        /// Its content.
         text: String,
     },
-    /// One that goes.
     Delete {
-        /// Where.
         path: String,
     },
     /// One that changes, and perhaps its name.
     Update {
-        /// Where.
         path: String,
-        /// Its new name.
         to: Option<String>,
         /// In the file's order.
         hunks: Vec<Hunk>,
     },
 }
 
-/// A place that changes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Hunk {
     /// Lines that stand before it, each somewhere after the last.
@@ -40,10 +32,8 @@ pub struct Hunk {
     at_end: bool,
 }
 
-/// Most files of a patch.
 const MAX_FILES: usize = 20;
 
-/// Reads a patch.
 pub fn parse(patch: &str) -> Result<Vec<Change>, String> {
     let mut lines = patch.trim().lines().peekable();
     if lines.next().map(str::trim_end) != Some("*** Begin Patch") {

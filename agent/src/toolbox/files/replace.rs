@@ -18,10 +18,8 @@ const AROUND: usize = 3;
 const MAX_SHOWN: usize = 60;
 const MAX_LINE_CHARS: usize = 200;
 
-/// A text that was changed.
 #[derive(Debug, Default)]
 pub struct Replaced {
-    /// The new text.
     pub text: String,
     /// Pieces that were replaced.
     pub count: usize,

@@ -25,7 +25,6 @@ const CONVENTIONS: [&[&str]; 3] = [
     &["CLAUDE.md"],
     &["CONTRIBUTING.md", "CONTRIBUTING", "CONTRIBUTING.rst", ".github/CONTRIBUTING.md"],
 ];
-/// The same of a folder.
 const NESTED: &str = "AGENTS.md";
 /// Folders in which it is looked for.
 const MAX_FOLDERS: usize = 16;

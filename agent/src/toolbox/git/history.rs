@@ -35,7 +35,6 @@ struct Wanted {
 enum Needle {
     /// Its number in a file changes.
     Text(String),
-    /// A changed line matches.
     Line(Regex),
 }
 

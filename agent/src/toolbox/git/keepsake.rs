@@ -19,7 +19,6 @@ use super::leftover::MADE;
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::Kept;
 
-/// Where snapshots are.
 pub const REFS: &str = "refs/codebutler/snap/";
 /// So many of the newest.
 const KEPT: usize = 20;

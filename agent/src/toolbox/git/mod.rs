@@ -63,7 +63,6 @@ impl From<git2::Error> for ToolError {
 }
 
 impl Place {
-    /// The worktree.
     pub fn tree(&self) -> PathBuf {
         self.work.join("tree")
     }

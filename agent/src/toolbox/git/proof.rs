@@ -17,7 +17,6 @@ const MAX_BYTES: u64 = 1024 * 1024 * 1024;
 /// Why a worktree is not known.
 pub const TOO_LARGE: &str =
     "the worktree has more than 200,000 files or 1 GiB beside what .gitignore names";
-/// Files that are named.
 const MAX_NAMED: usize = 10;
 /// Files of a branch that are told.
 const MAX_TOUCHED: usize = 1_000;

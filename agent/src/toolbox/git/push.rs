@@ -19,7 +19,6 @@ const MAX_NAMED: usize = 10;
 /// Characters of what the remote says beside a refusal.
 const MAX_SAID: usize = 600;
 
-/// How a push ended.
 #[derive(Debug)]
 pub enum Pushed {
     /// It is on the remote; for the model.

@@ -12,7 +12,6 @@ use crate::tools::args;
 
 /// Characters of what is shown.
 const MAX_SHOWN: usize = 40_000;
-/// Characters of a message.
 const MAX_MESSAGE: usize = 4_000;
 
 /// A commit's message and change, or a file of it.

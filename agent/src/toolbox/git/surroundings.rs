@@ -14,7 +14,6 @@ use crate::toolbox::protocol::Surroundings;
 
 /// Guides that are named as changed.
 const MAX_GUIDES: usize = 10;
-/// Patterns that are named.
 const MAX_PATTERNS: usize = 10;
 
 /// Everything but the versions of programs. What can't be found out is left empty.

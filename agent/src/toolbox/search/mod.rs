@@ -82,7 +82,6 @@ fn listed(tree: &Tree, folder: &Path) -> String {
     joined(&names, total)
 }
 
-/// When a file was changed.
 fn modified(path: &Path) -> Option<SystemTime> {
     path.symlink_metadata().and_then(|meta| meta.modified()).ok()
 }
@@ -150,13 +149,11 @@ pub mod bench {
     use super::super::{ToolError, paths::Tree};
     use crate::tools::args;
 
-    /// Grep over all of a tree.
     pub fn grep(tree: &Path, pattern: &str) -> Result<String, ToolError> {
         let args = args::Grep { pattern: pattern.to_owned(), ..args::Grep::default() };
         super::grep(&Tree::open(tree)?, &args)
     }
 
-    /// Glob over all of a tree.
     pub fn glob(tree: &Path, pattern: &str) -> Result<String, ToolError> {
         super::find(
             &Tree::open(tree)?,

@@ -6,7 +6,6 @@ use super::bare;
 /// A tool that is meant, and the name by which, without case and punctuation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Meant {
-    /// Its own name.
     pub tool: &'static str,
     /// As it was called.
     pub by: String,

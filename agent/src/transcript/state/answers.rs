@@ -11,7 +11,6 @@ use crate::model::judge::Flaw;
 use crate::model::quirk::Quirk;
 use crate::model::{self, Assistant, Source};
 
-/// Tools that change files.
 const WRITERS: [&str; 2] = ["Write", "Edit"];
 /// Files that a summary names.
 const FILES: usize = 30;

@@ -22,7 +22,6 @@ pub enum RunKind {
 /// A run that has not ended.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// Its id.
     pub id: String,
     /// What it is for.
     pub kind: RunKind,
@@ -84,7 +83,6 @@ pub struct Parting {
 /// An answer of the model that is being carried out.
 #[derive(Clone, Debug, Default)]
 pub struct OpenAnswer {
-    /// What it said.
     pub message: Assistant,
     /// Keys of effects that may have happened, by the call's place.
     pub intents: BTreeMap<usize, String>,
@@ -94,12 +92,9 @@ pub struct OpenAnswer {
     pub allowed: Option<String>,
 }
 
-/// A run that has ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// The run.
     pub run: Run,
-    /// How.
     pub outcome: Outcome,
     /// For the thread.
     pub reason: Option<String>,
@@ -123,18 +118,14 @@ impl OpenAnswer {
     }
 }
 
-/// What a run does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Ask the model.
     Ask,
     /// Carry out the calls that have no result yet.
     Act,
     /// Begin with the action of this question: people have said yes.
     Allow(String),
-    /// Post this text and end.
     Post(String),
-    /// End.
     End(Outcome),
     /// End because the model does not get it right.
     GiveUp,
@@ -144,7 +135,6 @@ pub enum Next {
 pub const MAX_FAULTS: u32 = 5;
 
 impl Run {
-    /// One that has just begun.
     pub fn new(id: String, brief: bool) -> Self {
         let kind = if brief { RunKind::Brief } else { RunKind::Work };
         Self { id, kind, ..Self::default() }

@@ -10,7 +10,6 @@ use crate::model;
 pub const STILL_COUNTS: &str = "[CodeButler] The call that people said yes to was not carried out: the run ended \
                             first. The yes still counts, once: make exactly the same call.";
 
-/// A picture with its name.
 pub fn shown(picture: &Picture) -> Value {
     model::picture(&format!("[CodeButler] `{}`:", picture.shown), &picture.url)
 }

@@ -18,7 +18,6 @@ use state::State;
 /// How an attempt to reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything was done.
     Done,
     /// The cache was behind; the next look comes by itself.
     Stale,
@@ -47,7 +46,6 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers all families.
     pub fn register(registry: &mut Registry, shown: Shown) -> Self {
         let metrics = Self {
             leader: catalog::LEADER.level(registry),
@@ -61,7 +59,6 @@ impl Metrics {
         metrics
     }
 
-    /// This replica acts now.
     pub fn leads(&self) {
         self.leader.set(1);
     }
@@ -77,7 +74,6 @@ impl Metrics {
         self.reconciles.one([kind, outcome.label()]);
     }
 
-    /// A pod was created.
     pub fn pod_started(&self, repo: &str, role: &str) {
         self.pods.one([repo, role]);
     }

@@ -27,22 +27,16 @@ const NO_REPO: &str = "(none)";
 pub struct State {
     /// Not 0 on the replica that acts.
     pub leader: Gauge,
-    /// What it knows.
     pub shown: Shown,
 }
 
 /// What is read off. Closed Threads are counted and not looked at: there can be any number of them.
 #[derive(Debug)]
 pub struct Shown {
-    /// All Threads.
     pub threads: Store<Thread>,
-    /// The open ones by Repo.
     pub open: Arc<Index<Thread, ()>>,
-    /// The closed ones.
     pub closed: Arc<Index<Thread, ()>>,
-    /// All Repos.
     pub repos: Store<Repo>,
-    /// Who runs.
     pub slots: Arc<Slots>,
 }
 
@@ -55,7 +49,6 @@ struct Counted {
     phases: Pairs,
     waiting: Pairs,
     decisions: Pairs,
-    /// Seconds, by Repo.
     oldest: BTreeMap<String, f64>,
 }
 

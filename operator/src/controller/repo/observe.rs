@@ -16,7 +16,6 @@ use crate::controller::context::Context;
 use crate::controller::gateway::Gateway;
 use crate::controller::index::Key;
 
-/// The world around a Repo.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// Each name in `spec.roles` with the AgentRole that it means.
@@ -41,7 +40,6 @@ pub struct Observed {
     pub refusal: Option<Refusal>,
 }
 
-/// Looks around.
 pub fn observe(context: &Context, repo: &Repo) -> Observed {
     let key = Key::of(repo);
     let role = |name: &String| (name.clone(), context.role(&key.namespace, name));

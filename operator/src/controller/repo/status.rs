@@ -21,7 +21,6 @@ pub struct Own {
 }
 
 impl Own {
-    /// What is written now.
     pub fn of(status: &RepoStatus) -> Self {
         Self {
             observed_generation: status.observed_generation,

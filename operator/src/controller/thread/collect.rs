@@ -14,7 +14,6 @@ use crate::controller::health::Notice;
 
 /// Silence after which a Thread may be forgotten.
 const SILENCE: SignedDuration = SignedDuration::from_hours(48);
-/// Time to object.
 const GRACE: SignedDuration = SignedDuration::from_hours(24);
 
 /// Writes the condition, and when to look again.

@@ -60,17 +60,11 @@ pub fn desired(
 /// All that is known when a role is decided on.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    /// The Thread.
     pub thread: &'a Thread,
-    /// Its status.
     pub status: &'a ThreadStatus,
-    /// Its Repo.
     pub repo: &'a Repo,
-    /// The world around it.
     pub observed: &'a Observed,
-    /// Images and names.
     pub args: &'a ControllerArgs,
-    /// The time.
     pub now: Timestamp,
 }
 
@@ -329,7 +323,6 @@ fn at_rest(pods: &[(String, &Pod)]) -> Health {
     }
 }
 
-/// Exactly this pod.
 pub fn id(pod: &Pod) -> Gone {
     Gone { name: pod.name_any(), uid: pod.uid().unwrap_or_default() }
 }

@@ -95,7 +95,6 @@ impl Fence {
         self.lock().edges.insert(Key::of(thread), Edge::Term(thread.uid(), term(thread)));
     }
 
-    /// A Thread that is gone.
     pub fn forget(&self, thread: &Key) {
         self.lock().edges.remove(thread);
     }

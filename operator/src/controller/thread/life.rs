@@ -15,18 +15,14 @@ const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
 /// And a registry to answer after all.
 const TO_PULL: SignedDuration = SignedDuration::from_secs(30);
 
-/// Where a pod stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Life {
     /// Not all containers have started.
     Starting,
-    /// It runs.
     Running,
-    /// It is being deleted.
     Ending,
     /// Every container ended well: nothing was left to do.
     Succeeded,
-    /// It ended otherwise.
     Failed {
         /// When, as far as is known.
         at: Timestamp,
@@ -38,7 +34,6 @@ pub enum Life {
 }
 
 impl Life {
-    /// Reads a pod.
     pub fn of(pod: &Pod) -> Self {
         if pod.metadata.deletion_timestamp.is_some() {
             return Self::Ending;
@@ -79,7 +74,6 @@ pub enum Cause {
     VolumeNotWritable,
     /// Its node can't confine commands.
     NotConfined,
-    /// Anything else.
     Crash,
 }
 
@@ -185,11 +179,9 @@ fn ended(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
 /// What keeps a pod from working: a reason and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// One CamelCase word.
     pub reason: &'static str,
     /// What is wrong and what to do.
     pub message: String,
-    /// The cluster's own words.
     pub said: String,
     /// How long it may still pass by itself, as a cluster's normal work does.
     pub passes: Option<SignedDuration>,

@@ -17,7 +17,6 @@ use crate::controller::index::Key;
 use crate::controller::repo;
 use crate::controller::slots::Roles;
 
-/// Which roles may start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Admission {
     /// Nobody has asked for slots yet.
@@ -25,7 +24,6 @@ pub enum Admission {
     All,
     /// Only these.
     Only {
-        /// Roles that have a slot.
         roles: Roles,
         /// Place in the queue, from 1, if anything has to wait.
         position: Option<u32>,
@@ -35,7 +33,6 @@ pub enum Admission {
 /// The world around a Thread.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Its Repo.
     pub repo: Option<Arc<Repo>>,
     /// The AgentRoles that exist of those that the Repo names, in its order.
     pub roles: Vec<Arc<AgentRole>>,
@@ -48,11 +45,8 @@ pub struct Observed {
     pub serving: Result<(), String>,
     /// What is known of the Threads above it.
     pub lineage: Lineage,
-    /// Its own volume claim.
     pub volume: Option<Arc<PersistentVolumeClaim>>,
-    /// Its own pods.
     pub pods: Vec<Arc<Pod>>,
-    /// Which roles have a slot.
     pub admission: Admission,
     /// What the API server just refused, if it did.
     pub refusal: Option<Refusal>,
@@ -64,7 +58,6 @@ pub struct Observed {
     pub unexpanded: Option<String>,
 }
 
-/// Looks around.
 pub fn observe(context: &Context, thread: &Thread) -> Observed {
     let key = Key::of(thread);
     let uid = thread.uid().unwrap_or_default();

@@ -14,7 +14,6 @@ use crate::controller::health::Notice;
 /// look at the Thread completes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
-    /// A claim to create.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create_volume: Option<PersistentVolumeClaim>,
     /// A new size for the claim.
@@ -43,7 +42,6 @@ pub struct Plan {
     /// Pods to delete: `(name, UID)`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delete_pods: Vec<PodId>,
-    /// Delete the claim.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub delete_volume: bool,
     /// Let a deleted Thread go although its conversation was not told.
@@ -73,10 +71,8 @@ pub enum Repair {
     Unseen,
 }
 
-/// A pod to create.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NewPod {
-    /// The pod.
     pub pod: Box<Pod>,
     /// Whether the role has worked in this Thread before.
     pub woken: bool,
@@ -85,11 +81,8 @@ pub struct NewPod {
 /// A pod that seems to be gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Gone {
-    /// Its name.
     pub name: String,
-    /// Its UID.
     pub uid: String,
 }
 
-/// Exactly one pod.
 pub type PodId = Gone;

@@ -35,15 +35,11 @@ pub const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
 /// Everything a pod is made from.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// Its Thread.
     pub thread: &'a Thread,
-    /// The Thread's Repo.
     pub repo: &'a Repo,
     /// The role that works in it.
     pub role: &'a AgentRole,
-    /// Where the gateway is.
     pub gateway: &'a Gateway,
-    /// Images and names.
     pub args: &'a ControllerArgs,
 }
 
@@ -202,7 +198,6 @@ impl Input<'_> {
         }
     }
 
-    /// Talks to the gateway.
     fn agent(&self, settings: &PodSettings) -> Container {
         let resources = settings.resources.as_ref();
         let args = [

@@ -32,7 +32,6 @@ pub async fn all(thread: &Thread, repair: Repair, context: &Context) -> Result<(
     Ok(())
 }
 
-/// A role's pod.
 pub async fn pod(
     thread: &Thread,
     role: &str,
@@ -42,7 +41,6 @@ pub async fn pod(
     put_back(thread, found, &labels::of_pod(thread, role), context).await
 }
 
-/// The claim.
 pub async fn claim(
     thread: &Thread,
     found: &PersistentVolumeClaim,

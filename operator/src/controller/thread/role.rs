@@ -36,11 +36,9 @@ const SKEW: SignedDuration = SignedDuration::from_secs(2);
 /// One role as it stands.
 #[derive(Clone, Copy)]
 pub struct Role<'a> {
-    /// Its short name.
     pub name: &'a str,
     /// What it is, if the Repo has it.
     pub definition: Option<&'a AgentRole>,
-    /// Its pod.
     pub pod: Option<&'a Pod>,
     /// Whether it has something to do.
     pub wanted: bool,

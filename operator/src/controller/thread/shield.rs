@@ -17,13 +17,11 @@ use crate::controller::index::Key;
 
 /// Cluster-autoscaler's; pods with folders of the node's disk keep their node without it.
 const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
-/// Karpenter's.
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
 /// Whether autoscalers are to leave a pod alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Shield {
-    /// They are.
     Up,
     /// It may go: its role has nothing to do.
     Down,
@@ -32,9 +30,7 @@ pub enum Shield {
 /// A pod whose annotations say something else than they should.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// The pod.
     pub pod: PodId,
-    /// What they should say.
     pub shield: Shield,
 }
 

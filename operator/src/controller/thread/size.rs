@@ -18,13 +18,11 @@ pub struct Size {
 }
 
 impl Size {
-    /// Copies one binary.
     pub const INSTALL: Self =
         Self { cpu: "10m", memory: "32Mi", memory_limit: "256Mi", disk: "64Mi" };
     /// Runs commands, and has `/tmp`.
     pub const TOOLBOX: Self =
         Self { cpu: "250m", memory: "512Mi", memory_limit: "2Gi", disk: "1Gi" };
-    /// Talks to the gateway.
     pub const AGENT: Self =
         Self { cpu: "50m", memory: "64Mi", memory_limit: "512Mi", disk: "64Mi" };
 }

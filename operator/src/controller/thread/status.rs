@@ -22,7 +22,6 @@ pub struct Own {
     /// See [`ThreadStatus::queue_position`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_position: Option<u32>,
-    /// By role.
     pub roles: BTreeMap<String, OwnRole>,
     /// See [`ThreadStatus::conditions`].
     pub conditions: Vec<Condition>,

@@ -70,23 +70,18 @@ pub fn expansion(claim: &PersistentVolumeClaim, repo: &Repo) -> Option<String> {
     (grows && State::of(Some(claim)) == State::Bound).then(|| wanted.clone())
 }
 
-/// Where a claim stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// There is none.
     Absent,
     /// It exists and waits for a volume, which may need its first pod to be scheduled.
     Pending,
-    /// It has its volume.
     Bound,
-    /// Its volume is gone.
     Lost,
-    /// It is being deleted.
     Ending,
 }
 
 impl State {
-    /// Reads a claim.
     pub fn of(claim: Option<&PersistentVolumeClaim>) -> Self {
         let Some(claim) = claim else { return Self::Absent };
         if claim.metadata.deletion_timestamp.is_some() {

@@ -8,13 +8,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// The copied binary.
 pub const BIN: &str = "bin";
 /// The socket between agent and toolbox.
 pub const RUN: &str = "run";
 /// The toolbox's `/tmp`.
 pub const TMP: &str = "tmp";
-/// The Thread's own volume.
 pub const THREAD: &str = "thread";
 /// The token that says who the pod is.
 pub const TOKEN: &str = "token";
@@ -59,7 +57,6 @@ fn added(volume: &ExtraVolume) -> Volume {
     empty(&name, limit.unwrap_or("1Gi"))
 }
 
-/// Where commands find it.
 pub fn extra_mount(volume: &ExtraVolume) -> VolumeMount {
     let read_only = volume.read_only.then_some(true);
     VolumeMount { read_only, ..mount(&format!("{EXTRA}{}", volume.name), &volume.mount_path) }
@@ -93,7 +90,6 @@ fn ca() -> ConfigMapVolumeSource {
     }
 }
 
-/// A volume at a folder.
 pub fn mount(volume: &str, dir: &str) -> VolumeMount {
     VolumeMount { name: volume.to_owned(), mount_path: dir.to_owned(), ..VolumeMount::default() }
 }

@@ -48,39 +48,28 @@ pub(super) use self::session::{redactor, tell};
 /// Largest request body but for Git's: a model call with a full context and pictures.
 const MAX_BODY: usize = 32 * 1024 * 1024;
 
-/// What every call needs.
 pub struct Gateway {
     /// Caches and the gateway's own Kubernetes identity.
     pub context: Context,
-    /// Tells callers apart.
     pub identity: Identity,
-    /// Writes Threads.
     pub threads: Threads,
-    /// Talks to Slack.
     pub slack: Slack,
     /// Writes conditions of Repos.
     pub conditions: Conditions,
     /// What is granted and spent.
     pub ledger: Ledger,
-    /// Who builds.
     pub builds: Builds,
-    /// Who is heard of.
     pub pulse: Pulse,
-    /// What model calls share.
     pub models: Models,
     /// Copies of the Repos' repositories.
     pub mirrors: Mirrors,
     /// Connections of workspaces and web tools to the outside.
     pub egress: Egress,
-    /// Web search.
     pub search: web::Search,
-    /// What is counted.
     pub metrics: Metrics,
     /// Work that has to end well even if its caller is gone.
     pub calls: Tasks,
-    /// Connections of agents.
     pub connections: Tasks,
-    /// Ends long waits.
     pub shutdown: CancellationToken,
 }
 
@@ -237,7 +226,6 @@ impl FromRequestParts<Shared> for Open {
     }
 }
 
-/// A query string.
 pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequestParts<Shared> for Query<T> {
@@ -267,7 +255,6 @@ impl FromRequest<Shared> for Body {
     }
 }
 
-/// A body of JSON.
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {

@@ -92,7 +92,6 @@ pub struct Wanted {
 pub enum Issues {
     /// Asked for by number.
     One(Box<Issue>),
-    /// Open ones.
     Newest(Vec<Issue>),
 }
 

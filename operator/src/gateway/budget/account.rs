@@ -13,11 +13,9 @@ pub struct Written {
     pub settled: NanoUsd,
     /// Counted as spent, not known.
     pub flagged: NanoUsd,
-    /// Ours to spend.
     pub granted: NanoUsd,
 }
 
-/// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     settled: NanoUsd,
@@ -122,7 +120,6 @@ impl Account {
         Written { settled: self.settled, flagged: self.flagged, granted }
     }
 
-    /// What was written.
     pub const fn wrote(&mut self, written: Written) {
         self.written = written;
     }

@@ -15,7 +15,6 @@ use super::open::{Listing, Open, OpenCalls, Stage};
 /// What books of both kinds have.
 #[derive(Debug, Default)]
 pub struct Book {
-    /// The money.
     pub account: Account,
     /// The cap that its calls are held to.
     pub cap: Option<NanoUsd>,
@@ -35,25 +34,19 @@ pub struct Book {
     pub scheduled: bool,
 }
 
-/// A Thread's book.
 #[derive(Debug, Default)]
 pub struct ThreadBook {
-    /// Money.
     pub book: Book,
     /// Usage by role as it is written.
     pub base: BTreeMap<String, Usage>,
-    /// Usage by role.
     pub usage: BTreeMap<String, Usage>,
 }
 
-/// A Repo's book.
 #[derive(Debug, Default)]
 pub struct RepoBook {
     /// Money of `day`.
     pub book: Book,
-    /// The day.
     pub day: String,
-    /// Calls of the hour.
     pub hour: HourCalls,
 }
 
@@ -100,7 +93,6 @@ impl ThreadBook {
         Self { book, base: usage.clone(), usage }
     }
 
-    /// Adds a call.
     pub fn add(&mut self, role: &str, delta: Usage) {
         let usage = self.usage.entry(role.to_owned()).or_default();
         *usage = sum(*usage, delta);

@@ -8,11 +8,9 @@ use jiff::{Timestamp, ToSpan as _, Unit};
 pub struct Moment {
     /// Such as `2026-11-22`, in the Repo's time zone.
     pub day: String,
-    /// When the day ends.
     pub day_ends: Timestamp,
     /// Such as `2026-11-22T14`, UTC.
     pub hour: String,
-    /// When the hour ends.
     pub hour_ends: Timestamp,
 }
 

@@ -11,9 +11,7 @@ use super::calendar::Moment;
 /// The caps that hold for one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
-    /// The Thread's.
     pub thread: Option<NanoUsd>,
-    /// The Repo's, today.
     pub day: Option<NanoUsd>,
 }
 
@@ -36,7 +34,6 @@ impl Caps {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the limit {} of the Repo is reached", .limit.name())]
 pub struct Exceeded {
-    /// Which one.
     pub limit: Limit,
     /// The cap in USD; absent for a number of calls.
     pub cap: Option<NanoUsd>,
@@ -48,11 +45,8 @@ pub struct Exceeded {
     pub until: Option<Timestamp>,
 }
 
-/// What a call meets.
 pub struct Pots<'a> {
-    /// The Thread's.
     pub thread: &'a Account,
-    /// The Repo's, of today.
     pub day: &'a Account,
     /// The Repo's calls of this hour.
     pub calls: &'a HourCalls,

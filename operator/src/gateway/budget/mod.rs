@@ -50,7 +50,6 @@ pub struct Ledger {
 /// Why a call is not let through.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// A limit.
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
     /// What it may cost could not be granted.
@@ -64,7 +63,6 @@ pub enum OpenError {
 /// A cap that a call has brought near.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Near {
-    /// Which one.
     pub limit: Limit,
     /// USD.
     pub cap: NanoUsd,
@@ -217,7 +215,6 @@ pub struct Call {
     estimate: NanoUsd,
     stage: Stage,
     covered: bool,
-    /// The provider's.
     id: Option<String>,
     /// It lasts: who takes over has to know of it.
     lasts: bool,

@@ -9,24 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use codebutler_crds::NanoUsd;
 
-/// Longest id that is kept.
 const LONGEST: usize = 64;
 
-/// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
     /// Who made it. Empty in a Repo's book that was found.
     pub role: String,
-    /// What it may cost.
     pub estimate: NanoUsd,
-    /// How far it is.
     pub stage: Stage,
 }
 
-/// How far a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Under way.
     Brief,
     /// Under way for so long that it is worth a write.
     Long,
@@ -36,15 +30,12 @@ pub enum Stage {
     Asked,
 }
 
-/// The calls of a book.
 #[derive(Debug, Default)]
 pub struct OpenCalls {
     calls: BTreeMap<String, Open>,
-    /// What is on record.
     written: BTreeSet<String>,
 }
 
-/// What is to be on record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     calls: BTreeMap<String, Open>,
@@ -66,7 +57,6 @@ impl OpenCalls {
         }
     }
 
-    /// How far a call is now.
     pub fn set(&mut self, id: &str, stage: Stage) {
         if let Some(call) = self.calls.get_mut(id) {
             call.stage = stage;

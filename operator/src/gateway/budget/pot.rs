@@ -17,19 +17,15 @@ use crate::gateway::threads::WriteError;
 /// Books that are kept; more are forgotten when nothing happens in them.
 const KEPT: usize = 4096;
 
-/// What a book is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Pot {
-    /// A Thread.
     Thread(ThreadKey),
-    /// A Repo.
     Repo(RepoKey),
 }
 
 /// Why a book can't be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A Thread can't be read.
     #[error(transparent)]
     Thread(#[from] WriteError),
     /// A Repo can't be read or written.
@@ -44,11 +40,9 @@ pub struct Lost {
     pub thread: Option<ThreadKey>,
     /// Whose credentials it was made with.
     pub repo: RepoKey,
-    /// The provider's.
     pub id: String,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Books {
     threads: HashMap<ThreadKey, ThreadBook>,
@@ -56,17 +50,14 @@ pub struct Books {
 }
 
 impl Books {
-    /// A Thread's.
     pub fn thread(&mut self, key: &ThreadKey) -> Option<&mut ThreadBook> {
         self.threads.get_mut(key)
     }
 
-    /// A Repo's.
     pub fn repo(&mut self, key: &RepoKey) -> Option<&mut RepoBook> {
         self.repos.get_mut(key)
     }
 
-    /// Both books of a call.
     pub fn both(
         &mut self,
         thread: &ThreadKey,
@@ -126,7 +117,6 @@ impl Books {
         lost
     }
 
-    /// All that there are.
     pub fn pots(&self) -> Vec<Pot> {
         let threads = self.threads.keys().cloned().map(Pot::Thread);
         threads.chain(self.repos.keys().cloned().map(Pot::Repo)).collect()
@@ -134,7 +124,6 @@ impl Books {
 }
 
 impl Book {
-    /// Ends a call with a bill.
     pub fn settle(&mut self, id: Option<&str>, estimate: NanoUsd, billed: NanoUsd) {
         self.account.settle(estimate, billed);
         if let Some(id) = id {

@@ -16,12 +16,9 @@ use crate::gateway::writes;
 /// Attempts per write.
 const ATTEMPTS: u32 = 20;
 
-/// A Repo by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RepoKey {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 

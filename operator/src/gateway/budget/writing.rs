@@ -33,7 +33,6 @@ const LONGEST: Duration = Duration::from_mins(1);
 
 /// What the clones of a ledger share.
 pub struct Inner {
-    /// The books.
     pub books: Mutex<Books>,
     context: Context,
     threads: Threads,
@@ -73,7 +72,6 @@ impl Inner {
         found.unwrap_or_else(|| Arc::clone(&caller.thread))
     }
 
-    /// The Repo of a Thread.
     pub fn repo_of(&self, thread: &ThreadKey) -> Option<RepoKey> {
         let found = self.context.thread(thread)?;
         Some(RepoKey { namespace: thread.namespace.clone(), name: found.spec.repo.clone() })

@@ -15,7 +15,6 @@ const MAX_MESSAGE: usize = 8_000;
 /// How the table of what it cost begins, below the summary.
 const TABLE: &str = "\n\n```\nrole";
 
-/// What a merge says.
 pub struct Words {
     title: String,
     text: String,

@@ -18,7 +18,6 @@ use x509_parser::parse_x509_certificate;
 #[error("the authority that signed the certificate has expired")]
 pub struct AuthorityExpired;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Authorities {
     provider: Arc<CryptoProvider>,

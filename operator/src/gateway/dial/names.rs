@@ -21,7 +21,6 @@ const INSIDE: [&str; 6] = ["localhost", "local", "internal", "svc", "arpa", "lan
 /// The cluster's own, of two labels.
 const CLUSTER: &str = "cluster.local";
 
-/// Resolves a name.
 pub type Lookup =
     Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
@@ -34,7 +33,6 @@ pub enum Reach {
     Anywhere,
 }
 
-/// The system's resolver.
 pub fn system() -> Lookup {
     Arc::new(|host, port| {
         async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) }.boxed()
@@ -54,7 +52,6 @@ pub struct Names {
     lookup: Lookup,
     /// Internal networks that the operator's own configuration opens to Repos.
     open: Arc<[Network]>,
-    /// Hosts of proxies.
     proxies: Arc<[String]>,
 }
 

@@ -27,16 +27,13 @@ pub enum Trouble {
          authority in gateway.trustedCA"
     )]
     Authority,
-    /// Too old.
     #[error("its certificate has expired: it has to be renewed there")]
     Expired,
-    /// So is who signed it.
     #[error(
         "the authority in gateway.trustedCA that signed its certificate has expired: put its successor \
          there, and have the certificate renewed"
     )]
     AuthorityExpired,
-    /// Somebody else's.
     #[error("its certificate is made out to another name: check the URL")]
     Name,
     /// Private, local, or a cloud's metadata.

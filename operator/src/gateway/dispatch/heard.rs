@@ -5,15 +5,18 @@ use codebutler_crds::SlackTs;
 
 use super::Team;
 
-/// Who said something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Speaker {
-    /// Somebody who may steer.
     Person,
     /// A role, and in which of its runs.
-    Role { role: String, run: String },
+    Role {
+        role: String,
+        run: String,
+    },
     /// CodeButler itself, about this.
-    Own { id: String },
+    Own {
+        id: String,
+    },
 }
 
 /// A message, as far as it counts here.

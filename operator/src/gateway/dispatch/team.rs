@@ -7,11 +7,9 @@ use codebutler_crds::AgentRole;
 /// The roles of a Repo, in its order, and what some of them are for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Team {
-    /// Short names.
     pub roles: Vec<String>,
     /// Carries out what people approve.
     pub implements: Option<String>,
-    /// Reviews pull requests.
     pub reviews: Option<String>,
     /// Asks whether to merge, and decides between others.
     pub leads: Option<String>,

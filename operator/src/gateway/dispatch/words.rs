@@ -1,12 +1,10 @@
 //! What last words say of the work, as far as a decision about who goes on needs it. Words are only
 //! read where nobody was addressed: whoever addresses somebody is taken at that.
 
-/// What a review came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {
     /// Nothing has to change.
     Passed,
-    /// Something does.
     Found,
     /// It does not say.
     Unclear,
@@ -30,10 +28,8 @@ const PASSED: [&str; 12] = [
 /// Words that turn the ones above around.
 const NOT: [&str; 8] =
     ["not ", "n't ", "cannot ", "before ", "once ", "until ", "after ", "unless "];
-/// The same, behind them.
 const IF: [&str; 8] =
     [" once ", " if ", " but ", " except", " when ", " after ", " unless ", " as soon as "];
-/// Words of one that did.
 const FOUND: [&str; 14] = [
     "finding",
     "must fix",

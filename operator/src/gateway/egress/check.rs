@@ -13,7 +13,6 @@ use super::walls::{Verdict, ways};
 use crate::gateway::api::{Json, Open, Shared};
 use crate::gateway::context::{ApiError, Caller};
 
-/// Takes an agent's word.
 pub async fn report(
     State(gateway): State<Shared>,
     Open(caller): Open,

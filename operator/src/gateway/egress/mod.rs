@@ -47,22 +47,18 @@ pub enum Refusal {
     /// Private, local, or a cloud's metadata.
     #[error("{0} leads to an internal address, which workspaces must not reach")]
     Internal(String),
-    /// No address.
     #[error("{0} can't be resolved")]
     Unknown(String),
-    /// No answer.
     #[error("{0} does not accept the connection")]
     Unreachable(String),
     /// Something on the way that a person has to mend.
     #[error("{0} can't be reached: {1}")]
     Barred(String, Trouble),
-    /// Too many.
     #[error("this thread has {MOST} connections open already: close some first")]
     TooMany,
 }
 
 impl Refusal {
-    /// The metric's label.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Form(_) => "form",

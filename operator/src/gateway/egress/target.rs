@@ -6,7 +6,6 @@ use std::net::IpAddr;
 
 use super::Refusal;
 
-/// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// A name in lower case, or an address.

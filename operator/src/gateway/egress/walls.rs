@@ -24,7 +24,6 @@ pub struct Walls(Arc<Mutex<HashMap<Seat, Word>>>);
 struct Word {
     /// Who said it: the pod's UID.
     pod: Option<String>,
-    /// Whose pod it is.
     repo: String,
     at: Instant,
     report: EgressReport,
@@ -35,9 +34,7 @@ struct Word {
 pub enum Verdict {
     /// Nothing else can be reached.
     Enforced,
-    /// What can be reached.
     Open(BTreeSet<Way>),
-    /// It is too early to say.
     Unsettled,
 }
 

@@ -49,20 +49,16 @@ pub enum CommandError {
     /// It could not be started or talked to.
     #[error("git can't be run: {0}")]
     Run(#[from] std::io::Error),
-    /// It ended with an error.
     #[error("git {command} ended with {code}: {said}")]
     Failed {
-        /// The subcommand.
         command: String,
         /// Its exit code; -1 after a signal.
         code: i32,
-        /// What it said.
         said: String,
     },
     /// It says more than anybody wants to know.
     #[error("git {0} says too much")]
     TooMuch(String),
-    /// It takes too long.
     #[error("git {0} takes too long")]
     TooLong(String),
 }
@@ -86,7 +82,6 @@ impl Git {
         Self { dir: self.dir.clone(), quarantine: Some((objects.to_owned(), bounds)) }
     }
 
-    /// Where the repository is.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -162,7 +157,6 @@ pub struct Running {
     name: String,
     /// Its input, until it is taken.
     pub stdin: Option<ChildStdin>,
-    /// Its output.
     pub stdout: ChildStdout,
     child: Child,
 }

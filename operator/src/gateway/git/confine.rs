@@ -71,7 +71,6 @@ const FORBIDDEN: [i64; 24] = [
 pub struct Bounds {
     /// Memory of its own, in bytes; files that it maps are not counted.
     pub memory: u64,
-    /// A single piece of it.
     pub piece: u64,
     /// Processor time, in seconds.
     pub seconds: u64,

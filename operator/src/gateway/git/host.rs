@@ -89,14 +89,11 @@ impl HostError {
     }
 }
 
-/// A change of one ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// Full name.
     pub name: String,
     /// What it has to be now; nothing if it must not exist.
     pub old: Option<String>,
-    /// What it shall be.
     pub new: String,
 }
 

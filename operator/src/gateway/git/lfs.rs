@@ -11,7 +11,6 @@ use super::host::{Host, HostError};
 pub const MAX_POINTER: u64 = 1024;
 /// Contents that are asked for at once, as Git's own client does.
 const AT_ONCE: usize = 100;
-/// Files that are told of.
 const MOST_TOLD: usize = 8;
 
 /// What stands in a repository for a content.
@@ -45,7 +44,6 @@ impl Pointer {
 /// Files of a push that have to do with it, by path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// New pointers.
     pub pointers: BTreeMap<String, Pointer>,
     /// What is no pointer any more.
     pub replaced: BTreeSet<String>,

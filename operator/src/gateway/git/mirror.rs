@@ -34,13 +34,11 @@ const MAX_PACKS: usize = 24;
 /// Why there is no copy to work with.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
-    /// The remote.
     #[error(transparent)]
     Host(#[from] HostError),
     /// The copy itself, made anew already.
     #[error("the gateway's copy of the repository can't be used: try again")]
     Command(#[from] CommandError),
-    /// The folder.
     #[error("the gateway's folder for copies of repositories can't be used")]
     Folder(#[from] std::io::Error),
 }
@@ -48,7 +46,6 @@ pub enum MirrorError {
 /// The remote's refs, whose objects are all in the copy.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Branches and tags.
     pub refs: Arc<Refs>,
     /// Why it may be old, if the remote did not answer, and from when it is.
     pub stale: Option<String>,
@@ -61,11 +58,9 @@ pub struct Mirrors {
     pub(super) known: Arc<Mutex<HashMap<String, Arc<Mirror>>>>,
     /// How often copies were asked for.
     asked: Arc<AtomicU64>,
-    /// Bytes that all may take.
     pub(super) limit: Option<u64>,
     /// Who reads from them.
     pub(super) readers: Places,
-    /// Who pushes.
     pub(super) pushers: Places,
 }
 
@@ -91,7 +86,6 @@ impl Mirrors {
         Self { limit: disk, readers: Places::for_reading(memory), ..self }
     }
 
-    /// Where the copies are.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
@@ -148,7 +142,6 @@ fn folder_of(repo: &Repo) -> String {
     format!("{}.git", hex::encode(&Sha256::digest(name)[..FOLDER]))
 }
 
-/// The copy of one Repo.
 #[derive(Debug)]
 pub struct Mirror {
     git: Git,

@@ -11,7 +11,6 @@ const MOST: usize = 40;
 /// Characters of a commit's first line.
 const LINE: usize = 100;
 
-/// See the module.
 pub struct Outline {
     summary: String,
     detail: String,

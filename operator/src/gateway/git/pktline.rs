@@ -3,7 +3,6 @@
 /// The largest packet that Git writes, its length field included.
 pub const MAX_PACKET: usize = 65_520;
 
-/// One packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
     /// A payload, possibly empty.
@@ -64,7 +63,6 @@ pub fn write_band(out: &mut Vec<u8>, band: u8, payload: &[u8]) {
     write_prefixed(out, &[band], payload);
 }
 
-/// Appends a flush packet.
 pub fn flush(out: &mut Vec<u8>) {
     out.extend_from_slice(b"0000");
 }

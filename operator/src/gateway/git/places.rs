@@ -50,10 +50,8 @@ pub enum Busy {
     /// The thread has its share.
     #[error("this thread has {0} {1} under way: wait until one of them has ended")]
     Thread(usize, &'static str),
-    /// Its Repo has its share.
     #[error("this repository has {0} {1} under way: try again")]
     Repo(usize, &'static str),
-    /// Others have all.
     #[error("{0} {1} are under way, as many as are served at once: try again")]
     All(usize, &'static str),
 }

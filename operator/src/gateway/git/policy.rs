@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::command::{CommandError, Git};
 use crate::gateway::redact::Redactor;
 
-/// Where it is.
 pub const FILE: &str = ".codebutler/policy.json";
 /// Longest file that is read, in bytes.
 const MAX_FILE: usize = 64 * 1024;
@@ -49,7 +48,6 @@ pub async fn read(git: &Git, commit: &str) -> Result<Wanted, CommandError> {
     }
 }
 
-/// Reads the file.
 pub fn parse(bytes: &[u8]) -> Wanted {
     let nothing = |why: String| Wanted { rules: Vec::new(), problems: vec![why] };
     if bytes.len() > MAX_FILE {

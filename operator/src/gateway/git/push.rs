@@ -9,7 +9,6 @@ pub const MAX_COMMANDS: usize = 64 * 1024;
 /// The command list of a push.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Push {
-    /// The refs to change.
     pub commands: Vec<Command>,
     /// Whether the client wants a report of each ref.
     pub report_status: bool,
@@ -17,10 +16,8 @@ pub struct Push {
     pub side_band: bool,
 }
 
-/// One ref to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Full name.
     pub name: String,
     /// What the client believes it to be; zeros if it does not exist.
     pub old: String,
@@ -38,7 +35,6 @@ impl Command {
 /// Why a command list is not understood. Nothing that is not understood is forwarded.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PushError {
-    /// The framing is broken.
     #[error("the push is malformed: {0}")]
     Packet(#[from] PacketError),
     /// A line is no command.
@@ -126,7 +122,6 @@ pub fn is_zero(id: &str) -> bool {
 /// What the caller may push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights<'a> {
-    /// The role pushes at all.
     pub may_push: bool,
     /// The role needs an approved plan, and there is none.
     pub lacks_approval: bool,

@@ -49,18 +49,15 @@ pub enum ReceiveError {
     /// The gateway's own trouble.
     #[error("the push can't be looked at: try again")]
     Command(#[from] CommandError),
-    /// The folder.
     #[error("the push can't be kept: try again")]
     Folder(#[from] std::io::Error),
 }
 
 /// Where the push stands against what is there.
 pub struct Place<'p> {
-    /// The thread's branch.
     pub update: &'p Update,
     /// The remote's refs, all of them in the copy.
     pub refs: &'p Refs,
-    /// Name of the base branch.
     pub base: &'p str,
 }
 

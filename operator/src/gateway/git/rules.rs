@@ -27,7 +27,6 @@ pub struct Change {
 /// A commit that the remote does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewCommit {
-    /// Its object id.
     pub id: String,
     /// The whole object: people, message and whatever else is in its head.
     pub text: String,
@@ -50,15 +49,12 @@ pub struct Incoming {
 
 /// What this caller may push.
 pub struct Rules<'a> {
-    /// The thread's branch.
     pub branch: &'a str,
     /// The role may take back what is on the branch.
     pub rewrite: bool,
     /// The largest file, in MiB.
     pub max_file_mib: u32,
-    /// Which files.
     pub guard: Guard,
-    /// What is a secret.
     pub redactor: &'a Redactor,
 }
 
@@ -189,7 +185,6 @@ pub fn shown(rules: &Rules<'_>, path: &str) -> String {
 pub struct Leak {
     /// Its lines, from 0.
     pub lines: RangeInclusive<usize>,
-    /// What it is.
     pub name: String,
 }
 

@@ -19,7 +19,6 @@ pub struct Changed {
     pub pulls: Vec<Pull>,
     /// GitHub's own time when it was asked.
     pub at: Option<Timestamp>,
-    /// Questions that it took.
     pub requests: u64,
 }
 

@@ -46,11 +46,9 @@ const PAGES: usize = 10;
 pub struct Access {
     /// One remark at a time per thread, so that a key is looked for and written in one go.
     writing: Keyed<ThreadKey>,
-    /// Of GitHub Apps.
     pub(in crate::gateway) tokens: Tokens,
     /// What GitHub said of its limits.
     rates: Rates,
-    /// What it said of people.
     pub(super) members: Members,
     /// Repositories that have another name by now.
     pub(in crate::gateway) moved: Moved,
@@ -63,7 +61,6 @@ impl Access {
     }
 }
 
-/// A repository's API.
 pub struct Client {
     http: reqwest::Client,
     credential: Credential,
@@ -74,7 +71,6 @@ pub struct Client {
     shared: String,
 }
 
-/// What GitHub said.
 pub struct Answer {
     pub status: StatusCode,
     headers: HeaderMap,
@@ -93,7 +89,6 @@ impl Answer {
                 || LIMITS.iter().any(|limit| words().contains(limit)))
     }
 
-    /// A header's text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }

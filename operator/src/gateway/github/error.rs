@@ -11,46 +11,29 @@ use crate::gateway::remote::RemoteError;
 /// Why GitHub did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum GitHubError {
-    /// The Repo's URL.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// The Repo's Secret.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// An App's key.
     #[error(
         "key `privateKey` of Secret `{secret}` is no RSA private key in PEM: put the .pem file into it that GitHub gave for the App"
     )]
-    AppKey {
-        /// Name of the Secret.
-        secret: String,
-    },
-    /// An App's installation.
+    AppKey { secret: String },
     #[error("key `installationId` of Secret `{secret}` is no number: correct it, or leave it out")]
-    InstallationId {
-        /// Name of the Secret.
-        secret: String,
-    },
+    InstallationId { secret: String },
     /// 401 for an App.
     #[error(
         "{host} does not know the App of Secret `{secret}` by this key: check `appId` and `privateKey`"
     )]
-    App {
-        /// The API's host.
-        host: String,
-        /// Name of the Secret.
-        secret: String,
-    },
+    App { host: String, secret: String },
     /// The App has no way into the repository.
     #[error(
         "the GitHub App of Secret `{secret}` is not installed on {repository} at {host}, or is suspended: install it there"
     )]
     NotInstalled {
-        /// The API's host.
         host: String,
         /// `owner/name`.
         repository: String,
-        /// Name of the Secret.
         secret: String,
     },
     /// The App may do too little.
@@ -60,37 +43,23 @@ pub enum GitHubError {
     AppPermissions {
         /// As GitHub names them: `contents: write`.
         missing: String,
-        /// Name of the Secret.
         secret: String,
     },
     /// A credential that no header can carry.
     #[error("Secret `{secret}` has characters that no header allows: put a valid token into it")]
-    Unsendable {
-        /// Name of the Secret.
-        secret: String,
-    },
+    Unsendable { secret: String },
     /// 3xx.
     #[error("{host} says that the repository has moved: correct spec.git.url")]
-    Moved {
-        /// The API's host.
-        host: String,
-    },
+    Moved { host: String },
     /// 401.
     #[error("{host} refused the token of Secret `{secret}`: put a valid one into it")]
-    Token {
-        /// The API's host.
-        host: String,
-        /// Name of the Secret.
-        secret: String,
-    },
+    Token { host: String, secret: String },
     /// 403.
     #[error(
         "{host} does not let the token of Secret `{secret}` do this: give it read and write access to contents and pull requests{said}"
     )]
     Permission {
-        /// The API's host.
         host: String,
-        /// Name of the Secret.
         secret: String,
         /// GitHub's own words, masked and cut.
         said: String,
@@ -108,41 +77,29 @@ pub enum GitHubError {
         "{host} has no repository {repository}, or hides it from the token of Secret `{secret}`: check spec.git.url"
     )]
     NotFound {
-        /// The API's host.
         host: String,
         /// `owner/name`.
         repository: String,
-        /// Name of the Secret.
         secret: String,
     },
     /// The repository has no such base branch.
     #[error("the repository has no branch `{branch}`: check spec.git.branch")]
-    NoBase {
-        /// The base branch.
-        branch: String,
-    },
+    NoBase { branch: String },
     /// The repository has no commit.
     #[error("the repository is empty: push a first commit to `{branch}`")]
-    Empty {
-        /// The base branch.
-        branch: String,
-    },
+    Empty { branch: String },
     /// 422 for a new branch.
     #[error(
         "GitHub does not let the branch `{branch}` be made. It says: “{said}”. Let the rulesets of the repository and its organisation allow branches named `codebutler/**`, or let the account of the credential bypass them"
     )]
     NoBranch {
-        /// The thread's branch.
         branch: String,
         /// GitHub's own words, masked and cut.
         said: String,
     },
     /// A pull request without commits.
     #[error("there is nothing to merge: push at least one commit that `{base}` does not have")]
-    NothingToMerge {
-        /// The base branch.
-        base: String,
-    },
+    NothingToMerge { base: String },
     /// 405 on a merge.
     #[error(
         "the pull request can't be merged now. GitHub says: “{said}”. Look for conflicts, failing checks or missing reviews on its page"
@@ -166,7 +123,6 @@ pub enum GitHubError {
         "the pull request would be merged into `{found}`, and not into `{base}` as spec.git.branch says: set its base back on its page"
     )]
     OtherBase {
-        /// The base that it has.
         found: String,
         /// The base that it should have.
         base: String,
@@ -191,31 +147,19 @@ pub enum GitHubError {
         wait.as_secs() + 1
     )]
     Limited {
-        /// The API's host.
         host: String,
         /// How long nothing is asked.
         wait: Duration,
     },
     /// 5xx, or no connection.
     #[error("{host} is not available right now: try again")]
-    Unavailable {
-        /// The API's host.
-        host: String,
-    },
+    Unavailable { host: String },
     /// Something on the way to it that a person has to mend.
     #[error("{host} can't be reached: {trouble}")]
-    Barred {
-        /// The API's host.
-        host: String,
-        /// What.
-        trouble: Trouble,
-    },
-    /// Any other status.
+    Barred { host: String, trouble: Trouble },
     #[error("{host} answered with the unexpected status {status}{said}")]
     Strange {
-        /// The API's host.
         host: String,
-        /// The status.
         status: u16,
         /// GitHub's own words, masked and cut.
         said: String,

@@ -11,7 +11,6 @@ use super::{GitHub, GitHubError, text};
 const BODY: usize = 16_000;
 /// Longest comment, in characters.
 const REMARK: usize = 4000;
-/// Comments of one issue.
 const COMMENTS: usize = 50;
 /// Issues in a list.
 const LIST: usize = 30;

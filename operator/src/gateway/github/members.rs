@@ -12,7 +12,6 @@ use super::{GitHub, GitHubError};
 
 /// How long an answer counts.
 const FRESH: Duration = Duration::from_mins(30);
-/// Answers that are kept.
 const MOST: usize = 4096;
 
 /// Answers by credential, repository and account. Cheap to clone; clones share them.

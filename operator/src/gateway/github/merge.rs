@@ -23,13 +23,10 @@ const STANDING: &str = "query($id: ID!) { node(id: $id) { ... on PullRequest { \
 /// What the commit on the base branch says. A rebase has none of its own, and a queue writes its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// One line.
     pub title: &'a str,
-    /// All below it.
     pub text: &'a str,
 }
 
-/// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merging {
     /// The commit on the base branch.

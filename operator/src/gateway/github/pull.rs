@@ -11,17 +11,13 @@ use super::text;
 /// A pull request as GitHub describes it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Pull {
-    /// Its number.
     pub number: u64,
     /// Its name in GraphQL.
     #[serde(default)]
     pub node_id: String,
-    /// Its page.
     pub html_url: String,
-    /// One line.
     #[serde(default)]
     pub title: String,
-    /// Markdown.
     #[serde(default)]
     pub body: Option<String>,
     /// The commit on the base branch, once merged.
@@ -62,7 +58,6 @@ impl Pull {
         self.state == "open"
     }
 
-    /// Merged.
     pub fn is_merged(&self) -> bool {
         self.merged_at.is_some()
     }
@@ -103,7 +98,6 @@ impl Pull {
         self.updated_at.as_ref()?.parse().ok()
     }
 
-    /// Open, closed or merged.
     pub fn standing(&self) -> PullState {
         match () {
             () if self.is_merged() => PullState::Merged,

@@ -32,7 +32,6 @@ struct Rate {
 pub struct Quota {
     /// In all.
     pub limit: u64,
-    /// Still.
     pub left: u64,
 }
 

@@ -35,10 +35,8 @@ impl Key {
     }
 }
 
-/// An account.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Account {
-    /// Its name.
     pub login: String,
     #[serde(default, rename = "type")]
     kind: Option<String>,
@@ -59,10 +57,8 @@ pub struct Said {
     created_at: Option<String>,
     #[serde(default)]
     submitted_at: Option<String>,
-    /// Of a review.
     #[serde(default)]
     state: Option<String>,
-    /// Of a comment on a line.
     #[serde(default)]
     path: Option<String>,
     #[serde(default)]
@@ -75,12 +71,10 @@ pub struct Said {
 }
 
 impl Said {
-    /// Who said it.
     pub fn author(&self) -> String {
         self.user.as_ref().map_or_else(|| "ghost".to_owned(), |user| text::line(&user.login, 60))
     }
 
-    /// Its page.
     pub fn page(&self) -> &str {
         &self.html_url
     }
@@ -90,7 +84,6 @@ impl Said {
         self.submitted_at.as_deref().or(self.created_at.as_deref())
     }
 
-    /// Its visible words.
     pub fn words(&self, limit: usize) -> String {
         text::incoming(self.body.as_deref().unwrap_or_default(), limit)
     }
@@ -123,9 +116,7 @@ impl Said {
 pub struct Talk {
     /// In its conversation.
     pub comments: Vec<Said>,
-    /// Reviews.
     pub reviews: Vec<Said>,
-    /// On lines.
     pub lines: Vec<Said>,
 }
 

@@ -4,7 +4,6 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// How every marker begins.
 const MARK: &str = "<!-- codebutler:";
 
 /// The marker of an effect: found again in what is on GitHub before the effect is repeated.

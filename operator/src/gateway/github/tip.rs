@@ -9,7 +9,6 @@ use super::{GitHub, GitHubError, branch_path};
 /// The newest commit of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tip {
-    /// The commit.
     pub commit: String,
     /// Id of its tree: the same for the same files, whatever the history.
     pub tree: String,

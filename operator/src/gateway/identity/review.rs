@@ -34,7 +34,6 @@ type Digest256 = [u8; 32];
 /// When it was asked for, and what was found.
 type Known = (Instant, Result<Pod, Refused>);
 
-/// Reviews tokens.
 pub struct Reviews {
     client: Client,
     known: Mutex<HashMap<Digest256, Known>>,

@@ -35,10 +35,8 @@ struct Answer<'a> {
     usage: Option<Reported<'a>>,
     #[serde(borrow, default)]
     choices: Option<&'a RawValue>,
-    /// Images.
     #[serde(borrow, default)]
     data: Option<Vec<&'a RawValue>>,
-    /// A transcription.
     #[serde(borrow, default)]
     text: Option<&'a RawValue>,
     /// Seconds of a transcription.
@@ -63,12 +61,10 @@ struct Reported<'a> {
     prompt_tokens_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
     completion_tokens_details: Option<&'a RawValue>,
-    /// Anthropic's.
     #[serde(default)]
     cache_read_input_tokens: Option<u64>,
     #[serde(default)]
     cache_creation_input_tokens: Option<u64>,
-    /// DeepSeek's.
     #[serde(default)]
     prompt_cache_hit_tokens: Option<u64>,
     /// Whether the provider behind OpenRouter bills by itself: `cost` is a fee then.
@@ -189,7 +185,6 @@ pub fn failure(body: &[u8]) -> Option<Complaint> {
     (broke_off && !says).then(|| complaint::of(&json!({"error": choice["error"]})))
 }
 
-/// Seconds, rounded up.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
 fn whole(seconds: f64) -> Option<u64> {
     (0.0..1e9).contains(&seconds).then(|| seconds.ceil() as u64)

@@ -12,10 +12,8 @@ use crate::gateway::budget::repos::RepoKey;
 
 /// Failures in a row that open it.
 const FAILURES: u32 = 3;
-/// How long it stays open.
 const OPEN: Duration = Duration::from_mins(5);
 
-/// One model of one Repo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Circuit {
     failures: u32,
@@ -36,16 +34,13 @@ impl Circuit {
     }
 }
 
-/// Which model answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// Its name.
     pub model: String,
     /// When the one that was asked for broke, if it is another.
     pub instead_since: Option<Instant>,
 }
 
-/// All of them.
 #[derive(Debug, Default)]
 pub struct Breakers {
     circuits: Mutex<HashMap<(RepoKey, String), Circuit>>,
@@ -68,12 +63,10 @@ impl Breakers {
         }
     }
 
-    /// A request failed.
     pub fn failed(&self, repo: &RepoKey, model: &str, now: Instant) {
         self.lock().entry((repo.clone(), model.to_owned())).or_default().failed(now);
     }
 
-    /// A request was answered.
     pub fn worked(&self, repo: &RepoKey, model: &str) {
         self.lock().remove(&(repo.clone(), model.to_owned()));
     }

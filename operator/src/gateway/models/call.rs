@@ -30,11 +30,8 @@ use crate::step;
 /// Shortest answer, in tokens, that is worth asking for where the credit is low.
 const WORTH: u32 = 1_000;
 
-/// What the agent gets.
 pub enum Reply {
-    /// All of it.
     Whole(Bytes),
-    /// Piece by piece.
     Stream(mpsc::Receiver<Result<Bytes, Infallible>>),
 }
 
@@ -391,7 +388,6 @@ fn settle(
 /// By how much estimates were too low, by model: what was billed once may be billed again.
 #[derive(Default)]
 pub struct Calibration {
-    /// Thousandths.
     factors: Mutex<HashMap<(RepoKey, String), u64>>,
 }
 

@@ -19,7 +19,6 @@ pub struct Complaint {
     pub status: Option<u16>,
     /// Codes and kinds, in lower case.
     pub kinds: Vec<String>,
-    /// The sentence.
     pub text: String,
     /// When to ask again.
     pub after: Option<Duration>,

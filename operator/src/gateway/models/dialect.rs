@@ -10,7 +10,6 @@ use url::Url;
 pub enum Dialect {
     /// openrouter.ai: tells each answer's usage and cost unasked.
     OpenRouter,
-    /// api.openai.com.
     OpenAi,
     /// OpenAI's API under the roof of Azure.
     Azure,

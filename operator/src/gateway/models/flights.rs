@@ -20,7 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(45);
 
 type Role = (ThreadKey, String);
 
-/// The calls of all roles.
 pub struct Flights {
     patience: Duration,
     roles: Mutex<HashMap<Role, Weak<Semaphore>>>,

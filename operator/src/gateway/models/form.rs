@@ -9,13 +9,11 @@ use super::request::{RequestError, check_model};
 
 /// Fields that are passed on.
 const FIELDS: [&str; 4] = ["language", "prompt", "response_format", "temperature"];
-/// Longest text field.
 const LONGEST: usize = 8 * 1024;
 
 /// Why a form is not forwarded.
 #[derive(Debug, thiserror::Error)]
 pub enum FormError {
-    /// No form.
     #[error("the request is not a multipart form with `file` and `model`")]
     NotAForm(#[source] Option<multer::Error>),
     /// A field that is not known, or given twice.
@@ -24,17 +22,14 @@ pub enum FormError {
     /// Answers without figures.
     #[error("`response_format` has to be json or verbose_json")]
     Format,
-    /// The model.
     #[error(transparent)]
     Model(#[from] RequestError),
 }
 
-/// A recording.
 #[derive(Debug)]
 pub struct Recording {
     /// The model that it is for.
     pub model: String,
-    /// The sound.
     pub sound: Bytes,
     file_name: String,
     content_type: String,

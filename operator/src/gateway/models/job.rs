@@ -11,14 +11,10 @@ use super::prepare::Shape;
 use super::request::{Request, RequestError};
 use crate::gateway::budget::estimate;
 
-/// A call that may be made.
 #[derive(Debug)]
 pub enum Job {
-    /// A chat completion.
     Chat(Request),
-    /// Images.
     Images(Request),
-    /// The text of a recording.
     Speech(Recording),
 }
 

@@ -50,14 +50,12 @@ use super::api::{Body, Shared, redactor};
 use super::context::{ApiError, Caller};
 use super::slack::audio::{Scribe, Sound};
 
-/// What model calls share.
 #[derive(Default)]
 pub struct Models {
     keys: Keys,
     breakers: Breakers,
     calibration: call::Calibration,
     flights: Flights,
-    /// What is known of models.
     pub catalog: Catalog,
 }
 

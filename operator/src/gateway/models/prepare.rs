@@ -24,7 +24,6 @@ pub struct Shape<'a> {
     pub dialect: Dialect,
     /// What is known of the model that is asked.
     pub facts: &'a Facts,
-    /// What the role wants.
     pub role: &'a RoleModel,
     /// The same for all calls of a conversation: what a provider has kept of it stays of use.
     pub session: &'a str,

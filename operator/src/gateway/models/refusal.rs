@@ -12,16 +12,12 @@ const SAID: usize = 300;
 /// A refusal that asking again does not help against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What it means.
     pub verdict: Verdict,
-    /// What to tell.
     pub sentence: String,
 }
 
-/// Whose call was refused.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
-    /// The Secret with the key.
     pub secret: &'a str,
     /// The model that was asked for.
     pub model: &'a str,
@@ -29,7 +25,6 @@ pub struct About<'a> {
     pub role: &'a str,
     /// Models of the provider with similar names, in code marks.
     pub nearest: &'a [String],
-    /// The status.
     pub status: u16,
 }
 
@@ -77,7 +72,6 @@ impl Refused {
         )
     }
 
-    /// The metric's label.
     pub const fn outcome(&self) -> &'static str {
         match self.verdict {
             Verdict::Again => "unavailable",

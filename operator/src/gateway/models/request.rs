@@ -33,13 +33,11 @@ const REFUSED: [&str; 14] = [
 const TEXTS: [&str; 4] = ["messages", "prompt", "input", "tools"];
 /// Fields of those that are no text: pictures, sounds, and what ties calls to answers.
 const OPAQUE: [&str; 7] = ["url", "data", "id", "tool_call_id", "type", "role", "format"];
-/// Answers to one question.
 const MOST_ANSWERS: u64 = 8;
 
 /// Why a request is not forwarded.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RequestError {
-    /// No JSON object.
     #[error("the request is not a JSON object")]
     NotJson,
     /// Not one of the role's models.
@@ -51,13 +49,11 @@ pub enum RequestError {
     /// Not a small number.
     #[error("`n` has to be a number from 1 to {MOST_ANSWERS}")]
     Answers,
-    /// No whole number.
     #[error("`{0}` has to be a whole number of tokens")]
     Bound(&'static str),
     /// The provider's own tools have prices of their own.
     #[error("`tools` may hold functions only")]
     Tools,
-    /// Sound, or nonsense.
     #[error("`modalities` has to be a list of `text` and `image`")]
     Modalities,
     /// See [`REFUSED`].
@@ -75,7 +71,6 @@ pub struct Request {
     pub stream: bool,
     /// Longest answer in tokens, if it says.
     pub max_tokens: Option<u64>,
-    /// Answers, or images.
     pub answers: u64,
     /// Whether it may be answered with images.
     pub draws: bool,

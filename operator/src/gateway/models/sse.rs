@@ -9,7 +9,6 @@ use super::billing::{self, Bill};
 /// Longest event that is looked into: pictures come in one piece.
 const LONGEST: usize = 32 * 1024 * 1024;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Tap {
     /// A line that is not complete yet.

@@ -18,9 +18,7 @@ const LASTS: Duration = Duration::from_secs(1);
 /// Pieces that wait for a slow reader.
 pub const BUFFER: usize = 32;
 
-/// What a stream came to.
 pub struct Ended {
-    /// What was seen of it.
     pub tap: Tap,
     /// Whether it came to its end.
     pub outcome: Result<(), ModelError>,

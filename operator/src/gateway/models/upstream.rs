@@ -37,16 +37,13 @@ const STREAMED: Duration = Duration::from_mins(3);
 pub const IDLE: Duration = Duration::from_mins(2);
 /// How long a key is not read again.
 const FRESH: Duration = Duration::from_secs(10);
-/// Longest answer.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// The Repo's own fields.
     #[error("the Repo's spec.model.baseURL can't be used: write https://host/v1")]
     BaseUrl,
-    /// The Repo's Secret.
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// The key has characters that no header can carry.
@@ -57,16 +54,10 @@ pub enum ModelError {
     Refused(Box<Refused>),
     /// Something on the way to the provider that a person has to mend.
     #[error("{host} can't be reached: {trouble}")]
-    Barred {
-        /// The provider's.
-        host: String,
-        /// What.
-        trouble: Trouble,
-    },
+    Barred { host: String, trouble: Trouble },
     /// 429, 5xx, or no connection, to the end.
     #[error("{}", refusal::with(format!("the provider is not available right now ({what}): try again"), said))]
     Unavailable {
-        /// Status or the like.
         what: String,
         /// The provider's words, masked.
         said: String,
@@ -85,7 +76,6 @@ pub enum ModelError {
     /// The gateway can't put on record what it would spend.
     #[error("the gateway can't put the call on record right now: try again")]
     Unrecorded,
-    /// A limit of the Repo.
     #[error("{0}")]
     Exceeded(String),
 }
@@ -129,7 +119,6 @@ impl ModelError {
         matches!(self, Self::Refused(refused) if refused.verdict == Verdict::Key)
     }
 
-    /// The metric's label.
     pub fn outcome(&self) -> &'static str {
         match self {
             Self::BaseUrl | Self::Secret(_) | Self::KeyForm(_) | Self::Barred { .. } => {
@@ -201,19 +190,14 @@ pub struct Upstream<'a> {
     id: KeyId,
     url: Url,
     authorization: HeaderValue,
-    /// Masks its words.
     redactor: Arc<Redactor>,
-    /// What it understands.
     pub dialect: Dialect,
 }
 
-/// What is asked.
 pub struct Question<'a> {
-    /// Below the base URL.
     pub path: &'a [&'a str],
     /// What a refusal speaks of.
     pub subject: Subject<'a>,
-    /// The body's.
     pub content_type: HeaderValue,
     /// Kept for repetitions.
     pub body: Bytes,

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use super::complaint::{self, Complaint};
 use super::retry;
 
-/// What a refusal is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It was not served, so it is not billed; asking again may help.
@@ -19,7 +18,6 @@ pub enum Verdict {
     Overflow,
     /// The content does not pass.
     Content,
-    /// The key is refused.
     Key,
     /// The account has no money left.
     Credit,
@@ -41,14 +39,12 @@ pub enum Verdict {
     AnswerTooLong,
     /// Fault is found with the request.
     Request,
-    /// Anything else.
     Strange,
 }
 
 /// A verdict, with what was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What it means.
     pub verdict: Verdict,
     /// When the provider wants to be asked again.
     pub after: Option<Duration>,

@@ -65,7 +65,6 @@ impl Heads {
     }
 }
 
-/// An open request.
 pub struct Open(Heads);
 
 impl Drop for Open {

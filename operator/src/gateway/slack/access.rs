@@ -10,14 +10,12 @@ const STRANGER: &str = "This did not count: people of other organisations may de
      channel's Repo names them. A full member of the workspace that the app is in can decide.";
 const UNKNOWN: &str = "This did not count: Slack does not tell the app who you are. Give it the scope `users:read`, or have \
      `spec.access.users` of this channel's Repo name you.";
-/// Told on a Repo.
 pub const SHARED: &str = "the channel is shared with another organisation and `spec.access.users` is empty: everybody in \
      it may give work, only full members of the app's own workspace decide";
 
 /// What somebody is to the app's workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One of its full members.
     Member,
     /// Invited to some channels.
     Guest,

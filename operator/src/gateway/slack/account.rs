@@ -30,15 +30,12 @@ pub struct Account {
     pub bot: SlackToken,
     /// `xapp-…`
     pub app: SlackToken,
-    /// The bot's user id.
     pub user: Option<String>,
-    /// The bot's bot id.
     pub bot_id: Option<String>,
     /// What the bot may do, if Slack said so.
     pub scopes: Option<Scopes>,
     /// Host of the workspace's pages.
     pub workspace: Option<String>,
-    /// The workspace.
     pub team: Option<String>,
     /// The organisation that it belongs to, if it is one of several.
     pub enterprise: Option<String>,
@@ -70,10 +67,8 @@ impl Account {
 /// Why an app can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// The Secret.
     #[error(transparent)]
     Secret(#[from] Arc<SecretError>),
-    /// Slack.
     #[error(transparent)]
     Call(#[from] CallError),
 }

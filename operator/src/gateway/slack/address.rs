@@ -49,7 +49,6 @@ pub fn by_role(text: &str, roles: &[String], sender: &str, last: bool) -> Vec<St
     found
 }
 
-/// What somebody else said.
 fn is_quote(line: &str) -> bool {
     let line = line.trim_start();
     line.starts_with("&gt;") || line.starts_with('>')

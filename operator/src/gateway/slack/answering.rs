@@ -30,7 +30,6 @@ const UNRECORDED_YET: &str =
 pub(super) enum Answering {
     /// Yes, in this Thread; nothing is posted there meanwhile.
     May(ThreadKey, Option<OwnedMutexGuard<()>>),
-    /// No; what they are told.
     MayNot(Vec<Effect>),
 }
 

@@ -24,7 +24,6 @@ pub struct Sound {
     pub name: String,
     /// As Slack guesses it.
     pub kind: String,
-    /// The file.
     pub bytes: Bytes,
 }
 

@@ -20,7 +20,6 @@ pub fn asking(text: &str, block_id: &str, buttons: &[Button], key: &str) -> Valu
     Value::Array(blocks)
 }
 
-/// A block of buttons.
 pub fn actions(block_id: &str, buttons: &[Button], key: &str) -> Value {
     let elements: Vec<Value> = buttons.iter().map(|one| button(one, key)).collect();
     json!({"type": "actions", "block_id": block_id, "elements": elements})

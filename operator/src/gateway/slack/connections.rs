@@ -19,7 +19,6 @@ const COMPARE: Duration = Duration::from_secs(1);
 /// How long sockets may take to finish what they have begun.
 const FAREWELL: Duration = Duration::from_secs(8);
 
-/// A held socket.
 struct Held {
     channels: watch::Sender<Vec<Channel>>,
     stop: CancellationToken,

@@ -17,41 +17,30 @@ use crate::gateway::context::ThreadKey;
 /// Something visible that follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// 👀 on a message.
     Eyes {
-        /// The conversation.
         thread: ThreadKey,
-        /// The message.
         ts: SlackTs,
     },
     /// The buttons of settled questions go; who chose what is shown instead.
     Settled {
-        /// The conversation.
         thread: ThreadKey,
     },
     /// A line that one person sees.
     Whisper {
-        /// The conversation.
         thread: ThreadKey,
-        /// Who.
         user: String,
-        /// What.
         text: String,
     },
     /// A message was edited or deleted: who was woken by it may have nothing to do.
     Recheck {
-        /// The conversation.
         thread: ThreadKey,
-        /// The message.
         ts: SlackTs,
     },
     /// What a thumb answers may be on record by now.
     LookAgain {
-        /// Where.
         channel: Box<Channel>,
         /// First message of the conversation.
         root: SlackTs,
-        /// The thumb.
         reacted: Box<Reacted>,
     },
     /// A line for somebody who may not steer; the conversation may have no Thread.
@@ -60,19 +49,16 @@ pub enum Effect {
         repo: (String, String),
         /// First message of the conversation.
         root: SlackTs,
-        /// Who.
         user: String,
     },
     /// The answer to somebody who writes to the app alone.
     Direct {
         /// The conversation with the app.
         im: String,
-        /// Where it is heard.
         channels: Vec<Channel>,
     },
     /// The one answer of a closed thread.
     TellClosed {
-        /// The conversation.
         thread: ThreadKey,
     },
 }

@@ -7,13 +7,11 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use url::Url;
 
-/// A frame on the socket.
 #[derive(Debug, Deserialize)]
 pub struct Frame {
     /// `hello`, `disconnect`, `events_api`, `interactive` and what may come.
     #[serde(rename = "type", default)]
     pub kind: String,
-    /// To be acknowledged.
     #[serde(default)]
     pub envelope_id: Option<String>,
     /// Why, for `disconnect`.
@@ -29,13 +27,10 @@ pub struct Frame {
 pub enum Payload {
     /// A message in a channel.
     Message(Box<Incoming>),
-    /// A button.
     Click(Box<Click>),
     /// A message was edited or deleted.
     Changed(Box<Changed>),
-    /// An emoji on a message.
     Reaction(Box<Reaction>),
-    /// Slack's own stop button.
     Stopped(Box<Stopped>),
     /// Known and of no interest, such as `app_mention`, which `message` says too.
     Ignored,
@@ -46,7 +41,6 @@ pub enum Payload {
 /// A `message` event.
 #[derive(Debug, Deserialize)]
 pub struct Incoming {
-    /// Channel id.
     pub channel: String,
     /// `channel`, `group` or `im`.
     #[serde(default)]
@@ -59,7 +53,6 @@ pub struct Incoming {
 /// A message as Slack stores it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Stored {
-    /// Identity and order.
     pub ts: SlackTs,
     /// The conversation's first message, if it is one.
     #[serde(default)]
@@ -67,13 +60,10 @@ pub struct Stored {
     /// What kind of message, if it is no plain one.
     #[serde(default)]
     pub subtype: Option<String>,
-    /// User id of the sender.
     #[serde(default)]
     pub user: Option<String>,
-    /// Bot id of the sender.
     #[serde(default)]
     pub bot_id: Option<String>,
-    /// mrkdwn.
     #[serde(default)]
     pub text: Option<String>,
     /// Who wrote the conversation's first message.
@@ -82,10 +72,8 @@ pub struct Stored {
     /// Ours if `event_type` says so and the sender is our bot.
     #[serde(default, deserialize_with = "if_readable")]
     pub metadata: Option<Metadata>,
-    /// Block Kit.
     #[serde(default)]
     pub blocks: Option<Value>,
-    /// What came with it.
     #[serde(default, deserialize_with = "if_readable")]
     pub files: Vec<Shared>,
     /// Emoji, in histories.
@@ -96,7 +84,6 @@ pub struct Stored {
 /// A file in a conversation. Everything about it is whatever the sender chose.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Shared {
-    /// Identity.
     #[serde(default)]
     pub id: String,
     #[serde(default)]
@@ -104,7 +91,6 @@ pub struct Shared {
     /// As Slack guesses it.
     #[serde(default)]
     pub mimetype: String,
-    /// Bytes.
     #[serde(default)]
     pub size: u64,
     /// Where it is, for whoever has the bot's token.
@@ -134,17 +120,14 @@ impl Stored {
         self.subtype.as_deref().is_none_or(|subtype| said.contains(&subtype))
     }
 
-    /// The person who wrote it.
     pub fn person(&self) -> Option<&str> {
         let by_bot = self.bot_id.is_some() || self.subtype.as_deref() == Some("bot_message");
         self.user.as_deref().filter(|_| !by_bot && self.is_said())
     }
 }
 
-/// Message metadata.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Metadata {
-    /// Whose it is.
     #[serde(default)]
     pub event_type: String,
     /// Anything at all, if it is not ours.
@@ -155,7 +138,6 @@ pub struct Metadata {
 /// `message_changed` and `message_deleted`.
 #[derive(Debug)]
 pub struct Changed {
-    /// Channel id.
     pub channel: String,
     /// As it was.
     pub before: Stored,
@@ -166,13 +148,10 @@ pub struct Changed {
 /// `agent_session_stopped`.
 #[derive(Debug, Deserialize)]
 pub struct Stopped {
-    /// Channel id.
     pub channel: String,
     /// First message of the conversation.
     pub thread_ts: SlackTs,
-    /// User id.
     pub user: String,
-    /// When.
     pub event_ts: SlackTs,
 }
 
@@ -182,7 +161,6 @@ pub struct Emoji {
     /// Its name, without colons.
     #[serde(default)]
     pub name: String,
-    /// User ids.
     #[serde(default)]
     pub users: Vec<String>,
 }
@@ -190,32 +168,25 @@ pub struct Emoji {
 /// `block_actions`.
 #[derive(Debug)]
 pub struct Click {
-    /// Channel id.
     pub channel: String,
     /// First message of the conversation.
     pub root: SlackTs,
     /// The message with the button.
     pub message: SlackTs,
-    /// User id.
     pub user: String,
-    /// Which button.
     pub action_id: String,
 }
 
 /// `reaction_added`.
 #[derive(Debug)]
 pub struct Reaction {
-    /// Channel id.
     pub channel: String,
-    /// The message.
     pub message: SlackTs,
     /// User id of who wrote the message; Slack does not say it of one under a chosen name.
     pub author: Option<String>,
-    /// User id of who reacted.
     pub user: String,
     /// The emoji's name, without colons.
     pub name: String,
-    /// When it was added.
     pub at: SlackTs,
 }
 

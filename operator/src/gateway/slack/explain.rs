@@ -32,7 +32,6 @@ pub fn scopes(lacks: &[String], repo: &Repo) -> (&'static str, String) {
     ("MissingScope", message)
 }
 
-/// No channel has the name.
 pub fn no_channel(repo: &Repo) -> (&'static str, String) {
     let name = &repo.spec.slack.channel;
     let message = format!(

@@ -25,7 +25,6 @@ use crate::gateway::threads;
 
 /// How long a deleted Thread waits for its conversation to be told.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
-/// One attempt.
 const ATTEMPT: Duration = open::FULFIL;
 
 /// Tells the conversation, and lets the Thread go.

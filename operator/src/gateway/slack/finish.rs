@@ -14,7 +14,6 @@ use super::{Inner, access, history};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::dispatch;
 
-/// On a message.
 const DONE: &str = "white_check_mark";
 /// Messages that are marked at most: the newest.
 const MOST: usize = 20;
@@ -55,7 +54,6 @@ fn rests(status: &ThreadStatus) -> bool {
     idle && !goes_on && !asked
 }
 
-/// Marks what is finished.
 pub async fn mark(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
     let Some(newest) = due(thread, Timestamp::now()) else { return Ok(()) };
     let key = ThreadKey::from(thread);

@@ -278,7 +278,6 @@ fn told(status: &mut ThreadStatus, decided: &HandOver, ts: &SlackTs, now: &Time)
     }
 }
 
-/// How roles are called.
 struct Names(HashMap<String, String>);
 
 impl Names {

@@ -29,7 +29,6 @@ const UNCLEAR: &str = "That decided nothing: several questions are open here, or
 /// Why something was not taken in. It comes again.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeError {
-    /// The Thread.
     #[error(transparent)]
     Write(#[from] WriteError),
     /// Slack, when it had to be asked which Thread is meant.

@@ -21,7 +21,6 @@ const MOST: usize = 3;
 /// Of what one link leads to, in characters.
 const LONGEST: usize = 4000;
 
-/// Where a link leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Link {
     /// A message, and the first one of its conversation.

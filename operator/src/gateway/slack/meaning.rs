@@ -57,7 +57,6 @@ impl Meaning {
     }
 }
 
-/// Who goes on with it.
 #[derive(Default)]
 struct Passing {
     /// The role that is woken, by which message.

@@ -104,7 +104,6 @@ pub struct Slack {
     inner: Arc<Inner>,
 }
 
-/// What the parts share.
 struct Inner {
     context: Context,
     threads: Threads,
@@ -114,9 +113,7 @@ struct Inner {
     reach: Reach,
     /// What is in Slack already, by key.
     sent: Sent,
-    /// What approved plans say.
     plans: pinned::Plans,
-    /// Who people are.
     persons: person::People,
     /// Channels that are shared with another organisation.
     outside: Recent<String>,

@@ -29,7 +29,6 @@ use crate::gateway::threads::{self, WriteError};
 
 /// `kind` of the messages that show a prompt.
 pub const KIND: &str = "opening";
-/// Their key.
 const KEY: &str = "open";
 /// How long a claim may take to be fulfilled, and after which time it is nobody's: in between nothing
 /// that the claim's owner began can still have an effect.
@@ -75,13 +74,10 @@ impl Opened {
 /// Why a conversation is not opened, or a Thread not taken leave of, yet.
 #[derive(Debug, thiserror::Error)]
 pub enum LaterError {
-    /// Slack.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The Thread.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The Repo.
     #[error("the Repo can't be written")]
     Repo(#[from] kube::Error),
     /// Something outside, as the Thread's condition says.
@@ -90,7 +86,6 @@ pub enum LaterError {
     /// Another replica is at it.
     #[error("another replica is at it")]
     Claimed,
-    /// It took too long.
     #[error("Slack takes too long")]
     Slow,
 }
@@ -101,14 +96,12 @@ impl From<CallError> for LaterError {
     }
 }
 
-/// What a claim is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
     /// Nobody had one before: nothing was posted.
     First,
     /// Somebody had one: something may have been posted.
     Again,
-    /// Somebody has one.
     Not,
 }
 

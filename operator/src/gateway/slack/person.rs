@@ -19,12 +19,10 @@ const FRESH: Duration = Duration::from_hours(1);
 const AGAIN: Duration = Duration::from_mins(1);
 /// A run does not wait longer than this for what it can do without.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Characters of a name.
 const MAX_NAME: usize = 40;
 /// Slack itself, which is no bot to Slack.
 const SLACKBOT: &str = "USLACKBOT";
 
-/// Somebody.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Person {
     /// What they call themselves; nothing where it can't be read.

@@ -19,12 +19,10 @@ use crate::gateway::context::ThreadKey;
 const REMEMBERED: usize = 512;
 /// A run does not wait longer than this for what it can do without.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Characters of a plan.
 const MAX_PLAN: usize = 16_000;
 /// Parts of a long message that are looked through.
 const PARTS: usize = 20;
 
-/// A bounded memory.
 pub struct Memory<K, V>(Mutex<HashMap<K, V>>);
 
 impl<K, V> Default for Memory<K, V> {
@@ -34,12 +32,10 @@ impl<K, V> Default for Memory<K, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> Memory<K, V> {
-    /// What is remembered.
     pub fn get(&self, key: &K) -> Option<V> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// Remembers it.
     pub fn keep(&self, key: K, value: V) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
@@ -50,7 +46,6 @@ impl<K: Hash + Eq, V: Clone> Memory<K, V> {
     }
 }
 
-/// Texts of plans.
 pub type Plans = Memory<(ThreadKey, SlackTs), Arc<str>>;
 
 impl Inner {

@@ -28,7 +28,6 @@ const SAVED: u32 = 450;
 /// How long upkeep lets others go first, in calls of the method's pace. Then it is one of them: what
 /// nobody delivered is read back however much people do.
 const YIELDS: u32 = 6;
-/// The method that posts.
 const POST: &str = "chat.postMessage";
 /// Lanes that are remembered while nobody uses them.
 const REMEMBERED: usize = 1024;
@@ -48,7 +47,6 @@ pub struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Somebody has the turn.
     busy: bool,
     waiting: VecDeque<Waiter>,
     /// When each conversation was last served, by a number that grows.
@@ -74,7 +72,6 @@ struct Waiter {
 /// Whether somebody waits for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// A person or a role does.
     Awaited,
     /// Reading back what nothing delivered, to be sure.
     Upkeep,
@@ -83,7 +80,6 @@ pub enum Urgency {
 /// Who makes a call, and which.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// The app's token.
     pub app: &'a str,
     pub method: &'static str,
     pub channel: &'a str,

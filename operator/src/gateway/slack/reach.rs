@@ -20,7 +20,6 @@ const WORKS: &str = "the app can read the channel";
 /// Tells whether Slack can be reached.
 pub struct Reach {
     conditions: Conditions,
-    /// By UID of the Repo.
     told: Mutex<HashMap<String, Told>>,
 }
 

@@ -21,12 +21,10 @@ use crate::gateway::threads::{Refusal, WriteError};
 const LOOKS: [Duration; 3] =
     [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(8)];
 
-/// What an emoji can mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// A thumb: up; false: down.
     Thumb(bool),
-    /// End what runs now.
     Stop,
 }
 
@@ -46,15 +44,11 @@ impl Sign {
 /// An emoji that means something, on a message of a Repo's channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reacted {
-    /// The message.
     pub message: SlackTs,
-    /// What it means.
     pub sign: Sign,
-    /// Slack user id.
     pub user: String,
     /// Whether the message can be CodeButler's own.
     pub on_ours: bool,
-    /// When.
     pub at: SlackTs,
 }
 

@@ -13,15 +13,11 @@ use crate::gateway::dispatch::Team;
 /// A Repo as the router sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// Namespace of the Repo.
     pub namespace: String,
-    /// Name of the Repo.
     pub repo: String,
-    /// Slack channel id.
     pub id: String,
     /// Name of the Secret with the app's tokens: with another one, everything is read anew.
     pub secret: String,
-    /// Its roles.
     pub team: Team,
     /// The app's own user id in the workspace.
     pub bot_user: Option<String>,
@@ -46,58 +42,43 @@ impl Channel {
 pub enum Action {
     /// A person said something in a Repo's channel.
     Message {
-        /// Where.
         channel: Channel,
         /// First message of the conversation.
         root: SlackTs,
         /// Who started the conversation, as far as it is known.
         requested_by: String,
-        /// What it means.
         said: Said,
     },
     /// A person pressed a button of a question.
     Press {
-        /// Where.
         channel: Channel,
         /// First message of the conversation.
         root: SlackTs,
-        /// Which one.
         press: ButtonPress,
     },
     /// A person edited or deleted a message.
     Changed {
-        /// Where.
         channel: Channel,
         /// First message of the conversation.
         root: SlackTs,
-        /// The message.
         ts: SlackTs,
         /// What it says now; None: it was deleted.
         said: Option<Said>,
     },
     /// A person reacted to a message with something that may be an answer.
-    Reaction {
-        /// Where.
-        channel: Channel,
-        /// What it means.
-        reacted: Reacted,
-    },
+    Reaction { channel: Channel, reacted: Reacted },
     /// A person pressed Slack's own stop button.
     Stop {
-        /// Where.
         channel: Channel,
         /// First message of the conversation.
         root: SlackTs,
-        /// When.
         at: SlackTs,
-        /// Slack user id.
         user: String,
     },
     /// A person wrote to the app alone, where nobody works.
     Direct {
         /// The conversation with the app.
         im: String,
-        /// The message.
         ts: SlackTs,
         /// Where the app's Repos are.
         channels: Vec<Channel>,
@@ -112,19 +93,13 @@ pub enum Ignored {
     /// No Repo of this app names the channel.
     Channel(String),
     /// Said by CodeButler in a channel that no Repo of this app names: another installation's.
-    Shared {
-        /// Where.
-        channel: String,
-        /// The app's user id.
-        bot: String,
-    },
+    Shared { channel: String, bot: String },
     /// Not said by a person.
     NotAPerson,
     /// A button of somebody else.
     NotOurs,
 }
 
-/// Routes a message event.
 pub fn message(incoming: &Incoming, channels: &[Channel]) -> Action {
     match of(&incoming.channel, channels) {
         Some(channel) => stored(&incoming.message, channel),
@@ -211,7 +186,6 @@ pub fn said(message: &Stored, user: &str, channel: &Channel) -> Said {
     }
 }
 
-/// Routes a click.
 pub fn click(click: &Click, channels: &[Channel]) -> Action {
     let Some(channel) = of(&click.channel, channels) else {
         return Action::Ignore(Ignored::Channel(click.channel.clone()));
@@ -243,7 +217,6 @@ pub fn stopped(stopped: &Stopped, channels: &[Channel]) -> Action {
     }
 }
 
-/// Routes a reaction.
 pub fn reaction(reaction: &Reaction, channels: &[Channel]) -> Action {
     let Some(channel) = of(&reaction.channel, channels) else {
         return Action::Ignore(Ignored::Channel(reaction.channel.clone()));

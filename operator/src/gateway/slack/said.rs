@@ -17,11 +17,8 @@ use crate::gateway::threads::{self, Refusal};
 /// A person's message, as far as a Thread is concerned with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// The message.
     pub ts: SlackTs,
-    /// Slack user id.
     pub user: String,
-    /// Roles that it mentions.
     pub mentioned: Vec<String>,
     /// Set if it is nothing but a decision.
     pub intent: Option<Intent>,
@@ -32,7 +29,6 @@ pub struct Said {
 /// What a person's message came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Something to read.
     Message,
     /// A decision about what the message asked.
     Decided(SlackTs),

@@ -164,7 +164,6 @@ enum Goodbye {
     Refused,
 }
 
-/// One connection.
 struct One {
     inner: Arc<Inner>,
     channels: watch::Receiver<Vec<Channel>>,

@@ -28,7 +28,6 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// How long what follows a decision at once is left to follow.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Due {
     /// Its prompt has no conversation yet.

@@ -37,7 +37,6 @@ pub enum CallError {
     /// Slack answered with an error code.
     #[error("Slack refused {method}: {code}{}", remark(said.as_deref()))]
     Refused {
-        /// Slack's method.
         method: &'static str,
         /// Slack's code, such as `not_in_channel`.
         code: String,
@@ -48,14 +47,10 @@ pub enum CallError {
     },
     /// Slack kept saying "later".
     #[error("Slack limits {method}: try again later")]
-    Limited {
-        /// Slack's method.
-        method: &'static str,
-    },
+    Limited { method: &'static str },
     /// No usable answer: whether the call had its effect is not known.
     #[error("Slack did not answer {method} properly ({what})")]
     Failed {
-        /// Slack's method.
         method: &'static str,
         /// What happened, in a word.
         what: String,
@@ -77,7 +72,6 @@ impl CallError {
 pub struct SlackToken(String);
 
 impl SlackToken {
-    /// What the Secret holds.
     pub fn new(value: &str) -> Self {
         Self(value.to_owned())
     }
@@ -103,7 +97,6 @@ pub struct Web {
     scheme: String,
     base: Url,
     queue: Queue,
-    /// Of its reading calls.
     urgency: Urgency,
     dialer: Dialer,
 }
@@ -120,12 +113,10 @@ impl Web {
         Self { metrics, host, scheme, base, queue, urgency, dialer }
     }
 
-    /// Where tokens are sent.
     pub fn base(&self) -> &Url {
         &self.base
     }
 
-    /// What connects to Slack.
     pub fn dialer(&self) -> &Dialer {
         &self.dialer
     }

@@ -98,7 +98,6 @@ pub fn set_pull_request(status: &mut ThreadStatus, pull_request: &PullRequest) {
     status.pull_request = Some(next);
 }
 
-/// Raises marks.
 pub fn raise_inbox(status: &mut ThreadStatus, roles: &[String], ts: &SlackTs, now: &Time) {
     for role in roles {
         let entry = status.roles.entry(role.clone()).or_default();
@@ -219,7 +218,6 @@ pub fn open_questions(status: &ThreadStatus) -> Vec<SlackTs> {
     found
 }
 
-/// Their messages show it.
 pub fn done_settling(status: &mut ThreadStatus, done: &[Settled]) {
     status.settled.retain(|settled| !done.contains(settled));
 }

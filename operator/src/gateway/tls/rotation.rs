@@ -19,18 +19,15 @@ const KEPT: SignedDuration = SignedDuration::from_hours(120 * 24);
 /// Certificate and private key as PEM, and since when they are kept in their place.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// The public half.
     pub certificate: String,
     /// The private half. No Debug on purpose.
     pub key: String,
-    /// When it took its place.
     pub since: Timestamp,
 }
 
 /// All authorities of an installation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authorities {
-    /// Signs.
     pub current: Pair,
     /// Published, to sign later.
     pub next: Option<Pair>,
@@ -38,7 +35,6 @@ pub struct Authorities {
     pub previous: Option<(String, Timestamp)>,
 }
 
-/// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Nothing.

@@ -31,7 +31,6 @@ const ATTEMPTS: u32 = 3;
 
 /// What is kept, and its version.
 pub struct Kept {
-    /// The authorities.
     pub authorities: Authorities,
     version: Option<String>,
 }

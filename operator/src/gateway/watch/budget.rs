@@ -19,7 +19,6 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A round begins.
     pub fn begin(&mut self, quota: Option<Quota>) {
         // A host of one's own sets no limits.
         self.unlimited = quota.is_none();
@@ -32,7 +31,6 @@ impl Budget {
         self.unlimited || self.saved >= ROUNDS
     }
 
-    /// Takes so many requests.
     pub const fn spend(&mut self, requests: u64) {
         self.saved = self.saved.saturating_sub(requests * ROUNDS);
     }

@@ -19,37 +19,29 @@ const OVERLAP: SignedDuration = SignedDuration::from_mins(10);
 /// Something that a person did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Merged.
     Merged {
-        /// Account.
         by: String,
-        /// On the base branch.
         commit: String,
     },
     /// Closed without merging.
     Closed {
         /// By which it is told once.
         key: String,
-        /// What is told.
         text: String,
     },
     /// Open again.
     Reopened {
         /// By which it is told once.
         key: String,
-        /// What is told.
         text: String,
     },
-    /// Said something.
     Remark(Remark),
 }
 
-/// A comment or a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// By which it is told once.
     pub key: String,
-    /// What is told.
     pub text: String,
     /// When it was made, in RFC 3339.
     pub at: String,

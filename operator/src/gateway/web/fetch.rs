@@ -34,10 +34,8 @@ pub enum FetchError {
     /// Redirects without end.
     #[error("the page redirects more than {MOST_REDIRECTS} times")]
     Redirects,
-    /// Neither text nor HTML.
     #[error("the page is `{0}`: only text can be read")]
     Type(String),
-    /// No time left.
     #[error("the page did not come within {} seconds", TIMEOUT.as_secs())]
     Slow,
     /// Anything else on the way.
@@ -46,7 +44,6 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// The metric's label.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Url => "form",

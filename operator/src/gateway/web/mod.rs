@@ -13,7 +13,6 @@ pub use self::search::{Provider, Search, SearchOptions};
 use super::api::{Json, Open, Shared, needs_tool, redactor};
 use super::context::ApiError;
 
-/// Gets a page.
 pub async fn page(
     State(gateway): State<Shared>,
     Open(caller): Open,
@@ -27,7 +26,6 @@ pub async fn page(
     })
 }
 
-/// Searches.
 pub async fn results(
     State(gateway): State<Shared>,
     Open(caller): Open,

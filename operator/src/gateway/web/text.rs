@@ -31,7 +31,6 @@ pub fn is_html(kind: &str) -> bool {
 /// square.
 const DEEPEST: usize = 400;
 
-/// The text of a body.
 pub fn of(body: &[u8], html: bool) -> String {
     if html && depth(body) > DEEPEST {
         return without_tags(&String::from_utf8_lossy(body));

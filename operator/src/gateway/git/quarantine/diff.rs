@@ -11,13 +11,11 @@ use crate::gateway::git::command::CommandError;
 pub const EMPTY: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 /// Most files in which two trees may differ, and most folders that are looked into for it.
 const MAX_FILES: usize = 100_000;
-/// Trees that are kept.
 const MAX_KEPT: usize = 20_000;
 const FOLDER: &[u8] = b"40000";
 /// A submodule: its id is no object of this repository.
 const SUBMODULE: &[u8] = b"160000";
 
-/// One file that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// Its path, as far as it is text.

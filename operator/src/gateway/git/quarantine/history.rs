@@ -14,7 +14,6 @@ use crate::gateway::git::rules::{Change, NewCommit};
 pub struct History {
     /// New commits: tree, parents, whole text.
     new: BTreeMap<String, (String, Vec<String>, String)>,
-    /// Trees by commit.
     trees: BTreeMap<String, String>,
     diffs: Diffs,
 }

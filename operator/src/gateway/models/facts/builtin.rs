@@ -10,7 +10,6 @@ use crate::gateway::models::dialect::Dialect;
 /// agent can't work with less than this.
 const OLLAMA: u32 = 32_000;
 
-/// Of a model by its id.
 pub fn facts(dialect: Dialect, id: &str) -> Facts {
     let facts = match dialect {
         Dialect::OpenAi => openai(id),

@@ -27,7 +27,6 @@ use crate::gateway::revisions::Revisions;
 
 /// Time between two looks at the Repos: nobody is asked for it.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long a list is good.
 const GOOD: Duration = Duration::from_hours(1);
 /// How long until a list is asked for again that could not be had, or that does not fit.
 const AGAIN: Duration = Duration::from_mins(1);
@@ -47,7 +46,6 @@ const AT_ONCE: usize = 8;
 #[derive(Default)]
 pub struct Catalog {
     lists: Mutex<HashMap<Source, List>>,
-    /// When keys have changed.
     secrets: Revisions,
     /// One question at a time for each list.
     asking: Mutex<HashMap<Source, Arc<tokio::sync::Mutex<()>>>>,
@@ -56,7 +54,6 @@ pub struct Catalog {
 /// Base URL, and namespace and name of the Secret.
 type Source = (String, String, String);
 
-/// What a provider said.
 #[derive(Clone)]
 struct List {
     at: Instant,

@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::price::Listed as ListedPrices;
 use super::{Facts, Thinking};
 
-/// One page of it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// By id. A model's second name comes as another model.
@@ -44,7 +43,6 @@ struct Entry {
         alias = "max_input_tokens"
     )]
     context_length: Option<f64>,
-    /// Groq; Anthropic.
     #[serde(default, alias = "max_tokens", alias = "max_output_tokens")]
     max_completion_tokens: Option<f64>,
     #[serde(default)]
@@ -53,10 +51,8 @@ struct Entry {
     supported_parameters: Option<Vec<String>>,
     #[serde(default)]
     architecture: Option<Architecture>,
-    /// Mistral.
     #[serde(default)]
     capabilities: Value,
-    /// llama.cpp.
     #[serde(default)]
     meta: Value,
     #[serde(default)]

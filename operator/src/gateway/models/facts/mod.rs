@@ -38,7 +38,6 @@ pub struct Facts {
     pub thinking: Option<Thinking>,
     /// How the provider keeps what it was sent.
     pub cache: CacheForm,
-    /// What it costs.
     pub prices: Option<Prices>,
     /// The day on which it ends, as `YYYY-MM-DD`.
     pub expires: Option<String>,

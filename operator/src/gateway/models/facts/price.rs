@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::gateway::budget::estimate;
 
-/// Minutes of a day.
 const DAY: u32 = 24 * 60;
 
 /// A price, and what it is instead under conditions.

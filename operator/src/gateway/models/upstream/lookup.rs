@@ -19,7 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Why there is no list of models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unlisted {
-    /// A sentence.
     pub why: String,
     /// What that means for calls.
     pub means: Means,
@@ -128,7 +127,6 @@ impl Upstream<'_> {
         &self.id.1
     }
 
-    /// The provider's host.
     pub fn host(&self) -> &str {
         &self.id.2
     }

@@ -31,7 +31,6 @@ struct Span {
 
 struct Link {
     url: String,
-    /// Where its label begins.
     from: usize,
 }
 

@@ -18,7 +18,6 @@ use super::mrkdwn::escape;
 
 /// Code of at least so many lines goes into a file.
 const LONG: usize = 20;
-/// One level of a list.
 const INDENT: &str = "    ";
 const BULLETS: [&str; 3] = ["•", "◦", "▪"];
 
@@ -78,7 +77,6 @@ pub fn inline(markdown: &str) -> String {
 
 type Name<'a> = &'a dyn Fn(usize, &Snippet) -> String;
 
-/// Where an open block is.
 enum Open {
     Quote,
     /// The number of the next item.

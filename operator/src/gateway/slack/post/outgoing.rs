@@ -15,12 +15,10 @@ use super::sent::Identity;
 pub struct Outgoing<'a> {
     pub repo: &'a Repo,
     pub thread: &'a Thread,
-    /// The conversation.
     pub slack: &'a SlackThread,
     pub key: &'a str,
     /// None: CodeButler itself.
     pub role: Option<&'a AgentRole>,
-    /// What kind of message.
     pub kind: &'static str,
     pub asks: Asks<'a>,
     /// Of all that people say yes to, where they can: a key stands for these words alone.
@@ -28,7 +26,6 @@ pub struct Outgoing<'a> {
     pub parts: Vec<String>,
     /// A line of CodeButler's own under the last part, which no text can pass for.
     pub note: Option<String>,
-    /// Whom it hands over to.
     pub handing: Handing,
 }
 

@@ -43,7 +43,6 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// Edits of all messages together: Slack takes 50 a minute.
 const EDIT: Duration = Duration::from_millis(1500);
 
-/// A role of a Thread.
 type Key = (ThreadKey, String);
 
 /// What agents said of their runs.
@@ -63,7 +62,6 @@ pub(super) struct Run {
     /// When it was first heard of, and last.
     since: (Instant, Timestamp),
     heard: Instant,
-    /// The message.
     ts: Option<SlackTs>,
     /// Since when it says what: turns and what is done.
     told: Option<(Instant, u32, String)>,

@@ -11,7 +11,6 @@ use super::super::web::CallError;
 /// How it stands with a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Session {
-    /// A role works.
     Processing,
     /// Nobody does.
     Active,

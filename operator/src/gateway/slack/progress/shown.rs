@@ -9,17 +9,14 @@ use super::super::mrkdwn;
 /// Longest description of what is done, in characters.
 const DOING: usize = 80;
 
-/// What there is to say.
 pub struct Words<'a> {
     /// What the agent says that it does, masked.
     pub doing: &'a str,
     /// The role, where a message can't carry its name.
     pub name: Option<&'a str>,
-    /// Model calls.
     pub turns: u32,
     /// USD of this run so far.
     pub cost: NanoUsd,
-    /// Since it began.
     pub elapsed: SignedDuration,
 }
 

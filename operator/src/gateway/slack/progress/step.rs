@@ -17,7 +17,6 @@ const CLOCK: Duration = Duration::from_secs(30);
 /// A run that is silent for longer is not going on; agents speak every ten seconds.
 pub const SILENT: Duration = Duration::from_secs(35);
 
-/// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It goes on record, and the message is posted.

@@ -14,7 +14,6 @@ use crate::gateway::slack::said::Said;
 use crate::gateway::slack::words::Intent;
 use crate::gateway::threads::{self, Refusal};
 
-/// See the module.
 pub struct ActionQuestion;
 
 /// `kind` of the message's metadata, and its buttons' block.

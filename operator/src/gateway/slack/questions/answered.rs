@@ -8,12 +8,9 @@ use crate::gateway::dispatch::reply;
 use crate::gateway::slack::said::Said;
 use crate::gateway::slack::words::Intent;
 
-/// What words answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnsweredQuestion<'a> {
-    /// No open question.
     Nothing,
-    /// One about an action.
     Action(&'a Approval),
     /// Whether a plan is carried out.
     Plan(&'a Plan),

@@ -10,7 +10,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind};
 use crate::gateway::threads::{self, Refusal};
 
-/// See the module.
 pub struct BudgetQuestion;
 
 const DOLLAR: u64 = 1_000_000_000;
@@ -90,16 +89,13 @@ impl QuestionKind for BudgetQuestion {
     }
 }
 
-/// What is asked.
 #[derive(Clone, Debug)]
 pub struct BudgetAsked {
-    /// What was reached.
     pub limit: Limit,
     /// USD.
     pub cap: Option<NanoUsd>,
     /// When it gives way by itself.
     pub until: Option<Timestamp>,
-    /// Who waits.
     pub role: String,
     /// Which question of the thread this is.
     pub number: u32,

@@ -11,7 +11,6 @@ use super::{
 };
 use crate::gateway::threads::Refusal;
 
-/// See the module.
 pub struct ChoiceQuestion;
 
 /// The button for an answer, from 1.

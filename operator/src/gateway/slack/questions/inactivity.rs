@@ -10,7 +10,6 @@ use super::{
 };
 use crate::gateway::threads::{self, Refusal};
 
-/// See the module.
 pub struct InactivityQuestion;
 
 /// Slack's `action_id`s.

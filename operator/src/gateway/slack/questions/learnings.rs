@@ -10,7 +10,6 @@ use super::{
 };
 use crate::gateway::threads::Refusal;
 
-/// See the module.
 pub struct LearningsQuestion;
 
 /// The block with the buttons of one learning.

@@ -7,7 +7,6 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use super::{AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb};
 use crate::gateway::threads::{self, Refusal};
 
-/// See the module.
 pub struct MergeQuestion;
 
 const MERGE: &str = "merge:merge";

@@ -88,9 +88,7 @@ pub trait QuestionKind: Sync {
 pub struct Button {
     /// Slack's `action_id`: `plan:approve` and so on.
     pub action_id: Cow<'static, str>,
-    /// On the button.
     pub label: Cow<'static, str>,
-    /// How it stands out.
     pub style: ButtonStyle,
     /// In place of the buttons once it was pressed, before who did. `{}`: what the button says.
     pub settled: &'static str,
@@ -98,14 +96,11 @@ pub struct Button {
     pub block: Option<String>,
 }
 
-/// How a button stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ButtonStyle {
     /// Not at all.
     Plain,
-    /// What most people want.
     Primary,
-    /// What can't be undone.
     Danger,
 }
 
@@ -122,25 +117,19 @@ impl Button {
     }
 }
 
-/// A press of a button.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ButtonPress {
     /// The message with the button.
     pub message: SlackTs,
-    /// Which one.
     pub action_id: String,
-    /// Slack user id.
     pub user: String,
 }
 
-/// A thumb on a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Thumb<'a> {
-    /// The message.
     pub message: &'a SlackTs,
     /// Up; false: down.
     pub up: bool,
-    /// Slack user id.
     pub user: &'a str,
 }
 
@@ -155,9 +144,7 @@ impl Thumb<'_> {
 /// What is known when an answer comes.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerContext<'a> {
-    /// The Repo's roles.
     pub team: &'a Team,
-    /// When.
     pub now: Timestamp,
     /// The Repo's day then: what was raised for a day counts on that day.
     pub today: &'a str,

@@ -16,7 +16,6 @@ const KEPT: usize = 4;
 /// What a role offers, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfferShown {
-    /// What is asked.
     pub kind: OfferKind,
     /// One line each, in Slack's markup for learnings and plain for answers.
     items: Vec<String>,
@@ -33,7 +32,6 @@ impl OfferShown {
         (!items.is_empty()).then_some(Self { kind: OfferKind::Learnings, items })
     }
 
-    /// How many.
     pub fn count(&self) -> u32 {
         u32::try_from(self.items.len()).unwrap_or(u32::MAX)
     }

@@ -8,7 +8,6 @@ use super::{AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, Ques
 use crate::gateway::dispatch::Team;
 use crate::gateway::threads::{self, Refusal};
 
-/// See the module.
 pub struct PlanQuestion;
 
 const APPROVE: &str = "plan:approve";

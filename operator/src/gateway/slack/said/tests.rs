@@ -36,7 +36,6 @@ fn team(first: &str) -> Team {
     Team { roles: vec![first.to_owned()], ..Team::default() }
 }
 
-/// One with such a role.
 fn makers() -> Team {
     let roles = ["pm", "maker", "lead"].map(str::to_owned).to_vec();
     Team { implements: Some("maker".into()), leads: Some("lead".into()), roles, ..Team::default() }

@@ -19,7 +19,6 @@ const REASON: usize = 300;
 pub struct ActionShown {
     /// For notifications, and where blocks can't be shown.
     pub text: String,
-    /// What people see.
     pub blocks: Value,
 }
 

@@ -17,7 +17,6 @@ use crate::gateway::threads::Refusal;
 
 /// Tools whose calls people can approve for a thread: commands, which are shown as they are.
 const TOOLS: [&str; 1] = ["Bash"];
-/// What a thread remembers.
 const KEPT: usize = 16;
 /// Programs that only cut what a command puts out.
 const CUTS: [&str; 3] = ["tail", "head", "cat"];
