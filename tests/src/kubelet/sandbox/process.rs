@@ -24,6 +24,8 @@ use super::sys;
 
 /// What a shell returns where a command can't be run, and so do container runtimes.
 pub const CANNOT_START: i32 = 128;
+/// Tells pid 1 to stop its command: the signal that does could not be passed on, as nobody can catch it.
+const ASKS_TO_STOP: Signal = Signal::SIGTSTP;
 
 /// Stays outside of the container: reports, passes signals in, and returns the exit code.
 pub fn watch(first: Pid, report: UnixStream, mut lifeline: File) -> io::Result<i32> {
@@ -57,23 +59,15 @@ pub fn watch(first: Pid, report: UnixStream, mut lifeline: File) -> io::Result<i
                 Ok(1) => Signal::try_from(i32::from(byte[0])).ok(),
                 _ => Some(Signal::SIGKILL),
             };
-            // Pid 1 passes signals on, but for those that nobody can catch.
-            let stops = matches!(signal, Some(Signal::SIGSTOP | Signal::SIGCONT));
-            let _ = kill(if stops { child_of(first) } else { first }, signal);
+            // Pid 1 passes signals on, but for those that nobody can catch: this one it is asked for.
+            let passed = if signal == Some(Signal::SIGSTOP) { Some(ASKS_TO_STOP) } else { signal };
+            let _ = kill(first, passed);
             if signal == Some(Signal::SIGKILL) {
                 waitpid(first, None)?;
                 return Ok(128 + Signal::SIGKILL as i32);
             }
         }
     }
-}
-
-/// The command that pid 1 runs.
-fn child_of(first: Pid) -> Pid {
-    let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children"));
-    let children = children.unwrap_or_default();
-    let command = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
-    command.map_or(first, Pid::from_raw)
 }
 
 /// Pid 1: runs `prepare`, then the command as a child, and returns the command's exit code. With
@@ -236,7 +230,8 @@ fn reap(command: Pid) -> i32 {
         match SigSet::all().wait() {
             Ok(Signal::SIGCHLD) => {}
             Ok(signal) => {
-                let _ = kill(command, signal);
+                let passed = if signal == ASKS_TO_STOP { Signal::SIGSTOP } else { signal };
+                let _ = kill(command, passed);
                 continue;
             }
             Err(_) => continue,
