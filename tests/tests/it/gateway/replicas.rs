@@ -118,7 +118,8 @@ async fn who_loses_the_lease_writes_nothing_more_and_may_have_it_again() {
         eventually("nobody is led there", || async { world.marked().await.is_empty() }).await;
         world.models.release();
     });
-    assert_eq!(answered, None, "what is under way is cut");
+    // With its connection, or just before it.
+    assert!(matches!(answered, None | Some(503)), "what is under way is cut: {answered:?}");
     let left = world.granted().await;
     assert_ne!(left.granted, NanoUsd::ZERO, "the next holder judges what it was granted");
     assert!(holder.child.try_wait().unwrap().is_none(), "it has ended: {}", world.log());
