@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use codebutler_wire::{Pending, RoleState, RunReport, SlackTs};
+use codebutler_wire::{Pending, RoleState, RunReport, Session, SlackTs};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 use tracing::Instrument as _;
@@ -174,7 +174,8 @@ impl Agent {
                 board: Arc::clone(&places.board),
             };
             let conversation = self.conversation(seat.clone())?;
-            let span = tracing::info_span!("request", %id);
+            let Session { role, thread, .. } = &self.session;
+            let span = tracing::info_span!("request", role, thread, %id);
             places.trays.insert(id.clone(), tray);
             let work = async move { (id, Box::pin(conversation.converse(&seat)).await) };
             places.working.spawn_local(work.instrument(span));

@@ -275,7 +275,9 @@ impl Agent {
                 if run.kind == RunKind::Brief {
                     self.end_brief_run().await?;
                 } else {
-                    let span = tracing::info_span!("run", id = run.id);
+                    // Whoever collects logs reads the innermost span alone.
+                    let Session { role, thread, .. } = &self.session;
+                    let span = tracing::info_span!("run", role, thread, id = run.id);
                     let running = Box::pin(self.run(std::mem::take(&mut just_started)));
                     running.instrument(span).await?;
                 }
