@@ -36,7 +36,12 @@ const FILLERS: [&str; 11] = [
     "begin",
     "immediately",
 ];
-const ACTIONS: [&str; 54] = [
+const ACTIONS: [&str; 59] = [
+    "use",
+    "using",
+    "call",
+    "glob",
+    "list",
     "run",
     "running",
     "check",
@@ -112,6 +117,19 @@ const WAITS: [&str; 17] = [
     "before i ",
     "@",
 ];
+/// Who says these waits for nobody but itself.
+const OWN_ENDS: [&str; 10] = [
+    "when i am done",
+    "when i'm done",
+    "once i am done",
+    "once i'm done",
+    "as soon as i am done",
+    "as soon as i'm done",
+    "when done",
+    "once done",
+    "when finished",
+    "once finished",
+];
 /// An answer that is longer says more than what comes next.
 const LONGEST: usize = 600;
 
@@ -128,7 +146,8 @@ pub fn announces(text: &str) -> bool {
         .iter()
         .find_map(|word| last.strip_prefix(word))
         .unwrap_or(last);
-    if WAITS.iter().any(|word| last.contains(word)) {
+    let waits = OWN_ENDS.iter().fold(last.to_owned(), |left, end| left.replace(end, ""));
+    if WAITS.iter().any(|word| waits.contains(word)) {
         return false;
     }
     let clear = BEGINNINGS.iter().find_map(|start| last.strip_prefix(start));
@@ -167,6 +186,8 @@ mod tests {
             "**Let me verify this.**",
             "I will implement the change.",
             "Let's run the whole suite now.",
+            "Understood. I will now use Glob and report back when I am done.",
+            "I'll run the tests and report once done.",
         ] {
             assert!(announces(text), "{text}");
         }
@@ -179,6 +200,7 @@ mod tests {
             "Let me know if you want more.",
             "I will open the pull request once you approve the plan.",
             "I'll fix it when the log is there.",
+            "I will run the tests when I am done, if you agree.",
             "Shall I run the tests?",
             "Let me check: which branch do you mean?",
             "I will wait for the review.",
