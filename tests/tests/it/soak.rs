@@ -26,7 +26,7 @@ const SHARE: f64 = 0.12;
 /// How long nothing may happen before a conversation counts as ended.
 const REST: Duration = Duration::from_secs(6);
 /// How long one may take in all.
-const LIMIT: Duration = Duration::from_mins(4);
+const LIMIT: Duration = Duration::from_mins(15);
 /// A sentence that tells a person what to do has one of these.
 const REMEDIES: [&str; 16] = [
     "write",
