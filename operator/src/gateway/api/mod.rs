@@ -102,9 +102,10 @@ impl Gateway {
     /// Ends all that is under way, where it is: the right to act is lost. Returns when nothing of it
     /// can write any more.
     pub async fn cut(&self) {
+        // The books first: what ends a call gives its grant back, which is not this one's to write any more.
+        self.ledger.cut().await;
         self.shutdown.cancel();
         tokio::join!(self.connections.cut(), self.calls.cut());
-        self.ledger.cut().await;
     }
 }
 
