@@ -172,7 +172,7 @@ async fn each_line_of_a_structured_log_says_whose_it_is() {
     for line in &lines {
         assert_eq!(
             (&line["span"]["role"], &line["span"]["thread"]),
-            (&json!("pm"), &json!("shop-1")),
+            (&json!("pm"), &json!("shop-1-000001")),
             "{line}"
         );
         assert!(line["timestamp"].is_string() && line["level"].is_string(), "{line}");

@@ -188,7 +188,7 @@ async fn each_line_of_the_toolboxs_log_says_whose_it_is() {
     let log = fs::File::create(world.path("log")).unwrap();
     let mut process = world
         .toolbox_command(&socket)
-        .envs([("CODEBUTLER_ROLE", "coder"), ("CODEBUTLER_THREAD", "shop-1")])
+        .envs([("CODEBUTLER_ROLE", "coder"), ("CODEBUTLER_THREAD", "shop-1-000001")])
         .envs([("CODEBUTLER_LOG", "info"), ("CODEBUTLER_LOG_FORMAT", "json")])
         .stderr(Stdio::from(log))
         .spawn()
@@ -213,7 +213,7 @@ async fn each_line_of_the_toolboxs_log_says_whose_it_is() {
     for line in &lines {
         assert_eq!(
             (&line["span"]["role"], &line["span"]["thread"]),
-            (&"coder".into(), &"shop-1".into())
+            (&"coder".into(), &"shop-1-000001".into())
         );
     }
 }

@@ -82,7 +82,7 @@ impl World {
         agent
             .args(["run", "--gateway", &format!("https://{HOST}:8443")])
             .args(["--gateway-address", &self.gateway.address.to_string()])
-            .args(["--relay", "127.0.0.1:0", "--role", "pm", "--thread", "shop-1"])
+            .args(["--relay", "127.0.0.1:0", "--role", "pm", "--thread", "shop-1-000001"])
             .arg("--socket")
             .arg(&socket)
             .arg("--token-file")
