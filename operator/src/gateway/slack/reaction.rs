@@ -149,7 +149,7 @@ impl Inner {
         self.context.threads.state().iter().find_map(|thread| {
             let here = thread.conversation().filter(|slack| slack.channel == channel.id)?;
             let thread = self.thread(&ThreadKey::from(&**thread))?;
-            questions::is_recorded(thread.status.as_ref()?, message).then(|| here.ts.clone())
+            questions::takes_thumb(thread.status.as_ref()?, message).then(|| here.ts.clone())
         })
     }
 

@@ -16,6 +16,7 @@ use super::super::account::AccessError;
 use super::super::effects::Effect;
 use super::super::files::{self, Attachment};
 use super::super::post::{self, Asks, Handing, Outgoing};
+use super::super::questions::action::shown::ActionShown;
 use super::super::questions::action::{
     KIND, STANDING, add, hand_out, has_room, is_late, shown, standing,
 };
@@ -114,24 +115,34 @@ async fn tell(
     by: &str,
 ) -> Result<(), ApiError> {
     let notice = shown::notice(&masked(inner, caller, request), by);
-    let outgoing = Outgoing {
-        repo: &caller.repo,
-        thread,
-        slack: conversation(thread)?,
-        key: &request.key,
-        role: Some(&caller.role),
-        kind: STANDING,
-        asks: Asks::Blocks(&notice.blocks),
-        digest: Some(digest(request)),
-        note: None,
-        handing: Handing::default(),
-        parts: vec![notice.text],
-    };
+    let outgoing = outgoing(caller, thread, request, (STANDING, &notice))?;
     let _turn = inner.posting.lock(&caller.key()).await;
     match post::once(inner, &outgoing).await {
         Ok(_) => Ok(()),
         Err(error) => Err(inner.failed(error, &caller.repo).await),
     }
+}
+
+/// What is shown of an action, on its way into the thread under the request's own key.
+fn outgoing<'a>(
+    caller: &'a Caller,
+    thread: &'a Thread,
+    request: &'a ApprovalRequest,
+    (kind, shown): (&'static str, &'a ActionShown),
+) -> Result<Outgoing<'a>, ApiError> {
+    Ok(Outgoing {
+        repo: &caller.repo,
+        thread,
+        slack: conversation(thread)?,
+        key: &request.key,
+        role: Some(&caller.role),
+        kind,
+        asks: Asks::Blocks(&shown.blocks),
+        digest: Some(digest(request)),
+        note: None,
+        handing: Handing::default(),
+        parts: vec![shown.text.clone()],
+    })
 }
 
 /// Of all that is shown and asked for.
@@ -174,19 +185,7 @@ async fn post(
     let file = whole(inner, caller, thread, request, &masked).await?;
     let for_thread = standing::words(request).is_some();
     let question = shown::question(&masked, &people::of(thread), for_thread, file.as_deref());
-    let outgoing = Outgoing {
-        repo: &caller.repo,
-        thread,
-        slack: conversation(thread)?,
-        key: &request.key,
-        role: Some(&caller.role),
-        kind: KIND,
-        asks: Asks::Blocks(&question.blocks),
-        digest: Some(digest(request)),
-        note: None,
-        handing: Handing::default(),
-        parts: vec![question.text],
-    };
+    let outgoing = outgoing(caller, thread, request, (KIND, &question))?;
     let sent = match post::once(inner, &outgoing).await {
         Ok(sent) => sent,
         Err(error) => return Err(inner.failed(error, &caller.repo).await),

@@ -2,18 +2,18 @@
 
 pub mod action;
 
-use codebutler_crds::ThreadStatus;
 use codebutler_crds::wire::{ErrorCode, PostMessage};
+use codebutler_crds::{SlackTs, ThreadStatus};
 
 use super::post::{Asks, Handing, LIMIT, Outgoing, not_recorded, once};
 use super::questions::budget::{self, BudgetAsked};
-use super::questions::inactivity;
+use super::questions::{Button, inactivity};
 use super::split::split;
 use super::{Inner, markdown, people};
 use crate::gateway::context::{ApiError, ThreadKey, conversation};
 use crate::gateway::masks;
 
-/// Asks about money; a quick click waits until the question is recorded.
+/// Asks about money; a quick press waits until the question is recorded.
 pub async fn money(
     inner: &Inner,
     key: &ThreadKey,
@@ -21,57 +21,18 @@ pub async fn money(
     text: &str,
     question: &BudgetAsked,
 ) -> Result<(), ApiError> {
-    let (thread, repo) = inner.conversation(key)?;
-    let redactor = masks::as_known(&inner.context, &repo).await;
-    let text = redactor.mask(text);
-    let asked = format!("{}\n{}", markdown::inline(&text), people::mentioned(&thread));
-    let outgoing = Outgoing {
-        repo: &repo,
-        thread: &thread,
-        slack: conversation(&thread)?,
-        key: id,
-        role: None,
-        kind: "budget",
-        asks: Asks::Buttons(&budget::offered_buttons(question.limit)),
-        digest: None,
-        parts: split(asked.trim_end(), LIMIT),
-        note: None,
-        handing: Handing::default(),
-    };
     let _turn = inner.posting.lock(key).await;
-    let sent = match once(inner, &outgoing).await {
-        Ok(sent) => sent,
-        Err(error) => return Err(inner.failed(error, &repo).await),
-    };
+    let buttons = budget::offered_buttons(question.limit);
+    let sent = post_own(inner, key, id, text, ("budget", &buttons)).await?;
     let asked = sent.last().ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, EMPTY))?;
     let recorded = inner.threads.update(key, |status| question.record(status, asked)).await;
     recorded.map(drop).map_err(|error| not_recorded(&error))
 }
 
-/// Warns of the end; a quick click waits until the question is recorded.
+/// Warns of the end; a quick press waits until the question is recorded.
 pub async fn warning(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Result<(), ApiError> {
-    let (thread, repo) = inner.conversation(key)?;
-    let redactor = masks::as_known(&inner.context, &repo).await;
-    let text = redactor.mask(text);
-    let asked = format!("{}\n{}", markdown::inline(&text), people::mentioned(&thread));
-    let outgoing = Outgoing {
-        repo: &repo,
-        thread: &thread,
-        slack: conversation(&thread)?,
-        key: id,
-        role: None,
-        kind: "collect",
-        asks: Asks::Buttons(&inactivity::BUTTONS),
-        digest: None,
-        parts: vec![asked.trim_end().to_owned()],
-        note: None,
-        handing: Handing::default(),
-    };
     let _turn = inner.posting.lock(key).await;
-    let sent = match once(inner, &outgoing).await {
-        Ok(sent) => sent,
-        Err(error) => return Err(inner.failed(error, &repo).await),
-    };
+    let sent = post_own(inner, key, id, text, ("collect", &inactivity::BUTTONS)).await?;
     let answered =
         |status: &ThreadStatus| status.settled.iter().any(|settled| sent.contains(&settled.ts));
     let record = |status: &mut ThreadStatus| {
@@ -80,6 +41,37 @@ pub async fn warning(inner: &Inner, key: &ThreadKey, id: &str, text: &str) -> Re
         }
     };
     inner.threads.update(key, record).await.map(drop).map_err(|error| not_recorded(&error))
+}
+
+/// Posts a question of CodeButler itself. The caller holds the thread's turn to post.
+async fn post_own(
+    inner: &Inner,
+    key: &ThreadKey,
+    id: &str,
+    text: &str,
+    (kind, buttons): (&'static str, &[Button]),
+) -> Result<Vec<SlackTs>, ApiError> {
+    let (thread, repo) = inner.conversation(key)?;
+    let redactor = masks::as_known(&inner.context, &repo).await;
+    let text = redactor.mask(text);
+    let asked = format!("{}\n{}", markdown::inline(&text), people::mentioned(&thread));
+    let outgoing = Outgoing {
+        repo: &repo,
+        thread: &thread,
+        slack: conversation(&thread)?,
+        key: id,
+        role: None,
+        kind,
+        asks: Asks::Buttons(buttons),
+        digest: None,
+        parts: split(asked.trim_end(), LIMIT),
+        note: None,
+        handing: Handing::default(),
+    };
+    match once(inner, &outgoing).await {
+        Ok(sent) => Ok(sent),
+        Err(error) => Err(inner.failed(error, &repo).await),
+    }
 }
 
 /// Told to a role that says nothing.

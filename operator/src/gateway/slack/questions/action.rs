@@ -29,7 +29,7 @@ const APPROVE: &str = "approval:approve";
 const ALWAYS: &str = "approval:thread";
 const DENY: &str = "approval:deny";
 
-const BUTTONS: [Button; 3] = [
+static BUTTONS: [Button; 3] = [
     Button::fixed(
         APPROVE,
         "Approve",
@@ -47,7 +47,7 @@ const BUTTONS: [Button; 3] = [
 
 /// The buttons, in order. `for_thread`: a yes can be for the whole thread.
 pub fn offered_buttons(for_thread: bool) -> Vec<Button> {
-    BUTTONS.into_iter().filter(|button| for_thread || button.action_id != ALWAYS).collect()
+    BUTTONS.iter().filter(|button| for_thread || button.action_id != ALWAYS).cloned().collect()
 }
 
 /// What a person can answer.
@@ -80,11 +80,11 @@ impl ActionAnswer {
 }
 
 impl QuestionKind for ActionQuestion {
-    fn find_button(&self, action_id: &str) -> Option<Button> {
-        BUTTONS.into_iter().find(|button| button.action_id == action_id)
+    fn fixed_buttons(&self) -> &'static [Button] {
+        &BUTTONS
     }
 
-    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
+    fn takes_thumb(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
         status.approvals.iter().any(|one| one.ts == *message)
     }
 
@@ -105,9 +105,9 @@ impl QuestionKind for ActionQuestion {
         status: &mut ThreadStatus,
         thumb: &Thumb<'_>,
         context: &AnswerContext<'_>,
-    ) -> Result<Option<AnswerOutcome>, Refusal> {
+    ) -> Result<AnswerOutcome, Refusal> {
         let answer = if thumb.up { ActionAnswer::Approve } else { ActionAnswer::Deny };
-        take_answer(status, (thumb.message, answer, thumb.user), context.now).map(Some)
+        take_answer(status, (thumb.message, answer, thumb.user), context.now)
     }
 
     fn stale_words(&self) -> &'static str {

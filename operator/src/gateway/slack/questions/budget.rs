@@ -17,7 +17,7 @@ const ONE: &str = "budget:raise-1";
 const FIVE: &str = "budget:raise-5";
 const STOP: &str = "budget:stop";
 
-const BUTTONS: [Button; 3] = [
+static BUTTONS: [Button; 3] = [
     Button::fixed(ONE, "+$1", ButtonStyle::Plain, ":white_check_mark: Raised by $1 by"),
     Button::fixed(FIVE, "+$5", ButtonStyle::Plain, ":white_check_mark: Raised by $5 by"),
     Button::fixed(STOP, "Stop", ButtonStyle::Plain, ":octagonal_sign: Stopped by"),
@@ -26,7 +26,7 @@ const BUTTONS: [Button; 3] = [
 /// The buttons for a limit: calls per hour come back by themselves.
 pub fn offered_buttons(limit: Limit) -> Vec<Button> {
     match limit {
-        Limit::PerThread | Limit::PerDay => BUTTONS.into(),
+        Limit::PerThread | Limit::PerDay => BUTTONS.to_vec(),
         Limit::CallsPerHour | Limit::CallsPerUserPerHour => Vec::new(),
     }
 }
@@ -40,13 +40,8 @@ fn raised_amount(action_id: &str) -> Option<NanoUsd> {
 }
 
 impl QuestionKind for BudgetQuestion {
-    fn find_button(&self, action_id: &str) -> Option<Button> {
-        BUTTONS.into_iter().find(|button| button.action_id == action_id)
-    }
-
-    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
-        let asked = status.budget.as_ref().and_then(|budget| budget.ask.as_ref());
-        asked.is_some_and(|ask| ask.ts == *message)
+    fn fixed_buttons(&self) -> &'static [Button] {
+        &BUTTONS
     }
 
     fn take_press(

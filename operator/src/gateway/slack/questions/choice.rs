@@ -34,7 +34,7 @@ impl QuestionKind for ChoiceQuestion {
         read_item(action_id).map(|item| button(item, ""))
     }
 
-    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
+    fn takes_thumb(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
         offers::find_offer(status, message, OfferKind::Choice).is_some()
     }
 
@@ -54,8 +54,8 @@ impl QuestionKind for ChoiceQuestion {
         _status: &mut ThreadStatus,
         _thumb: &Thumb<'_>,
         _context: &AnswerContext<'_>,
-    ) -> Result<Option<AnswerOutcome>, Refusal> {
-        Ok(Some(AnswerOutcome::Stale))
+    ) -> Result<AnswerOutcome, Refusal> {
+        Ok(AnswerOutcome::Stale)
     }
 
     fn needed_right(&self, _action_id: &str) -> AnswerRight {

@@ -1,7 +1,7 @@
 //! The warning that a thread will be closed because nobody writes: Keep or Close.
 
 use codebutler_crds::thread::Settled;
-use codebutler_crds::{SlackTs, ThreadStatus};
+use codebutler_crds::ThreadStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
@@ -17,18 +17,14 @@ pub const KEEP: &str = "collect:keep";
 const CLOSE: &str = "collect:close";
 
 /// The buttons, in order.
-pub const BUTTONS: [Button; 2] = [
+pub static BUTTONS: [Button; 2] = [
     Button::fixed(KEEP, "Keep", ButtonStyle::Plain, ":white_check_mark: Kept by"),
     Button::fixed(CLOSE, "Close", ButtonStyle::Plain, ":wastebasket: Closed by"),
 ];
 
 impl QuestionKind for InactivityQuestion {
-    fn find_button(&self, action_id: &str) -> Option<Button> {
-        BUTTONS.into_iter().find(|button| button.action_id == action_id)
-    }
-
-    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
-        status.warned.as_ref() == Some(message)
+    fn fixed_buttons(&self) -> &'static [Button] {
+        &BUTTONS
     }
 
     fn take_press(

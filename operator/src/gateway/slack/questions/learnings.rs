@@ -44,7 +44,7 @@ impl QuestionKind for LearningsQuestion {
         read_answer(action_id).map(|(item, approved)| button(item, approved))
     }
 
-    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
+    fn takes_thumb(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
         offers::find_offer(status, message, OfferKind::Learnings).is_some()
     }
 
@@ -65,9 +65,9 @@ impl QuestionKind for LearningsQuestion {
         status: &mut ThreadStatus,
         thumb: &Thumb<'_>,
         _context: &AnswerContext<'_>,
-    ) -> Result<Option<AnswerOutcome>, Refusal> {
+    ) -> Result<AnswerOutcome, Refusal> {
         let Some(offer) = offers::find_offer(status, thumb.message, OfferKind::Learnings) else {
-            return Ok(None);
+            return Ok(AnswerOutcome::Unknown);
         };
         let judged: Vec<u32> = offer.answers.iter().map(|answer| answer.item).collect();
         let open: Vec<u32> = (1..=offer.of).filter(|item| !judged.contains(item)).collect();
@@ -75,7 +75,6 @@ impl QuestionKind for LearningsQuestion {
             let press = thumb.press(&button(*item, thumb.up).action_id);
             offers::take_answer(status, &press, (OfferKind::Learnings, *item, thumb.up))?;
         }
-        let outcome = if open.is_empty() { AnswerOutcome::Stale } else { AnswerOutcome::Counts };
-        Ok(Some(outcome))
+        Ok(if open.is_empty() { AnswerOutcome::Stale } else { AnswerOutcome::Counts })
     }
 }

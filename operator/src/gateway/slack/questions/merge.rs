@@ -14,7 +14,7 @@ const HOLD: &str = "merge:hold";
 const DISCARD: &str = "merge:discard";
 
 /// The buttons, in order.
-pub const BUTTONS: [Button; 3] = [
+pub static BUTTONS: [Button; 3] = [
     Button::fixed(MERGE, "Merge", ButtonStyle::Primary, ":white_check_mark: Merge approved by"),
     Button::fixed(HOLD, "Hold", ButtonStyle::Plain, ":double_vertical_bar: Held by"),
     Button::fixed(
@@ -51,11 +51,11 @@ const fn ending(choice: MergeChoice) -> Option<ClosingChoice> {
 }
 
 impl QuestionKind for MergeQuestion {
-    fn find_button(&self, action_id: &str) -> Option<Button> {
-        BUTTONS.into_iter().find(|button| button.action_id == action_id)
+    fn fixed_buttons(&self) -> &'static [Button] {
+        &BUTTONS
     }
 
-    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
+    fn takes_thumb(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
         status.closing.as_ref().is_some_and(|closing| closing.ts == *message)
     }
 
@@ -67,9 +67,7 @@ impl QuestionKind for MergeQuestion {
     ) -> Result<AnswerOutcome, Refusal> {
         let Some(choice) = read_choice(&press.action_id) else { return Ok(AnswerOutcome::Unknown) };
         let ButtonPress { message, user, .. } = press;
-        // One identity per message, user and choice: an impatient second press is the same decision.
-        let (_, word) = PendingDecision::Merge(choice).to_words();
-        let id = format!("click:{message}:{word}:{user}");
+        let id = press.pending_id(PendingDecision::Merge(choice));
         if status.pending.iter().any(|pending| pending.id == id) {
             return Ok(AnswerOutcome::Counts);
         }
@@ -93,9 +91,9 @@ impl QuestionKind for MergeQuestion {
         status: &mut ThreadStatus,
         thumb: &Thumb<'_>,
         context: &AnswerContext<'_>,
-    ) -> Result<Option<AnswerOutcome>, Refusal> {
+    ) -> Result<AnswerOutcome, Refusal> {
         let press = thumb.press(if thumb.up { MERGE } else { HOLD });
-        self.take_press(status, &press, context).map(Some)
+        self.take_press(status, &press, context)
     }
 }
 

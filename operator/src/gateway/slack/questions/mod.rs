@@ -18,6 +18,7 @@ pub mod plan;
 
 use std::borrow::Cow;
 
+use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use jiff::Timestamp;
 
@@ -42,11 +43,15 @@ pub const LATE: &str = "This is no longer open: nobody answered in time. It has 
 
 /// Everything that tells one kind of question from another.
 pub trait QuestionKind: Sync {
-    /// The button of this kind that has an `action_id`.
-    fn find_button(&self, action_id: &str) -> Option<Button>;
+    /// Its buttons, in order, where they are always the same.
+    fn fixed_buttons(&self) -> &'static [Button] {
+        &[]
+    }
 
-    /// Whether a message is a question of this kind, open or answered, that is on record.
-    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool;
+    /// The button of this kind that has an `action_id`.
+    fn find_button(&self, action_id: &str) -> Option<Button> {
+        self.fixed_buttons().iter().find(|button| button.action_id == action_id).cloned()
+    }
 
     /// Takes a press of one of its buttons in.
     ///
@@ -59,7 +64,13 @@ pub trait QuestionKind: Sync {
         context: &AnswerContext<'_>,
     ) -> Result<AnswerOutcome, Refusal>;
 
-    /// Takes a thumb on its message in. None: a thumb says nothing about it.
+    /// Whether a message is a question of this kind, open or answered, that is on record and that a thumb
+    /// can be about.
+    fn takes_thumb(&self, _status: &ThreadStatus, _message: &SlackTs) -> bool {
+        false
+    }
+
+    /// Takes a thumb on such a message in.
     ///
     /// # Errors
     /// When too many decisions wait already.
@@ -68,8 +79,8 @@ pub trait QuestionKind: Sync {
         _status: &mut ThreadStatus,
         _thumb: &Thumb<'_>,
         _context: &AnswerContext<'_>,
-    ) -> Result<Option<AnswerOutcome>, Refusal> {
-        Ok(None)
+    ) -> Result<AnswerOutcome, Refusal> {
+        Ok(AnswerOutcome::Unknown)
     }
 
     /// What somebody has to be allowed to press a button.
@@ -123,6 +134,14 @@ pub struct ButtonPress {
     pub message: SlackTs,
     pub action_id: String,
     pub user: String,
+}
+
+impl ButtonPress {
+    /// One identity per message, user and choice: an impatient second press is the same decision.
+    fn pending_id(&self, decision: PendingDecision) -> String {
+        let (_, word) = decision.to_words();
+        format!("click:{}:{word}:{}", self.message, self.user)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -182,9 +201,9 @@ pub fn find_kind(action_id: &str) -> Option<&'static dyn QuestionKind> {
     KINDS.into_iter().find(|kind| kind.find_button(action_id).is_some())
 }
 
-/// Whether people are asked something in a message that is on record.
-pub fn is_recorded(status: &ThreadStatus, message: &SlackTs) -> bool {
-    KINDS.iter().any(|kind| kind.is_recorded(status, message))
+/// Whether people are asked something in a message that is on record, and that a thumb can be about.
+pub fn takes_thumb(status: &ThreadStatus, message: &SlackTs) -> bool {
+    KINDS.iter().any(|kind| kind.takes_thumb(status, message))
 }
 
 /// Takes a press of a button in.
@@ -211,14 +230,10 @@ pub fn take_thumb(
     thumb: &Thumb<'_>,
     context: &AnswerContext<'_>,
 ) -> Result<AnswerOutcome, Refusal> {
-    for kind in KINDS {
-        if kind.is_recorded(status, thumb.message)
-            && let Some(outcome) = kind.take_thumb(status, thumb, context)?
-        {
-            return Ok(outcome);
-        }
+    match KINDS.into_iter().find(|kind| kind.takes_thumb(status, thumb.message)) {
+        Some(kind) => kind.take_thumb(status, thumb, context),
+        None => Ok(AnswerOutcome::Unknown),
     }
-    Ok(AnswerOutcome::Unknown)
 }
 
 #[cfg(test)]

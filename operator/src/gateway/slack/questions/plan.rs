@@ -15,7 +15,7 @@ const MODIFY: &str = "plan:modify";
 const REJECT: &str = "plan:reject";
 
 /// The buttons, in order.
-pub const BUTTONS: [Button; 3] = [
+pub static BUTTONS: [Button; 3] = [
     Button::fixed(APPROVE, "Approve", ButtonStyle::Primary, ":white_check_mark: Approved by"),
     Button::fixed(MODIFY, "Modify", ButtonStyle::Plain, ":pencil2: Changes wanted by"),
     Button::fixed(REJECT, "Reject", ButtonStyle::Danger, ":x: Rejected by"),
@@ -39,11 +39,11 @@ const fn action_id(choice: PlanChoice) -> &'static str {
 }
 
 impl QuestionKind for PlanQuestion {
-    fn find_button(&self, action_id: &str) -> Option<Button> {
-        BUTTONS.into_iter().find(|button| button.action_id == action_id)
+    fn fixed_buttons(&self) -> &'static [Button] {
+        &BUTTONS
     }
 
-    fn is_recorded(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
+    fn takes_thumb(&self, status: &ThreadStatus, message: &SlackTs) -> bool {
         status.plan.as_ref().is_some_and(|plan| plan.ts == *message)
     }
 
@@ -55,9 +55,7 @@ impl QuestionKind for PlanQuestion {
     ) -> Result<AnswerOutcome, Refusal> {
         let Some(choice) = read_choice(&press.action_id) else { return Ok(AnswerOutcome::Unknown) };
         let ButtonPress { message, user, .. } = press;
-        // One identity per message, user and choice: an impatient second press is the same decision.
-        let (_, word) = PendingDecision::Plan(choice).to_words();
-        let id = format!("click:{message}:{word}:{user}");
+        let id = press.pending_id(PendingDecision::Plan(choice));
         if status.pending.iter().any(|pending| pending.id == id) {
             return Ok(AnswerOutcome::Counts);
         }
@@ -84,9 +82,9 @@ impl QuestionKind for PlanQuestion {
         status: &mut ThreadStatus,
         thumb: &Thumb<'_>,
         context: &AnswerContext<'_>,
-    ) -> Result<Option<AnswerOutcome>, Refusal> {
+    ) -> Result<AnswerOutcome, Refusal> {
         let press = thumb.press(if thumb.up { APPROVE } else { REJECT });
-        self.take_press(status, &press, context).map(Some)
+        self.take_press(status, &press, context)
     }
 }
 
