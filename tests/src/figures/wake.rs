@@ -23,6 +23,9 @@ use crate::stack::{Stack, StackOptions};
 const CONVERSATIONS: usize = 20;
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_mins(5);
+/// Between two conversations: one app may read 50 a minute at Slack, and what waits for that is no part
+/// of the figure.
+const PAUSE: Duration = Duration::from_secs(4);
 const ROLE: &str = "pm";
 
 /// What people wait for.
@@ -74,6 +77,7 @@ async fn converse(stack: &Stack, image: &str) -> anyhow::Result<Vec<Figure>> {
         let (_, second) = called(stack, Some(&root)).await?;
         settled(stack, &root).await?;
         let pod = start_pod(stack, image, talk).await?;
+        tokio::time::sleep(PAUSE).await;
         if talk > 0 {
             cold.push(first);
             awake.push(second);

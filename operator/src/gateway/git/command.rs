@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, setpriority_process};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
@@ -15,6 +16,8 @@ use super::confine::{self, Bounds};
 const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 /// Most of its complaints, in bytes.
 const MAX_COMPLAINT: u64 = 4096;
+/// The niceness of what gives way to everything else.
+const LAST: i32 = 19;
 /// How long a command may take.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 /// For the copy of a remote.
@@ -167,6 +170,13 @@ impl Running {
         let stdin = child.stdin.take().ok_or_else(broken)?;
         let stdout = child.stdout.take().ok_or_else(broken)?;
         Ok(Self { name: name.to_owned(), stdin: Some(stdin), stdout, child })
+    }
+
+    /// Lets everybody else's work go first. For what may take a processor for long.
+    pub fn give_way(&self) {
+        let pid = self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        // One that has ended already takes nothing.
+        let _ = pid.map(|pid| setpriority_process(Some(pid), LAST));
     }
 
     /// Feeds `input`, reads everything, and waits for the end.

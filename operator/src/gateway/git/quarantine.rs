@@ -113,6 +113,8 @@ impl Quarantine {
         let limit = format!("--max-input-size={max_bytes}");
         let arguments = ["index-pack", "--stdin", "--fix-thin", "--strict", "--threads=1", &limit];
         let mut index = self.git.start(&arguments)?;
+        // A small pack may unfold to a giant: others push meanwhile.
+        index.give_way();
         let stdin = index.stdin.take();
         let feed = async {
             let Some(mut stdin) = stdin else { return Ok(()) };

@@ -121,7 +121,12 @@ pub async fn shell(team: &Team, values: &serde_json::Value, line: &str) -> Optio
         .output()
         .await
         .unwrap();
-    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        let repos =
+            Api::<Repo>::all(team.stack.cluster.client()).list(&ListParams::default()).await;
+        let repos = repos.map(|repos| serde_json::to_string(&repos.items).unwrap());
+        panic!("{line}: {}\n{repos:?}", String::from_utf8_lossy(&output.stderr));
+    }
     Some(String::from_utf8(output.stdout).unwrap())
 }
 

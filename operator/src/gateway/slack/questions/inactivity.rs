@@ -1,7 +1,7 @@
 //! The warning that a thread will be closed because nobody writes: Keep or Close.
 
-use codebutler_crds::thread::Settled;
 use codebutler_crds::ThreadStatus;
+use codebutler_crds::thread::Settled;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
