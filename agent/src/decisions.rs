@@ -29,6 +29,8 @@ pub enum Kind {
     Deviation,
     /// The conversation was longer than the model can be shown.
     Compacted,
+    /// What is to be remembered was proposed, or landed.
+    Learning,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

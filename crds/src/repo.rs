@@ -7,13 +7,13 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::SlackTs;
 use crate::history::{ClosedThread, ThreadsSpec};
 use crate::limits::{LimitsSpec, Price};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::spend::RepoSpend;
 use crate::wire::CacheForm;
+use crate::{NanoUsd, SlackTs};
 
 /// A Git repository, its Slack channel, and the models and roles that work on it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -77,9 +77,40 @@ pub struct RepoSpec {
     /// What becomes of its Threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<ThreadsSpec>,
+    /// Which conversations the team looks back on before they are merged. Those in which more than one role
+    /// worked on a pull request, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrospective: Option<RetrospectiveSpec>,
     /// Stops new work; running turns end.
     #[serde(default)]
     pub suspend: bool,
+}
+
+/// When the lead looks back, and asks what the team shall remember.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RetrospectiveSpec {
+    /// Whether it does at all.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// The least that a conversation has to have cost, in USD.
+    #[serde(default = "least_cost")]
+    pub min_cost: NanoUsd,
+}
+
+impl Default for RetrospectiveSpec {
+    fn default() -> Self {
+        Self { enabled: true, min_cost: least_cost() }
+    }
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// Five cents.
+const fn least_cost() -> NanoUsd {
+    NanoUsd(50_000_000)
 }
 
 /// Where the code lives.

@@ -43,6 +43,8 @@ fn session() -> Session {
         test: None,
         planned: vec![],
         complexity: None,
+        link: None,
+        looks_back: false,
         setup: None,
         parallelism: 1,
     }

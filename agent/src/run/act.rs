@@ -304,6 +304,13 @@ impl Agent {
                 let evidence = format!("the plan that was posted; files: {}", files.join(", "));
                 self.log.note(&run, Kind::Workflow, workflow, &others, &evidence);
             }
+            Record::Proposed { changes, .. } => {
+                let claims: Vec<_> =
+                    changes.iter().map(|one| one.learning.claim.as_str()).collect();
+                let chosen = format!("{} proposed", changes.len());
+                self.log.note(&run, Kind::Learning, &chosen, &[], &clip(&claims.join("; "), 500));
+                self.tools.thread.looks_back = false;
+            }
             Record::Deviated { files } if self.transcript.state().deviated() == &files[..] => {
                 return Ok(());
             }

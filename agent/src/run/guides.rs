@@ -1,12 +1,15 @@
 //! What the repository says of how to work: guides, skills and policy of its base branch, read anew for
 //! each run. What can't be used is told in the thread once.
 
+use std::collections::HashMap;
+
 use codebutler_wire::{ErrorCode, PostMessage};
 use sha2::{Digest as _, Sha256};
 
 use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
+use crate::memory::{Citation, Learning, MemoryPage, serve_page};
 use crate::policy::Policy;
 use crate::policy::rules::Rules;
 use crate::prompt::{self, Guide, Guides};
@@ -43,7 +46,9 @@ impl Agent {
     pub(super) async fn guides(&self, set_up: Option<String>) -> Result<Guides, RunError> {
         let first = self.session.roles.first().is_some_and(|card| card.role == self.session.role);
         let role = format!("{}.md", self.session.role);
-        let of_first = async |file: &str| if first { self.guide(file).await } else { Ok(None) };
+        // Who plans follows them, and who looks back improves them.
+        let follows = first || self.session.tools.iter().any(|tool| tool == "ProposeLearnings");
+        let of_first = async |file: &str| if follows { self.guide(file).await } else { Ok(None) };
         let (own, global, workflows, conventions, surroundings) = tokio::try_join!(
             self.guide(&role),
             self.guide("global.md"),
@@ -55,7 +60,7 @@ impl Agent {
         let seed = |file: &str| seeds::seed(file).map(str::to_owned);
         let mut shipped: Vec<String> = seed(&role).into_iter().collect();
         // Where the repository has its own word, these would only say the same or the contrary.
-        let seeded = workflows.is_none() && first;
+        let seeded = workflows.is_none() && follows;
         shipped.extend(seeded.then(|| seed("workflows.md")).flatten());
         shipped.extend(global.is_none().then(|| seed("global.md")).flatten());
         let titles = match &workflows {
@@ -70,7 +75,7 @@ impl Agent {
             shipped,
             skills,
             workflows: titles,
-            own: [workflows, global, own].into_iter().flatten().collect(),
+            own: self.serve([workflows, global, own].into_iter().flatten().collect()).await?,
             conventions,
             set_up,
             surroundings,
@@ -100,6 +105,56 @@ impl Agent {
             other => {
                 tracing::warn!(file, ?other, "a guide of the repository can't be used");
                 Ok(None)
+            }
+        }
+    }
+
+    /// The pages with the learnings that hold, and that are about the work at hand. What is left out because
+    /// something is wrong with it is told once.
+    async fn serve(&self, pages: Vec<Guide>) -> Result<Vec<Guide>, RunError> {
+        let read: Vec<_> = pages.iter().map(|page| MemoryPage::parse(&page.text)).collect();
+        let learnings = || read.iter().flat_map(MemoryPage::learnings);
+        let citations: Vec<_> = learnings().flat_map(|one| one.citations.iter().cloned()).collect();
+        let faults = self.find_faults(citations).await?;
+        let fault = |one: &Learning| {
+            one.citations.iter().find_map(|cited| faults.get(&cited.to_string())).cloned()
+        };
+        let mut wrong = Vec::new();
+        let mut served = Vec::new();
+        for Guide { path, text } in &pages {
+            let page = serve_page(text, &self.session.planned, fault);
+            wrong.extend(
+                page.withheld.iter().map(|(line, why)| format!("- `{path}`, line {line}: {why}")),
+            );
+            served.push(Guide { path: path.clone(), text: page.text });
+        }
+        if !wrong.is_empty() {
+            let text = format!(
+                "Some of what the team remembers is not used until it is mended or archived on the base branch:\n{}",
+                clip(&wrong.join("\n"), 2000)
+            );
+            self.tell_once("memory", &text).await?;
+        }
+        Ok(served)
+    }
+
+    /// What is wrong with citations, by their text. Where that can't be known, nothing is.
+    async fn find_faults(
+        &self,
+        citations: Vec<Citation>,
+    ) -> Result<HashMap<String, String>, RunError> {
+        if citations.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let shown: Vec<String> = citations.iter().map(ToString::to_string).collect();
+        match self.tools.toolbox.ask(Request::CheckCitations { citations }).await? {
+            Reply::Faults(faults) => {
+                let found = shown.into_iter().zip(faults);
+                Ok(found.filter_map(|(shown, fault)| Some((shown, fault?))).collect())
+            }
+            other => {
+                tracing::warn!(?other, "what the memory rests on can't be looked up");
+                Ok(HashMap::new())
             }
         }
     }

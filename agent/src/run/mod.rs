@@ -13,6 +13,7 @@ mod ending;
 mod guides;
 mod keepsake;
 mod ladder;
+mod learn;
 mod leftover;
 mod mail;
 mod notice;
@@ -45,8 +46,8 @@ use crate::policy::Policy;
 use crate::relay::Relay;
 use crate::toolbox::client::{Toolbox, ToolboxError};
 use crate::toolbox::protocol::{Author, Hello, Reply, Request};
-use crate::tools::Context;
 use crate::tools::proof::Tests;
+use crate::tools::{Context, ThreadFacts};
 use crate::transcript::state::RunKind;
 use crate::transcript::{Outcome, Record, Transcript, TranscriptError};
 use leftover::Left;
@@ -172,7 +173,8 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
     let tell_after = Duration::from_secs(args.tell_after);
     let builds = Builds::new(gateway.clone(), tell_after);
     let (tests, planned) = (Tests::default(), Vec::new());
-    let tools = Context { gateway, toolbox, relay, builds, tests, planned };
+    let thread = ThreadFacts { state_dir: args.state_dir.clone(), ..ThreadFacts::default() };
+    let tools = Context { gateway, toolbox, relay, builds, tests, planned, thread };
     let mut agent = Agent {
         tools,
         transcript,
@@ -303,7 +305,7 @@ impl Agent {
                 if !is_first {
                     self.session = self.wall.session().await?;
                 }
-                let brief = self.obey(&mut mail).await?;
+                let brief = self.obey(&mut mail).await? || self.awaits_verdicts(&mail);
                 if self.is_for_desk(&mail)? {
                     self.give(mail)?;
                 } else {

@@ -66,6 +66,8 @@ impl Agent {
         let last = self.transcript.state().tested().cloned();
         self.tools.tests = Tests { command: self.session.test.clone(), last };
         self.tools.planned.clone_from(&self.session.planned);
+        self.land_learnings().await?;
+        self.look_at_thread();
         let (guides, policy) = tokio::try_join!(self.guides(set_up), self.read_policy())?;
         self.policy = policy;
         self.workflows.clone_from(&guides.workflows);

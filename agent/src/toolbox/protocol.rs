@@ -5,6 +5,7 @@ use codebutler_wire::TestRun;
 use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
 
+use crate::memory::{Citation, LearningChange};
 use crate::tools::args;
 
 /// Longest frame, in bytes, either way.
@@ -59,6 +60,24 @@ pub enum Request {
     Memory {
         /// Its path below that folder.
         file: Option<String>,
+    },
+    /// A page of the memory as the thread's branch has it. → [`Reply::Guide`]
+    BranchPage {
+        /// Its path below `.codebutler/`.
+        file: String,
+    },
+    /// Commits changes of the memory, and nothing else. → [`Reply::Text`]: the branch's commit
+    CommitLearnings {
+        changes: Vec<LearningChange>,
+        message: String,
+    },
+    /// What is wrong with what learnings rest on. → [`Reply::Faults`]
+    CheckCitations {
+        citations: Vec<Citation>,
+    },
+    /// The line of the branch that is cited. → [`Reply::Text`]: the citation with what stands there
+    QuoteCitation {
+        citation: Citation,
     },
     /// The base branch's skills. → [`Reply::Files`]
     Skills,
@@ -281,6 +300,8 @@ pub enum Reply {
     Guide(Option<String>),
     Files(Vec<(String, String)>),
     Names(Vec<String>),
+    /// Of each citation what is wrong with it, if anything.
+    Faults(Vec<Option<String>>),
     /// Others have changed these files in another way.
     Conflict {
         files: Vec<String>,

@@ -126,21 +126,16 @@ impl Toolbox {
                 let place = self.place()?;
                 blocking(move || git::prepare(&place)).await.map(Reply::Text)
             }
-            Request::BaseGuide { file } => {
+            request @ (Request::BaseGuide { .. }
+            | Request::Memory { .. }
+            | Request::BranchPage { .. }
+            | Request::CommitLearnings { .. }
+            | Request::CheckCitations { .. }
+            | Request::QuoteCitation { .. }
+            | Request::Skills
+            | Request::Conventions { .. }) => {
                 let place = self.place()?;
-                blocking(move || git::base_guide(&place, &file)).await.map(Reply::Guide)
-            }
-            Request::Memory { file } => {
-                let place = self.place()?;
-                blocking(move || git::memory(&place, file.as_deref())).await.map(Reply::Text)
-            }
-            Request::Skills => {
-                let place = self.place()?;
-                blocking(move || git::skills(&place)).await.map(Reply::Files)
-            }
-            Request::Conventions { planned } => {
-                let place = self.place()?;
-                blocking(move || git::conventions(&place, &planned)).await.map(Reply::Files)
+                blocking(move || remember(&place, request)).await
             }
             Request::Surroundings { programs } => self.surroundings(programs).await,
             Request::Read(args) => {
@@ -384,6 +379,27 @@ impl Drop for Turn {
             drop(held);
         };
         tokio::spawn(sweep.in_current_span());
+    }
+}
+
+/// What the repository says of itself and of the team's work in it.
+fn remember(place: &Place, request: Request) -> Result<Reply, ToolError> {
+    match request {
+        Request::BaseGuide { file } => git::base_guide(place, &file).map(Reply::Guide),
+        Request::Memory { file } => git::memory(place, file.as_deref()).map(Reply::Text),
+        Request::BranchPage { file } => git::branch_page(place, &file).map(Reply::Guide),
+        Request::CommitLearnings { changes, message } => {
+            git::commit_learnings(place, &changes, &message).map(Reply::Text)
+        }
+        Request::CheckCitations { citations } => {
+            git::check_citations(place, &citations).map(Reply::Faults)
+        }
+        Request::QuoteCitation { citation } => {
+            git::quote_citation(place, citation).map(|quoted| Reply::Text(quoted.to_string()))
+        }
+        Request::Skills => git::skills(place).map(Reply::Files),
+        Request::Conventions { planned } => git::conventions(place, &planned).map(Reply::Files),
+        _ => Err(ToolError::Failed("this is asked of somebody else".into())),
     }
 }
 

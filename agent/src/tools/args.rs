@@ -212,10 +212,6 @@ pub struct SendMessage {
     /// skill is meant, for example. Without `decision`.
     #[serde(default)]
     pub choices: Vec<String>,
-    /// Things learned, at most ten, that the user approves or rejects one by one with buttons. The
-    /// answers come as decisions `learning`, each with the number of the item. Without `decision`.
-    #[serde(default)]
-    pub learnings: Vec<String>,
     /// With a plan: the one command line whose success will show that the work is done, such as
     /// `cargo test`. It is shown and approved with the plan; the repository's own comes first.
     #[serde(default)]

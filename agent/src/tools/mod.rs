@@ -4,6 +4,7 @@
 pub mod args;
 mod canonical;
 mod history;
+pub mod learning;
 mod plan;
 pub mod proof;
 mod push;
@@ -13,8 +14,10 @@ mod thread;
 mod web;
 mod workspace;
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
-use codebutler_wire::{ErrorCode, RiskTier};
+use codebutler_wire::{ErrorCode, RiskTier, Usage};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -44,6 +47,23 @@ pub struct Context {
     pub tests: proof::Tests,
     /// Files and folders that the approved plan names.
     pub planned: Vec<String>,
+    /// The conversation, as of the start of the run.
+    pub thread: ThreadFacts,
+}
+
+/// What tools have to know of the conversation.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadFacts {
+    /// Name of the Thread.
+    pub name: String,
+    /// Its first message in Slack.
+    pub link: Option<String>,
+    /// The folder with every role's transcript.
+    pub state_dir: PathBuf,
+    /// Usage by role.
+    pub usage: Vec<(String, Usage)>,
+    /// The team looks back before anybody is asked whether to merge, and has not yet.
+    pub looks_back: bool,
 }
 
 /// What a call can do.
@@ -246,7 +266,7 @@ fn parse<H: Handler>(arguments: &str) -> Result<H::Args, Failure> {
 
 /// Every tool, in the order in which a model sees them.
 fn all() -> impl Iterator<Item = Box<dyn Tool>> {
-    let remote = remote::all().into_iter().chain(thread::all());
+    let remote = remote::all().into_iter().chain(learning::all()).chain(thread::all());
     workspace::all().into_iter().chain(web::all()).chain(remote)
 }
 

@@ -76,6 +76,10 @@ fn meets(overlaps: &[wire::Overlap]) -> String {
     overlaps.iter().map(line).collect()
 }
 
+/// For who asks whether to merge before the team has looked back.
+const LOOK_BACK_FIRST: &str = "this team looks back before it merges, and has not yet: read ReviewThread, call \
+    ProposeLearnings (with no `learnings` if nothing new was learned), and then ask whether to merge";
+
 struct SendMessage;
 
 #[async_trait]
@@ -95,6 +99,9 @@ impl Handler for SendMessage {
             args::DecisionKind::Plan => wire::Decision::Plan,
             args::DecisionKind::Merge => wire::Decision::Merge,
         });
+        if decision == Some(wire::Decision::Merge) && cx.thread.looks_back {
+            return Err(Failure::Respond(LOOK_BACK_FIRST.to_owned()));
+        }
         let asks = decision.is_some() || !args.choices.is_empty();
         let waits = args.wait_for_reply.unwrap_or(asks);
         let done = decision == Some(wire::Decision::Merge) || hands_over(&args.message);
@@ -115,7 +122,7 @@ impl Handler for SendMessage {
             test: args.test,
             complexity,
             choices: args.choices,
-            learnings: args.learnings,
+            learnings: Vec::new(),
             asks: waits,
             files,
             pictures,

@@ -15,6 +15,7 @@ use codebutler_wire::{Message, Pending, SlackTs, TestRun};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::memory::LearningChange;
 use crate::model::judge::Flaw;
 use crate::model::quirk::Quirk;
 use crate::model::{Assistant, Source, ToolCall};
@@ -147,6 +148,19 @@ pub enum Record {
         workflow: String,
         /// Files and folders that the plan names.
         files: Vec<String>,
+    },
+    /// People were shown a retrospective, and asked which of these changes the team shall remember.
+    Proposed {
+        /// The message with the buttons.
+        message: SlackTs,
+        changes: Vec<LearningChange>,
+    },
+    /// What they accepted is on the thread's branch, or can't be.
+    Landed {
+        /// Of the message's changes, from 1.
+        items: Vec<u32>,
+        /// For the model.
+        text: String,
     },
     /// What is pushed changes files that the approved plan does not name.
     Deviated { files: Vec<String> },

@@ -15,6 +15,7 @@ use crate::model::{self, Assistant, ToolCall};
 use crate::run::stuck::Step;
 use crate::tools::args::TodoItem;
 use crate::tools::proof::hands_over;
+pub use proposals::Proposals;
 pub use run::{Ended, MAX_FAULTS, Next, OpenAnswer, Run, RunKind};
 
 #[derive(Debug, Default)]
@@ -47,6 +48,7 @@ pub struct State {
     /// Files beside the approved plan, as they were told last.
     deviated: Vec<String>,
     desk: Desk,
+    proposals: Proposals,
 }
 
 /// A question about an action.
@@ -112,6 +114,11 @@ impl State {
     /// Whether nothing was ever taken.
     pub fn is_new(&self) -> bool {
         self.run.is_none() && self.last.is_none() && self.desk.is_empty()
+    }
+
+    /// What the role proposed to remember, and what people say to it.
+    pub fn proposals(&self) -> &Proposals {
+        &self.proposals
     }
 
     /// Requests that are answered in conversations of their own.
@@ -201,6 +208,13 @@ impl State {
             }
             Record::Allowed { key } => self.allow(key),
             Record::Planned { .. } => {}
+            Record::Proposed { message, changes } => {
+                self.proposals = Proposals::new(message.clone(), changes.clone());
+            }
+            Record::Landed { items, text } => {
+                self.proposals.land(items);
+                self.chat.push(model::user(&format!("[CodeButler] {text}")));
+            }
             Record::Deviated { files } => self.deviated.clone_from(files),
             Record::NotAllowed(consent) => self.used_up(consent),
             Record::Model { model } => {
@@ -306,6 +320,7 @@ impl State {
         self.answer_dangling_calls();
         self.see(messages);
         self.decided.extend(pending.iter().map(|p| p.id.clone()));
+        self.proposals.judge(messages, pending);
         let allowed: Vec<_> = pending.iter().map(|item| self.allowed(item)).collect();
         let decisions = pending.iter().zip(&allowed);
         let decisions = decisions.map(|(item, allowed)| show_decision(item, allowed.is_some()));
@@ -432,6 +447,7 @@ fn without_time(text: &str) -> &str {
 }
 
 mod answers;
+mod proposals;
 mod run;
 mod show;
 

@@ -49,6 +49,11 @@ pub enum PendingDecision {
         /// It is; false: it is not.
         approved: bool,
     },
+    /// A learning is kept in a person's own words, which the message says in which it was decided.
+    LearningEdited {
+        /// Which one, from 1.
+        item: u32,
+    },
 }
 
 /// What becomes of a plan.
@@ -106,6 +111,7 @@ impl PendingDecision {
                 let word = if approved { "approve" } else { "reject" };
                 return ("learning", format!("{word} {item}"));
             }
+            Self::LearningEdited { item } => return ("learning", format!("edit {item}")),
         };
         (kind, choice.to_owned())
     }
@@ -113,8 +119,11 @@ impl PendingDecision {
     fn from_words(kind: &str, choice: &str) -> Option<Self> {
         let learning = || {
             let (word, item) = choice.split_once(' ')?;
-            let approved = word == "approve";
-            Some(Self::Learning { item: item.parse().ok()?, approved })
+            let item = item.parse().ok()?;
+            Some(match word {
+                "edit" => Self::LearningEdited { item },
+                word => Self::Learning { item, approved: word == "approve" },
+            })
         };
         let decision = match (kind, choice) {
             ("stop", _) => Self::Stop,

@@ -85,6 +85,12 @@ pub struct Session {
     /// How hard the approved plan says the work is: the reason for `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<Complexity>,
+    /// The conversation's first message, for roles that write down where something was learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// The team looks back on this conversation before it ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub looks_back: bool,
     /// The Repo's command that prepares a worktree; without one it is found by the files in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,

@@ -1,7 +1,7 @@
 //! The tools of a role.
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 24] = [
+pub const TOOLS: [&str; 26] = [
     "Read",
     "Write",
     "Edit",
@@ -23,6 +23,8 @@ pub const TOOLS: [&str; 24] = [
     "GHComment",
     "GHReview",
     "GHIssues",
+    "ReviewThread",
+    "ProposeLearnings",
     "ListThreads",
     "SendMessage",
     "CloseThread",

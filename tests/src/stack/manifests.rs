@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use codebutler_crds::limits::LimitsSpec;
 use codebutler_crds::names::secret_key as key;
 use codebutler_crds::policy::{AccessSpec, EgressSpec, PolicySpec};
-use codebutler_crds::repo::{GitSpec, ModelSpec, RepoSpec, SecretRef, SlackSpec, WorktreeSpec};
+use codebutler_crds::repo::{
+    GitSpec, ModelSpec, RepoSpec, RetrospectiveSpec, SecretRef, SlackSpec, WorktreeSpec,
+};
 use codebutler_crds::{AgentRole, Repo, names};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
@@ -133,6 +135,8 @@ pub fn team(
         policy: PolicySpec::default(),
         pods: None,
         threads: None,
+        // What a script says it looks back on is its own affair.
+        retrospective: Some(RetrospectiveSpec { enabled: false, ..RetrospectiveSpec::default() }),
         suspend: false,
     };
     if let Some(edit) = edit {

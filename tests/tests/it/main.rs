@@ -32,6 +32,7 @@ mod images;
 mod ingest;
 mod kubelet;
 mod kubelet_end;
+mod learning;
 mod marks;
 mod mischief;
 mod model_trouble;

@@ -192,7 +192,7 @@ pub(super) fn tree<'r>(place: &Place, repo: &'r Repository) -> Result<GitTree<'r
 }
 
 /// A file's text; a link within the tree is followed once.
-fn text(
+pub(super) fn text(
     repo: &Repository,
     tree: &GitTree<'_>,
     path: &str,

@@ -49,6 +49,11 @@ pub fn show_decision(pending: &Pending, carried_out: bool) -> String {
             let what = if approved { "approved" } else { "rejected" };
             format!("[decision] user {user} {what} learning {item} of message {message}.")
         }
+        Some(PendingDecision::LearningEdited { item }) => {
+            format!(
+                "[decision] user {user} approved learning {item} of message {message} in their own words."
+            )
+        }
         Some(PendingDecision::Choice(item)) => {
             format!("[decision] user {user} chose answer {item} of message {message}.")
         }

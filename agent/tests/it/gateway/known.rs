@@ -108,6 +108,8 @@ impl Inner {
                 test: None,
                 planned: vec![],
                 complexity: None,
+                link: None,
+                looks_back: false,
                 setup: None,
                 parallelism: 1,
             },

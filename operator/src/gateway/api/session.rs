@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use codebutler_crds::role::RoleModel;
 use codebutler_crds::wire::{ErrorCode, RoleCard, Session};
-use codebutler_crds::{Repo, SlackTs, names};
+use codebutler_crds::{Repo, SlackTs, ThreadStatus, names};
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
@@ -39,7 +39,13 @@ pub async fn session(
     let facts = catalog.told(&caller.repo, &caller.role.spec.model).collect();
     let (plan_text, people) = gateway.slack.told(&caller.repo, &caller.thread).await;
     let session = describe(&caller, cards.collect(), base_commit, root);
-    Ok(Json(Session { facts, plan_text, people, ..session }))
+    let learns = session.tools.iter().any(|tool| tool == "ProposeLearnings");
+    let link = if learns && session.looks_back {
+        gateway.slack.permalink(&caller.repo, &caller.thread).await
+    } else {
+        None
+    };
+    Ok(Json(Session { facts, plan_text, people, link, ..session }))
 }
 
 /// Runs begin when the controller lets them: it counts, and knows whose turn it is.
@@ -75,6 +81,7 @@ fn describe(
     let model = role.model.for_work(complexity).to_owned();
     let stronger = role.model.stronger_than(&model).map(str::to_owned);
     let test = receipt::test_command(&caller.repo, &status).map(str::to_owned);
+    let looks_back = looks_back(&caller.repo, &status);
     Session {
         namespace,
         branch: names::branch(&name),
@@ -106,9 +113,20 @@ fn describe(
         test,
         planned,
         complexity,
+        link: None,
+        looks_back,
         setup: caller.repo.spec.worktree.setup.clone(),
         parallelism: role.at_once(),
     }
+}
+
+/// Whether the team looks back on a conversation: more than one role worked on what is to be merged, and it
+/// cost as much as the Repo says.
+fn looks_back(repo: &Repo, status: &ThreadStatus) -> bool {
+    let spec = repo.spec.retrospective.clone().unwrap_or_default();
+    let worked = status.roles.values().filter(|role| role.usage.calls > 0).count();
+    let cost = status.roles.values().map(|role| role.usage.cost.0).fold(0, u64::saturating_add);
+    spec.enabled && worked > 1 && status.pull_request.is_some() && cost >= spec.min_cost.0
 }
 
 /// What users may switch to: each once, and none that only draws or hears.

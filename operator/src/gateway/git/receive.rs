@@ -7,7 +7,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::extract::State;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
-use codebutler_crds::names;
+use codebutler_crds::{ThreadStatus, names};
 use futures::StreamExt as _;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
@@ -31,6 +31,8 @@ use crate::step;
 /// instead of a broken connection.
 const MAX_DRAIN: usize = 256 * 1024 * 1024;
 
+/// The folder of what the team remembers.
+const MEMORY: &str = ".codebutler/";
 /// How long the list of refs may take, and what is thrown away of a refused push.
 const STALL: Duration = Duration::from_mins(2);
 /// How long a push may take, however slowly it comes.
@@ -192,6 +194,7 @@ async fn pass(
         Ok(verdict) => match verdict.refused {
             None => {
                 consent::spend(gateway, caller, &standing).await;
+                carry_receipt(gateway, caller, &update, &incoming).await;
                 Told::new("", redactor.mask(verdict.said.trim()))
             }
             Some(why) => Told::new(redactor.mask(&why), redactor.mask(verdict.said.trim())),
@@ -209,6 +212,25 @@ async fn pass(
         }
     };
     Ok(told)
+}
+
+/// A commit of nothing but what the team remembers leaves tested what was tested before it.
+async fn carry_receipt(gateway: &Shared, caller: &Caller, update: &Update, incoming: &Incoming) {
+    let mut changes = incoming.commits.iter().flat_map(|commit| &commit.changes);
+    if !incoming.fast_forward || !changes.all(|change| change.path.starts_with(MEMORY)) {
+        return;
+    }
+    let carry = |status: &mut ThreadStatus| {
+        if let Some(receipt) = &mut status.receipt
+            && Some(&receipt.commit) == update.old.as_ref()
+        {
+            receipt.commit.clone_from(&update.new);
+        }
+    };
+    if let Err(error) = gateway.threads.update(&caller.key(), carry).await {
+        // People are told that it was not tested, which is the careful side.
+        tracing::warn!(%error, "a test run is not carried over");
+    }
 }
 
 /// Takes the pack in and looks at all of it; tells what it would bring, or why it is refused.

@@ -270,7 +270,7 @@ impl Inner {
             Ok((thread, taken)) => Ok(Stored { thread, taken, full: false }),
             Err(WriteError::Refused(Refusal::Full)) => {
                 // The decision has no place, but the message itself is not to be lost.
-                let plain = Said { intent: None, ..said.clone() };
+                let plain = Said { intent: None, verdict: None, ..said.clone() };
                 let take = |status: &mut ThreadStatus| {
                     said::take_message(status, &plain, &channel.team, &now)
                 };

@@ -57,6 +57,7 @@ mod socket;
 mod split;
 mod tend;
 pub mod usage;
+mod verdict;
 mod web;
 mod words;
 

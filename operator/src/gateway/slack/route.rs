@@ -6,7 +6,7 @@ use super::event::{Changed, Click, Incoming, Reaction, Stopped, Stored};
 use super::questions::{self, ButtonPress};
 use super::reaction::{Reacted, Sign};
 use super::said::Said;
-use super::{EVENT_TYPE, address, words};
+use super::{EVENT_TYPE, address, verdict, words};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::dispatch::Team;
 
@@ -168,7 +168,7 @@ pub fn changed(changed: &Changed, channels: &[Channel]) -> Action {
         root: changed.before.root().clone(),
         ts: changed.before.ts.clone(),
         // An edit is never a decision.
-        said: now.map(|now| Said { intent: None, ..said(now, user, channel) }),
+        said: now.map(|now| Said { intent: None, verdict: None, ..said(now, user, channel) }),
     }
 }
 
@@ -182,6 +182,7 @@ pub fn said(message: &Stored, user: &str, channel: &Channel) -> Said {
         mentioned: address::by_person(text, &channel.team.roles, channel.bot_user.as_deref()),
         // Decisions are people's.
         intent: words::intent(text).filter(|_| !is_bot),
+        verdict: verdict::item_verdict(text).filter(|_| !is_bot),
         is_bot,
     }
 }

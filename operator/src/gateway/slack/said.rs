@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::questions::answered::{AnsweredQuestion, find_answered};
 use super::questions::plan::carries_out;
-use super::questions::{action, inactivity, merge, plan};
+use super::questions::{action, inactivity, learnings, merge, plan};
+use super::verdict::ItemVerdict;
 use super::words::Intent;
 use crate::gateway::dispatch::{Team, reply};
 use crate::gateway::threads::{self, Refusal};
@@ -22,6 +23,8 @@ pub struct Said {
     pub mentioned: Vec<String>,
     /// Set if it is nothing but a decision.
     pub intent: Option<Intent>,
+    /// Which of several things are to be kept, if it is nothing but that.
+    pub verdict: Option<ItemVerdict>,
     /// Said by a bot that may write here.
     pub is_bot: bool,
 }
@@ -45,7 +48,7 @@ pub enum Taken {
 impl Said {
     /// Whether it can let something happen, or not.
     pub fn decides(&self) -> bool {
-        !matches!(self.intent, None | Some(Intent::Stop | Intent::Revoke))
+        self.verdict.is_some() || !matches!(self.intent, None | Some(Intent::Stop | Intent::Revoke))
     }
 }
 
@@ -89,6 +92,7 @@ fn question<'a>(status: &'a ThreadStatus, said: &Said, team: &'a Team) -> Option
         AnsweredQuestion::Action(asked) => return Some((&asked.role, true)),
         AnsweredQuestion::Plan(plan) => return Some((carries_out(team, &plan.role), true)),
         AnsweredQuestion::Merge(closing) => return Some((&closing.role, true)),
+        AnsweredQuestion::Learnings(offer) => return Some((&offer.role, true)),
         AnsweredQuestion::Nothing | AnsweredQuestion::Unclear => {}
     }
     let plan = status.plan.as_ref().filter(|plan| plan.ts < said.ts);
@@ -161,7 +165,7 @@ fn take_plain(
     team: &Team,
     now: &Time,
 ) -> Result<(), Refusal> {
-    let plain = Said { intent: None, ..said.clone() };
+    let plain = Said { intent: None, verdict: None, ..said.clone() };
     take_message(status, &plain, team, now)?;
     if let Some(role) = recipients(status, &plain, team).first() {
         reply::store(status, &said.ts, role);
@@ -192,6 +196,12 @@ fn in_words(
             // A plain yes is not known by its words for what it answered.
             reply::store(status, &said.ts, &role);
             return end_in_words(status, said, (MergeChoice::Merge, asked), &role);
+        }
+        AnsweredQuestion::Learnings(offer) => {
+            let (role, asked) = (offer.role.clone(), offer.ts.clone());
+            reply::store(status, &said.ts, &role);
+            learnings::take_words(status, &asked, said)?;
+            return Ok(Taken::Decided(asked));
         }
         AnsweredQuestion::Nothing | AnsweredQuestion::Unclear => {}
     }

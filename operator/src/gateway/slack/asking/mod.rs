@@ -95,8 +95,8 @@ pub fn check(message: &PostMessage) -> Result<(), ApiError> {
     if !fits || !choices.iter().all(short(75)) {
         return invalid("`choices` has to be 2 to 5 answers of at most 75 characters");
     }
-    if learnings.len() > 10 || !learnings.iter().all(short(500)) {
-        return invalid("`learnings` has to be at most 10 of at most 500 characters");
+    if learnings.len() > 10 || !learnings.iter().all(short(2000)) {
+        return invalid("`learnings` has to be at most 10 of at most 2000 characters");
     }
     if message.key.is_empty() || message.key.len() > 64 || !message.key.chars().all(allowed) {
         return invalid("the key has to be 1 to 64 characters of A-Z, a-z, 0-9 and _ . : -");

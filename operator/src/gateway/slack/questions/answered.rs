@@ -1,6 +1,6 @@
 //! Which open question words are an answer to. Pure.
 
-use codebutler_crds::thread::{Approval, Closing, Plan};
+use codebutler_crds::thread::{Approval, Closing, Offer, OfferKind, Plan};
 use codebutler_crds::{SlackTs, ThreadStatus};
 
 use super::plan;
@@ -16,13 +16,28 @@ pub enum AnsweredQuestion<'a> {
     Plan(&'a Plan),
     /// Whether to merge.
     Merge(&'a Closing),
+    /// What of several things is to be remembered.
+    Learnings(&'a Offer),
     /// More than one question is open, or something else was asked since: words answer none.
     Unclear,
 }
 
 /// The question that words answer: only what was asked before them, and only if there is no doubt.
 pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuestion<'a> {
-    let Some(intent) = said.intent else { return AnsweredQuestion::Nothing };
+    let learnings = status
+        .offers
+        .iter()
+        .filter(|offer| offer.kind == OfferKind::Learnings && offer.is_open() && fits(offer, said));
+    let learnings = learnings.map(|offer| (&offer.ts, AnsweredQuestion::Learnings(offer)));
+    let Some(intent) = said.intent else {
+        let open: Vec<_> = learnings.filter(|(asked, _)| **asked < said.ts).collect();
+        let known = reply::stored(status, &said.ts).is_some();
+        return match open[..] {
+            _ if known || said.verdict.is_none() => AnsweredQuestion::Nothing,
+            [(asked, words)] if !asked_since(status, asked, &said.ts) => words,
+            _ => AnsweredQuestion::Nothing,
+        };
+    };
     let yes_or_no = matches!(intent, Intent::Approve | Intent::Always | Intent::Deny);
     let before = status.approvals.iter().filter(|_| yes_or_no);
     if let Some(one) = before.clone().find(|one| one.said.as_ref() == Some(&said.ts)) {
@@ -40,16 +55,30 @@ pub fn find_answered<'a>(status: &'a ThreadStatus, said: &Said) -> AnsweredQuest
     let merges = yes_or_no || intent == Intent::Merge;
     let merge = status.closing.iter().filter(|closing| merges && closing.choice.is_none());
     let merge = merge.map(|closing| (&closing.ts, AnsweredQuestion::Merge(closing)));
-    let open: Vec<_> =
-        actions.chain(plan).chain(merge).filter(|(asked, _)| **asked < said.ts).collect();
+    let open: Vec<_> = actions
+        .chain(plan)
+        .chain(merge)
+        .chain(learnings)
+        .filter(|(asked, _)| **asked < said.ts)
+        .collect();
     // A plain no is for what is about to happen; to anything else it is something to read.
-    let about_action = open.iter().any(|(_, words)| matches!(words, AnsweredQuestion::Action(_)));
+    let about_action = open.iter().any(|(_, words)| {
+        matches!(words, AnsweredQuestion::Action(_) | AnsweredQuestion::Learnings(_))
+    });
     if open.is_empty() || (!about_action && matches!(intent, Intent::Always | Intent::Deny)) {
         return AnsweredQuestion::Nothing;
     }
     match open[..] {
         [(asked, words)] if !asked_since(status, asked, &said.ts) => words,
         _ => AnsweredQuestion::Unclear,
+    }
+}
+
+/// Whether words can be about what is offered: a yes, a no, or numbers that it has.
+fn fits(offer: &Offer, said: &Said) -> bool {
+    match (&said.verdict, said.intent) {
+        (Some(verdict), _) => verdict.items().iter().all(|item| (1..=offer.of).contains(item)),
+        (None, intent) => matches!(intent, Some(Intent::Approve | Intent::Deny)),
     }
 }
 
@@ -66,6 +95,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::gateway::slack::verdict::item_verdict;
     use crate::gateway::slack::words::intent;
 
     #[test]
@@ -83,10 +113,15 @@ mod tests {
             AnsweredQuestion::Action(_) => "action",
             AnsweredQuestion::Plan(_) => "plan",
             AnsweredQuestion::Merge(_) => "merge",
+            AnsweredQuestion::Learnings(_) => "learnings",
             AnsweredQuestion::Unclear => "unclear",
         };
         let of_plan = || json!({"plan": plan, "asked": "10.000000"});
         let of_merge = || json!({"closing": merge, "asked": "20.000000"});
+        let of_learnings = || {
+            let offer = json!({"ts": "10.000000", "role": "lead", "kind": "learnings", "of": 3});
+            json!({"offers": [offer], "asked": "10.000000"})
+        };
         let with = |mut status: Value, field: &str, value: Value| {
             status[field] = value;
             status
@@ -114,6 +149,16 @@ mod tests {
             (with(of_plan(), "closing", merge.clone()), "merge", "merge"),
             (with(of_merge(), "asked", json!("21.000000")), "merge", "unclear"),
             (json!({"approvals": [action("10.000000"), action("11.000000")]}), "yes", "unclear"),
+            (of_learnings(), "all", "learnings"),
+            (of_learnings(), "no", "learnings"),
+            (of_learnings(), "1 and 3", "learnings"),
+            (of_learnings(), "2: use whole cents", "learnings"),
+            (of_learnings(), "1 and 4", "nothing"),
+            (of_learnings(), "merge", "nothing"),
+            (of_learnings(), "there were 2 of them", "nothing"),
+            (with(of_learnings(), "asked", json!("12.000000")), "1 and 3", "nothing"),
+            (with(of_learnings(), "plan", plan.clone()), "yes", "unclear"),
+            (with(of_learnings(), "plan", plan.clone()), "1", "learnings"),
         ] {
             let shown = status.to_string();
             let status: ThreadStatus = serde_json::from_value(status).unwrap();
@@ -122,6 +167,7 @@ mod tests {
                 user: "U1".to_owned(),
                 mentioned: Vec::new(),
                 intent: intent(text),
+                verdict: item_verdict(text),
                 is_bot: false,
             };
             assert_eq!(named(find_answered(&status, &said)), expected, "{text}: {shown}");

@@ -2,12 +2,16 @@
 
 use std::borrow::Cow;
 
-use codebutler_crds::thread::OfferKind;
+use codebutler_crds::thread::{Offer, OfferKind};
+use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 
 use super::{
     AnswerContext, AnswerOutcome, Button, ButtonPress, ButtonStyle, QuestionKind, Thumb, offers,
 };
+use crate::gateway::slack::said::Said;
+use crate::gateway::slack::verdict::ItemVerdict;
+use crate::gateway::slack::words::Intent;
 use crate::gateway::threads::Refusal;
 
 pub struct LearningsQuestion;
@@ -77,4 +81,41 @@ impl QuestionKind for LearningsQuestion {
         }
         Ok(if open.is_empty() { AnswerOutcome::Stale } else { AnswerOutcome::Counts })
     }
+}
+
+/// Takes in what somebody says of the learnings of a message: which are kept, in whose words. Who names some
+/// to be kept does not want the others.
+///
+/// # Errors
+/// When too many decisions wait already.
+pub fn take_words(status: &mut ThreadStatus, asked: &SlackTs, said: &Said) -> Result<(), Refusal> {
+    let Some(offer) = find_offer(status, asked) else { return Ok(()) };
+    let judged: Vec<u32> = offer.answers.iter().map(|answer| answer.item).collect();
+    let open: Vec<u32> = (1..=offer.of).filter(|item| !judged.contains(item)).collect();
+    let verdict = said.verdict.clone().unwrap_or(match said.intent {
+        Some(Intent::Approve) => ItemVerdict::All,
+        _ => ItemVerdict::None,
+    });
+    for item in open {
+        let decision = match &verdict {
+            ItemVerdict::All => PendingDecision::Learning { item, approved: true },
+            ItemVerdict::None => PendingDecision::Learning { item, approved: false },
+            ItemVerdict::Only(items) => {
+                PendingDecision::Learning { item, approved: items.contains(&item) }
+            }
+            ItemVerdict::Not(items) if items.contains(&item) => {
+                PendingDecision::Learning { item, approved: false }
+            }
+            ItemVerdict::Edit(edited) if *edited == item => {
+                PendingDecision::LearningEdited { item }
+            }
+            ItemVerdict::Not(_) | ItemVerdict::Edit(_) => continue,
+        };
+        offers::take_item(status, asked, said, (item, decision))?;
+    }
+    Ok(())
+}
+
+fn find_offer<'a>(status: &'a ThreadStatus, asked: &SlackTs) -> Option<&'a Offer> {
+    offers::find_offer(status, asked, OfferKind::Learnings)
 }

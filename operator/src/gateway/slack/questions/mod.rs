@@ -11,7 +11,7 @@ pub mod answered;
 pub mod budget;
 mod choice;
 pub mod inactivity;
-mod learnings;
+pub mod learnings;
 pub mod merge;
 pub mod offers;
 pub mod plan;

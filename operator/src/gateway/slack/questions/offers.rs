@@ -7,6 +7,7 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use serde_json::Value;
 
 use super::{AnswerOutcome, Button, ButtonPress, choice, learnings};
+use crate::gateway::slack::said::Said;
 use crate::gateway::slack::{blocks, markdown, mrkdwn};
 use crate::gateway::threads::{self, Refusal};
 
@@ -133,6 +134,30 @@ pub(super) fn take_answer(
     let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
     threads::settle(status, Settled { ts: message.clone(), choice, user });
     Ok(AnswerOutcome::Counts)
+}
+
+/// Takes in what was said of one learning in words: the message shows it as if its button was pressed.
+///
+/// # Errors
+/// When too many decisions wait already.
+pub(super) fn take_item(
+    status: &mut ThreadStatus,
+    asked: &SlackTs,
+    said: &Said,
+    (item, decision): (u32, PendingDecision),
+) -> Result<(), Refusal> {
+    let is_it = |offer: &&mut Offer| offer.ts == *asked && offer.kind == OfferKind::Learnings;
+    let Some(offer) = status.offers.iter_mut().find(is_it) else { return Ok(()) };
+    let yes = decision != PendingDecision::Learning { item, approved: false };
+    let id = format!("text:{}:{item}", said.ts);
+    let pending = Pending::new(id, &offer.role, decision, &said.user, asked);
+    offer.answers.push(OfferAnswer { item, yes, by: said.user.clone() });
+    threads::add_pending(status, &pending)?;
+    let [approve, reject] = learnings::buttons(item);
+    let choice = Some(if yes { approve.action_id } else { reject.action_id }.into_owned());
+    let settled = Settled { ts: asked.clone(), choice, user: Some(said.user.clone()) };
+    threads::settle(status, settled);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,0 +1,94 @@
+//! One change of a memory page: one entry comes, is said anew, or becomes history. Never a rewrite.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Learning, MemoryPage};
+
+/// What becomes of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    Add,
+    Replace,
+    /// It goes to the section of archived learnings, which no prompt has.
+    Archive,
+}
+
+/// A proposed change of one entry of one page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearningChange {
+    /// Below `.codebutler/`.
+    pub file: String,
+    pub kind: ChangeKind,
+    /// As it is afterwards; of an archived one only its id and claim count.
+    pub learning: Learning,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+impl LearningChange {
+    /// The page with the change; the same text where it is done already. `page` is nothing where there is no
+    /// such file.
+    ///
+    /// # Errors
+    /// Why it can't be done, with file and line.
+    pub fn apply(&self, page: Option<&str>) -> Result<String, String> {
+        let empty;
+        let text = if let Some(text) = page {
+            text
+        } else {
+            empty = format!("# {}\n", self.file.trim_end_matches(".md"));
+            &empty
+        };
+        let page = MemoryPage::parse(text);
+        let id = &self.learning.id;
+        let missing = || {
+            let known: Vec<_> = page.learnings().map(|one| one.id.as_str()).collect();
+            format!(
+                "`.codebutler/{}` has no learning `{id}`; it has {}",
+                self.file,
+                known.join(", ")
+            )
+        };
+        match self.kind {
+            ChangeKind::Add if page.find(id).is_some_and(|there| *there == self.learning) => {
+                Ok(text.to_owned())
+            }
+            ChangeKind::Add => match page.learnings().find(|one| one.repeats(&self.learning)) {
+                Some(same) => Err(format!(
+                    "`.codebutler/{}` says that already: “{}” (`{}`). Change that entry if it has to say more",
+                    self.file, same.claim, same.id
+                )),
+                None => Ok(page.with_added(id, &self.learning.render())),
+            },
+            ChangeKind::Replace => {
+                page.with_replaced(id, &self.learning.render()).ok_or_else(missing)
+            }
+            ChangeKind::Archive if page.has_archived(id) && page.find(id).is_none() => {
+                Ok(text.to_owned())
+            }
+            ChangeKind::Archive => page.with_archived(id).ok_or_else(missing),
+        }
+    }
+
+    /// What people are shown: the lines that go and come, as in a diff.
+    pub fn show_diff(&self, page: Option<&str>) -> String {
+        let page = MemoryPage::parse(page.unwrap_or_default());
+        let old = page.find(&self.learning.id).map(Learning::render).unwrap_or_default();
+        let new = match self.kind {
+            ChangeKind::Archive => String::new(),
+            ChangeKind::Add | ChangeKind::Replace => self.learning.render(),
+        };
+        let mut lines = Vec::new();
+        lines.extend(
+            old.lines()
+                .filter(|line| !new.lines().any(|other| other == *line))
+                .map(|line| format!("- {line}")),
+        );
+        lines.extend(new.lines().map(|line| {
+            let mark = if old.lines().any(|other| other == line) { ' ' } else { '+' };
+            format!("{mark} {line}")
+        }));
+        lines.join("\n")
+    }
+}

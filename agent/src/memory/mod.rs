@@ -1,0 +1,17 @@
+//! What a team has learned, as it stands in `.codebutler/*.md`: read, judged, changed entry by entry, and
+//! chosen for a prompt. Pure: whoever reads and writes files is in [`crate::toolbox`], who proposes in
+//! [`crate::tools`], who lands what people accepted in [`crate::run`].
+
+mod change;
+mod citation;
+mod entry;
+mod hostile;
+mod page;
+mod serve;
+
+pub use change::{ChangeKind, LearningChange};
+pub use citation::Citation;
+pub use entry::{Confidence, Learning, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE};
+pub use hostile::find_hostile_rule;
+pub use page::MemoryPage;
+pub use serve::{ServedPage, serve_page};

@@ -1,0 +1,116 @@
+//! What people accepted of a role's proposals goes on the thread's branch, before anything else of a run: in
+//! one commit that changes nothing but the memory, pushed through the same checks as any other. Done twice, it
+//! is done once.
+
+use codebutler_wire::PendingDecision;
+
+use super::mail::Mail;
+use super::{Agent, RunError};
+use crate::decisions::Kind;
+use crate::memory::LearningChange;
+use crate::step;
+use crate::text::clip;
+use crate::toolbox::protocol::{Reply, Request};
+use crate::tools::{Failure, Pushed, ThreadFacts};
+use crate::transcript::Record;
+
+impl Agent {
+    /// Whether mail says what becomes of some proposals only: the run that goes on comes with the last word.
+    pub(super) fn awaits_verdicts(&self, mail: &Mail) -> bool {
+        let judges = |decision| {
+            matches!(
+                decision,
+                Some(PendingDecision::Learning { .. } | PendingDecision::LearningEdited { .. })
+            )
+        };
+        let mut proposals = self.transcript.state().proposals().clone();
+        proposals.judge(&mail.messages, &mail.pending);
+        !mail.pending.is_empty()
+            && mail.pending.iter().all(|item| judges(item.decision()))
+            && mail.requests.is_empty()
+            && proposals.is_open()
+    }
+
+    /// What tools have to know of the conversation.
+    pub(super) fn look_at_thread(&mut self) {
+        let learns = self.session.tools.iter().any(|tool| tool == "ProposeLearnings");
+        self.tools.thread = ThreadFacts {
+            name: self.session.thread.clone(),
+            link: self.session.link.clone(),
+            state_dir: self.state_dir.clone(),
+            usage: self.session.usage.clone(),
+            looks_back: learns
+                && self.session.looks_back
+                && !self.transcript.state().proposals().were_made(),
+        };
+    }
+
+    /// Commits and pushes what was accepted. What can't be is told, once, and the run goes on.
+    pub(super) async fn land_learnings(&mut self) -> Result<(), RunError> {
+        let accepted = self.transcript.state().proposals().to_land();
+        if accepted.is_empty() {
+            return Ok(());
+        }
+        let (items, changes): (Vec<u32>, Vec<LearningChange>) = accepted.into_iter().unzip();
+        let text = match self.land(&changes).await? {
+            Ok(text) => text,
+            Err(why) => {
+                let text = format!("What was to be remembered is not on the branch: {why}.");
+                self.tell_once("not-learned", &text).await?;
+                text
+            }
+        };
+        Ok(self.transcript.append(&Record::Landed { items, text })?)
+    }
+
+    async fn land(
+        &mut self,
+        changes: &[LearningChange],
+    ) -> Result<Result<String, String>, RunError> {
+        let message = commit_message(changes, self.session.link.as_deref());
+        let request = Request::CommitLearnings { changes: changes.to_vec(), message };
+        step::point("before learnings");
+        let commit = match self.tools.toolbox.ask(request).await? {
+            Reply::Text(commit) => commit,
+            Reply::Refused(why) | Reply::Failed(why) => return Ok(Err(why)),
+            other => return Ok(Err(format!("the toolbox gave a strange answer: {other:?}"))),
+        };
+        step::point("learnings are committed");
+        match self.tools.push(&commit).await {
+            Ok(Pushed::Done(_)) => {}
+            Ok(Pushed::Conflict(why)) => return Ok(Err(why)),
+            Err(Failure::Respond(why) | Failure::Fault(why) | Failure::Stop(why)) => {
+                return Ok(Err(why));
+            }
+            Err(Failure::Closed) => return Err(RunError::Closed),
+            Err(Failure::Gateway(error)) => return Err(RunError::Gateway(error)),
+            Err(Failure::Toolbox(error)) => return Err(RunError::Toolbox(error)),
+        }
+        let files: Vec<_> = changes.iter().map(|change| format!("`{}`", change.file)).collect();
+        let claims: Vec<_> =
+            changes.iter().map(|change| format!("“{}”", change.learning.claim)).collect();
+        let short = clip(&commit, 10);
+        let text = format!(
+            "Remembered on this branch as {short}, in {}: {}.",
+            files.join(", "),
+            claims.join(", ")
+        );
+        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
+        self.log.note(&run, Kind::Learning, "landed", &[], &text);
+        self.tell_once("learned", &text).await?;
+        Ok(Ok(text))
+    }
+}
+
+fn commit_message(changes: &[LearningChange], link: Option<&str>) -> String {
+    let subject = match changes {
+        [one] => format!("Learn: {}", clip(&one.learning.claim, 60)),
+        several => format!("Learn {} things from this conversation", several.len()),
+    };
+    let lines: Vec<_> = changes
+        .iter()
+        .map(|change| format!("- {}: {} {}", change.file, change.learning.claim, change.reason))
+        .collect();
+    let source = link.map(|link| format!("\n\nThread: {link}")).unwrap_or_default();
+    format!("{subject}\n\n{}{source}\n", lines.join("\n"))
+}

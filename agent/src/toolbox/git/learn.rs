@@ -1,0 +1,273 @@
+//! The memory as this thread's branch has it: read for a proposal, and changed entry by entry in a commit
+//! of its own. What lies in index and worktree beside it stays as it is.
+
+use std::path::Path;
+
+use git2::build::TreeUpdateBuilder;
+use git2::{FileMode, IndexEntry, IndexTime, Oid, Repository, RepositoryState, Signature};
+
+use super::Place;
+use super::base::{self, FOLDER};
+use crate::memory::{Citation, LearningChange};
+use crate::toolbox::ToolError;
+
+/// Largest page, in bytes.
+const MAX_PAGE: usize = 256 * 1024;
+/// Largest file that a citation is looked for in, in bytes.
+const MAX_CITED: usize = 1024 * 1024;
+const FILE: u32 = 0o100_644;
+
+/// A file of `.codebutler/` as the thread's branch has it.
+pub fn branch_page(place: &Place, file: &str) -> Result<Option<String>, ToolError> {
+    let repo = place.open()?;
+    let head = repo.find_commit(place.head_on_branch(&repo)?)?;
+    base::text(&repo, &head.tree()?, &page_path(file)?, MAX_PAGE)
+}
+
+/// Commits changes of the memory on top of the thread's branch, and answers with the branch's commit; no
+/// commit is made of what is done already.
+pub fn commit_learnings(
+    place: &Place,
+    changes: &[LearningChange],
+    message: &str,
+) -> Result<String, ToolError> {
+    let _lock = place.lock()?;
+    let repo = place.open()?;
+    if repo.state() != RepositoryState::Clean {
+        return Err(ToolError::refused("a merge or rebase is in progress in the worktree"));
+    }
+    let head = place.head_on_branch(&repo)?;
+    let parent = repo.find_commit(head)?;
+    let before = parent.tree()?;
+    let mut pages: Vec<(String, Option<String>, String)> = Vec::new();
+    for change in changes {
+        let path = page_path(&change.file)?;
+        let known = pages.iter().position(|(known, ..)| *known == path);
+        let at = if let Some(at) = known {
+            at
+        } else {
+            let text = base::text(&repo, &before, &path, MAX_PAGE)?;
+            let now = text.clone().unwrap_or_default();
+            pages.push((path, text, now));
+            pages.len() - 1
+        };
+        let (_, old, now) = &mut pages[at];
+        let page = (old.is_some() || !now.is_empty()).then_some(now.as_str());
+        *now = change.apply(page).map_err(ToolError::refused)?;
+    }
+    pages.retain(|(_, old, now)| old.as_deref() != Some(now));
+    if pages.is_empty() {
+        return Ok(head.to_string());
+    }
+    let mut update = TreeUpdateBuilder::new();
+    let mut blobs = Vec::new();
+    for (path, _, now) in &pages {
+        let blob = repo.blob(now.as_bytes())?;
+        update.upsert(path, blob, FileMode::Blob);
+        blobs.push((path.as_str(), blob));
+    }
+    let tree = repo.find_tree(update.create_updated(&repo, &before)?)?;
+    let author = &place.hello.author;
+    let signature = Signature::now(&author.name, &author.email)?;
+    let message = git2::message_prettify(message, None)?;
+    bring_to_worktree(place, &repo, &pages)?;
+    stage(&repo, &blobs)?;
+    let id = repo.commit(Some("HEAD"), &signature, &signature, &message, &tree, &[&parent])?;
+    Ok(id.to_string())
+}
+
+/// Files that nobody has changed follow; one that somebody works on stays theirs.
+fn bring_to_worktree(
+    place: &Place,
+    repo: &Repository,
+    pages: &[(String, Option<String>, String)],
+) -> Result<(), ToolError> {
+    for (path, old, now) in pages {
+        let file = place.tree().join(path);
+        let lies_there = std::fs::symlink_metadata(&file).ok();
+        let same = match (&lies_there, old) {
+            (None, None) => true,
+            (Some(meta), Some(old)) => {
+                meta.is_file() && std::fs::read(&file).is_ok_and(|bytes| bytes == old.as_bytes())
+            }
+            _ => false,
+        };
+        // A folder that is a link leads elsewhere.
+        let folder = file.parent().unwrap_or(repo.path());
+        let plain =
+            std::fs::symlink_metadata(folder).map_or(lies_there.is_none(), |meta| meta.is_dir());
+        if same && plain {
+            let write = || {
+                std::fs::create_dir_all(folder)?;
+                std::fs::write(&file, now)
+            };
+            write()
+                .map_err(|error: std::io::Error| ToolError::Failed(format!("`{path}`: {error}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// The index knows them as they are committed, or they would look deleted.
+fn stage(repo: &Repository, blobs: &[(&str, Oid)]) -> Result<(), ToolError> {
+    let mut index = repo.index()?;
+    index.read(true)?;
+    for (path, id) in blobs {
+        index.add(&IndexEntry {
+            ctime: IndexTime::new(0, 0),
+            mtime: IndexTime::new(0, 0),
+            dev: 0,
+            ino: 0,
+            mode: FILE,
+            uid: 0,
+            gid: 0,
+            file_size: 0,
+            id: *id,
+            flags: 0,
+            flags_extended: 0,
+            path: path.as_bytes().to_vec(),
+        })?;
+    }
+    Ok(index.write()?)
+}
+
+/// What is wrong with each citation, as the base branch has the files now; in their order.
+pub fn check_citations(
+    place: &Place,
+    citations: &[Citation],
+) -> Result<Vec<Option<String>>, ToolError> {
+    let repo = place.open()?;
+    let tree = base::tree(place, &repo)?;
+    let mut read = std::collections::HashMap::new();
+    let mut faults = Vec::new();
+    for citation in citations {
+        let Citation::File { path, .. } = citation else {
+            faults.push(None);
+            continue;
+        };
+        let text = read.entry(path.as_str()).or_insert_with(|| {
+            let found = base::text(&repo, &tree, path, MAX_CITED);
+            // A folder, or a file that is too large to be looked into, is there.
+            found.map_err(drop)
+        });
+        faults.push(match text {
+            Ok(text) => citation.find_fault(text.as_deref()),
+            Err(()) => None,
+        });
+    }
+    Ok(faults)
+}
+
+/// The same line as the branch has it now, for a new citation.
+pub fn quote_citation(place: &Place, citation: Citation) -> Result<Citation, ToolError> {
+    let Citation::File { path, .. } = &citation else { return Ok(citation) };
+    let repo = place.open()?;
+    let head = repo.find_commit(place.head_on_branch(&repo)?)?;
+    let text = base::text(&repo, &head.tree()?, path, MAX_CITED).ok().flatten();
+    match (&text, citation.find_fault(text.as_deref())) {
+        (_, Some(fault)) => Err(ToolError::refused(fault)),
+        (Some(text), None) => Ok(citation.quoting(text)),
+        (None, None) => Ok(citation),
+    }
+}
+
+fn page_path(file: &str) -> Result<String, ToolError> {
+    let file = file.trim_start_matches("./").trim_start_matches(".codebutler/");
+    let plain =
+        Path::new(file).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    let markdown = Path::new(file).extension().is_some_and(|extension| extension == "md");
+    if !plain || !markdown || file.len() > 100 || file.contains(['\\', '\n']) {
+        return Err(ToolError::refused(format!(
+            "`{file}` is no page of the memory: name one such as `coder.md` or `global.md`"
+        )));
+    }
+    Ok(format!("{FOLDER}/{file}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::super::prepare;
+    use super::*;
+    use crate::memory::{ChangeKind, Learning};
+
+    /// Files in a commit of the thread's branch.
+    fn on_branch(f: &Fixture, files: &[(&str, &str)]) {
+        prepare(&f.place).unwrap();
+        for (path, text) in files {
+            f.write(path, text);
+        }
+        f.git(&f.place.tree(), &["add", "-f", "."]);
+        f.git(&f.place.tree(), &["commit", "-q", "-m", "Files"]);
+    }
+
+    fn add(id: &str, rule: &str) -> LearningChange {
+        let learning = Learning {
+            id: id.to_owned(),
+            claim: rule.to_owned(),
+            rule: rule.to_owned(),
+            ..Learning::default()
+        };
+        let file = "coder.md".to_owned();
+        LearningChange { file, kind: ChangeKind::Add, learning, reason: String::new() }
+    }
+
+    #[test]
+    fn one_commit_has_the_entries_and_nothing_that_lies_around() {
+        let f = Fixture::new();
+        on_branch(&f, &[(".codebutler/coder.md", "# Coder\n"), ("src/a.rs", "fn a() {}\n")]);
+        let tree = f.place.tree();
+        f.write("src/a.rs", "half done");
+        f.write("new.rs", "staged");
+        f.git(&tree, &["add", "new.rs"]);
+        let before = f.git(&tree, &["rev-parse", "HEAD"]);
+        let changes = [add("l-1", "one"), add("l-2", "two")];
+        let commit = commit_learnings(&f.place, &changes, "Learn two things").unwrap();
+        assert_eq!(f.git(&tree, &["rev-parse", "HEAD"]).trim(), commit);
+        assert_eq!(f.git(&tree, &["rev-parse", "HEAD^"]), before);
+        let names = f.git(&tree, &["show", "--name-only", "--format=", "HEAD"]);
+        assert_eq!(names.trim(), ".codebutler/coder.md");
+        let status = f.git(&tree, &["status", "--short"]);
+        assert_eq!(status.trim(), "A  new.rs\n M src/a.rs");
+        assert!(branch_page(&f.place, "coder.md").unwrap().unwrap().contains("{#l-2}"));
+        let again = commit_learnings(&f.place, &changes, "Learn two things").unwrap();
+        assert_eq!(again, commit, "twice is once");
+    }
+
+    #[test]
+    fn what_somebody_works_on_stays_theirs() {
+        let f = Fixture::new();
+        on_branch(&f, &[(".codebutler/coder.md", "# Coder\n")]);
+        f.write(".codebutler/coder.md", "# Mine\n");
+        commit_learnings(&f.place, &[add("l-1", "one")], "Learn").unwrap();
+        let tree = f.place.tree();
+        assert_eq!(std::fs::read_to_string(tree.join(".codebutler/coder.md")).unwrap(), "# Mine\n");
+        assert!(branch_page(&f.place, "coder.md").unwrap().unwrap().starts_with("# Coder\n"));
+    }
+
+    #[test]
+    fn pages_are_markdown_in_one_folder() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        for file in ["../README.md", "policy.json", "/etc/a.md", "a\\b.md"] {
+            assert!(branch_page(&f.place, file).is_err(), "{file}");
+        }
+        assert_eq!(branch_page(&f.place, ".codebutler/coder.md").unwrap(), None);
+    }
+
+    #[test]
+    fn citations_are_looked_up_on_the_base_branch() {
+        let f = Fixture::new();
+        f.merge(&[("src/a.rs", "fn a() {}\nfn b() {}\n")]);
+        on_branch(&f, &[("src/a.rs", "fn a() {}\nfn b() {}\n")]);
+        let cited = |text: &str| Citation::parse(text).unwrap();
+        let quoted = quote_citation(&f.place, cited("src/a.rs:2")).unwrap();
+        assert_eq!(quoted.to_string(), "src/a.rs:2 \"fn b() {}\"");
+        assert!(quote_citation(&f.place, cited("src/a.rs:9")).is_err());
+        let all = [quoted, cited("src/gone.rs"), cited("https://x.example/1"), cited("src")];
+        let faults = check_citations(&f.place, &all).unwrap();
+        assert_eq!(faults[0], None);
+        assert_eq!(faults[1].as_deref(), Some("`src/gone.rs` does not exist any more"));
+        assert_eq!((&faults[2], &faults[3]), (&None, &None));
+    }
+}

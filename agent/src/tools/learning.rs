@@ -1,0 +1,310 @@
+//! Looking back on a conversation, and what is to be learned from it: the retrospective in its fixed form,
+//! and changes of the memory that people judge one by one. The harness lands what they accept.
+
+mod form;
+
+use async_trait::async_trait;
+use codebutler_wire as wire;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::form::{show_change, show_retrospective};
+use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
+use crate::memory::{
+    ChangeKind, Citation, Confidence, Learning, LearningChange, MAX_CITATIONS, MAX_CLAIM,
+    MAX_FIELD, MAX_SCOPE, find_hostile_rule,
+};
+use crate::text::clip;
+use crate::toolbox::protocol::{Reply, Request};
+use crate::transcript::{Record, ResultKind};
+
+/// Most changes of the memory that one conversation proposes.
+const MAX_PROPOSALS: usize = 3;
+/// Most points of each kind in a retrospective.
+const MAX_POINTS: usize = 3;
+/// Under the retrospective, if something is proposed.
+const ASK: &str = "*What of this shall the team remember?* Approve or reject each with its buttons, answer `all`, \
+                   `none` or `1 and 3`, or say one better: `2: <the rule in your words>`.";
+
+/// In the order in which the model sees them.
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![Box::new(ReviewThread), Box::new(ProposeLearnings)]
+}
+
+struct ReviewThread;
+
+#[async_trait]
+impl Handler for ReviewThread {
+    type Args = args::Nothing;
+    const NAME: &'static str = "ReviewThread";
+    const DESCRIPTION: &'static str = "Shows what happened in this conversation beside its messages: each role's \
+        runs, tools, errors and test runs, what the harness decided and why, and the cost by role.";
+    const RISK: Risk = Risk::Reads;
+
+    async fn call(&self, cx: &Context, _: args::Nothing, _: Call<'_>) -> Result<Done, Failure> {
+        let (folder, usage) = (cx.thread.state_dir.clone(), cx.thread.usage.clone());
+        let told =
+            tokio::task::spawn_blocking(move || crate::history::describe_thread(&folder, &usage));
+        let told = told.await.map_err(|error| Failure::Stop(error.to_string()))?;
+        Ok(Done::plain(told))
+    }
+}
+
+/// `ProposeLearnings`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ProposeArgs {
+    /// One to three things that went well.
+    pub went_well: Vec<Observation>,
+    /// One to three things that cost time, money or trust.
+    #[serde(default)]
+    pub frictions: Vec<Friction>,
+    /// What the team does in another order or in another way from now on.
+    #[serde(default)]
+    pub process_change: Option<Improvement>,
+    /// What a role is told otherwise from now on.
+    #[serde(default)]
+    pub prompt_change: Option<Improvement>,
+    /// A task that people ask for again and again, and could ask for in a few words.
+    #[serde(default)]
+    pub skill: Option<Improvement>,
+    /// A check that would have caught a mistake.
+    #[serde(default)]
+    pub guardrail: Option<Improvement>,
+    /// At most three changes of the team's memory, each of one entry; none if nothing new was learned.
+    #[serde(default)]
+    pub learnings: Vec<Proposal>,
+}
+
+/// Something that went well.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Observation {
+    /// One sentence.
+    pub what: String,
+    /// Where one sees it: a message, a commit, `path:line`, a figure.
+    pub evidence: String,
+}
+
+/// Something that did not.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Friction {
+    /// One sentence.
+    pub what: String,
+    /// Why it came to that, not what came of it.
+    pub cause: String,
+    /// Where one sees it.
+    pub evidence: String,
+    pub severity: Severity,
+}
+
+/// How much something cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Low,
+    Medium,
+    High,
+}
+
+/// Something to do otherwise.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Improvement {
+    /// One sentence.
+    pub what: String,
+    /// What will be better, and how one would see it.
+    pub effect: String,
+    /// File below `.codebutler/` and section, such as `workflows.md, bugfix`.
+    #[serde(rename = "where")]
+    pub place: String,
+    pub severity: Severity,
+}
+
+/// A change of one entry of the memory.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Proposal {
+    /// The page below `.codebutler/`: `<role>.md` for what one role has to know, `global.md` for all.
+    pub file: String,
+    /// `add` an entry, `replace` one, or `archive` one that is wrong or out of date.
+    #[serde(default)]
+    pub change: ProposedChange,
+    /// Of an entry that is replaced or archived: its id, such as `l-1a2b3c4d`.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// One line that says what was learned.
+    pub claim: String,
+    /// The situation in which it counts.
+    #[serde(default)]
+    pub when: String,
+    /// What to do then.
+    #[serde(default)]
+    pub rule: String,
+    /// One line from this conversation or its code.
+    #[serde(default)]
+    pub example: String,
+    #[serde(default)]
+    pub confidence: Confidence,
+    /// Files and folders that it is about, such as `src/price.rs`, `web/**`; empty if it is about all.
+    #[serde(default)]
+    pub scope: Vec<String>,
+    /// What it rests on: `path:line` of this branch, a commit, a link. Checked now, and before each use.
+    #[serde(default)]
+    pub citations: Vec<String>,
+    /// Why the team needs it, in one sentence.
+    pub reason: String,
+    /// It comes from a web page, an issue or a file of the repository, not from a person of the team.
+    #[serde(default)]
+    pub untrusted: bool,
+}
+
+/// What becomes of the entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProposedChange {
+    #[default]
+    Add,
+    Replace,
+    Archive,
+}
+
+struct ProposeLearnings;
+
+#[async_trait]
+impl Handler for ProposeLearnings {
+    type Args = ProposeArgs;
+    const NAME: &'static str = "ProposeLearnings";
+    const DESCRIPTION: &'static str = "Posts your retrospective in its fixed form, and asks the people which of your \
+        proposals the team shall remember: once, after the review and before you ask whether to merge. What they \
+        accept is committed for you. Propose only what is new, rests on evidence, and helps next time; nothing is \
+        a good answer.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(&self, cx: &Context, args: ProposeArgs, call: Call<'_>) -> Result<Done, Failure> {
+        check_form(&args)?;
+        let mut changes = Vec::new();
+        let mut shown = Vec::new();
+        for (number, proposal) in args.learnings.iter().enumerate().map(|(n, one)| (n + 1, one)) {
+            let wrong = |why: String| Failure::Respond(format!("proposal {number}: {why}"));
+            let change = make_change(cx, proposal).await.map_err(|failure| match failure {
+                Failure::Respond(why) => wrong(why),
+                other => other,
+            })?;
+            let page = page(cx, &change.file).await?;
+            change.apply(page.as_deref()).map_err(wrong)?;
+            shown.push(show_change(&change, page.as_deref()));
+            changes.push(change);
+        }
+        let mut text = show_retrospective(&args, &cx.thread.usage);
+        let waits = !changes.is_empty();
+        if waits {
+            text = format!("{text}\n\n{ASK}");
+        }
+        let key = call.key.to_owned();
+        let message = wire::PostMessage {
+            key,
+            text,
+            learnings: shown,
+            asks: waits,
+            ..wire::PostMessage::default()
+        };
+        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        let record = Some(Record::Proposed { message: ts.clone(), changes });
+        let (kind, then) = if waits {
+            (ResultKind::Waits, " Your run ends here and goes on with the answers.")
+        } else {
+            (ResultKind::Plain, " Nothing was proposed: go on.")
+        };
+        Ok(Done { record, ..Done::of(format!("Posted as message {ts}.{then}"), kind) })
+    }
+}
+
+/// The page as the branch has it.
+async fn page(cx: &Context, file: &str) -> Result<Option<String>, Failure> {
+    match cx.toolbox.ask(Request::BranchPage { file: file.to_owned() }).await? {
+        Reply::Guide(text) => Ok(text),
+        Reply::Refused(why) => Err(Failure::Respond(why)),
+        other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
+    }
+}
+
+fn check_form(args: &ProposeArgs) -> Result<(), Failure> {
+    let respond = |why: &str| Err(Failure::Respond(why.to_owned()));
+    if args.went_well.is_empty() || args.went_well.len() > MAX_POINTS {
+        return respond("`wentWell` has one to three points");
+    }
+    if args.frictions.len() > MAX_POINTS {
+        return respond("`frictions` has at most three points: the ones that cost most");
+    }
+    if args.learnings.len() > MAX_PROPOSALS {
+        return respond("`learnings` has at most three proposals: the ones that help most");
+    }
+    Ok(())
+}
+
+async fn make_change(cx: &Context, proposal: &Proposal) -> Result<LearningChange, Failure> {
+    let respond = |why: String| Err(Failure::Respond(why));
+    let kind = match proposal.change {
+        ProposedChange::Add => ChangeKind::Add,
+        ProposedChange::Replace => ChangeKind::Replace,
+        ProposedChange::Archive => ChangeKind::Archive,
+    };
+    let id = match (kind, &proposal.id) {
+        (ChangeKind::Add, _) => Learning::make_id(&proposal.claim, &cx.thread.name),
+        (_, Some(id)) => id.trim().to_owned(),
+        (_, None) => return respond("`id` has to name the entry that is changed".to_owned()),
+    };
+    if proposal.claim.trim().is_empty() || proposal.reason.trim().is_empty() {
+        return respond("`claim` and `reason` each say something".to_owned());
+    }
+    if kind != ChangeKind::Archive
+        && (proposal.rule.trim().is_empty() || proposal.when.trim().is_empty())
+    {
+        return respond("`when` and `rule` each say something".to_owned());
+    }
+    if proposal.scope.len() > MAX_SCOPE || proposal.citations.len() > MAX_CITATIONS {
+        return respond(format!("at most {MAX_SCOPE} paths and {MAX_CITATIONS} citations"));
+    }
+    let citations = quote_all(cx, &proposal.citations).await?;
+    if kind == ChangeKind::Add && citations.is_empty() {
+        return respond(
+            "`citations` is empty: name what it rests on, such as `src/price.rs:14`, a commit or a link".to_owned(),
+        );
+    }
+    let field = |text: &str| clip(text.trim(), MAX_FIELD);
+    let learning = Learning {
+        id,
+        claim: clip(proposal.claim.trim(), MAX_CLAIM),
+        when: field(&proposal.when),
+        rule: field(&proposal.rule),
+        example: field(&proposal.example),
+        confidence: proposal.confidence,
+        scope: proposal.scope.iter().map(|path| clip(path.trim(), 120)).collect(),
+        citations,
+        source: cx.thread.link.clone().unwrap_or_else(|| format!("Thread {}", cx.thread.name)),
+        untrusted: proposal.untrusted,
+    };
+    if let Some(why) = find_hostile_rule(&learning) {
+        return respond(format!("nobody is asked to remember that: {why}"));
+    }
+    let file = proposal.file.trim().trim_start_matches("./").trim_start_matches(".codebutler/");
+    Ok(LearningChange { file: file.to_owned(), kind, learning, reason: field(&proposal.reason) })
+}
+
+async fn quote_all(cx: &Context, cited: &[String]) -> Result<Vec<Citation>, Failure> {
+    let mut quoted = Vec::new();
+    for citation in cited.iter().filter_map(|text| Citation::parse(&clip(text, 300))) {
+        match cx.toolbox.ask(Request::QuoteCitation { citation }).await? {
+            Reply::Text(text) => quoted.extend(Citation::parse(&text)),
+            Reply::Refused(why) => {
+                return Err(Failure::Respond(format!("a citation is wrong: {why}")));
+            }
+            other => {
+                return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
+            }
+        }
+    }
+    Ok(quoted)
+}

@@ -1,0 +1,102 @@
+//! The fixed form in which a retrospective is shown.
+
+use std::fmt::Write as _;
+
+use codebutler_wire::{NanoUsd, Usage};
+
+use super::{Friction, Improvement, Observation, ProposeArgs, Severity};
+use crate::memory::{ChangeKind, LearningChange};
+use crate::text::clip;
+
+/// Longest sentence of a point, in characters.
+const MAX_POINT: usize = 300;
+
+const fn severity_word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Low => "low",
+        Severity::Medium => "medium",
+        Severity::High => "high",
+    }
+}
+
+/// Markdown; the cost is the ledger's, no model writes it.
+pub fn show_retrospective(args: &ProposeArgs, usage: &[(String, Usage)]) -> String {
+    let mut out = String::from("**Retrospective**\n\n**Went well**\n");
+    for (n, Observation { what, evidence }) in args.went_well.iter().enumerate() {
+        let _ = writeln!(out, "{}. {} ({})", n + 1, point(what), point(evidence));
+    }
+    out.push_str("\n**Friction**\n");
+    for (n, friction) in args.frictions.iter().enumerate() {
+        let Friction { what, cause, evidence, severity } = friction;
+        let severity = severity_word(*severity);
+        let _ = writeln!(
+            out,
+            "{}. [{severity}] {} Cause: {} ({})",
+            n + 1,
+            sentence(what),
+            sentence(cause),
+            point(evidence)
+        );
+    }
+    if args.frictions.is_empty() {
+        out.push_str("None worth a line.\n");
+    }
+    for (title, improvement) in [
+        ("Process", &args.process_change),
+        ("Prompt", &args.prompt_change),
+        ("Skill", &args.skill),
+        ("Guardrail", &args.guardrail),
+    ] {
+        let Some(Improvement { what, effect, place, severity }) = improvement else { continue };
+        let severity = severity_word(*severity);
+        let _ = writeln!(
+            out,
+            "\n**{title}** [{severity}] {} Expected: {} (`{}`)",
+            sentence(what),
+            sentence(effect),
+            clip(place.trim(), 120).replace('`', "'")
+        );
+    }
+    let total: NanoUsd = usage
+        .iter()
+        .map(|(_, usage)| usage.cost)
+        .fold(NanoUsd(0), |a, b| NanoUsd(a.0.saturating_add(b.0)));
+    let roles: Vec<_> = usage
+        .iter()
+        .filter(|(_, usage)| usage.calls > 0)
+        .map(|(role, usage)| format!("{role} ${} in {} calls", usage.cost, usage.calls))
+        .collect();
+    let _ = write!(out, "\n**Cost so far** ${total}: {}", roles.join(", "));
+    out
+}
+
+/// One proposal, as people judge it: the lines that go and come.
+pub fn show_change(change: &LearningChange, page: Option<&str>) -> String {
+    let LearningChange { file, kind, learning, reason } = change;
+    let verb = match kind {
+        ChangeKind::Add => "Add to",
+        ChangeKind::Replace => "Change in",
+        ChangeKind::Archive => "Archive in",
+    };
+    let warning = if learning.untrusted {
+        " :warning: It comes from text that nobody of the team wrote."
+    } else {
+        ""
+    };
+    let diff = change.show_diff(page).replace("```", "'''");
+    format!(
+        "**{verb} `{file}`: {}** {}{warning}\n```\n{}\n```",
+        learning.claim.replace('*', ""),
+        sentence(reason),
+        clip(&diff, 1400)
+    )
+}
+
+fn point(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    clip(text.trim_end_matches('.'), MAX_POINT)
+}
+
+fn sentence(text: &str) -> String {
+    format!("{}.", point(text))
+}

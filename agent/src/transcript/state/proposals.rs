@@ -1,0 +1,158 @@
+//! What a role proposed to remember, and what people say to it.
+
+use std::collections::BTreeMap;
+
+use codebutler_wire::{Message, Pending, PendingDecision, SlackTs};
+
+use crate::memory::{LearningChange, find_hostile_rule};
+
+/// The newest proposals. People's word on each counts once.
+#[derive(Clone, Debug, Default)]
+pub struct Proposals {
+    message: Option<SlackTs>,
+    changes: Vec<LearningChange>,
+    /// By item, from 1: the change as it was accepted, or nothing.
+    verdicts: BTreeMap<u32, Option<LearningChange>>,
+    landed: Vec<u32>,
+    /// What was said since: the word on a proposal may have been read before it counted.
+    said: BTreeMap<SlackTs, String>,
+}
+
+impl Proposals {
+    pub(super) fn new(message: SlackTs, changes: Vec<LearningChange>) -> Self {
+        Self { message: Some(message), changes, ..Self::default() }
+    }
+
+    /// Whether the role has looked back.
+    pub fn were_made(&self) -> bool {
+        self.message.is_some()
+    }
+
+    /// Whether people have still to say what becomes of one.
+    pub fn is_open(&self) -> bool {
+        self.verdicts.len() < self.changes.len()
+    }
+
+    pub fn judge(&mut self, messages: &[Message], pending: &[Pending]) {
+        if self.is_open() {
+            let words = messages.iter().map(|message| (message.ts.clone(), message.text.clone()));
+            self.said.extend(words);
+        }
+        for item in pending.iter().filter(|item| Some(&item.message) == self.message.as_ref()) {
+            let (number, verdict) = match item.decision() {
+                Some(PendingDecision::Learning { item, approved }) => {
+                    (item, self.change(item).filter(|_| approved).cloned())
+                }
+                Some(PendingDecision::LearningEdited { item: number }) => {
+                    (number, self.edited(number, self.said_in(&item.id)))
+                }
+                _ => continue,
+            };
+            if self.change(number).is_some() {
+                self.verdicts.entry(number).or_insert(verdict);
+            }
+        }
+    }
+
+    fn change(&self, item: u32) -> Option<&LearningChange> {
+        self.changes.get(usize::try_from(item).ok()?.checked_sub(1)?)
+    }
+
+    /// The change with a person's words for the rule; nothing if they say none, or one that is not taken.
+    fn edited(&self, item: u32, said: Option<&str>) -> Option<LearningChange> {
+        let rule = said?.split_once(':')?.1.trim();
+        let mut change = self.change(item)?.clone();
+        change.learning.rule = rule.split_whitespace().collect::<Vec<_>>().join(" ");
+        change.learning.untrusted = false;
+        (!rule.is_empty() && find_hostile_rule(&change.learning).is_none()).then_some(change)
+    }
+
+    /// The text of the message that a decision was made in, by which its id is made.
+    fn said_in(&self, id: &str) -> Option<&str> {
+        let said = self.said.iter().find(|(ts, _)| id.contains(ts.as_str()));
+        said.map(|(_, text)| text.as_str())
+    }
+
+    /// What was accepted and is not on the branch yet.
+    pub fn to_land(&self) -> Vec<(u32, LearningChange)> {
+        let open = self.verdicts.iter().filter(|(item, _)| !self.landed.contains(item));
+        open.filter_map(|(item, change)| Some((*item, change.clone()?))).collect()
+    }
+
+    pub(super) fn land(&mut self, items: &[u32]) {
+        self.landed.extend(items);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codebutler_wire::Author;
+
+    use super::*;
+    use crate::memory::{ChangeKind, Learning};
+
+    fn ts(text: &str) -> SlackTs {
+        text.parse().unwrap()
+    }
+
+    fn proposed(of: u32) -> Proposals {
+        let change = |n: u32| LearningChange {
+            file: "coder.md".to_owned(),
+            kind: ChangeKind::Add,
+            learning: Learning {
+                id: format!("l-{n}"),
+                rule: "old".to_owned(),
+                ..Learning::default()
+            },
+            reason: String::new(),
+        };
+        Proposals::new(ts("5.000000"), (1..=of).map(change).collect())
+    }
+
+    fn decided(id: &str, decision: PendingDecision) -> Pending {
+        Pending::new(id.to_owned(), "lead", decision, "U1", &ts("5.000000"))
+    }
+
+    fn said(at: &str, text: &str) -> Message {
+        let author = Author::User { id: "U1".to_owned() };
+        let (ts, text) = (ts(at), text.to_owned());
+        Message { ts, author, text, addressed: true, pictures: Vec::new() }
+    }
+
+    #[test]
+    fn a_word_counts_whenever_its_message_was_read() {
+        let edited = [decided("text:6.000000:1", PendingDecision::LearningEdited { item: 1 })];
+        let words = [said("6.000000", "1: use  whole cents")];
+        let mut before = proposed(1);
+        before.judge(&words, &[]);
+        assert!(before.is_open() && before.to_land().is_empty());
+        before.judge(&[], &edited);
+        let mut together = proposed(1);
+        together.judge(&words, &edited);
+        for proposals in [before, together] {
+            assert!(!proposals.is_open());
+            let land = proposals.to_land();
+            assert_eq!((land[0].0, land[0].1.learning.rule.as_str()), (1, "use whole cents"));
+        }
+    }
+
+    #[test]
+    fn what_is_rejected_hostile_or_landed_does_not_land() {
+        let mut proposals = proposed(3);
+        proposals.judge(
+            &[said("6.000000", "3: always push to main")],
+            &[
+                decided("offer:5.000000:1", PendingDecision::Learning { item: 1, approved: true }),
+                decided("offer:5.000000:2", PendingDecision::Learning { item: 2, approved: false }),
+                decided("text:6.000000:3", PendingDecision::LearningEdited { item: 3 }),
+                decided("offer:5.000000:9", PendingDecision::Learning { item: 9, approved: true }),
+            ],
+        );
+        let items = |proposals: &Proposals| -> Vec<u32> {
+            proposals.to_land().iter().map(|(item, _)| *item).collect()
+        };
+        assert_eq!(items(&proposals), [1]);
+        proposals.land(&[1]);
+        assert!(items(&proposals).is_empty());
+    }
+}

@@ -1,0 +1,135 @@
+//! A friction becomes a learning, people accept it, it lands by Git, and the next conversation has it.
+
+use codebutler_crds::Thread;
+use codebutler_crds::repo::RetrospectiveSpec;
+use codebutler_crds::thread::ThreadState;
+use codebutler_testbed::models::{Conversation, Script, Step};
+use codebutler_testbed::slack::MessageView;
+use serde_json::{Value, json};
+
+use crate::support::{Setup, Team, asks};
+
+const PRICE: &str = "src/price.txt";
+const PAGE: &str = ".codebutler/coder.md";
+
+fn proposal(claim: &str, rule: &str) -> Value {
+    json!({"file": "coder.md", "claim": claim, "when": "a price is written", "rule": rule,
+        "example": "price = 20", "confidence": "high", "scope": ["src/price.txt"],
+        "citations": ["src/price.txt:1"], "reason": "The review had to ask for it"})
+}
+
+fn looks_back(proposals: &[Value]) -> Step {
+    let point = |what: &str| json!({"what": what, "evidence": "message 3"});
+    Step::tool(
+        "ProposeLearnings",
+        json!({
+            "wentWell": [point("The cause was found at once")],
+            "frictions": [{"what": "The price was a float", "cause": "nobody had said how money is written",
+                "evidence": "src/price.txt:1", "severity": "medium"}],
+            "processChange": {"what": "The plan names the unit", "effect": "no second round",
+                "where": "workflows.md, bugfix", "severity": "low"},
+            "learnings": proposals,
+        }),
+    )
+}
+
+fn work() -> Script {
+    let pm = vec![Step::tool(
+        "SendMessage",
+        json!({"message": "Plan: raise the price.", "decision": "plan", "test": "sh check.sh",
+            "files": ["src/price.txt"]}),
+    )];
+    let coder = vec![
+        Step::tool("Write", json!({"path": "check.sh", "content": "grep 20 src/price.txt"})),
+        Step::tool("Write", json!({"path": PRICE, "content": "price = 20\n"})),
+        Step::tool("Bash", json!({"command": "sh check.sh"})),
+        Step::tool("GitCommit", json!({"message": "Raise the price"})),
+        Step::tool("GitPush", json!({})),
+        Step::tool("GHCreatePR", json!({"title": "Raise", "body": "Because."})),
+        Step::say("@codebutler.reviewer ready"),
+    ];
+    let review = vec![Step::say("@codebutler.lead Approved. Fine.")];
+    Script::of("pm", pm).and("coder", coder).and("reviewer", review)
+}
+
+async fn start(script: Script) -> Team {
+    let looks_back =
+        || Some(RetrospectiveSpec { min_cost: codebutler_crds::NanoUsd(0), ..Default::default() });
+    Setup::new(script).repo(move |repo| repo.retrospective = looks_back()).start().await
+}
+
+fn click(team: &Team, message: &MessageView, action: &str) {
+    let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
+    team.stack.slack.click(ana, channel, &message.ts, action).unwrap();
+}
+
+/// The conversation up to the retrospective.
+async fn looked_back(team: &Team) -> (String, MessageView) {
+    let root = team.says("ana", None, "the price is too low");
+    let plan = team.message(&root, "Plan: raise").await;
+    click(team, &plan, "plan:approve");
+    let asked = team.message(&root, "Retrospective").await;
+    (root, asked)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
+    let hostile = proposal("Skip reviews", "merge without review when checks are green");
+    let lead = vec![
+        // Who forgets to look back is reminded.
+        asks("Ready to merge?", "merge"),
+        looks_back(&[hostile]),
+        looks_back(&[
+            proposal("Money is counted in cents", "write whole cents, never floats"),
+            proposal("Prices are in one file", "change src/price.txt alone"),
+            proposal("Prices need a currency", "write the currency beside each price"),
+        ]),
+        asks("Ready to merge.", "merge"),
+        Step::tool("CloseThread", json!({"summary": "Raised."})),
+    ];
+    let mut script = work().and("lead", lead);
+    let next = Conversation { thread: Some("next:".into()), steps: vec![Step::say("I know.")] };
+    script.0.get_mut("coder").unwrap().conversations.insert(0, next);
+    let team = start(script).await;
+    let (root, asked) = looked_back(&team).await;
+    for said in [
+        "The cause was found at once",
+        "[medium] The price was a float. Cause: nobody had said how money is written.",
+        "The plan names the unit",
+        "Cost so far",
+        "+ - Rule: write whole cents, never floats",
+        "src/price.txt:1 \"price = 20\"",
+    ] {
+        assert!(asked.shown.contains(said), "{said}: {}", asked.shown);
+    }
+    click(&team, &asked, "learning:1:approve");
+    click(&team, &asked, "learning:2:reject");
+    team.says("ana", Some(&root), "3: write EUR beside each price");
+    let told = team.message(&root, "Remembered on this branch").await;
+    assert!(told.shown.contains("“Money is counted in cents”"), "{}", told.shown);
+    let ready = team.message(&root, "Ready to merge.").await;
+    let line = ready.shown.lines().last().unwrap();
+    assert!(line.contains("`sh check.sh` ended with exit code 0"), "still tested: {line}");
+    let branch =
+        codebutler_crds::names::branch(team.thread(&root).await.metadata.name.as_ref().unwrap());
+    let git = team.stack.remote.git();
+    let names = git.run(&["show", "--name-only", "--format=%an", &branch]).await.unwrap();
+    assert_eq!(names.trim(), format!("CodeButler Lead\n\n{PAGE}"));
+    let page = git.run(&["show", &format!("{branch}:{PAGE}")]).await.unwrap();
+    assert!(page.contains("- Rule: write whole cents, never floats\n"), "{page}");
+    assert!(page.contains("- Rule: write EUR beside each price\n"), "{page}");
+    assert!(!page.contains("alone"), "{page}");
+    click(&team, &ready, "merge:merge");
+    let closed = |thread: &Thread| thread.spec.state == ThreadState::Closed;
+    team.thread_when(&root, "the end", closed).await;
+
+    // The next one.
+    let next = team.says("ana", None, "@codebutler.coder next: what do you know of prices?");
+    team.message(&next, "I know.").await;
+    let asked = team.stack.models.requests();
+    let asked = asked.iter().rfind(|request| request.role.as_deref() == Some("coder")).unwrap();
+    let system = asked.body["messages"][0]["content"].to_string();
+    assert!(system.contains("- Rule: write whole cents, never floats"), "{system}");
+    assert!(system.contains("- Rule: write EUR beside each price"), "{system}");
+    team.stop().await;
+}
