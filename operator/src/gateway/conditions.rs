@@ -78,16 +78,17 @@ impl Conditions {
         Self { client, recorder, redactors }
     }
 
-    /// Git answered. `remark`: what somebody should know of it all the same.
-    pub async fn git_works(&self, repo: &Repo, remark: Option<String>) {
+    /// Git answered. `remark`: what somebody should know of it all the same. Answers whether the Repo
+    /// says it now.
+    pub async fn git_works(&self, repo: &Repo, remark: Option<String>) -> bool {
         let mut message = "the Git remote accepts the credentials".to_owned();
         message.extend(remark.map(|remark| format!("; {remark}")));
-        self.tell(repo, GIT_REACHABLE, true, "Reachable", &message).await;
+        self.tell(repo, GIT_REACHABLE, true, "Reachable", &message).await
     }
 
-    /// Git can't be worked with until somebody corrects the Repo.
-    pub async fn git_fails(&self, repo: &Repo, why: &str) {
-        self.tell(repo, GIT_REACHABLE, false, "NotReachable", why).await;
+    /// Git can't be worked with until somebody corrects the Repo. Answers whether the Repo says it now.
+    pub async fn git_fails(&self, repo: &Repo, why: &str) -> bool {
+        self.tell(repo, GIT_REACHABLE, false, "NotReachable", why).await
     }
 
     /// What agents found when they tried to get past the gateway: what they reached, if anything.
@@ -177,10 +178,17 @@ impl Conditions {
 
     /// Records what is not known to be on the Repo. The caller's work does not depend on it: failing
     /// to is logged, and the next call tries again.
-    async fn tell(&self, repo: &Repo, type_: &'static str, holds: bool, reason: &str, why: &str) {
+    async fn tell(
+        &self,
+        repo: &Repo,
+        type_: &'static str,
+        holds: bool,
+        reason: &str,
+        why: &str,
+    ) -> bool {
         let what = if type_ == GIT_REACHABLE { "Git" } else { "Egress" };
         let event = &format!("{what}{reason}");
-        self.put(repo, &Finding { type_, holds: Some(holds), reason, message: why, event }).await;
+        self.put(repo, &Finding { type_, holds: Some(holds), reason, message: why, event }).await
     }
 
     /// Answers whether it is on the Repo.
@@ -208,7 +216,9 @@ impl Conditions {
             Api::<Repo>::namespaced(self.client.clone(), &repo.namespace().unwrap_or_default());
         let mut attempt = 1;
         loop {
-            let Some(now) = api.get_opt(&repo.name_any()).await? else { return Ok(()) };
+            // Nothing that was found out about one Repo is said of another one of its name.
+            let found = api.get_opt(&repo.name_any()).await?;
+            let Some(now) = found.filter(|now| now.uid() == repo.uid()) else { return Ok(()) };
             let mut conditions = now.status.clone().unwrap_or_default().conditions;
             let (time, generation) = (Time(Timestamp::now()), now.metadata.generation);
             let (set, status) = (condition::set_to, status_of(holds));

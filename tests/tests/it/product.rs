@@ -167,6 +167,35 @@ async fn a_repo_becomes_ready_by_itself_and_a_second_one_on_its_channel_says_why
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_repo_that_is_made_anew_at_once_becomes_ready_again() {
+    let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
+    let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    let is_ready = async || {
+        team.until("the Repo to be ready", || async {
+            let conditions = repos.get_opt("shop").await.unwrap()?.status?.conditions;
+            condition::is_true(&conditions, condition::READY).then_some(())
+        })
+        .await;
+    };
+    for _ in 0..3 {
+        is_ready().await;
+        let mut repo = repos.get("shop").await.unwrap();
+        repos.delete("shop", &kube::api::DeleteParams::default()).await.unwrap();
+        team.until("it to go", || async {
+            repos.get_opt("shop").await.unwrap().is_none().then_some(())
+        })
+        .await;
+        repo.metadata = kube::api::ObjectMeta { name: Some("shop".to_owned()), ..<_>::default() };
+        repo.status = None;
+        repos.create(&kube::api::PostParams::default(), &repo).await.unwrap();
+    }
+    is_ready().await;
+    let root = team.says("ana", None, "are you there?");
+    team.message(&root, "Hello.").await;
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_repo_is_said_where_people_look() {
     let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
     let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);

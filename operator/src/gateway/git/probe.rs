@@ -31,6 +31,7 @@ const AT_ONCE: usize = 8;
 
 /// What was asked last of a Repo.
 struct Asked {
+    uid: Option<String>,
     generation: Option<i64>,
     secret: Option<String>,
     at: Instant,
@@ -39,9 +40,13 @@ struct Asked {
 }
 
 impl Asked {
+    fn is_about(&self, repo: &Repo) -> bool {
+        (&self.uid, self.generation) == (&repo.metadata.uid, repo.metadata.generation)
+    }
+
     /// Whether to ask again, as the Repo stands now.
     fn is_due(&self, repo: &Repo, secret: Option<&String>) -> bool {
-        if self.generation != repo.metadata.generation || self.secret.as_ref() != secret {
+        if !self.is_about(repo) || self.secret.as_ref() != secret {
             return true;
         }
         let waits = FIRST.saturating_mul(1 << self.failures.saturating_sub(1).min(5)).min(LAST);
@@ -84,31 +89,34 @@ async fn look(
     let (key, namespace) = (RepoKey::from(&*repo), repo.namespace().unwrap_or_default());
     let secret = &repo.spec.git.credentials.name;
     let secret = secrets.of(&gateway.context, &namespace, secret).await;
-    let generation = repo.metadata.generation;
     let before = {
         let asked = lock(asked);
         let last = asked.get(&key);
         if last.is_some_and(|last| !last.is_due(&repo, secret.as_ref())) {
             return;
         }
-        last.filter(|last| last.generation == generation).map_or(0, |last| last.failures)
+        last.filter(|last| last.is_about(&repo)).map_or(0, |last| last.failures)
     };
     let answer = tokio::time::timeout(PATIENCE, ask(gateway, &repo)).await;
     let answer = answer.unwrap_or_else(|_| Err("the Git host does not answer".to_owned().into()));
-    let failures = if answer.is_ok() { 0 } else { before.saturating_add(1) };
-    tell(gateway, &repo, answer).await;
-    lock(asked).insert(key, Asked { generation, secret, at: Instant::now(), failures });
+    let works = answer.is_ok();
+    let is_told = tell(gateway, &repo, answer).await;
+    // What the Repo could not be told is asked again, too.
+    let failures = if works && is_told { 0 } else { before.saturating_add(1) };
+    let (uid, generation, at) = (repo.uid(), repo.metadata.generation, Instant::now());
+    lock(asked).insert(key, Asked { uid, generation, secret, at, failures });
 }
 
-async fn tell(gateway: &Shared, repo: &Repo, answer: Result<(), No>) {
+async fn tell(gateway: &Shared, repo: &Repo, answer: Result<(), No>) -> bool {
     match answer {
         Ok(()) => {
             let remark = moved::remark(&gateway.context, repo);
-            gateway.conditions.git_works(repo, remark).await;
+            gateway.conditions.git_works(repo, remark).await
         }
         // A hiccup is no news about what was right.
         Err(no) if no.passes && said(repo).is_some_and(|c| c.status == "True") => {
             tracing::info!(repo = repo.name_any(), why = no.why, "Git did not answer");
+            true
         }
         Err(no) => gateway.conditions.git_fails(repo, &no.why).await,
     }
@@ -183,6 +191,7 @@ mod tests {
     #[test]
     fn a_yes_lasts_until_something_changes_and_a_no_does_not() {
         let asked = |seconds, failures| Asked {
+            uid: None,
             generation: Some(2),
             secret: Some("1".to_owned()),
             at: Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap(),
@@ -200,5 +209,7 @@ mod tests {
         assert!(due(asked(300, 0), &repo("True", 1), "1"), "what was said of another generation");
         let other = Asked { generation: Some(1), ..asked(0, 0) };
         assert!(due(other, &repo("True", 1), "1"));
+        let of_its_name = Asked { uid: Some("1".to_owned()), ..asked(0, 0) };
+        assert!(due(of_its_name, &repo("True", 1), "1"), "it was made anew");
     }
 }

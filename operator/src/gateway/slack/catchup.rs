@@ -142,7 +142,7 @@ async fn sweep(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
         match result {
             Ok(standing) => {
                 fine &= standing.is_ok();
-                inner.reach.tell(&repo, standing).await;
+                fine &= inner.reach.tell(&repo, standing).await;
             }
             Err(error) => {
                 fine = false;

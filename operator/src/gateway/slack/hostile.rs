@@ -13,6 +13,7 @@ fn channel() -> Channel {
     Channel {
         namespace: "team".to_owned(),
         repo: "shop".to_owned(),
+        uid: "u".to_owned(),
         id: "C01".to_owned(),
         secret: "slack".to_owned(),
         team: Team { roles: vec!["pm".to_owned(), "coder".to_owned()], ..Team::default() },

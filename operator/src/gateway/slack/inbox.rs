@@ -287,6 +287,7 @@ mod tests {
             channel: Channel {
                 namespace: "team".to_owned(),
                 repo: "shop".to_owned(),
+                uid: "u".to_owned(),
                 id: "C01".to_owned(),
                 secret: "slack".to_owned(),
                 team: Team { roles, ..Team::default() },

@@ -508,6 +508,7 @@ impl Inner {
         route::Channel {
             namespace: repo.namespace().unwrap_or_default(),
             repo: repo.name_any(),
+            uid: repo.uid().unwrap_or_default(),
             id: repo.channel().unwrap_or_default().to_owned(),
             secret: repo.spec.slack.credentials.name.clone(),
             team: self.team(repo),

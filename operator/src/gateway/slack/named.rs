@@ -106,7 +106,9 @@ impl Inner {
         self.background.spawn(async move {
             match inner.find_channel(&repo, &account).await {
                 Ok(Some(id)) => inner.keep_channel(&repo, &id).await,
-                Ok(None) => inner.reach.tell(&repo, Err(explain::no_channel(&repo))).await,
+                Ok(None) => {
+                    inner.reach.tell(&repo, Err(explain::no_channel(&repo))).await;
+                }
                 Err(error) => {
                     inner.reach.tell(&repo, Err(explain::condition(&error.into(), &repo))).await;
                 }

@@ -69,13 +69,14 @@ impl Reach {
         Self { conditions, told: Mutex::default() }
     }
 
-    /// Records the state if it is news. Failing to is logged, and tried again next time.
-    pub async fn tell(&self, repo: &Repo, state: State) {
+    /// Records the state if it is news, and answers whether the Repo says it now. Failing to is logged,
+    /// and tried again next time.
+    pub async fn tell(&self, repo: &Repo, state: State) -> bool {
         let uid = repo.uid().unwrap_or_default();
         let news = Told::of(repo, state);
         // Another replica may have said otherwise since.
         if self.lock().get(&uid) == Some(&news) && says(repo, news.state.is_ok()) {
-            return;
+            return true;
         }
         let (reason, message) = match &news.state {
             Ok(None) => ("Reachable", WORKS.to_owned()),
@@ -92,9 +93,11 @@ impl Reach {
         match self.conditions.record(repo, &finding).await {
             Ok(()) => {
                 self.lock().insert(uid, news);
+                true
             }
             Err(error) => {
                 tracing::warn!(%error, repo = repo.name_any(), "condition not written");
+                false
             }
         }
     }

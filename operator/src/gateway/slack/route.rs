@@ -15,6 +15,8 @@ use crate::gateway::dispatch::Team;
 pub struct Channel {
     pub namespace: String,
     pub repo: String,
+    /// Of the Repo: one that is made anew is read anew.
+    pub uid: String,
     pub id: String,
     /// Name of the Secret with the app's tokens: with another one, everything is read anew.
     pub secret: String,
@@ -251,6 +253,7 @@ mod tests {
         vec![Channel {
             namespace: "team".to_owned(),
             repo: "shop".to_owned(),
+            uid: "u".to_owned(),
             id: "C01".to_owned(),
             secret: "slack".to_owned(),
             team: Team { roles: vec!["pm".to_owned(), "coder".to_owned()], ..Team::default() },
