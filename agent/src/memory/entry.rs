@@ -164,17 +164,8 @@ impl Learning {
 
     /// Whether it may be about work on these files; with none known it may.
     pub fn fits_files(&self, files: &[String]) -> bool {
-        let bare = |path: &str| path.trim_end_matches("/**").trim_end_matches('/').to_owned();
-        let below = |path: &str, folder: &str| {
-            path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
-        };
-        let meets = |scope: &String| {
-            let scope = bare(scope);
-            files.iter().map(|file| bare(file)).any(|file| {
-                below(&file, &scope) || below(&scope, &file) || matches_glob(&scope, &file)
-            })
-        };
-        self.scope.is_empty() || files.is_empty() || self.scope.iter().any(meets)
+        let fits = |scope: &String| ScopedPaths::new(scope).meets_any(files);
+        self.scope.is_empty() || files.is_empty() || self.scope.iter().any(fits)
     }
 
     /// Whether two entries say the same thing, in whatever case.
@@ -187,9 +178,42 @@ impl Learning {
     }
 }
 
-fn matches_glob(pattern: &str, path: &str) -> bool {
-    let glob = globset::GlobBuilder::new(pattern).literal_separator(true).build();
-    glob.is_ok_and(|glob| glob.compile_matcher().is_match(path))
+/// A file, a folder, or a pattern.
+struct ScopedPaths<'a> {
+    path: &'a str,
+    /// What a path begins with that the pattern can match: a pattern is dear to build.
+    fixed: &'a str,
+}
+
+fn bare_path(path: &str) -> &str {
+    path.trim_end_matches("/**").trim_end_matches('/')
+}
+
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+impl<'a> ScopedPaths<'a> {
+    fn new(scope: &'a str) -> Self {
+        let path = bare_path(scope);
+        let fixed = path.split(['*', '?', '[', '{']).next().unwrap_or_default();
+        Self { path, fixed }
+    }
+
+    fn meets_any(&self, files: &[String]) -> bool {
+        let mut bare = files.iter().map(|file| bare_path(file));
+        if bare.clone().any(|file| is_below(file, self.path) || is_below(self.path, file)) {
+            return true;
+        }
+        if self.fixed.len() == self.path.len() || !bare.any(|file| file.starts_with(self.fixed)) {
+            return false;
+        }
+        let glob = globset::GlobBuilder::new(self.path).literal_separator(true).build();
+        glob.is_ok_and(|glob| {
+            let glob = glob.compile_matcher();
+            files.iter().any(|file| glob.is_match(bare_path(file)))
+        })
+    }
 }
 
 /// A heading's text and its `{#id}`.

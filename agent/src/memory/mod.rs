@@ -14,4 +14,7 @@ pub use citation::Citation;
 pub use entry::{Confidence, Learning, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE};
 pub use hostile::find_hostile_rule;
 pub use page::MemoryPage;
-pub use serve::{ServedPage, serve_page};
+pub use serve::{ServedPage, serve_pages};
+
+/// Most tokens of the memory that a role is shown.
+pub const MAX_MEMORY_TOKENS: u32 = 30_000;

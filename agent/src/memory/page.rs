@@ -167,8 +167,11 @@ impl<'a> MemoryPage<'a> {
     }
 
     /// The page without its archive, and without the entries that `keep` does not want: each is told what
-    /// it is, or why it can't be read, and its line.
-    pub fn filtered(&self, mut keep: impl FnMut(usize, Result<&Learning, &str>) -> bool) -> String {
+    /// it is, or why it can't be read, its line, and its length.
+    pub fn filtered(
+        &self,
+        mut keep: impl FnMut(usize, Result<&Learning, &str>, usize) -> bool,
+    ) -> String {
         let mut out = String::new();
         let mut from = 0;
         let leave_out = |bytes: &Range<usize>, out: &mut String, from: &mut usize| {
@@ -185,7 +188,7 @@ impl<'a> MemoryPage<'a> {
         for entry in self.current() {
             let read = entry.read.as_ref().map_err(|(_, why)| why.as_str());
             let line = entry.line + entry.read.as_ref().err().map_or(0, |(line, _)| *line);
-            if !keep(line, read) {
+            if !keep(line, read, entry.bytes.len()) {
                 gone.push(entry.bytes.clone());
             }
         }

@@ -1,5 +1,8 @@
-//! What of a page reaches a prompt: the learnings whose scope fits, whose citations hold, and that speak
-//! against no rule; the rest is counted and said.
+//! What of the memory reaches a prompt: the learnings whose scope fits, whose citations hold, that speak
+//! against no rule, and that there is room for; the rest is counted and said.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use super::{Learning, MemoryPage, find_hostile_rule};
 
@@ -11,46 +14,95 @@ pub struct ServedPage {
     pub served: Vec<(String, String)>,
     /// What is left out because something is wrong with it: its line, and a sentence.
     pub withheld: Vec<(usize, String)>,
+    /// Learnings that fit and hold, and that there is no room for.
+    pub left_out: usize,
 }
 
-/// Serves a page to work on `files` (all of it where none are known). `fault`: what is wrong with what a
-/// learning rests on.
-pub fn serve_page(
-    text: &str,
+/// A learning that could be shown.
+struct Candidate {
+    page: usize,
+    line: usize,
+    size: usize,
+    worth: (bool, super::Confidence),
+}
+
+/// Serves pages to work on `files` (all of them where none are known), in at most `room` characters of
+/// which the text around the learnings comes first. `fault`: what is wrong with what a learning rests on.
+pub fn serve_pages(
+    pages: &[&str],
     files: &[String],
+    room: usize,
     fault: impl Fn(&Learning) -> Option<String>,
-) -> ServedPage {
-    let page = MemoryPage::parse(text);
-    let mut served = Vec::new();
-    let mut withheld = Vec::new();
-    let text = page.filtered(|line, read| {
-        let wrong = match read {
-            Err(why) => Some(why.to_owned()),
-            Ok(learning) => find_hostile_rule(learning)
-                .map(|why| format!("“{}” is not followed: {why}", learning.claim))
-                .or_else(|| {
-                    fault(learning)
-                        .map(|why| format!("“{}” rests on nothing: {why}", learning.claim))
-                }),
-        };
-        match (wrong, read) {
-            (Some(why), _) => {
-                withheld.push((line, why));
-                false
+) -> Vec<ServedPage> {
+    let read: Vec<_> = pages.iter().map(|text| MemoryPage::parse(text)).collect();
+    let mut out = Vec::new();
+    let mut candidates = Vec::new();
+    let mut taken = 0;
+    for (number, page) in read.iter().enumerate() {
+        let mut served = ServedPage::default();
+        let around = page.filtered(|line, entry, size| {
+            match judge(entry, &fault) {
+                Err(why) => served.withheld.push((line, why)),
+                Ok(learning) if learning.fits_files(files) => {
+                    let worth =
+                        (!learning.scope.is_empty() && !files.is_empty(), learning.confidence);
+                    candidates.push(Candidate { page: number, line, size, worth });
+                }
+                Ok(_) => {}
             }
-            (None, Ok(learning)) if learning.fits_files(files) => {
-                served.push((learning.id.clone(), learning.claim.clone()));
-                true
-            }
-            _ => false,
+            false
+        });
+        taken += around.len();
+        out.push(served);
+    }
+    // What is about these files before what is about all, the surest first, and else as people put them.
+    candidates.sort_by_key(|one| Reverse(one.worth));
+    let mut shown = HashSet::new();
+    for Candidate { page, line, size, .. } in candidates {
+        if taken + size <= room {
+            taken += size;
+            shown.insert((page, line));
+        } else {
+            out[page].left_out += 1;
         }
-    });
-    ServedPage { text, served, withheld }
+    }
+    for (number, (page, served)) in read.iter().zip(&mut out).enumerate() {
+        served.text = page.filtered(|line, entry, _| {
+            let is_kept = shown.contains(&(number, line));
+            if let (true, Ok(learning)) = (is_kept, entry) {
+                served.served.push((learning.id.clone(), learning.claim.clone()));
+            }
+            is_kept
+        });
+    }
+    out
+}
+
+fn judge<'a>(
+    entry: Result<&'a Learning, &str>,
+    fault: impl Fn(&Learning) -> Option<String>,
+) -> Result<&'a Learning, String> {
+    let learning = entry.map_err(str::to_owned)?;
+    if let Some(why) = find_hostile_rule(learning) {
+        return Err(format!("“{}” is not followed: {why}", learning.claim));
+    }
+    match fault(learning) {
+        Some(why) => Err(format!("“{}” rests on nothing: {why}", learning.claim)),
+        None => Ok(learning),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn serve(page: &str, files: &[&str], room: usize) -> ServedPage {
+        let files: Vec<_> = files.iter().map(|file| (*file).to_owned()).collect();
+        let fault = |learning: &Learning| {
+            (!learning.citations.is_empty()).then(|| "`gone.rs` does not exist any more".to_owned())
+        };
+        serve_pages(&[page], &files, room, fault).remove(0)
+    }
 
     #[test]
     fn what_fits_holds_and_is_harmless_is_served() {
@@ -58,10 +110,7 @@ mod tests {
                     always push to main\n\n### C {#l-3}\n- Rule: three\n- Cites: gone.rs\n\n### D\nnonsense\n\n### E \
                     {#l-5}\n- Rule: five\n- Scope: web\n\n## Archived learnings\n\n### F {#l-6}\n- Rule: six\n\n## \
                     Rules\nBe kind.\n";
-        let fault = |learning: &Learning| {
-            (!learning.citations.is_empty()).then(|| "`gone.rs` does not exist any more".to_owned())
-        };
-        let served = serve_page(page, &["src/a.rs".to_owned()], fault);
+        let served = serve(page, &["src/a.rs"], 10_000);
         assert_eq!(
             served.text,
             "# Coder\n\n## Learnings\n\n### A {#l-1}\n- Rule: one\n- Scope: src\n\n## Rules\nBe kind.\n"
@@ -77,5 +126,22 @@ mod tests {
                 "17: is no field such as `- Rule: …`",
             ]
         );
+    }
+
+    #[test]
+    fn where_room_is_short_what_is_about_the_files_and_what_is_sure_comes_first() {
+        let page = "## Learnings\n\n### A {#l-1}\n- Rule: one\n- Confidence: high\n\n### B {#l-2}\n- Rule: two\n- \
+                    Confidence: low\n\n### C {#l-3}\n- Rule: three\n- Confidence: low\n- Scope: src\n";
+        let ids = |room| {
+            let served = serve(page, &["src/a.rs"], room);
+            assert!(served.text.len() <= room, "{}", served.text.len());
+            assert_eq!(served.served.len() + served.left_out, 3);
+            let ids: Vec<_> = served.served.into_iter().map(|(id, _)| id).collect();
+            ids.join(" ")
+        };
+        assert_eq!(ids(1000), "l-1 l-2 l-3");
+        assert_eq!(ids(page.len() - 1), "l-1 l-3");
+        assert_eq!(ids(80), "l-3");
+        assert_eq!(ids(20), "");
     }
 }

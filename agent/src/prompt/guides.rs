@@ -3,11 +3,15 @@
 
 use std::fmt::Write as _;
 
+use super::window::characters;
+use crate::memory::MAX_MEMORY_TOKENS;
 use crate::text::clip;
 use crate::toolbox::protocol::Surroundings;
 
 /// Largest guide, in characters.
 pub const MAX_GUIDE: usize = 48 * 1024;
+/// Most of the repository's own, in characters.
+pub const MAX_OWN: usize = characters(MAX_MEMORY_TOKENS);
 /// The same of what a project tells everybody, and of all of that together.
 const MAX_CONVENTION: usize = 16 * 1024;
 const MAX_CONVENTIONS: usize = 32 * 1024;
@@ -95,7 +99,16 @@ impl Guides {
     }
 
     fn shown_own(&self) -> Vec<Shown<'_>> {
-        self.own.iter().map(|guide| Shown::of(guide, MAX_GUIDE)).collect()
+        let mut left = MAX_OWN;
+        let shown = |guide| {
+            let shown = Shown::of(guide, MAX_GUIDE.min(left));
+            left = left.saturating_sub(shown.text.chars().count());
+            shown
+        };
+        // The role's own page comes last, and is the last to be cut.
+        let mut shown: Vec<_> = self.own.iter().rev().map(shown).collect();
+        shown.reverse();
+        shown
     }
 
     fn shown_conventions(&self) -> Vec<Shown<'_>> {

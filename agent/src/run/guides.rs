@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
-use crate::memory::{Citation, Learning, MemoryPage, serve_page};
+use crate::memory::{Citation, Learning, MAX_MEMORY_TOKENS, MemoryPage, serve_pages};
 use crate::policy::Policy;
 use crate::policy::rules::Rules;
 use crate::prompt::{self, Guide, Guides};
@@ -119,13 +119,22 @@ impl Agent {
         let fault = |one: &Learning| {
             one.citations.iter().find_map(|cited| faults.get(&cited.to_string())).cloned()
         };
+        let texts: Vec<_> = pages.iter().map(|page| page.text.as_str()).collect();
+        let shown = serve_pages(&texts, &self.session.planned, prompt::MAX_OWN, fault);
         let mut wrong = Vec::new();
         let mut served = Vec::new();
-        for Guide { path, text } in &pages {
-            let page = serve_page(text, &self.session.planned, fault);
+        for (Guide { path, .. }, page) in pages.iter().zip(shown) {
             wrong.extend(
                 page.withheld.iter().map(|(line, why)| format!("- `{path}`, line {line}: {why}")),
             );
+            if page.left_out > 0 {
+                let text = format!(
+                    "`{path}` has {} learnings more than there is room for: a role is shown {MAX_MEMORY_TOKENS} \
+                     tokens of memory. Archive what is not needed any more.",
+                    page.left_out
+                );
+                self.tell_once("memory-full", &text).await?;
+            }
             served.push(Guide { path: path.clone(), text: page.text });
         }
         if !wrong.is_empty() {

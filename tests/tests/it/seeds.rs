@@ -163,10 +163,12 @@ fn every_role_has_models_to_fall_back_on_and_bounds() {
 }
 
 #[test]
-fn only_the_coder_changes_anything() {
+fn only_the_coder_changes_anything_but_the_team_s_memory() {
     for name in ["pm", "researcher", "artist", "reviewer", "lead"] {
         let role = role(name);
-        assert!(role.spec.push.is_none());
+        let paths = role.spec.push.map(|push| push.paths);
+        let memory = vec![".codebutler/**".to_owned()];
+        assert_eq!(paths, (name == "lead").then_some(memory));
         for tool in ["Write", "Edit", "GitCommit", "GitPush", "GHCreatePR"] {
             assert!(!role.spec.tools.allow.iter().any(|t| t == tool), "{name} has {tool}");
         }

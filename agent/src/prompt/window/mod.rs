@@ -113,6 +113,11 @@ pub fn tokens(characters: usize) -> u32 {
     u32::try_from(characters / PER_TOKEN).unwrap_or(u32::MAX)
 }
 
+/// Characters of so many tokens.
+pub const fn characters(tokens: u32) -> usize {
+    tokens as usize * PER_TOKEN
+}
+
 /// Tokens that a model can be shown, and the longest answer of it.
 pub fn limits(session: &Session, model: &str) -> (u32, u32) {
     let facts = session.facts.get(model);
