@@ -10,12 +10,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::thread::Usage;
 use crate::{NanoUsd, SlackTs};
 
 /// Most calls in [`ThreadBudget::open`].
 pub const OPEN_IN_THREAD: usize = 16;
 /// Most calls in [`RepoSpend::open`].
 pub const OPEN_IN_REPO: usize = 256;
+
+/// Most gateways in `leaving`.
+pub const LEAVING: usize = 8;
 
 /// A Thread's money besides what is settled. USD.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +40,10 @@ pub struct ThreadBudget {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = OPEN_IN_THREAD))]
     pub open: BTreeMap<String, OpenCall>,
+    /// Calls of gateways that hand over while they are under way, by gateway.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = LEAVING))]
+    pub leaving: BTreeMap<String, Leaving>,
     /// Added to the Thread's cap by people.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub raised: NanoUsd,
@@ -48,6 +56,29 @@ pub struct ThreadBudget {
     /// Questions asked so far; each has its own message.
     #[serde(default, skip_serializing_if = "is_none_yet")]
     pub asked: u32,
+}
+
+/// Calls that a gateway serves to their end while another one serves new ones. It alone writes this;
+/// the other one settles it when it is final, or its time is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Leaving {
+    /// How long it may take, in seconds, from when somebody else sees it; 0: it is final.
+    pub seconds: u32,
+    /// What the calls may cost that are not settled. USD.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub granted: NanoUsd,
+    /// What those have cost that are. USD.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub settled: NanoUsd,
+    /// The same by role, in a Thread.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
+    pub usage: BTreeMap<String, Usage>,
+    /// Calls that are not settled, by the provider's id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = OPEN_IN_REPO))]
+    pub open: BTreeMap<String, OpenCall>,
 }
 
 /// A model call whose cost is not known yet.
@@ -144,6 +175,10 @@ pub struct RepoSpend {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = OPEN_IN_REPO))]
     pub open: BTreeMap<String, NanoUsd>,
+    /// Calls of gateways that hand over while they are under way, by gateway.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = LEAVING))]
+    pub leaving: BTreeMap<String, Leaving>,
     /// Model calls of the last hour with any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hour: Option<HourCalls>,

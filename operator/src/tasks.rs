@@ -24,6 +24,12 @@ impl Tasks {
         self.tracker.spawn(self.over.clone().run_until_cancelled_owned(task))
     }
 
+    /// The outcome of one that is not begun apart, unless it is cut off.
+    pub async fn run<F: Future>(&self, task: F) -> Option<F::Output> {
+        let _counted = self.tracker.token();
+        self.over.run_until_cancelled(task).await
+    }
+
     pub fn count(&self) -> usize {
         self.tracker.len()
     }

@@ -1,5 +1,9 @@
 //! The time between being told to stop and being ended, shared out once, so that what comes last is
-//! never what is cut off: the books, and the lease that is given back.
+//! never what is cut off.
+//!
+//! First, requests that are no model calls end, and with them whatever else only one gateway may do.
+//! Then the books are handed over and the lease is given back: from that moment another gateway serves
+//! all that is new. Model calls under way have what is left, and their costs are put on record last.
 
 use std::time::Duration;
 
@@ -7,29 +11,34 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lease;
 
-/// How long open requests may take, whatever the grace: nobody else serves agents meanwhile.
+/// How long requests that are no model calls may take, and the work that they have begun, whatever the
+/// grace: nobody else serves agents meanwhile.
 const REQUESTS: Duration = Duration::from_secs(20);
-/// How long paid or half-done work may take once the agents' port is closed.
-const WORK: Duration = Duration::from_secs(8);
-/// How long the books may take to be closed.
-pub const BOOKS: Duration = Duration::from_secs(5);
+/// What model calls have at least, however short the grace.
+const CALLS: Duration = Duration::from_secs(5);
+/// How long writing all books may take: when they are handed over, and in the end.
+const BOOKS: Duration = Duration::from_secs(5);
 /// For what is not waited for: tasks that wind up, the runtime's own end, a machine that is busy.
-const SPARE: Duration = Duration::from_secs(5);
+const SPARE: Duration = Duration::from_secs(3);
 
 /// How long each step may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
-    /// Open requests, and whatever else ends by itself.
+    /// Requests that are no model calls.
     pub requests: Duration,
-    /// Work of requests that are gone.
-    pub work: Duration,
+    /// Each of the two times that the books are written.
     pub books: Duration,
+    /// Model calls, once another gateway may serve.
+    pub calls: Duration,
+    /// After so long nothing of this process is left, whenever one begins to count.
+    pub all: Duration,
 }
 
 impl Shares {
     pub fn of(grace: Duration) -> Self {
-        let rest = WORK + BOOKS + lease::GIVE_UP + SPARE;
-        Self { requests: grace.saturating_sub(rest).min(REQUESTS), work: WORK, books: BOOKS }
+        let free = grace.saturating_sub(BOOKS + lease::GIVE_UP + BOOKS + SPARE);
+        let requests = free.saturating_sub(CALLS).min(REQUESTS);
+        Self { requests, books: BOOKS, calls: free.saturating_sub(requests), all: grace }
     }
 }
 
@@ -59,10 +68,10 @@ mod tests {
     fn all_steps_together_end_before_the_grace() {
         for seconds in GRACE {
             let grace = Duration::from_secs(seconds);
-            let Shares { requests, work, books } = Shares::of(grace);
-            let last = requests + work + books + lease::GIVE_UP;
-            assert!(last + SPARE <= grace, "{seconds}");
-            assert!(requests >= Duration::from_secs(10), "{seconds}");
+            let Shares { requests, books, calls, all } = Shares::of(grace);
+            let last = requests + books + lease::GIVE_UP + calls + books;
+            assert!(last + SPARE <= grace && all >= last, "{seconds}");
+            assert!(calls >= CALLS && requests >= Duration::from_secs(10), "{seconds}");
         }
     }
 

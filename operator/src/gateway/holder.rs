@@ -1,10 +1,12 @@
 //! The agents' port, served by one replica at a time: the one that holds the lease. The Service leads
-//! to it by its [`Mark`]; who loses the lease stops at once, and is a candidate again.
+//! to it by its [`Mark`]; who loses the lease stops at once, and is a candidate again; who is told to
+//! stop hands over as [`drain`] has it.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
 use rustls::ServerConfig;
+use tokio::time::timeout;
 
 use super::api::{self, Shared};
 use super::budget::pause;
@@ -16,6 +18,7 @@ use super::{git, pulse, serve, told, watch};
 use crate::args::GatewayArgs;
 use crate::lease::{self, Settings};
 use crate::listen::listen;
+use crate::step;
 
 /// Name of the Lease, in the operator's namespace.
 pub const LEASE: &str = "codebutler-gateway";
@@ -46,14 +49,21 @@ pub async fn run(
             () = lease.lost() => None,
         };
         if let Some(served) = served {
-            lease.release().await;
-            return served;
+            // From now on another one serves what is new. Should some of the books still be on their
+            // way to the record, it has to wait until the lease has run out.
+            match served {
+                Ok(false) => drop(lease),
+                Ok(true) | Err(_) => lease.release().await,
+            }
+            gateway.metrics.follows();
+            end_calls(&term, shares(args)).await;
+            return served.map(drop);
         }
         // Another gateway may serve agents already.
         term.cut().await;
         gateway.metrics.follows();
         tracing::error!("the lease is lost: what was under way is cut, and it is tried for again");
-        let _ = tokio::time::timeout(drain::BOOKS, mark.remove()).await;
+        let _ = timeout(shares(args).books, mark.remove()).await;
     }
     Ok(())
 }
@@ -68,12 +78,13 @@ fn settings(args: &GatewayArgs) -> Settings {
     }
 }
 
+/// Answers whether all books are on record.
 async fn serve_agents(
     gateway: &Shared,
     args: &GatewayArgs,
     tls: ServerConfig,
     mark: &Mark,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let begun = Box::pin(async {
         gateway.ledger.inherit().await;
         gateway.builds.inherit(&gateway.context);
@@ -84,7 +95,9 @@ async fn serve_agents(
         mark.take().await;
         anyhow::Ok(listener)
     });
-    let Some(listener) = gateway.shutdown.run_until_cancelled(begun).await else { return Ok(()) };
+    let Some(listener) = gateway.shutdown.run_until_cancelled(begun).await else {
+        return Ok(true);
+    };
     let listener = listener?;
     gateway.metrics.leads();
     for repo in gateway.context.repos.state() {
@@ -94,22 +107,47 @@ async fn serve_agents(
     }
     gateway.slack.hear_with(models::scribe(gateway));
     tracing::info!(address = %listener.local_addr()?, "serving agents");
-    let shares = Shares::of(Duration::from_secs(args.grace_seconds));
-    let limits = serve::Limits { grace: shares.requests, ..serve::Limits::default() };
+    let shares = shares(args);
     let ends = (&gateway.connections, gateway.shutdown.clone());
     let app = api::router(gateway.clone());
-    let serving = serve::serve(listener, tls, app, limits, ends);
-    let work = Box::pin(async { tokio::join!(serving, look_after(gateway, args, mark)) });
+    let serving = serve::serve(listener, tls, app, serve::Limits::default(), ends);
+    let work = Box::pin(async {
+        tokio::join!(serving, look_after(gateway, args, mark));
+        gateway.requests.rest(shares.requests).await;
+        gateway.calls.rest(shares.requests).await;
+    });
     if drain::within(&gateway.shutdown, shares.requests, work).await.is_none() {
-        tracing::warn!("requests were cut off");
+        tracing::warn!(requests = gateway.requests.count(), "requests are cut off");
     }
-    if !gateway.calls.rest(shares.work).await {
-        tracing::warn!(open = gateway.calls.count(), "work was cut off");
+    tokio::join!(gateway.requests.cut(), gateway.calls.cut());
+    let seconds = u32::try_from(shares.all.as_secs()).unwrap_or(u32::MAX);
+    step::point("before hand-over");
+    let whole = timeout(shares.books, gateway.ledger.leave(seconds)).await.unwrap_or(false);
+    if !whole {
+        tracing::error!("not all books were handed over");
     }
-    if tokio::time::timeout(shares.books, gateway.ledger.close()).await.is_err() {
+    gateway.ledger.left();
+    step::point("after hand-over");
+    Ok(whole)
+}
+
+fn shares(args: &GatewayArgs) -> Shares {
+    Shares::of(Duration::from_secs(args.grace_seconds))
+}
+
+/// Serves model calls to their end beside another gateway, and puts on record what they have cost.
+async fn end_calls(gateway: &Shared, shares: Shares) {
+    let calls = async {
+        gateway.answers.rest(shares.calls).await;
+        gateway.connections.rest(shares.calls).await;
+    };
+    if timeout(shares.calls, calls).await.is_err() {
+        tracing::warn!(open = gateway.answers.count(), "model calls are cut off");
+    }
+    tokio::join!(gateway.answers.cut(), gateway.connections.cut());
+    if !timeout(shares.books, gateway.ledger.close()).await.unwrap_or(false) {
         tracing::error!("not all costs were put on record");
     }
-    Ok(())
 }
 
 /// What one replica does beside answering agents, until it is told to stop: it tells people of a
@@ -127,7 +165,8 @@ async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
         // No new request finds its way to a port that is closed, while those under way end.
         mark.remove().await;
     };
-    let knowing = async { tokio::join!(probing, settling, knowing, git::tidy(gateway)) };
+    let elsewhere = gateway.shutdown.run_until_cancelled(gateway.ledger.look_elsewhere());
+    let knowing = async { tokio::join!(probing, settling, knowing, git::tidy(gateway), elsewhere) };
     let hearing = Box::pin(pulse::watch(gateway, args.agent_silence()));
     tokio::join!(people, knowing, found, hearing);
 }

@@ -116,7 +116,9 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         egress: egress::Egress::new(dialer),
         search: args.search.clone().into(),
         metrics,
+        requests: Tasks::default(),
         calls: Tasks::default(),
+        answers: Tasks::default(),
         connections: Tasks::default(),
         shutdown: shutdown.clone(),
     };

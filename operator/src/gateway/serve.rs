@@ -30,25 +30,22 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// so that none is closed while its owner sends the next request.
 const IDLE: Duration = Duration::from_mins(2);
 
-/// What callers that have shown nothing yet may hold, and how long they are served in the end.
+/// What callers that have shown nothing yet may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections of one address: a pod's are far fewer, but a node can stand for all of its pods.
     pub per_address: usize,
     /// How long the head of a request may take: from a connection's begin, and later from its first byte.
     pub head: Duration,
-    /// How long open requests may take once the process is told to stop.
-    pub grace: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let (head, grace) = (Duration::from_secs(20), Duration::from_secs(20));
-        Self { per_address: 1024, head, grace }
+        Self { per_address: 1024, head: Duration::from_secs(20) }
     }
 }
 
-/// Serves until `shutdown`, then lets open requests end.
+/// Serves until `shutdown`. Connections stay as long as the request that each is about.
 pub async fn serve(
     listener: TcpListener,
     tls: ServerConfig,
@@ -80,9 +77,6 @@ pub async fn serve(
         }
     }
     drop(listener);
-    if !connections.rest(limits.grace).await {
-        tracing::warn!(open = connections.count(), "requests were cut off");
-    }
 }
 
 async fn connection(

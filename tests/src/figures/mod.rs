@@ -8,6 +8,7 @@ mod admission;
 mod agent;
 mod chaos;
 mod flood;
+mod handover;
 mod ingest;
 mod memory;
 mod operator;
@@ -120,6 +121,7 @@ pub const NAMES: &[&str] = &[
     "agent",
     "chaos",
     "flood",
+    "handover",
     "ingest",
     "packs",
     "price",
@@ -141,6 +143,7 @@ pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
         "agent" => Box::pin(agent::measure()).await,
         "chaos" => Box::pin(chaos::measure()).await,
         "flood" => flood::measure().await,
+        "handover" => Box::pin(handover::measure()).await,
         "ingest" => ingest::measure().await,
         "packs" => packs::measure().await,
         "price" => Box::pin(price::measure()).await,

@@ -201,7 +201,18 @@ impl ModelServer {
 
     /// Ends when an answer waits.
     pub async fn held_midway(&self) {
-        let _ = self.shared.midway.subscribe().wait_for(|gate| gate.waiting > 0).await;
+        self.all_held_midway(1).await;
+    }
+
+    /// Ends when so many answers wait at the same time.
+    pub async fn all_held_midway(&self, answers: usize) {
+        let mut gate = self.shared.midway.subscribe();
+        let _ = gate.wait_for(|gate| gate.waiting >= answers).await;
+    }
+
+    /// Lets them go on.
+    pub fn release_midway(&self) {
+        self.shared.midway.send_modify(|gate| gate.shut = false);
     }
 
     /// Lets time pass for whatever is kept for a while only.

@@ -72,12 +72,16 @@ impl Process {
         self.child.kill().await
     }
 
+    /// SIGTERM.
+    pub fn tell_to_stop(&self) {
+        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+    }
+
     /// SIGTERM, and SIGKILL if it doesn't stop in time.
     pub async fn stop(&mut self) -> io::Result<()> {
-        let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) else {
-            return Ok(());
-        };
-        let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        self.tell_to_stop();
         match tokio::time::timeout(GRACE, self.child.wait()).await {
             Ok(status) => status.map(drop),
             Err(_) => self.child.kill().await,

@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
@@ -67,8 +67,12 @@ pub struct Gateway {
     pub egress: Egress,
     pub search: web::Search,
     pub metrics: Metrics,
-    /// Work that has to end well even if its caller is gone.
+    /// Requests that are no model calls: only one gateway serves them.
+    pub requests: Tasks,
+    /// Work that they have begun, and that has to end well even if its caller is gone.
     pub calls: Tasks,
+    /// Model calls, which are served to their end.
+    pub answers: Tasks,
     pub connections: Tasks,
     pub shutdown: CancellationToken,
 }
@@ -93,7 +97,9 @@ impl Gateway {
             egress: self.egress.clone(),
             search: self.search.clone(),
             metrics: self.metrics.clone(),
+            requests: Tasks::default(),
             calls: Tasks::default(),
+            answers: Tasks::default(),
             connections: Tasks::default(),
             shutdown: self.shutdown.child_token(),
         }
@@ -105,7 +111,8 @@ impl Gateway {
         // The books first: what ends a call gives its grant back, which is not this one's to write any more.
         self.ledger.cut().await;
         self.shutdown.cancel();
-        tokio::join!(self.connections.cut(), self.calls.cut());
+        let Self { requests, calls, answers, connections, .. } = self;
+        tokio::join!(requests.cut(), calls.cut(), answers.cut(), connections.cut());
     }
 }
 
@@ -135,6 +142,7 @@ pub fn router(gateway: Shared) -> Router {
         .method_not_allowed_fallback(|| async {
             ApiError::new(ErrorCode::InvalidRequest, "this path has no such method")
         })
+        .layer(middleware::from_fn_with_state(gateway.clone(), admit))
         .layer(middleware::from_fn(in_span))
         .with_state(gateway)
 }
@@ -144,6 +152,21 @@ async fn in_span(request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let span = tracing::info_span!("call", path, thread = Empty, role = Empty);
     next.run(request).instrument(span).await
+}
+
+/// Lets model calls be served to their end, and all else only as long as this gateway may act.
+async fn admit(State(gateway): State<Shared>, request: Request, next: Next) -> Response {
+    let calls = [path::CHAT, path::IMAGES, path::TRANSCRIPTIONS];
+    let lasts = calls.contains(&request.uri().path());
+    let response = if lasts && !gateway.requests.are_cut() {
+        Some(next.run(request).await)
+    } else {
+        gateway.requests.run(next.run(request)).await
+    };
+    response.unwrap_or_else(|| {
+        let message = "another gateway takes over: try again";
+        ApiError::new(ErrorCode::Unavailable, message).into_response()
+    })
 }
 
 /// Method and path of everything that an agent can call.

@@ -21,7 +21,11 @@ pub struct Account {
     settled: NanoUsd,
     flagged: NanoUsd,
     reserved: NanoUsd,
+    /// Calls under way: some cost nothing.
+    calls: u32,
     written: Written,
+    /// Of calls that another gateway, which leaves, still makes.
+    elsewhere: NanoUsd,
     /// Granted beyond what is reserved, so that not every call of a busy pot has to wait.
     chunk: NanoUsd,
 }
@@ -52,18 +56,20 @@ impl Account {
     /// Whether a call may be let through. A pot that is used up lets nothing through, not even what
     /// costs nothing as far as is known.
     pub fn allows(&self, estimate: NanoUsd, cap: Option<NanoUsd>) -> bool {
-        let committed = self.used() + self.reserved;
+        let committed = self.used() + self.reserved + self.elsewhere;
         cap.is_none_or(|cap| committed < cap && committed + estimate <= cap)
     }
 
     /// Takes a call in.
     pub fn reserve(&mut self, estimate: NanoUsd) {
         self.reserved += estimate;
+        self.calls = self.calls.saturating_add(1);
     }
 
     /// The call was not made.
     pub fn release(&mut self, estimate: NanoUsd) {
         self.reserved = self.reserved.less(estimate);
+        self.calls = self.calls.saturating_sub(1);
     }
 
     /// The call was billed.
@@ -84,6 +90,23 @@ impl Account {
         self.written.flagged += amount;
     }
 
+    /// Counts what calls may cost that are under way elsewhere.
+    pub const fn expect(&mut self, elsewhere: NanoUsd) {
+        self.elsewhere = elsewhere;
+    }
+
+    /// Calls that were made elsewhere, billed or not.
+    pub fn adopt(&mut self, settled: NanoUsd, flagged: NanoUsd) {
+        self.settled += settled;
+        self.flagged += flagged;
+    }
+
+    /// As if they had not been made.
+    pub fn disown(&mut self, settled: NanoUsd, flagged: NanoUsd) {
+        self.settled = self.settled.less(settled);
+        self.flagged = self.flagged.less(flagged);
+    }
+
     /// What was flagged is known after all.
     pub fn reconcile(&mut self, estimate: NanoUsd, billed: NanoUsd) {
         self.flagged = self.flagged.less(estimate);
@@ -97,8 +120,8 @@ impl Account {
     }
 
     /// Whether calls are under way.
-    pub fn is_idle(&self) -> bool {
-        self.reserved == NanoUsd::ZERO
+    pub const fn is_idle(&self) -> bool {
+        self.calls == 0
     }
 
     /// A call had to wait for a grant although there was one a moment ago: grant more at a time.
@@ -114,7 +137,7 @@ impl Account {
 
     /// What is to be written now. A chunk never reaches beyond the cap.
     pub fn wanted(&self, cap: Option<NanoUsd>) -> Written {
-        let free = cap.map(|cap| cap.less(self.used() + self.reserved));
+        let free = cap.map(|cap| cap.less(self.used() + self.reserved + self.elsewhere));
         let chunk = free.map_or(self.chunk, |free| self.chunk.min(free));
         let granted = self.reserved + chunk;
         Written { settled: self.settled, flagged: self.flagged, granted }

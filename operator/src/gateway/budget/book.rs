@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 
 use codebutler_crds::repo::RepoStatus;
-use codebutler_crds::spend::{HourCalls, OpenCall, RepoSpend, ThreadBudget};
+use codebutler_crds::spend::{
+    HourCalls, OPEN_IN_REPO, OPEN_IN_THREAD, OpenCall, RepoSpend, ThreadBudget,
+};
 use codebutler_crds::thread::Usage;
 use codebutler_crds::{NanoUsd, ThreadStatus};
 use tokio::time::Instant;
 
 use super::account::{Account, Written};
+use super::apart::{Calls, Part};
 use super::calendar::Moment;
-use super::open::{Listing, Open, OpenCalls, Stage};
+use super::leaving::{self, Clash, Elsewhere, Entries, Handed, Office};
+use super::open::{Open, OpenCalls, Stage};
 
 /// What books of both kinds have.
 #[derive(Debug, Default)]
@@ -24,6 +28,10 @@ pub struct Book {
     pub inherited: NanoUsd,
     /// Calls whose cost is not known.
     pub open: OpenCalls,
+    /// Calls of other gateways, which leave.
+    pub elsewhere: Elsewhere,
+    /// Whether somebody else keeps it by now.
+    pub handed: Handed,
     /// When it was written last.
     pub wrote_at: Option<Instant>,
     /// When a call had to wait for a grant last.
@@ -55,7 +63,7 @@ pub struct RepoBook {
 pub struct ThreadEntry {
     holder: String,
     inherited: NanoUsd,
-    open: Listing,
+    pub calls: Calls,
     /// The money to be on record.
     pub money: Written,
     base: BTreeMap<String, Usage>,
@@ -68,7 +76,7 @@ pub struct ThreadEntry {
 pub struct RepoEntry {
     holder: String,
     inherited: NanoUsd,
-    open: Listing,
+    pub calls: Calls,
     before: Written,
     /// The money to be on record.
     pub money: Written,
@@ -89,7 +97,8 @@ impl ThreadBook {
             let OpenCall { role, estimate } = call;
             (id, Open { role, estimate, stage: Stage::Lost })
         });
-        let book = Book { account, inherited, open: OpenCalls::found(lost), ..Book::default() };
+        let mut book = Book { account, inherited, open: OpenCalls::found(lost), ..Book::default() };
+        book.look_elsewhere(&budget.leaving);
         Self { book, base: usage.clone(), usage }
     }
 
@@ -98,14 +107,33 @@ impl ThreadBook {
         *usage = sum(*usage, delta);
     }
 
+    /// Takes into the books what gateways that left have spent, as the record has it this moment;
+    /// answers whether there was any.
+    pub fn adopt(&mut self, record: &Entries) -> bool {
+        let due = self.book.adopt(record, OPEN_IN_THREAD);
+        for (role, usage) in due.iter().flat_map(|entry| &entry.usage) {
+            self.add(role, *usage);
+        }
+        !due.is_empty()
+    }
+
+    /// What was to be written can't be.
+    pub fn clash(&mut self, clash: Clash) {
+        let Some(taken) = self.book.clash(clash) else { return };
+        for (role, usage) in taken.usage {
+            let own = self.usage.entry(role).or_default();
+            *own = leaving::difference(*own, usage);
+        }
+    }
+
     /// What is to be written, if anything.
-    pub fn entry(&self, holder: &str) -> Option<ThreadEntry> {
+    pub fn entry(&self, holder: &str, office: Office) -> Option<ThreadEntry> {
         let money = self.book.account.wanted(self.book.cap);
         let clean = self.base == self.usage && self.book.is_written();
-        (!clean).then(|| ThreadEntry {
+        Some(ThreadEntry {
             holder: holder.to_owned(),
             inherited: self.book.inherited,
-            open: self.book.open.listing(),
+            calls: self.book.calls(office, &self.usage, clean)?,
             money,
             base: self.base.clone(),
             usage: self.usage.clone(),
@@ -114,8 +142,13 @@ impl ThreadBook {
 
     /// Takes note of what was written, and of a grant that nobody expected.
     pub fn wrote(&mut self, entry: ThreadEntry, surprise: NanoUsd, now: Instant) {
+        self.book.wrote(entry.money, &entry.calls, surprise, now);
+        if let Handed::As(base) = &mut self.book.handed
+            && matches!(entry.calls.part, Part::HandOver(..))
+        {
+            base.usage.clone_from(&entry.usage);
+        }
         self.base = entry.usage;
-        self.book.wrote(entry.money, &entry.open, surprise, now);
     }
 }
 
@@ -131,7 +164,8 @@ impl RepoBook {
             .open
             .into_iter()
             .map(|(id, estimate)| (id, Open { role: String::new(), estimate, stage: Stage::Lost }));
-        let book = Book { account, inherited, open: OpenCalls::found(lost), ..Book::default() };
+        let mut book = Book { account, inherited, open: OpenCalls::found(lost), ..Book::default() };
+        book.look_elsewhere(&spend.leaving);
         Self { book, day: spend.day, hour: spend.hour.unwrap_or_default() }
     }
 
@@ -165,14 +199,20 @@ impl RepoBook {
         }
     }
 
+    /// As [`ThreadBook::adopt`].
+    pub fn adopt(&mut self, record: &Entries) -> bool {
+        !self.book.adopt(record, OPEN_IN_REPO).is_empty()
+    }
+
     /// What is to be written, if anything.
-    pub fn entry(&self, holder: &str) -> Option<RepoEntry> {
+    pub fn entry(&self, holder: &str, office: Office) -> Option<RepoEntry> {
         let before = self.book.account.written();
         let money = self.book.account.wanted(self.book.cap);
-        (!self.book.is_written()).then(|| RepoEntry {
+        let calls = self.book.calls(office, &BTreeMap::new(), self.book.is_written())?;
+        Some(RepoEntry {
             holder: holder.to_owned(),
             inherited: self.book.inherited,
-            open: self.book.open.listing(),
+            calls,
             before,
             money,
             day: self.day.clone(),
@@ -184,7 +224,7 @@ impl RepoBook {
     pub fn wrote(&mut self, entry: &RepoEntry, surprise: NanoUsd, now: Instant) {
         // Written on the last day: today nothing is.
         let money = if entry.day == self.day { entry.money } else { Written::default() };
-        self.book.wrote(money, &entry.open, surprise, now);
+        self.book.wrote(money, &entry.calls, surprise, now);
     }
 }
 
@@ -194,15 +234,18 @@ impl Book {
         self.account.wanted(self.cap) == self.account.written()
             && self.inherited == NanoUsd::ZERO
             && self.open.is_written()
+            && self.elsewhere.is_written()
     }
 
-    fn wrote(&mut self, money: Written, open: &Listing, surprise: NanoUsd, now: Instant) {
+    fn wrote(&mut self, money: Written, calls: &Calls, surprise: NanoUsd, now: Instant) {
         self.inherited = NanoUsd::ZERO;
-        self.open.wrote(open);
+        self.open.wrote(&calls.all);
+        self.elsewhere.wrote(&calls.taken);
         self.account.wrote(money);
         if surprise != NanoUsd::ZERO {
             self.account.flag_more(surprise);
         }
+        self.handed_over(money.settled, money.flagged + surprise, &calls.part);
         self.wrote_at = Some(now);
     }
 }
@@ -210,7 +253,18 @@ impl Book {
 impl ThreadEntry {
     /// Writes it into the newest status, once or again. Answers a grant of another holder that has
     /// appeared since: it is flagged.
-    pub fn apply(&self, status: &mut ThreadStatus) -> NanoUsd {
+    ///
+    /// # Errors
+    /// When others have written what it was not made for; then it writes nothing.
+    pub fn apply(&self, status: &mut ThreadStatus) -> Result<NanoUsd, Clash> {
+        let mut budget = status.budget.clone().unwrap_or_default();
+        let Calls { all, taken, part } = &self.calls;
+        if let Part::Apart(own) = part {
+            leaving::put(&mut budget.leaving, &self.holder, own)?;
+            status.budget = (budget != ThreadBudget::default()).then_some(budget);
+            return Ok(NanoUsd::ZERO);
+        }
+        leaving::take_out(&mut budget.leaving, taken)?;
         for (role, new) in &self.usage {
             let base = self.base.get(role).copied().unwrap_or_default();
             if *new == base {
@@ -222,24 +276,29 @@ impl ThreadEntry {
             status.cost = Some(total + merged.cost.less(own.cost));
             *own = merged;
         }
-        let mut budget = status.budget.take().unwrap_or_default();
         let found = foreign(budget.holder.as_deref(), budget.granted, &self.holder);
         let surprise = found.less(self.inherited);
         budget.flagged = self.money.flagged + surprise;
-        budget.granted = self.money.granted;
-        budget.holder = holder(self.money.granted, &self.holder);
-        self.open.apply(&mut budget.open, |open| OpenCall {
-            role: open.role.clone(),
-            estimate: open.estimate,
-        });
+        let (granted, open) = part.hand_over(self.money, all, &self.holder, &mut budget.leaving);
+        budget.granted = granted;
+        budget.holder = holder(granted, &self.holder);
+        open.apply(&mut budget.open, Open::on_record);
         status.budget = (budget != ThreadBudget::default()).then_some(budget);
-        surprise
+        Ok(surprise)
     }
 }
 
 impl RepoEntry {
     /// Writes it into the newest state, once or again. Answers as [`ThreadEntry::apply`] does.
-    pub fn apply(&self, spend: &mut RepoSpend) -> NanoUsd {
+    ///
+    /// # Errors
+    /// As that does.
+    pub fn apply(&self, spend: &mut RepoSpend) -> Result<NanoUsd, Clash> {
+        let Calls { all, taken, part } = &self.calls;
+        if let Part::Apart(own) = part {
+            return leaving::put(&mut spend.leaving, &self.holder, own).map(|()| NanoUsd::ZERO);
+        }
+        leaving::take_out(&mut spend.leaving, taken)?;
         let found = foreign(spend.holder.as_deref(), spend.granted, &self.holder);
         let surprise = found.less(self.inherited);
         if spend.day == self.day {
@@ -249,11 +308,12 @@ impl RepoEntry {
         }
         spend.day.clone_from(&self.day);
         spend.flagged = self.money.flagged + surprise;
-        spend.granted = self.money.granted;
-        spend.holder = holder(self.money.granted, &self.holder);
-        self.open.apply(&mut spend.open, |open| open.estimate);
+        let (granted, open) = part.hand_over(self.money, all, &self.holder, &mut spend.leaving);
+        spend.granted = granted;
+        spend.holder = holder(granted, &self.holder);
+        open.apply(&mut spend.open, |open| open.estimate);
         spend.hour = (self.hour.calls > 0).then(|| self.hour.clone());
-        surprise
+        Ok(surprise)
     }
 }
 
@@ -272,16 +332,7 @@ fn merge(now: Usage, base: Usage, new: Usage) -> Usage {
     if now == base || now == new {
         return new;
     }
-    let delta = Usage {
-        cost: new.cost.less(base.cost),
-        prompt_tokens: new.prompt_tokens.saturating_sub(base.prompt_tokens),
-        completion_tokens: new.completion_tokens.saturating_sub(base.completion_tokens),
-        cached_tokens: new.cached_tokens.saturating_sub(base.cached_tokens),
-        written_tokens: new.written_tokens.saturating_sub(base.written_tokens),
-        reasoning_tokens: new.reasoning_tokens.saturating_sub(base.reasoning_tokens),
-        calls: new.calls.saturating_sub(base.calls),
-    };
-    sum(now, delta)
+    sum(now, leaving::difference(new, base))
 }
 
 fn merge_money(now: NanoUsd, base: NanoUsd, new: NanoUsd) -> NanoUsd {
@@ -312,28 +363,28 @@ mod tests {
     fn a_call_is_on_the_thread_once_however_often_it_is_written() {
         let mut status = ThreadStatus::default();
         let mut book = ThreadBook::found(Some(&status), "a");
-        assert_eq!(book.entry("a"), None);
+        assert_eq!(book.entry("a", Office::Held), None);
         book.book.account.reserve(NanoUsd(10));
-        let entry = book.entry("a").unwrap();
-        assert_eq!(entry.apply(&mut status), NanoUsd::ZERO);
+        let entry = book.entry("a", Office::Held).unwrap();
+        assert_eq!(entry.apply(&mut status).unwrap(), NanoUsd::ZERO);
         let budget = status.budget.clone().unwrap();
         assert_eq!((budget.granted, budget.holder.as_deref()), (NanoUsd(10), Some("a")));
         book.wrote(entry, NanoUsd::ZERO, Instant::now());
         book.book.account.settle(NanoUsd(10), NanoUsd(7));
         book.add("pm", usage(7, 1));
-        let entry = book.entry("a").unwrap();
-        entry.apply(&mut status);
-        entry.apply(&mut status);
+        let entry = book.entry("a", Office::Held).unwrap();
+        entry.apply(&mut status).unwrap();
+        entry.apply(&mut status).unwrap();
         assert_eq!((status.cost, status.roles["pm"].usage), (Some(NanoUsd(7)), usage(7, 1)));
         assert_eq!(status.budget, None, "an idle Thread stays small");
         book.wrote(entry, NanoUsd::ZERO, Instant::now());
-        assert_eq!(book.entry("a"), None);
+        assert_eq!(book.entry("a", Office::Held), None);
         // Somebody else's sums are kept.
         status.roles.entry("pm".into()).or_default().usage = usage(100, 9);
         status.cost = Some(NanoUsd(100));
         book.book.account.settle(NanoUsd::ZERO, NanoUsd(1));
         book.add("pm", usage(1, 1));
-        book.entry("a").unwrap().apply(&mut status);
+        book.entry("a", Office::Held).unwrap().apply(&mut status).unwrap();
         assert_eq!((status.cost, status.roles["pm"].usage), (Some(NanoUsd(101)), usage(101, 10)));
     }
 
@@ -348,22 +399,22 @@ mod tests {
         let mut status = ThreadStatus { budget: Some(budget), ..ThreadStatus::default() };
         let mut book = ThreadBook::found(Some(&status), "b");
         assert_eq!(book.book.account.used(), NanoUsd(35));
-        let entry = book.entry("b").unwrap();
-        assert_eq!(entry.apply(&mut status), NanoUsd::ZERO);
-        assert_eq!(entry.apply(&mut status), NanoUsd::ZERO);
+        let entry = book.entry("b", Office::Held).unwrap();
+        assert_eq!(entry.apply(&mut status).unwrap(), NanoUsd::ZERO);
+        assert_eq!(entry.apply(&mut status).unwrap(), NanoUsd::ZERO);
         let found = status.budget.clone().unwrap();
         assert_eq!(
             (found.flagged, found.granted, found.holder),
             (NanoUsd(35), NanoUsd::ZERO, None)
         );
         book.wrote(entry, NanoUsd::ZERO, Instant::now());
-        assert_eq!(book.entry("b"), None);
+        assert_eq!(book.entry("b", Office::Held), None);
         // One that wakes up late is flagged as well.
         let late = status.budget.as_mut().unwrap();
         (late.granted, late.holder) = (NanoUsd(2), Some("a".into()));
         book.book.account.reserve(NanoUsd(1));
-        let entry = book.entry("b").unwrap();
-        let surprise = entry.apply(&mut status);
+        let entry = book.entry("b", Office::Held).unwrap();
+        let surprise = entry.apply(&mut status).unwrap();
         assert_eq!((surprise, status.budget.as_ref().unwrap().flagged), (NanoUsd(2), NanoUsd(37)));
         book.wrote(entry, surprise, Instant::now());
         assert_eq!(book.book.account.flagged(), NanoUsd(37));
@@ -383,15 +434,15 @@ mod tests {
         book.begin(&moment("2026-11-22", "10"));
         book.count("U1");
         book.book.account.settle(NanoUsd::ZERO, NanoUsd(9));
-        let entry = book.entry("a").unwrap();
-        entry.apply(&mut spend);
-        entry.apply(&mut spend);
+        let entry = book.entry("a", Office::Held).unwrap();
+        entry.apply(&mut spend).unwrap();
+        entry.apply(&mut spend).unwrap();
         book.wrote(&entry, NanoUsd::ZERO, Instant::now());
         assert_eq!((spend.settled, spend.hour.as_ref().unwrap().users["U1"]), (NanoUsd(9), 1));
         book.begin(&moment("2026-11-23", "00"));
         assert_eq!((book.book.account.used(), book.hour.calls), (NanoUsd::ZERO, 0));
         book.book.account.settle(NanoUsd::ZERO, NanoUsd(2));
-        book.entry("a").unwrap().apply(&mut spend);
+        book.entry("a", Office::Held).unwrap().apply(&mut spend).unwrap();
         assert_eq!((spend.day.as_str(), spend.settled), ("2026-11-23", NanoUsd(2)));
     }
 }

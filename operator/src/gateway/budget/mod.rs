@@ -6,13 +6,15 @@
 //! second per object. Who takes over flags the grants that it finds, and asks the providers what the
 //! calls on record have cost.
 //!
-//! Pure: [`account`], [`book`], [`calendar`], [`estimate`], [`limits`], [`open`]. [`repos`] and
+//! Pure: [`account`], [`apart`], [`book`], [`calendar`], [`estimate`], [`leaving`], [`limits`], [`open`]. [`repos`] and
 //! [`super::threads`] write, [`pause`] talks to people.
 
 pub mod account;
+mod apart;
 pub mod book;
 pub mod calendar;
 pub mod estimate;
+pub mod leaving;
 pub mod limits;
 pub mod open;
 pub mod pause;
@@ -29,6 +31,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use self::book::Book;
+use self::leaving::Office;
 use self::limits::{Caps, Exceeded, Pots};
 use self::open::Open;
 use self::pot::{Books, Pot};
@@ -52,6 +55,9 @@ pub struct Ledger {
 pub enum OpenError {
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
+    /// Another gateway is about to keep the books.
+    #[error("the gateway hands over to another one")]
+    Leaving,
     /// What it may cost could not be granted.
     #[error("the call could not be put on record")]
     Load(#[from] LoadError),
@@ -90,6 +96,9 @@ impl Ledger {
         let call = loop {
             Box::pin(self.inner.load(&thread, &repo)).await?;
             let mut books = self.inner.books();
+            if books.office != Office::Held {
+                return Err(OpenError::Leaving);
+            }
             // Forgotten by another call in between: look again.
             let Some((one, all)) = books.both(&thread, &repo) else { continue };
             let limits = &caller.repo.spec.limits;
@@ -135,9 +144,26 @@ impl Ledger {
         self.inner.inherit().await;
     }
 
-    /// Puts everything on record and gives all grants back. To be called when no call is under way.
-    pub async fn close(&self) {
-        self.inner.close().await;
+    /// Puts everything on record and gives all grants back; answers whether that worked. To be called
+    /// when no call is under way.
+    pub async fn close(&self) -> bool {
+        self.inner.close().await
+    }
+
+    /// Looks for calls of gateways that hand over, until it is dropped.
+    pub async fn look_elsewhere(&self) {
+        self.inner.look_elsewhere().await;
+    }
+
+    /// Puts everything on record for the next holder; answers whether that worked. Calls under way,
+    /// which may take `seconds` more, are settled here, beside the books; none begins any more.
+    pub async fn leave(&self, seconds: u32) -> bool {
+        self.inner.leave(seconds).await
+    }
+
+    /// From now on somebody else keeps the books.
+    pub fn left(&self) {
+        self.inner.left();
     }
 
     /// Writes nothing any more: somebody else keeps the books.

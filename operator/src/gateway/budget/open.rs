@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codebutler_crds::NanoUsd;
+use codebutler_crds::spend::OpenCall;
 
 const LONGEST: usize = 64;
 
@@ -100,13 +101,41 @@ impl OpenCalls {
         Listing { calls: self.calls.clone(), before: self.written.clone() }
     }
 
+    /// The same in two parts: calls whose end was not seen, and those under way.
+    pub fn parts(&self) -> (Listing, BTreeMap<String, OpenCall>) {
+        let under_way = |call: &Open| matches!(call.stage, Stage::Brief | Stage::Long);
+        let mut lost = self.listing();
+        let mut calls = lost.calls.clone();
+        lost.calls.retain(|_, call| !under_way(call));
+        calls.retain(|_, call| under_way(call));
+        (lost, calls.into_iter().map(|(id, call)| (id, call.on_record())).collect())
+    }
+
+    /// All but those that are named.
+    pub fn without(&self, names: &BTreeSet<String>) -> BTreeMap<String, OpenCall> {
+        let calls = self.calls.iter().filter(|(id, _)| !names.contains(*id));
+        calls.map(|(id, call)| (id.clone(), call.on_record())).collect()
+    }
+
     /// Takes note of what was written.
     pub fn wrote(&mut self, listing: &Listing) {
         self.written = listing.calls.keys().cloned().collect();
     }
 }
 
+impl Open {
+    /// What is written of it.
+    pub fn on_record(&self) -> OpenCall {
+        OpenCall { role: self.role.clone(), estimate: self.estimate }
+    }
+}
+
 impl Listing {
+    /// Of which calls it speaks.
+    pub fn names(&self) -> BTreeSet<String> {
+        self.calls.keys().cloned().collect()
+    }
+
     /// Writes it into the newest record, once or again. What others wrote there stays.
     pub fn apply<T>(&self, record: &mut BTreeMap<String, T>, form: impl Fn(&Open) -> T) {
         record.retain(|id, _| self.calls.contains_key(id) || !self.before.contains(id));

@@ -8,6 +8,7 @@ use codebutler_crds::spend::Limit;
 
 use super::Near;
 use super::book::{Book, RepoBook, ThreadBook};
+use super::leaving::{Clash, Entries, Office};
 use super::limits;
 use super::open::{Open, Stage};
 use super::repos::RepoKey;
@@ -45,6 +46,8 @@ pub struct Lost {
 
 #[derive(Debug, Default)]
 pub struct Books {
+    /// Whether they are kept here.
+    pub office: Office,
     threads: HashMap<ThreadKey, ThreadBook>,
     repos: HashMap<RepoKey, RepoBook>,
 }
@@ -71,6 +74,39 @@ impl Books {
         match pot {
             Pot::Thread(key) => self.threads.get_mut(key).map(|book| &mut book.book),
             Pot::Repo(key) => self.repos.get_mut(key).map(|book| &mut book.book),
+        }
+    }
+
+    /// Takes into a book what gateways that left have spent, as the record has it this moment; answers
+    /// whether there was any.
+    pub fn adopt(&mut self, pot: &Pot, record: &Entries) -> bool {
+        match pot {
+            Pot::Thread(key) => self.thread(key).is_some_and(|book| book.adopt(record)),
+            Pot::Repo(key) => self.repo(key).is_some_and(|book| book.adopt(record)),
+        }
+    }
+
+    /// What was to be written of a book can't be.
+    pub fn clash(&mut self, pot: &Pot, clash: Clash) {
+        match pot {
+            Pot::Thread(key) => {
+                if let Some(book) = self.thread(key) {
+                    book.clash(clash);
+                }
+            }
+            Pot::Repo(key) => {
+                if let Some(book) = self.repo(key) {
+                    book.book.clash(clash);
+                }
+            }
+        }
+    }
+
+    /// Nothing is granted beyond what is reserved.
+    pub fn calm(&mut self) {
+        let threads = self.threads.values_mut().map(|book| &mut book.book);
+        for book in threads.chain(self.repos.values_mut().map(|book| &mut book.book)) {
+            book.account.calm();
         }
     }
 
@@ -163,6 +199,9 @@ impl Book {
     }
 
     fn is_in_use(&self) -> bool {
-        self.scheduled || !self.account.is_idle() || !self.open.is_empty()
+        self.scheduled
+            || !self.account.is_idle()
+            || !self.open.is_empty()
+            || !self.elsewhere.is_empty()
     }
 }

@@ -88,6 +88,11 @@ impl Repos {
         }
     }
 
+    /// Has the next change begin with what the API server knows.
+    pub fn forget(&self, key: &RepoKey) {
+        drop(self.take(key));
+    }
+
     fn api(&self, key: &RepoKey) -> Api<Repo> {
         Api::namespaced(self.client.clone(), &key.namespace)
     }

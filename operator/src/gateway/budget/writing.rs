@@ -1,15 +1,21 @@
 //! From the books to the API server: grants before they are needed, settlements at most once a
 //! second per object, one write at a time for each.
 
+mod inherit;
+
+use std::future::ready;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use codebutler_crds::{NanoUsd, Thread};
+use codebutler_crds::spend::RepoSpend;
+use codebutler_crds::{NanoUsd, Repo, Thread, ThreadStatus};
 use futures::StreamExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::book::{RepoBook, ThreadBook};
+use super::apart::Part;
+use super::book::{Book, RepoBook, ThreadBook};
+use super::leaving::{Clash, Entries, Handed, Office};
 use super::pot::{Books, LoadError, Pot};
 use super::repos::{RepoKey, Repos};
 use crate::gateway::context::{Caller, Context, ThreadKey};
@@ -30,6 +36,9 @@ const CALM: Duration = Duration::from_secs(3);
 const AT_ONCE: usize = 16;
 /// Longest pause after writes that failed.
 const LONGEST: Duration = Duration::from_mins(1);
+
+/// How often a write is made anew for what others have written.
+const CLASHES: usize = 4;
 
 /// What the clones of a ledger share.
 pub struct Inner {
@@ -78,7 +87,11 @@ impl Inner {
     }
 
     /// Opens the books of a call.
-    pub async fn load(&self, thread: &ThreadKey, repo: &RepoKey) -> Result<(), LoadError> {
+    pub async fn load(
+        self: &Arc<Self>,
+        thread: &ThreadKey,
+        repo: &RepoKey,
+    ) -> Result<(), LoadError> {
         let (has_thread, has_repo) = {
             let mut books = self.books();
             (books.thread(thread).is_some(), books.repo(repo).is_some())
@@ -97,6 +110,8 @@ impl Inner {
         }
         if !(has_thread && has_repo) {
             self.lost.notify_one();
+            self.follow(Pot::Thread(thread.clone()));
+            self.follow(Pot::Repo(repo.clone()));
         }
         Ok(())
     }
@@ -116,16 +131,27 @@ impl Inner {
         let _turn = self.turns.lock(pot).await;
         {
             let mut books = self.books();
+            let office = books.office;
             let Some(book) = books.book(pot) else { return Ok(()) };
             if book.account.is_covered() {
                 return Ok(());
+            }
+            if office != Office::Held {
+                return Err(WriteError::Contended(format!("{pot:?}")));
             }
             if book.granted_at.is_some_and(|at| at.elapsed() < BUSY) {
                 book.account.grow(estimate);
             }
             book.granted_at = Some(Instant::now());
         }
-        self.put(pot).await
+        self.put(pot).await?;
+        let mut books = self.books();
+        let left = matches!(books.office, Office::Left(_));
+        let apart = |book: &mut Book| !matches!(book.handed, Handed::No);
+        if left && !books.book(pot).is_some_and(apart) {
+            return Err(WriteError::Contended(format!("{pot:?}")));
+        }
+        Ok(())
     }
 
     /// Puts a pot on record if there is anything to say.
@@ -136,40 +162,129 @@ impl Inner {
 
     /// The caller holds the pot's turn.
     async fn put(&self, pot: &Pot) -> Result<(), WriteError> {
-        match pot {
-            Pot::Thread(key) => {
-                let entry = self.books().thread(key).and_then(|book| book.entry(&self.holder));
-                let Some(entry) = entry else { return Ok(()) };
-                let written = self.threads.try_update(key, |status| Ok(entry.apply(status))).await;
-                let surprise = match written {
-                    Ok((_, surprise)) => surprise,
-                    Err(error @ WriteError::Missing(_)) => {
-                        self.books().forget(pot);
-                        return Err(error);
+        for attempt in 0..CLASHES {
+            let written = match self.adopt(pot).await {
+                Ok(()) => match pot {
+                    Pot::Thread(key) => self.put_thread(key).await,
+                    Pot::Repo(key) => self.put_repo(key).await,
+                },
+                Err(error) => Err(error),
+            };
+            match written {
+                Ok(None) => return Ok(()),
+                Ok(Some(Clash::Late)) => break,
+                Ok(Some(clash)) => {
+                    self.forget_record(pot);
+                    // The first time it may be what was remembered that is behind.
+                    if attempt > 0 {
+                        self.books().clash(pot, clash);
                     }
-                    Err(error) => return Err(error),
-                };
-                if let Some(book) = self.books().thread(key) {
-                    book.wrote(entry, surprise, Instant::now());
                 }
-            }
-            Pot::Repo(key) => {
-                let entry = self.books().repo(key).and_then(|book| book.entry(&self.holder));
-                let Some(entry) = entry else { return Ok(()) };
-                let surprise = match self.repos.update(key, |spend| entry.apply(spend)).await {
-                    Ok(surprise) => surprise,
-                    Err(kube::Error::Api(status)) if status.is_not_found() => {
+                Err(error) => {
+                    if matches!(error, WriteError::Missing(_)) {
                         self.books().forget(pot);
-                        return Err(WriteError::Missing(key.name.clone()));
                     }
-                    Err(error) => return Err(WriteError::Api(Box::new(error))),
-                };
-                if let Some(book) = self.books().repo(key) {
-                    book.wrote(&entry, surprise, Instant::now());
+                    return Err(error);
                 }
             }
         }
+        Err(WriteError::Contended(format!("{pot:?}")))
+    }
+
+    /// Takes into a book what gateways that left have spent. A copy of the record can show what has
+    /// been taken long since, so it only says when to read the record itself.
+    async fn adopt(&self, pot: &Pot) -> Result<(), WriteError> {
+        let copy = match pot {
+            Pot::Thread(key) => self.context.thread(key).map(|thread| of_thread(&thread)),
+            Pot::Repo(key) => {
+                self.context.repo(&key.namespace, &key.name).map(|repo| of_repo(&repo))
+            }
+        };
+        {
+            let mut books = self.books();
+            let office = books.office;
+            let Some(book) = books.book(pot) else { return Ok(()) };
+            if let Some(copy) = copy {
+                book.look_elsewhere(&copy);
+            }
+            if office != Office::Held || !book.elsewhere.is_due(Instant::now()) {
+                return Ok(());
+            }
+        }
+        let record = match pot {
+            Pot::Thread(key) => {
+                let found = self.threads.read(key).await?;
+                of_thread(&found)
+            }
+            Pot::Repo(key) => {
+                let found = self.repos.read(key).await;
+                of_repo(&found.map_err(|error| unwritten(key, error))?)
+            }
+        };
+        self.forget_record(pot);
+        step::point("before taking in");
+        if self.books().adopt(pot, &record) {
+            self.lost.notify_one();
+        }
         Ok(())
+    }
+
+    /// Has the next write of a pot begin with what the API server knows.
+    fn forget_record(&self, pot: &Pot) {
+        match pot {
+            Pot::Thread(key) => self.threads.forget(key),
+            Pot::Repo(key) => self.repos.forget(key),
+        }
+    }
+
+    /// Answers why it was not written, if others are the reason.
+    async fn put_thread(&self, key: &ThreadKey) -> Result<Option<Clash>, WriteError> {
+        let entry = {
+            let mut books = self.books();
+            let office = books.office;
+            books.thread(key).and_then(|book| book.entry(&self.holder, office))
+        };
+        let Some(entry) = entry else { return Ok(None) };
+        let change = |status: &mut ThreadStatus| {
+            Ok(self.may_write(&entry.calls.part).and_then(|()| entry.apply(status)))
+        };
+        let (_, written) = self.threads.try_update(key, change).await?;
+        let surprise = match written {
+            Ok(surprise) => surprise,
+            Err(clash) => return Ok(Some(clash)),
+        };
+        if let Some(book) = self.books().thread(key) {
+            book.wrote(entry, surprise, Instant::now());
+        }
+        Ok(None)
+    }
+
+    /// The same of a Repo.
+    async fn put_repo(&self, key: &RepoKey) -> Result<Option<Clash>, WriteError> {
+        let entry = {
+            let mut books = self.books();
+            let office = books.office;
+            books.repo(key).and_then(|book| book.entry(&self.holder, office))
+        };
+        let Some(entry) = entry else { return Ok(None) };
+        let change = |spend: &mut RepoSpend| {
+            self.may_write(&entry.calls.part).and_then(|()| entry.apply(spend))
+        };
+        let written = self.repos.update(key, change).await;
+        let surprise = match written.map_err(|error| unwritten(key, error))? {
+            Ok(surprise) => surprise,
+            Err(clash) => return Ok(Some(clash)),
+        };
+        if let Some(book) = self.books().repo(key) {
+            book.wrote(&entry, surprise, Instant::now());
+        }
+        Ok(None)
+    }
+
+    /// Whether it still is this gateway's to write, each time that it is tried.
+    fn may_write(&self, part: &Part) -> Result<(), Clash> {
+        let left = matches!(self.books().office, Office::Left(_));
+        if left && !matches!(part, Part::Apart(_)) { Err(Clash::Late) } else { Ok(()) }
     }
 
     /// Lets both pots of a call be written soon.
@@ -229,7 +344,8 @@ impl Inner {
                 book.account.calm();
             }
             let wanted = book.account.wanted(book.cap);
-            if book.is_written() && (calm || wanted.granted == NanoUsd::ZERO) {
+            let rests = book.is_written() && book.elsewhere.is_empty();
+            if rests && (calm || wanted.granted == NanoUsd::ZERO) {
                 // Calls that settle from now on ask for another round.
                 book.scheduled = false;
                 return;
@@ -237,67 +353,64 @@ impl Inner {
         }
     }
 
-    /// Flags what an earlier holder was granted, before anything else is let through.
-    pub async fn inherit(self: &Arc<Self>) {
-        let stale = |holder: &Option<String>| holder.as_ref().is_some_and(|h| *h != self.holder);
-        for thread in self.context.threads.state() {
-            let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
-            if !budget.is_some_and(|budget| stale(&budget.holder) || !budget.open.is_empty()) {
-                continue;
-            }
-            let key = ThreadKey::from(&*thread);
-            tracing::warn!(thread = key.name, "calls of an earlier gateway are unaccounted for");
-            match self.threads.read(&key).await {
-                Ok(found) => {
-                    let book = ThreadBook::found(found.status.as_ref(), &self.holder);
-                    self.books().open_thread(&key, book);
-                }
-                // Its first call finds the grant.
-                Err(error) => tracing::warn!(thread = key.name, %error, "a grant stays unflagged"),
-            }
-            self.flag_now(Pot::Thread(key)).await;
+    /// Puts everything on record, and takes what is under way out of the books. No call begins any
+    /// more. What is not on record when [`Self::left`] is said is the next holder's to judge; answers
+    /// whether all is.
+    pub async fn leave(&self, seconds: u32) -> bool {
+        {
+            let mut books = self.books();
+            books.office = Office::Leaving(seconds);
+            books.calm();
         }
-        for repo in self.context.repos.state() {
-            let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
-            if !spend.is_some_and(|spend| stale(&spend.holder) || !spend.open.is_empty()) {
-                continue;
-            }
-            let key = RepoKey::from(&*repo);
-            match self.repos.read(&key).await {
-                Ok(found) => {
-                    let book = RepoBook::found(found.status.as_ref(), &self.holder);
-                    self.books().open_repo(&key, book);
-                }
-                Err(error) => tracing::warn!(repo = key.name, %error, "a grant stays unflagged"),
-            }
-            self.flag_now(Pot::Repo(key)).await;
-        }
-        self.lost.notify_one();
+        self.close().await
     }
 
-    async fn flag_now(self: &Arc<Self>, pot: Pot) {
-        if let Err(error) = self.write(&pot).await {
-            tracing::warn!(?pot, %error, "a grant is flagged later");
-            self.schedule(pot);
+    /// From now on somebody else keeps the books.
+    pub fn left(&self) {
+        let mut books = self.books();
+        if let Office::Leaving(seconds) = books.office {
+            books.office = Office::Left(seconds);
         }
     }
 
-    /// Puts everything on record and gives all grants back.
-    pub async fn close(&self) {
-        let pots = self.books().pots();
+    /// Puts everything on record and gives all grants back; answers whether that worked.
+    pub async fn close(&self) -> bool {
+        let pots = {
+            let mut books = self.books();
+            books.calm();
+            books.pots()
+        };
         let writes = futures::stream::iter(pots).map(|pot| async move {
-            if let Some(book) = self.books().book(&pot) {
-                book.account.calm();
-            }
-            if let Err(error) = self.write(&pot).await {
+            let written = self.write(&pot).await;
+            if let Err(error) = &written {
                 tracing::error!(?pot, %error, "costs were not put on record");
             }
+            matches!(written, Ok(()) | Err(WriteError::Missing(_)))
         });
-        writes.buffer_unordered(AT_ONCE).collect::<()>().await;
+        writes.buffer_unordered(AT_ONCE).fold(true, |all, one| ready(all && one)).await
     }
 
     /// Writes nothing any more.
     pub async fn cut(&self) {
         self.work.cut().await;
+    }
+}
+
+/// What a Thread says of gateways that leave.
+fn of_thread(thread: &Thread) -> Entries {
+    let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
+    budget.map(|budget| budget.leaving.clone()).unwrap_or_default()
+}
+
+/// The same of a Repo.
+fn of_repo(repo: &Repo) -> Entries {
+    let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
+    spend.map(|spend| spend.leaving.clone()).unwrap_or_default()
+}
+
+fn unwritten(repo: &RepoKey, error: kube::Error) -> WriteError {
+    match error {
+        kube::Error::Api(status) if status.is_not_found() => WriteError::Missing(repo.name.clone()),
+        error => WriteError::Api(Box::new(error)),
     }
 }

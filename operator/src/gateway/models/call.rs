@@ -50,7 +50,9 @@ pub async fn make(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
     let mut made = Made { model: job.model().to_owned(), bill: None };
     let outcome = Box::pin(tried(&gateway, &caller, &job, wanted, &mut made)).await;
     let label = outcome.as_ref().err().map_or("ok", |error| error.outcome());
-    note(&gateway, &caller, &made.model, outcome.as_ref().err().map(|error| &**error)).await;
+    if !gateway.requests.are_cut() {
+        note(&gateway, &caller, &made.model, outcome.as_ref().err().map(|error| &**error)).await;
+    }
     gateway.metrics.model_call(&caller, &made.model, label, begun.elapsed());
     if let Some(bill) = &made.bill {
         gateway.metrics.spent(&caller, &made.model, bill);

@@ -114,7 +114,7 @@ async fn write_down(gateway: Shared, caller: Caller, sound: Sound) -> Result<Str
     let recording = Recording::of(model, (&sound.name, &sound.kind), sound.bytes);
     let (reply, answered) = tokio::sync::oneshot::channel();
     let making = call::make(gateway.clone(), caller, Job::Speech(recording), reply);
-    gateway.calls.spawn(making.in_current_span());
+    gateway.answers.spawn(making.in_current_span());
     match answered.await {
         Ok(Ok(Reply::Whole(answer))) => serde_json::from_slice::<Written>(&answer)
             .map(|written| written.text)
@@ -151,7 +151,7 @@ async fn answer(
         made.await;
         drop(place);
     };
-    gateway.calls.spawn(making.in_current_span());
+    gateway.answers.spawn(making.in_current_span());
     let lost = |_| ApiError::new(ErrorCode::Unavailable, "the gateway lost this call: try again");
     Ok(match answered.await.map_err(lost)? {
         Ok(Reply::Whole(answer)) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),

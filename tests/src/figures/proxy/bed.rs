@@ -1,7 +1,8 @@
 //! The gateway as a process of its own, with Repos, Threads and pods that may call it.
 
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -33,13 +34,16 @@ const PROGRAM: &str = "codebutler-operator";
 /// See the module.
 pub struct Bed {
     gateway: Process,
+    /// The one before an upgrade.
+    leaving: Option<Process>,
+    command: ProcessCommand,
     address: SocketAddr,
     ca: String,
     /// By Repo and Thread.
     tokens: Vec<Vec<String>>,
     cluster: Cluster,
     slack: SlackServer,
-    _dir: tempfile::TempDir,
+    dirs: Vec<tempfile::TempDir>,
 }
 
 impl Bed {
@@ -51,6 +55,25 @@ impl Bed {
 
     /// The same with several Repos.
     pub async fn start_for(provider: &Provider, gits: &[(&str, &str)]) -> anyhow::Result<Self> {
+        Self::start_at(&provider.url(), gits, product::program(PROGRAM)?).await
+    }
+
+    /// The same with another provider, and with this very program as the gateway, under its name.
+    pub async fn start_own(provider: &str) -> anyhow::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let program = dir.path().join(PROGRAM);
+        std::os::unix::fs::symlink(std::env::current_exe()?, &program)?;
+        let none = ("https://git.invalid/acme/figures", "none");
+        let mut bed = Self::start_at(provider, &[none], program).await?;
+        bed.dirs.push(dir);
+        Ok(bed)
+    }
+
+    async fn start_at(
+        provider: &str,
+        gits: &[(&str, &str)],
+        program: PathBuf,
+    ) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         let slack = SlackServer::start(Options::default()).await?;
         let cluster = Cluster::start(&dir.path().join("cluster")).await?;
@@ -75,26 +98,13 @@ impl Bed {
             tokens.push(own);
         }
 
-        let program = product::program(PROGRAM)?;
         let config = dir.path().join("kubeconfig");
         let day = Duration::from_hours(24);
         std::fs::write(&config, cluster.kubeconfig_for(SYSTEM, "codebutler-gateway", day).await?)?;
-        let [a, b, c, _] = rand::random::<u32>().to_be_bytes();
-        let ip = Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254));
-        let address = SocketAddr::from((ip, 8443));
+        let address = free_address();
         let command = ProcessCommand {
             program,
-            args: [
-                "gateway".to_owned(),
-                format!("--listen={address}"),
-                format!("--metrics-address={ip}:8080"),
-                format!("--slack-api={}", slack.api_url()),
-                // The outside world of the figures is on this machine.
-                "--egress-allow=127.0.0.0/8".to_owned(),
-                format!("--git-cache={}", dir.path().join("git-cache").display()),
-            ]
-            .map(Into::into)
-            .to_vec(),
+            args: arguments(address, &slack, &dir.path().join("git-cache")),
             env: vec![
                 ("KUBECONFIG".to_owned(), config.into_os_string()),
                 ("CODEBUTLER_LOG".to_owned(), "warn".into()),
@@ -103,11 +113,42 @@ impl Bed {
             ],
             log: dir.path().join("gateway.log"),
         };
-        let gateway = command.spawn()?;
-        let mut bed =
-            Self { gateway, address, ca: String::new(), tokens, cluster, slack, _dir: dir };
+        let (gateway, leaving) = (command.spawn()?, None);
+        let (ca, dirs) = (String::new(), vec![dir]);
+        let mut bed = Self { gateway, leaving, command, address, ca, tokens, cluster, slack, dirs };
         bed.ready().await?;
         Ok(bed)
+    }
+
+    /// Tells the gateway to stop while another one starts, to which calls go from now on.
+    pub fn begin_upgrade(&mut self) -> anyhow::Result<()> {
+        self.address = free_address();
+        let cache = self.dirs[0].path().join("next-git-cache");
+        let args = arguments(self.address, &self.slack, &cache);
+        let next = ProcessCommand { args, ..self.command.clone() }.spawn()?;
+        let before = std::mem::replace(&mut self.gateway, next);
+        before.tell_to_stop();
+        self.leaving = Some(before);
+        Ok(())
+    }
+
+    /// Waits until the earlier one has ended by itself.
+    pub async fn end_upgrade(&mut self) -> anyhow::Result<()> {
+        let Some(mut before) = self.leaving.take() else { return Ok(()) };
+        let deadline = Instant::now() + READY;
+        loop {
+            if let Some(status) = before.exited() {
+                ensure!(status.success(), "the earlier gateway ended with {status}");
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "the earlier gateway does not end");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// The cluster.
+    pub const fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Waits until the gateway serves agents.
@@ -192,6 +233,26 @@ impl Bed {
     }
 }
 
+/// All of 127.0.0.0/8 is this machine.
+fn free_address() -> SocketAddr {
+    let [a, b, c, _] = rand::random::<u32>().to_be_bytes();
+    SocketAddr::from((Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254)), 8443))
+}
+
+fn arguments(address: SocketAddr, slack: &SlackServer, cache: &Path) -> Vec<OsString> {
+    [
+        "gateway".to_owned(),
+        format!("--listen={address}"),
+        format!("--metrics-address={}:8080", address.ip()),
+        format!("--slack-api={}", slack.api_url()),
+        // The outside world of the figures is on this machine.
+        "--egress-allow=127.0.0.0/8".to_owned(),
+        format!("--git-cache={}", cache.display()),
+    ]
+    .map(Into::into)
+    .to_vec()
+}
+
 fn secret(name: &str, url: &str, data: &Value) -> Value {
     let host = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
     json!({
@@ -203,11 +264,11 @@ fn secret(name: &str, url: &str, data: &Value) -> Value {
     })
 }
 
-fn objects(provider: &Provider, slack: &SlackServer) -> Vec<Value> {
+fn objects(provider: &str, slack: &SlackServer) -> Vec<Value> {
     let tokens = json!({"botToken": slack.bot_token(), "appToken": slack.app_token()});
     vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}}),
-        secret("model", &provider.url(), &json!({"apiKey": KEY})),
+        secret("model", provider, &json!({"apiKey": KEY})),
         secret("slack", &slack.api_url(), &tokens),
         json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "AgentRole",
@@ -221,7 +282,7 @@ fn objects(provider: &Provider, slack: &SlackServer) -> Vec<Value> {
     ]
 }
 
-fn repo_objects(provider: &Provider, repo: usize, (url, token): (&str, &str)) -> Vec<Value> {
+fn repo_objects(provider: &str, repo: usize, (url, token): (&str, &str)) -> Vec<Value> {
     let (name, git) = (repo_name(repo), format!("git-{repo}"));
     let mut objects = vec![
         secret(&git, url, &json!({"token": token})),
@@ -235,7 +296,7 @@ fn repo_objects(provider: &Provider, repo: usize, (url, token): (&str, &str)) ->
             "spec": {
                 "git": {"url": url, "credentials": {"name": git}},
                 "slack": {"channel": channel(repo), "credentials": {"name": "slack"}},
-                "model": {"baseURL": provider.url(), "credentials": {"name": "model"}},
+                "model": {"baseURL": provider, "credentials": {"name": "model"}},
                 "roles": ["pm"],
                 "limits": {
                     "callsPerHour": 1_000_000,

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use bytes::Bytes;
 use codebutler_crds::NanoUsd;
 use codebutler_testbed::models::{Script, Step};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -101,21 +102,12 @@ impl Holder {
 
     /// The same, perhaps with the answer as it comes.
     pub async fn call(&self, world: &World, stream: bool) -> Option<u16> {
-        let maps = world.cluster.api::<ConfigMap>(world.cluster.system());
-        let map = maps.get_opt("codebutler-gateway-ca").await.unwrap()?;
-        let ca = Certificate::from_pem(map.data.unwrap()["ca.crt"].as_bytes()).unwrap();
-        let client = reqwest::Client::builder().tls_certs_only([ca]).no_proxy();
-        let client = client.resolve(&world.cluster.host(), self.address).build().unwrap();
-        let body = json!({
-            "model": "scripted/coder", "max_tokens": 1000, "stream": stream,
-            "messages": [{"role": "user", "content": "x"}],
-        });
-        let request = client
-            .post(format!("https://{}:8443/v1/chat/completions", world.cluster.host()))
-            .json(&body);
-        let answer = request.bearer_auth(world.token("coder")).send().await.ok()?;
-        let status = answer.status().as_u16();
-        answer.bytes().await.ok().map(|_| status)
+        self.answer(world, stream).await.map(|(status, _)| status)
+    }
+
+    /// The same with the answer.
+    pub async fn answer(&self, world: &World, stream: bool) -> Option<(u16, Bytes)> {
+        answer_at(world, self.address, stream).await
     }
 
     /// Waits until everything is on record, or it is dead.
@@ -146,6 +138,25 @@ impl Holder {
         let ended = tokio::time::timeout(Duration::from_mins(1), self.child.wait()).await;
         ended.expect("the gateway does not stop").unwrap().success()
     }
+}
+
+/// What the gateway there answers to a call; nothing if it does not.
+pub async fn answer_at(world: &World, address: SocketAddr, stream: bool) -> Option<(u16, Bytes)> {
+    let maps = world.cluster.api::<ConfigMap>(world.cluster.system());
+    let map = maps.get_opt("codebutler-gateway-ca").await.unwrap()?;
+    let ca = Certificate::from_pem(map.data.unwrap()["ca.crt"].as_bytes()).unwrap();
+    let client = reqwest::Client::builder().tls_certs_only([ca]).no_proxy();
+    let client = client.resolve(&world.cluster.host(), address).build().unwrap();
+    let body = json!({
+        "model": "scripted/coder", "max_tokens": 1000, "stream": stream,
+        "messages": [{"role": "user", "content": "x"}],
+    });
+    let request = client
+        .post(format!("https://{}:8443/v1/chat/completions", world.cluster.host()))
+        .json(&body);
+    let answer = request.bearer_auth(world.token("coder")).send().await.ok()?;
+    let status = answer.status().as_u16();
+    answer.bytes().await.ok().map(|body| (status, body))
 }
 
 fn log(dir: &Path) -> std::fs::File {

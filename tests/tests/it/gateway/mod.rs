@@ -12,6 +12,7 @@ mod crash_cap;
 mod crash_settle;
 mod egress;
 mod git;
+mod handover;
 mod hosts;
 mod identity;
 mod incoming;
@@ -298,7 +299,9 @@ async fn gateway_of(
         egress: Egress::new(dialer),
         search: web::Search::default(),
         metrics,
+        requests: Tasks::default(),
         calls: Tasks::default(),
+        answers: Tasks::default(),
         connections: Tasks::default(),
         shutdown: stop.clone(),
     };

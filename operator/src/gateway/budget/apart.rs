@@ -1,0 +1,302 @@
+//! A book's part in a hand-over: what of its calls is written where. Pure.
+
+use std::collections::BTreeMap;
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::spend::{Leaving, OpenCall};
+use codebutler_crds::thread::Usage;
+use tokio::time::Instant;
+
+use super::account::Written;
+use super::book::Book;
+use super::leaving::{self, Base, Clash, Entries, Handed, Office};
+use super::open::{Listing, Open, Stage};
+
+/// What is written of calls whose cost is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calls {
+    /// All of them.
+    pub all: Listing,
+    /// Those of others that are in the books now.
+    pub taken: Entries,
+    /// Where they are written.
+    pub part: Part,
+}
+
+/// Where calls are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// In the books.
+    Own,
+    /// Those under way are taken out of the books, which say the others.
+    HandOver(Listing, Leaving),
+    /// Where those were put that were taken out.
+    Apart(Leaving),
+}
+
+impl Book {
+    /// Takes in what a copy of the record says of gateways that leave.
+    pub fn look_elsewhere(&mut self, copy: &Entries) {
+        self.elsewhere.look(copy, Instant::now());
+        self.account.expect(self.elsewhere.money());
+    }
+
+    /// Takes what nobody writes any more of that into the books, as the record has it this moment.
+    pub fn adopt(&mut self, record: &Entries, most: usize) -> Vec<Leaving> {
+        let due = self.elsewhere.take(record, Instant::now());
+        for entry in &due {
+            self.account.adopt(entry.settled, entry.granted);
+            for (id, call) in &entry.open {
+                let OpenCall { role, estimate } = call.clone();
+                self.open.begin(id, Open { role, estimate, stage: Stage::Lost }, most);
+            }
+        }
+        self.account.expect(self.elsewhere.money());
+        due
+    }
+
+    /// What is not in the books after all.
+    pub fn clash(&mut self, clash: Clash) -> Option<Leaving> {
+        let name = match clash {
+            Clash::Moved(name) => name,
+            Clash::Taken => {
+                self.handed = Handed::Done;
+                return None;
+            }
+            Clash::Late => return None,
+        };
+        let taken = self.elsewhere.put_back(&name)?;
+        self.account.disown(taken.settled, taken.granted);
+        for id in taken.open.keys() {
+            self.open.end(id);
+        }
+        Some(taken)
+    }
+
+    /// What of calls is to be written, if anything is.
+    pub fn calls(
+        &self,
+        office: Office,
+        usage: &BTreeMap<String, Usage>,
+        clean: bool,
+    ) -> Option<Calls> {
+        let part = match (office, &self.handed) {
+            (_, Handed::Done) | (Office::Left(_), Handed::No) => return None,
+            (Office::Leaving(seconds), Handed::No) if !self.account.is_idle() => {
+                let (rest, open) = self.open.parts();
+                let granted = self.account.wanted(self.cap).granted;
+                Part::HandOver(rest, Leaving { seconds, granted, open, ..Leaving::default() })
+            }
+            _ if clean => return None,
+            (Office::Leaving(seconds) | Office::Left(seconds), Handed::As(base)) => {
+                Part::Apart(self.apart(base, seconds, usage))
+            }
+            (Office::Held | Office::Leaving(_), _) => Part::Own,
+        };
+        Some(Calls { all: self.open.listing(), taken: self.elsewhere.taken(), part })
+    }
+
+    /// What has become of the calls that were taken out of the books.
+    fn apart(&self, base: &Base, seconds: u32, usage: &BTreeMap<String, Usage>) -> Leaving {
+        let money = self.account.wanted(self.cap);
+        Leaving {
+            seconds: if self.account.is_idle() { 0 } else { seconds },
+            granted: money.granted + money.flagged.less(base.flagged),
+            settled: money.settled.less(base.settled),
+            usage: leaving::beyond(&base.usage, usage),
+            open: self.open.without(&base.lost),
+        }
+    }
+
+    /// Takes note of what was written of calls under way.
+    pub fn handed_over(&mut self, settled: NanoUsd, flagged: NanoUsd, part: &Part) {
+        match part {
+            Part::HandOver(rest, _) => {
+                let base = Base { settled, flagged, lost: rest.names(), ..Base::default() };
+                self.handed = Handed::As(base);
+            }
+            Part::Apart(Leaving { seconds: 0, .. }) => self.handed = Handed::Done,
+            Part::Own | Part::Apart(_) => {}
+        }
+    }
+}
+
+impl Part {
+    /// What stays in the books of grants and open calls, once those under way are taken out.
+    pub fn hand_over<'a>(
+        &'a self,
+        money: Written,
+        all: &'a Listing,
+        me: &str,
+        record: &mut Entries,
+    ) -> (NanoUsd, &'a Listing) {
+        let Self::HandOver(rest, own) = self else { return (money.granted, all) };
+        record.insert(me.to_owned(), own.clone());
+        (NanoUsd::ZERO, rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codebutler_crds::ThreadStatus;
+    use codebutler_crds::spend::ThreadBudget;
+
+    use super::super::book::ThreadBook;
+    use super::*;
+
+    fn usage(cost: u64) -> Usage {
+        Usage { cost: NanoUsd(cost), calls: 1, ..Usage::default() }
+    }
+
+    fn written(book: &mut ThreadBook, me: &str, office: Office, status: &mut ThreadStatus) {
+        let entry = book.entry(me, office).expect("something to write");
+        let surprise = entry.apply(status).unwrap();
+        assert_eq!(entry.apply(status).unwrap(), surprise, "a write whose answer was lost");
+        book.wrote(entry, surprise, Instant::now());
+    }
+
+    fn budget(status: &ThreadStatus) -> ThreadBudget {
+        status.budget.clone().unwrap_or_default()
+    }
+
+    /// A book with two calls under way, one of which is known by an id, that was handed over.
+    fn handed_over(status: &mut ThreadStatus) -> ThreadBook {
+        let mut book = ThreadBook::found(Some(status), "a");
+        book.book.account.reserve(NanoUsd(10));
+        book.book.account.reserve(NanoUsd(20));
+        let open = Open { role: "pm".into(), estimate: NanoUsd(20), stage: Stage::Brief };
+        book.book.open.begin("gen-1", open, 16);
+        written(&mut book, "a", Office::Held, status);
+        assert_eq!(budget(status).granted, NanoUsd(30));
+        written(&mut book, "a", Office::Leaving(120), status);
+        let found = budget(status);
+        assert_eq!((found.granted, found.holder.clone(), found.open.len()), (NanoUsd(0), None, 0));
+        let entry = &found.leaving["a"];
+        assert_eq!((entry.seconds, entry.granted, entry.open.len()), (120, NanoUsd(30), 1));
+        book
+    }
+
+    #[test]
+    fn calls_that_outlast_a_hand_over_are_settled_once_by_who_keeps_the_books() {
+        let mut status = ThreadStatus::default();
+        let mut first = handed_over(&mut status);
+        let mut second = ThreadBook::found(Some(&status), "b");
+        assert!(!second.book.account.allows(NanoUsd(1), Some(NanoUsd(30))), "30 are under way");
+        assert!(second.book.account.allows(NanoUsd(1), Some(NanoUsd(31))));
+        second.book.account.reserve(NanoUsd(5));
+        written(&mut second, "b", Office::Held, &mut status);
+
+        let office = Office::Left(120);
+        first.book.settle(None, NanoUsd(10), NanoUsd(7));
+        first.add("pm", usage(7));
+        written(&mut first, "a", office, &mut status);
+        assert_eq!(status.cost, None, "only who keeps the books adds up");
+        assert!(!second.adopt(&budget(&status).leaving), "it is not final");
+        first.book.settle(Some("gen-1"), NanoUsd(20), NanoUsd(9));
+        first.add("pm", usage(9));
+        written(&mut first, "a", office, &mut status);
+        assert_eq!(first.entry("a", office), None);
+
+        assert!(second.adopt(&budget(&status).leaving));
+        written(&mut second, "b", Office::Held, &mut status);
+        let found = budget(&status);
+        assert_eq!(
+            (status.cost, found.flagged, found.leaving.len()),
+            (Some(NanoUsd(16)), NanoUsd(0), 0)
+        );
+        assert_eq!((status.roles["pm"].usage.calls, found.granted), (2, NanoUsd(5)));
+        assert!(!second.adopt(&budget(&status).leaving) && second.book.elsewhere.is_empty());
+    }
+
+    #[test]
+    fn what_is_left_of_a_gateway_that_died_is_flagged_and_asked_for() {
+        let mut status = ThreadStatus::default();
+        let mut first = handed_over(&mut status);
+        first.book.settle(None, NanoUsd(10), NanoUsd(7));
+        first.add("pm", usage(7));
+        written(&mut first, "a", Office::Left(120), &mut status);
+        // Its time is over for whoever has waited that long.
+        let mut record = budget(&status).leaving;
+        let mut second = ThreadBook::found(Some(&status), "b");
+        assert!(!second.adopt(&record));
+        record.get_mut("a").unwrap().seconds = 0;
+        assert!(second.adopt(&record));
+        assert_eq!(second.book.account.used(), NanoUsd(27));
+        assert_eq!(second.book.open.ask(), ["gen-1"]);
+        // It wakes up once more before that is written: what it says then is what counts.
+        first.book.settle(Some("gen-1"), NanoUsd(20), NanoUsd(9));
+        first.add("pm", usage(9));
+        written(&mut first, "a", Office::Left(120), &mut status);
+        let clash = second.entry("b", Office::Held).unwrap().apply(&mut status).unwrap_err();
+        second.clash(clash);
+        assert_eq!(second.book.account.used(), NanoUsd(0));
+        assert!(second.adopt(&budget(&status).leaving));
+        written(&mut second, "b", Office::Held, &mut status);
+        assert_eq!((status.cost, budget(&status)), (Some(NanoUsd(16)), ThreadBudget::default()));
+
+        // And afterwards it has no say.
+        let mut late = handed_over(&mut status);
+        let mut third = ThreadBook::found(Some(&status), "c");
+        let mut record = budget(&status).leaving;
+        record.get_mut("a").unwrap().seconds = 0;
+        status.budget.as_mut().unwrap().leaving.clone_from(&record);
+        assert!(third.adopt(&record));
+        written(&mut third, "c", Office::Held, &mut status);
+        late.book.settle(Some("gen-1"), NanoUsd(20), NanoUsd(9));
+        let entry = late.entry("a", Office::Left(120)).unwrap();
+        assert_eq!(entry.apply(&mut status), Err(Clash::Taken));
+        late.clash(Clash::Taken);
+        assert_eq!(late.entry("a", Office::Left(120)), None);
+        assert_eq!(budget(&status).flagged, NanoUsd(30));
+    }
+
+    #[test]
+    fn a_copy_that_is_behind_takes_nothing_in_twice() {
+        let mut status = ThreadStatus::default();
+        let mut first = handed_over(&mut status);
+        let mut second = ThreadBook::found(Some(&status), "b");
+        first.book.settle(None, NanoUsd(10), NanoUsd(7));
+        first.book.settle(Some("gen-1"), NanoUsd(20), NanoUsd(9));
+        first.add("pm", usage(16));
+        written(&mut first, "a", Office::Left(120), &mut status);
+        let copy = budget(&status).leaving;
+        assert!(second.adopt(&copy));
+        written(&mut second, "b", Office::Held, &mut status);
+
+        let mut third = ThreadBook::found(Some(&status), "c");
+        for (book, me) in [(&mut second, "b"), (&mut third, "c")] {
+            book.book.look_elsewhere(&copy);
+            assert!(!book.adopt(&budget(&status).leaving));
+            assert_eq!(book.entry(me, Office::Held), None);
+            assert!(book.book.account.allows(NanoUsd(1), Some(NanoUsd(17))));
+        }
+        assert_eq!(status.cost, Some(NanoUsd(16)));
+    }
+
+    #[test]
+    fn a_call_that_costs_nothing_is_handed_over_as_well() {
+        let mut status = ThreadStatus::default();
+        let mut first = ThreadBook::found(None, "a");
+        first.book.account.reserve(NanoUsd::ZERO);
+        written(&mut first, "a", Office::Leaving(120), &mut status);
+        first.book.settle(None, NanoUsd::ZERO, NanoUsd(3));
+        first.add("pm", usage(3));
+        written(&mut first, "a", Office::Left(120), &mut status);
+        let mut second = ThreadBook::found(Some(&status), "b");
+        assert!(second.adopt(&budget(&status).leaving));
+        written(&mut second, "b", Office::Held, &mut status);
+        assert_eq!((status.cost, status.roles["pm"].usage), (Some(NanoUsd(3)), usage(3)));
+    }
+
+    #[test]
+    fn what_could_not_be_handed_over_is_left_as_it_was_granted() {
+        let mut status = ThreadStatus::default();
+        let mut book = ThreadBook::found(None, "a");
+        book.book.account.reserve(NanoUsd(10));
+        written(&mut book, "a", Office::Held, &mut status);
+        book.book.settle(None, NanoUsd(10), NanoUsd(7));
+        assert_eq!(book.entry("a", Office::Left(120)), None);
+        let next = ThreadBook::found(Some(&status), "b");
+        assert_eq!(next.book.account.flagged(), NanoUsd(10));
+    }
+}

@@ -1,0 +1,215 @@
+//! Calls that outlast the right to act of the gateway that makes them. What it has granted them it takes
+//! out of the books into an entry of its own, which it alone writes from then on; who keeps the books
+//! counts the entry as spent, and takes it over when it is final, or its gateway can't be alive. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::spend::Leaving;
+use codebutler_crds::thread::Usage;
+use tokio::time::Instant;
+
+/// How far the watch cache can lag behind what was read.
+const LAG: Duration = Duration::from_secs(10);
+
+/// Entries by the name of their gateway, as they are on record.
+pub type Entries = BTreeMap<String, Leaving>;
+
+/// What is under way elsewhere.
+#[derive(Debug, Default)]
+pub struct Elsewhere {
+    known: BTreeMap<String, Known>,
+    /// Taken into the books, and on record still.
+    taken: Entries,
+    /// Off the record: whatever shows them is behind, and must not be believed.
+    gone: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Known {
+    entry: Leaving,
+    /// When it was heard of first.
+    since: Instant,
+}
+
+impl Known {
+    /// Whether it is final, or whoever could write it can't be alive.
+    fn is_over(&self, now: Instant) -> bool {
+        let patience = Duration::from_secs(self.entry.seconds.into());
+        self.entry.seconds == 0 || now.duration_since(self.since) > patience
+    }
+}
+
+impl Elsewhere {
+    /// Takes in what a copy of the record says, which may be behind.
+    pub fn look(&mut self, copy: &Entries, now: Instant) {
+        for (name, entry) in copy {
+            if self.taken.contains_key(name) || self.gone.contains(name) {
+                continue;
+            }
+            let fresh = || Known { entry: entry.clone(), since: now };
+            let known = self.known.entry(name.clone()).or_insert_with(fresh);
+            if known.entry.seconds > 0 {
+                known.entry = entry.clone();
+            }
+        }
+        let lags = |known: &Known| now.duration_since(known.since) < LAG;
+        self.known.retain(|name, known| copy.contains_key(name) || lags(known));
+    }
+
+    /// Whether there seem to be entries that nobody writes any more: then the record is to be read.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.known.values().any(|known| known.is_over(now))
+    }
+
+    /// The entries of the record, as it is this moment, that nobody writes any more: each is handed out
+    /// once, to be taken into the books.
+    pub fn take(&mut self, record: &Entries, now: Instant) -> Vec<Leaving> {
+        self.look(record, now);
+        self.known.retain(|name, known| {
+            record.get(name).is_some_and(|entry| {
+                known.entry.clone_from(entry);
+                true
+            })
+        });
+        let due = self.known.extract_if(.., |_, known| known.is_over(now));
+        let due: Entries = due.map(|(name, known)| (name, known.entry)).collect();
+        self.taken.extend(due.clone());
+        due.into_values().collect()
+    }
+
+    /// Someone whose time was over has written once more: what was taken is not to be in the books, and
+    /// is heard of anew.
+    pub fn put_back(&mut self, name: &str) -> Option<Leaving> {
+        self.taken.remove(name)
+    }
+
+    /// What is to leave the record.
+    pub fn taken(&self) -> Entries {
+        self.taken.clone()
+    }
+
+    /// What has left it.
+    pub fn wrote(&mut self, gone: &Entries) {
+        self.taken.retain(|name, _| !gone.contains_key(name));
+        self.gone.extend(gone.keys().cloned());
+    }
+
+    /// Money of calls under way there.
+    pub fn money(&self) -> NanoUsd {
+        self.known.values().map(|known| known.entry.granted + known.entry.settled).sum()
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.taken.is_empty()
+    }
+
+    /// Whether the record is as it should be.
+    pub fn is_written(&self) -> bool {
+        self.taken.is_empty()
+    }
+}
+
+/// Whether a ledger keeps the books.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Office {
+    /// It does.
+    #[default]
+    Held,
+    /// It hands them over, with so many seconds for what is under way.
+    Leaving(u32),
+    /// Another one does: it writes what it has taken out, and nothing else.
+    Left(u32),
+}
+
+/// What was in a book when it was handed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Base {
+    /// Billed.
+    pub settled: NanoUsd,
+    /// Not known.
+    pub flagged: NanoUsd,
+    /// By role.
+    pub usage: BTreeMap<String, Usage>,
+    /// Calls whose end was not seen.
+    pub lost: BTreeSet<String>,
+}
+
+/// Whether a book was handed over.
+#[derive(Debug, Default)]
+pub enum Handed {
+    /// Not yet.
+    #[default]
+    No,
+    /// As it was then.
+    As(Base),
+    /// And nothing is left to write.
+    Done,
+}
+
+/// Why something was not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clash {
+    /// This gateway's own entry is gone: who keeps the books has taken it over.
+    Taken,
+    /// Another one's entry, which is named, is not as it was taken into the books.
+    Moved(String),
+    /// Somebody else keeps the books by now.
+    Late,
+}
+
+/// Takes what is in the books out of the record.
+///
+/// # Errors
+/// When it is not what is in the books.
+pub fn take_out(record: &mut Entries, taken: &Entries) -> Result<(), Clash> {
+    for (name, entry) in taken {
+        // What is gone was taken out by an earlier attempt: nobody else may.
+        if record.get(name).is_some_and(|found| found != entry) {
+            return Err(Clash::Moved(name.clone()));
+        }
+    }
+    record.retain(|name, _| !taken.contains_key(name));
+    Ok(())
+}
+
+/// Writes what a gateway that leaves says of its calls now.
+///
+/// # Errors
+/// When it has no say any more.
+pub fn put(record: &mut Entries, name: &str, entry: &Leaving) -> Result<(), Clash> {
+    let known = record.get_mut(name).ok_or(Clash::Taken)?;
+    if *entry == Leaving::default() {
+        record.remove(name);
+    } else {
+        known.clone_from(entry);
+    }
+    Ok(())
+}
+
+/// What `new` has beyond `base`, by role.
+pub fn beyond(
+    base: &BTreeMap<String, Usage>,
+    new: &BTreeMap<String, Usage>,
+) -> BTreeMap<String, Usage> {
+    let more = new.iter().map(|(role, new)| {
+        let base = base.get(role).copied().unwrap_or_default();
+        (role.clone(), difference(*new, base))
+    });
+    more.filter(|(_, usage)| *usage != Usage::default()).collect()
+}
+
+/// `new` without `base`.
+pub fn difference(new: Usage, base: Usage) -> Usage {
+    Usage {
+        cost: new.cost.less(base.cost),
+        prompt_tokens: new.prompt_tokens.saturating_sub(base.prompt_tokens),
+        completion_tokens: new.completion_tokens.saturating_sub(base.completion_tokens),
+        cached_tokens: new.cached_tokens.saturating_sub(base.cached_tokens),
+        written_tokens: new.written_tokens.saturating_sub(base.written_tokens),
+        reasoning_tokens: new.reasoning_tokens.saturating_sub(base.reasoning_tokens),
+        calls: new.calls.saturating_sub(base.calls),
+    }
+}
