@@ -51,6 +51,7 @@ pub use codebutler_wire::{Complexity, Pending, Plan, PullRequest, PullState, Rol
     printcolumn = r#"{"name":"Branch","type":"string","jsonPath":".status.branch","priority":1}"#,
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     selectable = ".spec.repo",
+    selectable = ".spec.state",
     validation = Rule::new("has(self.spec.slack) != has(self.spec.prompt)")
         .message("exactly one of spec.slack and spec.prompt: a Thread begins in Slack or with a prompt"),
     validation = Rule::new("has(self.spec.slack) == has(oldSelf.spec.slack)")

@@ -132,7 +132,7 @@ fn all() -> Config {
     Config::default()
 }
 
-fn is_open(thread: &Thread) -> bool {
+pub fn is_open(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active
 }
 

@@ -34,8 +34,9 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::names;
+use codebutler_crds::{Thread, names};
 use kube::Client;
+use kube::runtime::reflector::Store;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -187,7 +188,7 @@ impl Replica {
         let scope = Scope::of(&args.namespaces);
         let elected = async {
             lease.held().await;
-            primed(client, &scope, slots, fence).await
+            primed(client, &scope, &caches.threads, (slots, fence)).await
         };
         let unread = tokio::select! {
             unread = elected => unread,
@@ -229,11 +230,11 @@ fn queue_all(context: &context::Context) {
 async fn primed(
     client: &Client,
     scope: &Scope,
-    slots: &slots::Slots,
-    fence: &thread::Fence,
+    known: &Store<Thread>,
+    given: (&slots::Slots, &thread::Fence),
 ) -> Vec<String> {
     loop {
-        match thread::prime(client, scope, slots, fence).await {
+        match thread::prime(client, scope, known, given).await {
             Ok(unread) => return unread,
             Err(error) => {
                 tracing::warn!(%error, "which roles run is not known yet, trying again");

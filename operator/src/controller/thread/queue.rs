@@ -1,5 +1,6 @@
 //! A Thread at its Repo's desk: what of it runs, what it may start, and what is told of waiting.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,19 +9,22 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ListParams;
+use kube::runtime::reflector::Store;
 use kube::{Api, Client, ResourceExt as _};
 
 use super::fence::{self, Fence};
 use super::observe::{Admission, Observed};
 use super::plan::Plan;
+use crate::controller::caches::is_open;
 use crate::controller::context::Context;
 use crate::controller::health::Notice;
 use crate::controller::index::Key;
 use crate::controller::slots::{Request, Roles, Slots};
 use crate::scope::Scope;
 
-/// Threads per answer while all of them are read.
+/// Threads per answer while the open ones are read.
 const PAGE: u32 = 500;
+const OPEN: &str = "spec.state=Active";
 /// Threads that are taken over at the same time.
 const AT_ONCE: usize = 16;
 /// Between two looks whether rights that were missing are there.
@@ -64,12 +68,12 @@ pub fn settle(context: &Context, thread: &Thread, plan: &Plan) {
 pub async fn prime(
     client: &Client,
     scope: &Scope,
-    slots: &Slots,
-    fence: &Fence,
+    known: &Store<Thread>,
+    (slots, fence): (&Slots, &Fence),
 ) -> kube::Result<Vec<String>> {
     let mut unread = Vec::new();
     for threads in scope.places::<Thread>(client) {
-        match (prime_in(client, &threads, slots, fence).await, threads.namespace()) {
+        match (prime_in(client, &threads, known, (slots, fence)).await, threads.namespace()) {
             (Err(error), Some(namespace)) if is_forbidden(&error) => {
                 tracing::warn!(
                     namespace,
@@ -94,7 +98,8 @@ pub async fn prime_late(client: Client, mut unread: Vec<String>, context: Arc<Co
         let mut still = Vec::new();
         for namespace in unread {
             let threads = Api::<Thread>::namespaced(client.clone(), &namespace);
-            match prime_in(&client, &threads, &context.slots, &context.fence).await {
+            let known = (&*context.slots, &*context.fence);
+            match prime_in(&client, &threads, &context.all_threads, known).await {
                 Ok(()) => {
                     tracing::info!(namespace, "its Threads may be worked on by now");
                     context.fence.read(&namespace);
@@ -117,31 +122,68 @@ fn is_forbidden(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
+/// There can be any number of closed Threads, and nothing is granted to one: a grant that is under way
+/// was decided on before it was closed. What it holds still it has held for so long that the cache,
+/// which was filled before, shows it.
 async fn prime_in(
     client: &Client,
     threads: &Api<Thread>,
-    slots: &Slots,
-    fence: &Fence,
+    known: &Store<Thread>,
+    (slots, fence): (&Slots, &Fence),
 ) -> kube::Result<()> {
-    let mut page = ListParams::default().limit(PAGE);
+    let mut seen = HashSet::new();
+    let mut page = ListParams::default().limit(PAGE).fields(OPEN);
     loop {
-        let found = threads.list(&page).await?;
-        let here = futures::stream::iter(found.items).map(|thread| {
-            let namespace = thread.namespace().unwrap_or_default();
-            let api = Api::<Thread>::namespaced(client.clone(), &namespace);
-            async move { fence::take_over(&api, fence, thread).await }
-        });
-        let mut here = here.buffer_unordered(AT_ONCE);
-        while let Some(thread) = here.try_next().await? {
-            if let Some(thread) = thread {
-                slots.prime(&desk(&thread), &thread.name_any(), admitted(&thread));
+        let found = match threads.list(&page).await {
+            // Before Kubernetes 1.31, nothing can be selected by.
+            Err(kube::Error::Api(status))
+                if status.code == 400 && page.field_selector.is_some() =>
+            {
+                page.field_selector = None;
+                continue;
             }
-        }
+            found => found?,
+        };
+        let open: Vec<_> = found.items.into_iter().filter(is_open).collect();
+        seen.extend(open.iter().map(Key::of));
+        take_over(client, open, (slots, fence)).await?;
         match found.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
-            None => return Ok(()),
+            None => break,
         }
     }
+    let here = |thread: &Thread| {
+        threads.namespace().is_none_or(|n| thread.namespace().as_deref() == Some(n))
+    };
+    let holds = |thread: &Thread| is_open(thread) || !admitted(thread).is_empty();
+    for thread in known.state_filter(|thread| here(thread) && holds(thread)) {
+        let Key { namespace, name } = Key::of(&*thread);
+        if !seen.contains(&Key::of(&*thread)) {
+            let only = ListParams::default().fields(&format!("metadata.name={name}"));
+            let threads = Api::<Thread>::namespaced(client.clone(), &namespace);
+            take_over(client, threads.list(&only).await?.items, (slots, fence)).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn take_over(
+    client: &Client,
+    threads: Vec<Thread>,
+    (slots, fence): (&Slots, &Fence),
+) -> kube::Result<()> {
+    let here = futures::stream::iter(threads).map(|thread| {
+        let namespace = thread.namespace().unwrap_or_default();
+        let api = Api::<Thread>::namespaced(client.clone(), &namespace);
+        async move { fence::take_over(&api, fence, thread).await }
+    });
+    let mut here = here.buffer_unordered(AT_ONCE);
+    while let Some(thread) = here.try_next().await? {
+        if let Some(thread) = thread {
+            slots.prime(&desk(&thread), &thread.name_any(), admitted(&thread));
+        }
+    }
+    Ok(())
 }
 
 /// Where a Thread asks, whether or not its Repo exists.

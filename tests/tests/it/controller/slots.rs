@@ -2,7 +2,8 @@
 
 use codebutler_crds::{Repo, Thread, names};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -104,4 +105,51 @@ async fn a_role_that_is_awake_asks_before_it_runs_again() {
     world.admitted(&second, false).await;
     let same = world.api::<Pod>().get(&pod.name_any()).await.unwrap();
     assert_eq!(same.metadata.uid, pod.metadata.uid);
+}
+
+#[tokio::test]
+async fn who_takes_over_looks_at_no_closed_thread_that_holds_nothing() {
+    looks_at_what_is_open(World::idle().await).await;
+}
+
+#[tokio::test]
+async fn who_takes_over_where_nothing_can_be_selected_looks_at_the_same() {
+    let world = World::without_definitions().await;
+    world.define().await;
+    // Kubernetes 1.30 keeps nothing of this.
+    let definitions = Api::<CustomResourceDefinition>::all(world.admin.clone());
+    let mut threads = definitions.get("threads.codebutler.dev").await.unwrap();
+    for version in &mut threads.spec.versions {
+        version.selectable_fields = None;
+    }
+    let name = threads.name_any();
+    definitions.replace(&name, &PostParams::default(), &threads).await.unwrap();
+    let select = ListParams::default().fields("spec.state=Active");
+    eventually("nothing can be selected", || async {
+        world.api::<Thread>().list(&select).await.err()
+    })
+    .await;
+    looks_at_what_is_open(world).await;
+}
+
+async fn looks_at_what_is_open(mut world: World) {
+    world.create_repo().await;
+    let [open, closed, holding] = TS.map(|ts| (ts, names::thread("shop", &ts.parse().unwrap())));
+    for (ts, name) in [&open, &closed, &holding] {
+        world.conversation(ts).await;
+        if *name != open.1 {
+            let patch = Patch::Merge(json!({"spec": {"state": "Closed"}}));
+            world.api::<Thread>().patch(name, &PatchParams::default(), &patch).await.unwrap();
+        }
+    }
+    world.pm_of(&holding.1, json!({"admitted": true})).await;
+    world.start_controller();
+    for (name, term) in [(&holding.1, 1), (&open.1, 1), (&closed.1, 0)] {
+        let status = eventually(&format!("{name} is looked at"), || async {
+            let status = world.api::<Thread>().get(name).await.unwrap().status?;
+            (!status.conditions.is_empty()).then_some(status)
+        })
+        .await;
+        assert_eq!(status.term, term, "{name}");
+    }
 }
