@@ -31,6 +31,8 @@ pub enum Kind {
     Compacted,
     /// What is to be remembered was proposed, or landed.
     Learning,
+    /// How a review goes.
+    Review,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,6 +22,7 @@ pub mod model;
 pub mod policy;
 pub mod prompt;
 pub mod relay;
+mod review;
 pub mod run;
 pub mod sandbox;
 pub mod seeds;

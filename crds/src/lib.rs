@@ -14,6 +14,7 @@ pub mod pods;
 pub mod policy;
 pub mod reason;
 pub mod repo;
+pub mod review;
 pub mod role;
 pub mod spend;
 pub mod thread;

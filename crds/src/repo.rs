@@ -11,6 +11,7 @@ use crate::history::{ClosedThread, ThreadsSpec};
 use crate::limits::{LimitsSpec, Price};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
+use crate::review::ReviewSpec;
 use crate::spend::RepoSpend;
 use crate::wire::CacheForm;
 use crate::{NanoUsd, SlackTs};
@@ -81,6 +82,9 @@ pub struct RepoSpec {
     /// worked on a pull request, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrospective: Option<RetrospectiveSpec>,
+    /// How changes are reviewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<ReviewSpec>,
     /// Stops new work; running turns end.
     #[serde(default)]
     pub suspend: bool,

@@ -11,6 +11,8 @@ fn session() -> Session {
         role: role.into(),
         name: name.into(),
         description: description.into(),
+        implements: role == "coder",
+        leads: false,
     };
     Session {
         namespace: "team".into(),
@@ -45,6 +47,7 @@ fn session() -> Session {
         complexity: None,
         link: None,
         looks_back: false,
+        first_pass: None,
         setup: None,
         parallelism: 1,
     }

@@ -311,6 +311,11 @@ impl Agent {
                 self.log.note(&run, Kind::Learning, &chosen, &[], &clip(&claims.join("; "), 500));
                 self.tools.thread.looks_back = false;
             }
+            Record::ReviewPlanned { missing_tests } => {
+                let missing = clip(&missing_tests.join("; "), 500);
+                self.log.note(&run, Kind::Review, "what it goes by is posted", &[], &missing);
+                self.tools.thread.review.is_planned = true;
+            }
             Record::Deviated { files } if self.transcript.state().deviated() == &files[..] => {
                 return Ok(());
             }

@@ -39,6 +39,7 @@ impl Agent {
             link: self.session.link.clone(),
             state_dir: self.state_dir.clone(),
             usage: self.session.usage.clone(),
+            review: self.review_gate(),
             looks_back: learns
                 && self.session.looks_back
                 && !self.transcript.state().proposals().were_made(),

@@ -21,6 +21,7 @@ mod patience;
 mod pictures;
 mod progress;
 mod report;
+mod review;
 mod seat;
 mod setup;
 pub mod stuck;

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::compact::Room;
 use super::patience::Patience;
+use super::review::Spoken;
 use super::seat::Seat;
 use super::watch::{Cut, Deadline};
 use super::{Agent, RunError, setup};
@@ -76,6 +77,7 @@ impl Agent {
         let facts = prompt::changing_facts(&guides, &self.session);
         if just_started {
             self.note_model();
+            self.begin_first_pass()?;
         }
         let tools = Tools::new(&self.session.tools);
         let specs = tools.specs();
@@ -130,6 +132,11 @@ impl Agent {
                 }
                 Next::Post(text) => {
                     let key = format!("{}.{}.final", run.id, run.turns);
+                    match self.judge_verdict(&text)? {
+                        Spoken::Fine => {}
+                        Spoken::Again => continue,
+                        Spoken::Over(ended) => return Ok(ended),
+                    }
                     if self.goes_on(&text).await? {
                         continue;
                     }

@@ -9,6 +9,7 @@ mod plan;
 pub mod proof;
 mod push;
 mod remote;
+pub mod review;
 mod schema;
 mod thread;
 mod web;
@@ -26,6 +27,7 @@ use crate::builds::Builds;
 use crate::gateway::{Gateway, GatewayError};
 use crate::policy::{Policy, Verdict};
 use crate::relay::Relay;
+use crate::review::ReviewGate;
 use crate::text::clip;
 use crate::toolbox::client::{Toolbox, ToolboxError};
 use crate::transcript::{Record, ResultKind};
@@ -62,6 +64,8 @@ pub struct ThreadFacts {
     pub state_dir: PathBuf,
     /// Usage by role.
     pub usage: Vec<(String, Usage)>,
+    /// What a review has to keep to.
+    pub review: ReviewGate,
     /// The team looks back before anybody is asked whether to merge, and has not yet.
     pub looks_back: bool,
 }
@@ -266,7 +270,8 @@ fn parse<H: Handler>(arguments: &str) -> Result<H::Args, Failure> {
 
 /// Every tool, in the order in which a model sees them.
 fn all() -> impl Iterator<Item = Box<dyn Tool>> {
-    let remote = remote::all().into_iter().chain(learning::all()).chain(thread::all());
+    let remote =
+        remote::all().into_iter().chain(review::all()).chain(learning::all()).chain(thread::all());
     workspace::all().into_iter().chain(web::all()).chain(remote)
 }
 

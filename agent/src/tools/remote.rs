@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
+use crate::review::PLAN_FIRST;
 use crate::transcript::ResultKind;
 
 /// In the order in which the model sees them.
@@ -184,6 +185,10 @@ impl Handler for GhReview {
     const RISK: Risk = Risk::Speaks;
 
     async fn call(&self, cx: &Context, args: ReviewArgs, call: Call<'_>) -> Result<Done, Failure> {
+        let review = &cx.thread.review;
+        if review.is_bound && !review.is_planned {
+            return Err(Failure::Respond(PLAN_FIRST.to_owned()));
+        }
         let verdict = match args.request_changes {
             Some(true) => wire::Verdict::RequestChanges,
             Some(false) | None => wire::Verdict::Comment,

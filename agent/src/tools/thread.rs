@@ -7,6 +7,7 @@ use codebutler_wire::Complexity;
 
 use super::proof::hands_over;
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
+use crate::review::{PLAN_FIRST, ReviewStep};
 use crate::text::clip;
 use crate::toolbox::protocol::{Picture, Reply, Request};
 use crate::transcript::{Record, ResultKind};
@@ -80,6 +81,10 @@ fn meets(overlaps: &[wire::Overlap]) -> String {
 const LOOK_BACK_FIRST: &str = "this team looks back before it merges, and has not yet: read ReviewThread, call \
     ProposeLearnings (with no `learnings` if nothing new was learned), and then ask whether to merge";
 
+/// For who hands over in the middle of a run.
+const VERDICT_LAST: &str =
+    "a verdict is the last thing that a review says: say it as your answer, without a tool";
+
 struct SendMessage;
 
 #[async_trait]
@@ -101,6 +106,11 @@ impl Handler for SendMessage {
         });
         if decision == Some(wire::Decision::Merge) && cx.thread.looks_back {
             return Err(Failure::Respond(LOOK_BACK_FIRST.to_owned()));
+        }
+        let review = &cx.thread.review;
+        if review.is_bound && review.step_of(&args.message) != ReviewStep::Talks {
+            let why = if review.is_planned { VERDICT_LAST } else { PLAN_FIRST };
+            return Err(Failure::Respond(why.to_owned()));
         }
         let asks = decision.is_some() || !args.choices.is_empty();
         let waits = args.wait_for_reply.unwrap_or(asks);

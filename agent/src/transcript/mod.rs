@@ -162,6 +162,23 @@ pub enum Record {
         /// For the model.
         text: String,
     },
+    /// What a review goes by stands in the thread.
+    ReviewPlanned {
+        /// Tests that there have to be and are not.
+        missing_tests: Vec<String>,
+    },
+    /// A verdict broke the protocol of reviews: the model was told.
+    ReviewCorrected {
+        /// For the model.
+        why: String,
+        /// There can be a reason: it is said once in a run.
+        reminder: bool,
+    },
+    /// The first model lets a change pass: the role's own looks at it.
+    SecondPass {
+        /// For the model.
+        why: String,
+    },
     /// What is pushed changes files that the approved plan does not name.
     Deviated { files: Vec<String> },
     /// The model can't be shown pictures.

@@ -16,6 +16,7 @@ use crate::run::stuck::Step;
 use crate::tools::args::TodoItem;
 use crate::tools::proof::hands_over;
 pub use proposals::Proposals;
+pub use reviews::Reviews;
 pub use run::{Ended, MAX_FAULTS, Next, OpenAnswer, Run, RunKind};
 
 #[derive(Debug, Default)]
@@ -49,6 +50,7 @@ pub struct State {
     deviated: Vec<String>,
     desk: Desk,
     proposals: Proposals,
+    reviews: Reviews,
 }
 
 /// A question about an action.
@@ -117,6 +119,11 @@ impl State {
     }
 
     /// What the role proposed to remember, and what people say to it.
+    /// What reviews have come to.
+    pub fn reviews(&self) -> &Reviews {
+        &self.reviews
+    }
+
     pub fn proposals(&self) -> &Proposals {
         &self.proposals
     }
@@ -200,7 +207,7 @@ impl State {
                 }
             }
             Record::Result { call, text, kind } => self.result(*call, text, *kind),
-            Record::Held { why } => self.hold(why),
+            Record::Held { why } => self.go_on(why, |run| run.parting.held = true),
             Record::Stuck { why, model } => self.stuck(why, model.as_deref()),
             Record::Asked { hash, key, call } => {
                 let asked = Asked { key: key.clone(), call: call.clone() };
@@ -215,6 +222,9 @@ impl State {
                 self.proposals.land(items);
                 self.chat.push(model::user(&format!("[CodeButler] {text}")));
             }
+            Record::ReviewPlanned { .. }
+            | Record::ReviewCorrected { .. }
+            | Record::SecondPass { .. } => self.review(record),
             Record::Deviated { files } => self.deviated.clone_from(files),
             Record::NotAllowed(consent) => self.used_up(consent),
             Record::Model { model } => {
@@ -240,7 +250,7 @@ impl State {
             Record::Tested { test } => {
                 self.tested = Some(test.clone());
                 if let Some(run) = &mut self.run {
-                    run.failing = if test.exit_code == Some(0) { 0 } else { run.failing + 1 };
+                    run.test(test.exit_code);
                 }
             }
             Record::Escalated { model } => {
@@ -283,11 +293,27 @@ impl State {
         }
     }
 
-    fn hold(&mut self, why: &str) {
+    fn review(&mut self, record: &Record) {
+        match record {
+            Record::ReviewPlanned { missing_tests } => self.reviews.plan(missing_tests),
+            Record::ReviewCorrected { why, reminder } => self.go_on(why, |run| {
+                run.review.corrections += 1;
+                run.review.reminded |= *reminder;
+            }),
+            Record::SecondPass { why } => {
+                self.think_anew();
+                self.go_on(why, |run| run.model = None);
+            }
+            _ => {}
+        }
+    }
+
+    /// Its last words are not said: the model is told why, and goes on.
+    fn go_on(&mut self, why: &str, change: impl FnOnce(&mut Run)) {
         self.chat.push(model::user(&format!("[CodeButler] {why}")));
         if let Some(run) = &mut self.run {
-            run.parting.held = true;
             run.answer = None;
+            change(run);
         }
     }
 
@@ -448,6 +474,7 @@ fn without_time(text: &str) -> &str {
 
 mod answers;
 mod proposals;
+mod reviews;
 mod run;
 mod show;
 

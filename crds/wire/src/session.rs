@@ -91,6 +91,9 @@ pub struct Session {
     /// The team looks back on this conversation before it ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub looks_back: bool,
+    /// The cheaper model that reviews first, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_pass: Option<String>,
     /// The Repo's command that prepares a worktree; without one it is found by the files in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
@@ -154,4 +157,10 @@ pub struct RoleCard {
     pub name: String,
     /// One sentence.
     pub description: String,
+    /// It carries out what people approve.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub implements: bool,
+    /// It asks whether to merge, and decides between others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leads: bool,
 }

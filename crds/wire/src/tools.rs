@@ -1,7 +1,7 @@
 //! The tools of a role.
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 26] = [
+pub const TOOLS: [&str; 27] = [
     "Read",
     "Write",
     "Edit",
@@ -23,6 +23,7 @@ pub const TOOLS: [&str; 26] = [
     "GHComment",
     "GHReview",
     "GHIssues",
+    "PlanReview",
     "ReviewThread",
     "ProposeLearnings",
     "ListThreads",

@@ -137,6 +137,7 @@ pub fn team(
         threads: None,
         // What a script says it looks back on is its own affair.
         retrospective: Some(RetrospectiveSpec { enabled: false, ..RetrospectiveSpec::default() }),
+        review: None,
         suspend: false,
     };
     if let Some(edit) = edit {

@@ -52,6 +52,7 @@ mod receipts;
 mod recordings;
 mod redact;
 mod resources;
+mod review;
 mod sandbox;
 mod scenario;
 mod seeds;

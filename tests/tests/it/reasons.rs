@@ -76,6 +76,7 @@ const OTHERS: &[&str] = &[
     "ListThreads",
     "Merge",
     "Modify",
+    "PlanReview",
     "ProposeLearnings",
     "PullRequest",
     "Push",

@@ -153,7 +153,7 @@ impl Setup {
             debounce_seconds: 0,
             log: "info".to_owned(),
             edit_repo: self.edit_repo,
-            edit_role: self.edit_role,
+            edit_role: Some(shortened(self.edit_role)),
             inject_env: self.inject_env,
             late_wall: self.late_wall,
             agent_silence: self.agent_silence,
@@ -168,6 +168,16 @@ impl Setup {
         let lease = stack.place.lease(&stack.cluster);
         Team { stack, lease, _dir: dir, _permit: permit }
     }
+}
+
+/// Roles without what their scripts would all have to say: what a review goes by.
+fn shortened(edit: Option<Arc<RoleEdit>>) -> Arc<RoleEdit> {
+    Arc::new(move |role| {
+        role.tools.allow.retain(|tool| tool != "PlanReview");
+        if let Some(edit) = &edit {
+            edit(role);
+        }
+    })
 }
 
 impl Team {

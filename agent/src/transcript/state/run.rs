@@ -57,6 +57,8 @@ pub struct Run {
     pub model: Option<String>,
     /// Runs of the test command that failed, since one succeeded.
     pub failing: u32,
+    /// What is known about its verdict.
+    pub review: RunReview,
     /// Whether it has put something on the remote.
     pub published: bool,
     /// Whether it has tried to push.
@@ -69,6 +71,17 @@ pub struct Run {
     pub(super) allowed: VecDeque<String>,
     /// Pictures of the answer's calls, shown once all of them have a result.
     pub(super) pictures: Vec<Value>,
+}
+
+/// About the verdict of a run that reviews.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunReview {
+    /// The test command ran in it.
+    pub tested: bool,
+    /// It was told that it did not.
+    pub reminded: bool,
+    /// How often a verdict was not said.
+    pub corrections: u32,
 }
 
 /// About the last words of a run.
@@ -100,6 +113,14 @@ pub struct Ended {
     pub reason: Option<String>,
     /// Whether the gateway knows.
     pub reported: bool,
+}
+
+impl Run {
+    /// The test command ran.
+    pub(super) fn test(&mut self, exit_code: Option<i32>) {
+        self.review.tested = true;
+        self.failing = if exit_code == Some(0) { 0 } else { self.failing + 1 };
+    }
 }
 
 impl OpenAnswer {

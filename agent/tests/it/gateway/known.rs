@@ -73,6 +73,8 @@ impl Inner {
             role: role.into(),
             name: name.into(),
             description: String::new(),
+            implements: role == "coder",
+            leads: role == "lead",
         };
         let tools = "Read Write Edit Bash Grep Glob GitLog GitDiff GitCommit GitPush GHCreatePR GHStatus \
                      SendMessage CloseThread";
@@ -110,6 +112,7 @@ impl Inner {
                 complexity: None,
                 link: None,
                 looks_back: false,
+                first_pass: None,
                 setup: None,
                 parallelism: 1,
             },

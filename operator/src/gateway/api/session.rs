@@ -8,13 +8,16 @@ use axum::extract::State;
 use codebutler_crds::role::RoleModel;
 use codebutler_crds::wire::{ErrorCode, RoleCard, Session};
 use codebutler_crds::{Repo, SlackTs, ThreadStatus, names};
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 
 use super::{Open, Shared, unwritten};
 use crate::gateway::context::{ApiError, Caller, ThreadKey, conversation};
+use crate::gateway::dispatch::Team;
 use crate::gateway::egress::check::needs_enforcement;
 use crate::gateway::github::{GitHub, GitHubError, moved};
+use crate::gateway::models::facts::catalog::Catalog;
 use crate::gateway::redact::Redactor;
 use crate::gateway::{masks, receipt};
 
@@ -28,10 +31,13 @@ pub async fn session(
     gateway.ledger.flush(&caller.key()).await;
     let base_commit = publish_branch(&gateway, &caller).await?;
     let roles = gateway.context.roles_of(&caller.repo);
+    let team = Team::of(&roles);
     let cards = roles.iter().map(|role| RoleCard {
         role: role.spec.role.clone(),
         name: role.spec.display.name.clone(),
         description: role.spec.description.clone(),
+        implements: team.implements.as_ref() == Some(&role.spec.role),
+        leads: team.leads.as_ref() == Some(&role.spec.role),
     });
     let root = conversation(&caller.thread)?.ts.clone();
     let catalog = &gateway.models.catalog;
@@ -45,7 +51,8 @@ pub async fn session(
     } else {
         None
     };
-    Ok(Json(Session { facts, plan_text, people, link, ..session }))
+    let first_pass = first_pass(catalog, &caller, &session);
+    Ok(Json(Session { facts, plan_text, people, link, first_pass, ..session }))
 }
 
 /// Runs begin when the controller lets them: it counts, and knows whose turn it is.
@@ -115,9 +122,26 @@ fn describe(
         complexity,
         link: None,
         looks_back,
+        first_pass: None,
         setup: caller.repo.spec.worktree.setup.clone(),
         parallelism: role.at_once(),
     }
+}
+
+/// The cheapest of the models that a role talks with, if the Repo wants reviews to begin with it.
+fn first_pass(catalog: &Catalog, caller: &Caller, session: &Session) -> Option<String> {
+    let reviews = session.tools.iter().any(|tool| tool == "PlanReview");
+    if !reviews || !caller.repo.spec.review.unwrap_or_default().two_pass {
+        return None;
+    }
+    let now = Timestamp::now();
+    let price = |model: &String| {
+        let prices = catalog.facts(&caller.repo, model).prices?;
+        Some(prices.at(0, now).completion)
+    };
+    let priced = session.models.iter().filter_map(|model| Some((price(model)?, model)));
+    let (_, cheapest) = priced.min_by_key(|(price, _)| *price)?;
+    (*cheapest != session.model).then(|| cheapest.clone())
 }
 
 /// Whether the team looks back on a conversation: more than one role worked on what is to be merged, and it

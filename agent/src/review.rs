@@ -1,0 +1,161 @@
+//! What a review has to keep to, as the harness keeps it: what must hold, the risks and the tests stand in
+//! the thread before any finding, and who approves has run the tests. Rounds are the gateway's to count. Pure.
+
+use std::collections::BTreeSet;
+
+/// What is known of the reviews of a conversation. One that may hand over without them is bound by none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReviewGate {
+    /// The role reviews.
+    pub is_bound: bool,
+    /// What the review goes by stands in the thread.
+    pub is_planned: bool,
+    /// Tests that there have to be and are not, as the plan of the review says.
+    pub missing_tests: Vec<String>,
+    /// The role that makes changes, and the one that a review passes them on to.
+    pub maker: Option<String>,
+    pub lead: Option<String>,
+    /// The command that proves a change, where the role can run any.
+    pub test: Option<String>,
+    /// The role has run it in this run, or has been told to.
+    pub has_tested: bool,
+}
+
+/// What a message does with a review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewStep {
+    /// Nothing: it goes to nobody, or to somebody who is only asked.
+    Talks,
+    /// Changes are sent back to whoever makes them.
+    SendsBack,
+    /// It goes on to another role.
+    PassesOn,
+}
+
+/// Why a message can't be said like that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReviewFault {
+    /// Each time.
+    Rule(String),
+    /// Only once in a run: there can be a reason.
+    Reminder(String),
+}
+
+impl ReviewGate {
+    /// What a message does.
+    pub fn step_of(&self, text: &str) -> ReviewStep {
+        let to: BTreeSet<&str> = addressed(text).collect();
+        let is_for = |role: &Option<String>| role.as_ref().is_some_and(|role| to.contains(&**role));
+        if is_for(&self.maker) {
+            ReviewStep::SendsBack
+        } else if is_for(&self.lead) {
+            ReviewStep::PassesOn
+        } else {
+            ReviewStep::Talks
+        }
+    }
+
+    /// What is wrong with a message that hands over.
+    pub fn find_fault(&self, text: &str) -> Option<ReviewFault> {
+        if !self.is_bound {
+            return None;
+        }
+        let step = self.step_of(text);
+        if step == ReviewStep::Talks {
+            return None;
+        }
+        if !self.is_planned {
+            return Some(ReviewFault::Rule(PLAN_FIRST.to_owned()));
+        }
+        if step == ReviewStep::SendsBack {
+            return None;
+        }
+        if !self.missing_tests.is_empty() {
+            return Some(ReviewFault::Rule(format!(
+                "You wrote that tests are missing ({}): ask for them before you judge anything else, or call \
+                 PlanReview again with what is there now.",
+                self.missing_tests.join("; ")
+            )));
+        }
+        let command = self.test.as_ref().filter(|_| !self.has_tested)?;
+        Some(ReviewFault::Reminder(format!(
+            "You have not run the tests in this run: run exactly `{command}` in Bash, in the foreground, and judge by \
+             what it says. If it can't run here, say why and on what you rely, and say your verdict again."
+        )))
+    }
+}
+
+/// For who judges first.
+pub const PLAN_FIRST: &str = "A review begins with what it goes by: call PlanReview (what must not break, the risks, \
+    the tests there have to be), then judge, and say this again.";
+
+/// Roles that lines of a message begin with.
+fn addressed(text: &str) -> impl Iterator<Item = &str> {
+    let decorates = |c: char| !c.is_alphanumeric() && !"@`>".contains(c);
+    text.lines().filter_map(move |line| {
+        let role = line.trim_start_matches(decorates).strip_prefix("@codebutler.")?;
+        let end = role.find(|c: char| !c.is_alphanumeric() && c != '-').unwrap_or(role.len());
+        Some(&role[..end])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate() -> ReviewGate {
+        ReviewGate {
+            is_bound: true,
+            is_planned: true,
+            maker: Some("coder".to_owned()),
+            lead: Some("lead".to_owned()),
+            test: Some("make test".to_owned()),
+            has_tested: true,
+            ..ReviewGate::default()
+        }
+    }
+
+    fn fault(gate: &ReviewGate, text: &str) -> String {
+        match gate.find_fault(text) {
+            None => String::new(),
+            Some(ReviewFault::Rule(why)) => format!("rule: {why}"),
+            Some(ReviewFault::Reminder(why)) => format!("reminder: {why}"),
+        }
+    }
+
+    const BACK: &str = "> **@codebutler.coder** 1. [test] a.rs:3";
+    const ON: &str = "Approved.\n@codebutler.lead I ran `make test` (0).";
+
+    #[test]
+    fn nothing_is_judged_before_what_it_is_judged_by() {
+        let unplanned = ReviewGate { is_planned: false, ..gate() };
+        for text in [BACK.trim_start_matches("> "), ON] {
+            assert!(fault(&unplanned, text).starts_with("rule: A review begins with"), "{text}");
+        }
+        assert_eq!(fault(&unplanned, "@codebutler.pm which of the two is meant?"), "");
+        assert_eq!(fault(&unplanned, "It is in `a.rs`, see @codebutler.coder's message."), "");
+        assert_eq!(fault(&ReviewGate { is_bound: false, ..unplanned }, ON), "");
+        assert_eq!(fault(&gate(), ON), "");
+    }
+
+    #[test]
+    fn who_approves_has_run_the_tests_and_asked_for_those_that_are_missing() {
+        let untested = ReviewGate { has_tested: false, ..gate() };
+        assert!(fault(&untested, ON).starts_with("reminder: You have not run the tests"));
+        assert_eq!(fault(&untested, "@codebutler.coder 1. [test] a.rs:3"), "");
+        assert_eq!(fault(&ReviewGate { test: None, ..untested }, ON), "");
+        let missing = ReviewGate { missing_tests: vec!["unit: zero".to_owned()], ..gate() };
+        assert!(fault(&missing, ON).contains("tests are missing (unit: zero)"));
+        assert_eq!(fault(&missing, "@codebutler.coder 1. [test] zero"), "");
+    }
+
+    #[test]
+    fn an_address_is_what_a_line_begins_with() {
+        let of = |text: &str| gate().step_of(text);
+        assert_eq!(of("- **@codebutler.coder** fix it"), ReviewStep::SendsBack);
+        assert_eq!(of("@codebutler.coder-2 fix it"), ReviewStep::Talks);
+        assert_eq!(of("@codebutler.lead fine\n@codebutler.coder thanks"), ReviewStep::SendsBack);
+        assert_eq!(of("as @codebutler.lead said"), ReviewStep::Talks);
+        assert_eq!(of("`@codebutler.lead`"), ReviewStep::Talks);
+    }
+}

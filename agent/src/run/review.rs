@@ -1,0 +1,106 @@
+//! Verdicts of a review: kept to the protocol, and looked at twice where the Repo says so.
+
+use codebutler_wire::RoleCard;
+
+use super::turns::{Ended, failed};
+use super::{Agent, RunError};
+use crate::decisions::Kind;
+use crate::review::{ReviewFault, ReviewGate, ReviewStep};
+use crate::transcript::Record;
+
+/// How often a verdict is sent back in a run until the run ends.
+const MOST_CORRECTIONS: u32 = 3;
+/// The tool of roles that review.
+const PLANS: &str = "PlanReview";
+
+/// What becomes of last words.
+pub enum Spoken {
+    /// They can be said.
+    Fine,
+    /// The model was told why not.
+    Again,
+    Over(Ended),
+}
+
+impl Agent {
+    /// What a review has to keep to, as it stands now.
+    pub(super) fn review_gate(&self) -> ReviewGate {
+        let state = self.transcript.state();
+        let (reviews, run) = (state.reviews(), state.run());
+        let session = &self.session;
+        let find = |is: fn(&RoleCard) -> bool| {
+            session.roles.iter().find(|card| is(card)).map(|card| card.role.clone())
+        };
+        let has = |tool: &str| session.tools.iter().any(|one| one == tool);
+        ReviewGate {
+            is_bound: has(PLANS),
+            is_planned: reviews.is_planned,
+            missing_tests: reviews.missing_tests.clone(),
+            maker: find(|card| card.implements),
+            lead: find(|card| card.leads),
+            test: session.test.clone().filter(|_| has("Bash")),
+            has_tested: run.is_some_and(|run| run.review.tested || run.review.reminded),
+        }
+    }
+
+    /// A review begins with the cheaper model.
+    pub(super) fn begin_first_pass(&mut self) -> Result<(), RunError> {
+        let Some(first) = self.session.first_pass.clone() else { return Ok(()) };
+        let state = self.transcript.state();
+        let own = self.model().to_owned();
+        let fresh = state.run().is_some_and(|run| run.model.is_none());
+        if !fresh || state.model().is_some() || own == first {
+            return Ok(());
+        }
+        let run = state.run().map(|run| run.id.clone()).unwrap_or_default();
+        self.log.note(&run, Kind::Model, &first, &[&own], "the first of two passes of a review");
+        Ok(self.transcript.append(&Record::Escalated { model: first })?)
+    }
+
+    /// Whether a verdict can be said as it is.
+    pub(super) fn judge_verdict(&mut self, text: &str) -> Result<Spoken, RunError> {
+        let gate = self.review_gate();
+        let Some(run) = self.transcript.state().run().filter(|_| gate.is_bound) else {
+            return Ok(Spoken::Fine);
+        };
+        let (id, corrections) = (run.id.clone(), run.review.corrections);
+        let (why, reminder) = match gate.find_fault(text) {
+            Some(ReviewFault::Rule(why)) if corrections >= MOST_CORRECTIONS => {
+                return Ok(Spoken::Over(failed(format!("a verdict was not said: {why}"))));
+            }
+            Some(ReviewFault::Rule(why)) => (why, false),
+            Some(ReviewFault::Reminder(why)) => (why, true),
+            None => return self.pass_verdict(&gate, text, &id),
+        };
+        tracing::info!(why, "a verdict is not said like that");
+        self.transcript.append(&Record::ReviewCorrected { why, reminder })?;
+        Ok(Spoken::Again)
+    }
+
+    /// A change that the first pass lets through is looked at a second time.
+    fn pass_verdict(
+        &mut self,
+        gate: &ReviewGate,
+        text: &str,
+        run: &str,
+    ) -> Result<Spoken, RunError> {
+        let state = self.transcript.state();
+        let passing = state.run().and_then(|run| run.model.clone());
+        let passes = gate.step_of(text) == ReviewStep::PassesOn;
+        let Some(first) = passing.filter(|first| Some(first) == self.session.first_pass.as_ref())
+        else {
+            return Ok(Spoken::Fine);
+        };
+        if !passes {
+            return Ok(Spoken::Fine);
+        }
+        let why = format!(
+            "That was the first pass, by {first}; nobody has read it. You look a second time, at what it may have \
+             missed: read the changes yourself, try what looks risky, and give your own verdict."
+        );
+        let own = self.session.model.clone();
+        self.log.note(run, Kind::Model, &own, &[&first], "the second pass of a review");
+        self.transcript.append(&Record::SecondPass { why })?;
+        Ok(Spoken::Again)
+    }
+}

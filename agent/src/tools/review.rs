@@ -1,0 +1,237 @@
+//! What a review goes by, in the thread before anything is judged.
+
+use std::fmt::Write as _;
+
+use async_trait::async_trait;
+use codebutler_wire as wire;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
+use crate::text::clip;
+use crate::transcript::{Record, ResultKind};
+
+/// Most points of a list.
+const MAX_POINTS: usize = 10;
+/// Longest point, in characters.
+const MAX_POINT: usize = 300;
+
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![Box::new(PlanReview)]
+}
+
+/// `PlanReview`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PlanReviewArgs {
+    /// What must not break, one sentence each: from the plan, the tests that exist, and the callers of what
+    /// changed.
+    pub invariants: Vec<String>,
+    /// Where the change is risky.
+    pub risks: RiskMatrix,
+    /// Tests that there have to be for this change, and whether they are there. Empty if it needs none.
+    #[serde(default)]
+    pub tests: Vec<TestPoint>,
+    /// Why it needs none.
+    #[serde(default)]
+    pub no_tests: Option<String>,
+}
+
+/// Each area, with what there is to say of it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RiskMatrix {
+    /// Rights, input, secrets.
+    pub security: RiskPoint,
+    /// Queries, loops, memory, what is not bounded.
+    pub performance: RiskPoint,
+    /// Interfaces, formats, data and settings that exist.
+    pub compatibility: RiskPoint,
+    /// Edges, failures, what happens twice or at the same time.
+    pub correctness: RiskPoint,
+}
+
+/// How risky, and why.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RiskPoint {
+    pub level: RiskLevel,
+    /// One sentence.
+    pub why: String,
+}
+
+/// How risky a change is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RiskLevel {
+    None,
+    Low,
+    Medium,
+    High,
+}
+
+/// A test that there has to be.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TestPoint {
+    pub kind: TestKind,
+    /// What it shows, and with which input.
+    pub what: String,
+    /// Whether it is there.
+    pub present: bool,
+}
+
+/// What a test runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TestKind {
+    Unit,
+    Integration,
+    E2e,
+}
+
+impl TestKind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Unit => "unit",
+            Self::Integration => "integration",
+            Self::E2e => "end to end",
+        }
+    }
+}
+
+struct PlanReview;
+
+#[async_trait]
+impl Handler for PlanReview {
+    type Args = PlanReviewArgs;
+    const NAME: &'static str = "PlanReview";
+    const DESCRIPTION: &'static str = "Posts what your review goes by: what must not break, where the risk is, and \
+        the tests there have to be. Before your first finding or verdict, once you have read plan and changes; \
+        again if a later round changes what it goes by.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(
+        &self,
+        cx: &Context,
+        args: PlanReviewArgs,
+        call: Call<'_>,
+    ) -> Result<Done, Failure> {
+        check_form(&args)?;
+        let text = show(&args);
+        let message =
+            wire::PostMessage { key: call.key.to_owned(), text, ..wire::PostMessage::default() };
+        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        let missing = args.tests.iter().filter(|test| !test.present);
+        let missing_tests: Vec<_> =
+            missing.map(|test| format!("{}: {}", test.kind.word(), point(&test.what))).collect();
+        let then = if missing_tests.is_empty() {
+            "Now judge."
+        } else {
+            "Tests are missing: this round asks for them, before the logic is judged."
+        };
+        let record = Some(Record::ReviewPlanned { missing_tests });
+        Ok(Done {
+            record,
+            ..Done::of(format!("Posted as message {ts}. {then}"), ResultKind::Plain)
+        })
+    }
+}
+
+fn check_form(args: &PlanReviewArgs) -> Result<(), Failure> {
+    let respond = |why: &str| Err(Failure::Respond(why.to_owned()));
+    let blank = |text: &String| text.trim().is_empty();
+    if args.invariants.is_empty() || args.invariants.len() > MAX_POINTS {
+        return respond("`invariants` has one to ten points");
+    }
+    if args.invariants.iter().any(blank) || args.tests.iter().any(|test| blank(&test.what)) {
+        return respond("each point says something");
+    }
+    if args.tests.len() > MAX_POINTS {
+        return respond("`tests` has at most ten points: those that show most");
+    }
+    if args.tests.is_empty() && args.no_tests.as_ref().is_none_or(blank) {
+        return respond(
+            "`tests` is empty: name the tests there have to be, or say in `noTests` why none",
+        );
+    }
+    Ok(())
+}
+
+fn show(args: &PlanReviewArgs) -> String {
+    let mut out = String::from("**What this review goes by**\n\n**Must not break**\n");
+    for (number, invariant) in args.invariants.iter().enumerate() {
+        let _ = writeln!(out, "{}. {}", number + 1, point(invariant));
+    }
+    out.push_str("\n**Risk**\n");
+    let RiskMatrix { security, performance, compatibility, correctness } = &args.risks;
+    for (area, RiskPoint { level, why }) in [
+        ("Security", security),
+        ("Performance", performance),
+        ("Compatibility", compatibility),
+        ("Correctness", correctness),
+    ] {
+        let level = match level {
+            RiskLevel::None => "none",
+            RiskLevel::Low => "low",
+            RiskLevel::Medium => "medium",
+            RiskLevel::High => "**high**",
+        };
+        let _ = writeln!(out, "- {area}: {level}. {}", point(why));
+    }
+    out.push_str("\n**Tests there have to be**\n");
+    for TestPoint { kind, what, present } in &args.tests {
+        let is = if *present { "there" } else { "**missing**" };
+        let _ = writeln!(out, "- {}: {} ({is})", kind.word(), point(what));
+    }
+    if let Some(why) = args.no_tests.as_ref().filter(|_| args.tests.is_empty()) {
+        let _ = writeln!(out, "None: {}", point(why));
+    }
+    out.trim_end().to_owned()
+}
+
+fn point(text: &str) -> String {
+    clip(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_POINT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn args(more: &serde_json::Value) -> PlanReviewArgs {
+        let risk = json!({"level": "low", "why": "Nothing\nreads it."});
+        let mut args = json!({
+            "invariants": ["Totals stay in cents."],
+            "risks": {"security": risk, "performance": risk, "compatibility": risk,
+                "correctness": {"level": "high", "why": "zero"}},
+        });
+        for (name, value) in more.as_object().unwrap() {
+            args[name] = value.clone();
+        }
+        serde_json::from_value(args).unwrap()
+    }
+
+    #[test]
+    fn it_is_shown_in_its_form() {
+        let tests = json!({"tests": [
+            {"kind": "unit", "what": "an empty cart", "present": true},
+            {"kind": "e2e", "what": "a sale", "present": false},
+        ]});
+        assert_eq!(
+            show(&args(&tests)),
+            "**What this review goes by**\n\n**Must not break**\n1. Totals stay in cents.\n\n**Risk**\n- \
+             Security: low. Nothing reads it.\n- Performance: low. Nothing reads it.\n- Compatibility: low. \
+             Nothing reads it.\n- Correctness: **high**. zero\n\n**Tests there have to be**\n- unit: an empty cart \
+             (there)\n- end to end: a sale (**missing**)"
+        );
+    }
+
+    #[test]
+    fn a_change_without_tests_says_why() {
+        assert!(check_form(&args(&json!({}))).is_err());
+        assert!(check_form(&args(&json!({"noTests": " "}))).is_err());
+        assert!(check_form(&args(&json!({"noTests": "Only a comment changed."}))).is_ok());
+        assert!(check_form(&args(&json!({"noTests": "x", "invariants": []}))).is_err());
+    }
+}

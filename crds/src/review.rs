@@ -1,0 +1,14 @@
+//! How a team reviews.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How changes are reviewed before anybody is asked whether to merge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReviewSpec {
+    /// A review begins with the cheapest model of the role; only what that lets pass is looked at by the
+    /// role's own.
+    #[serde(default)]
+    pub two_pass: bool,
+}
