@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::decisions::{
     Approval, ApprovalAnswer, Closing, ClosingChoice, MergeWait, Offer, OfferAnswer, OfferKind,
-    PlanDetails, Receipt, StandingApproval,
+    PlanDetails, PlanEstimate, Receipt, StandingApproval,
 };
 pub use self::handover::{HandOver, HandOverReason, QueuedRole, Rounds, RoutedReply};
 use crate::spend::ThreadBudget;

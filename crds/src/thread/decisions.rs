@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use codebutler_wire::Complexity;
+use codebutler_wire::{Complexity, NanoUsd};
 
 use crate::SlackTs;
 
@@ -152,6 +152,21 @@ pub struct PlanDetails {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 24), inner(length(min = 1, max = 120)))]
     pub files: Vec<String>,
+    /// What it will probably come to, as people were told with the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<PlanEstimate>,
+}
+
+/// What work like that of a plan came to, in the middle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanEstimate {
+    /// USD.
+    pub cost: NanoUsd,
+    /// From the plan to the question whether to merge.
+    pub minutes: u32,
+    /// How many conversations it is from.
+    pub of: u32,
 }
 
 /// A test run that a role's harness saw, of exactly the files of a commit that is on the remote.

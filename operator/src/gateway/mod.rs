@@ -20,6 +20,7 @@ pub mod dial;
 mod dispatch;
 mod drain;
 pub mod egress;
+mod forecast;
 #[cfg(test)]
 mod fuzz;
 pub mod git;

@@ -22,6 +22,7 @@ mod egress;
 mod expectations;
 mod faults;
 mod files;
+mod forecast;
 mod gateway;
 mod github;
 mod gitops;

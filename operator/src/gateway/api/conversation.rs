@@ -18,7 +18,9 @@ use super::session::{note, redactor};
 use super::{Any, Json, Open, Query, Shared, needs_tool, unwritten};
 use crate::gateway::consent::is_own_key;
 use crate::gateway::context::{ApiError, Caller};
+use crate::gateway::forecast::forecast_plan;
 use crate::gateway::github::{GitHub, Pull};
+use crate::gateway::slack::Beside;
 use crate::gateway::{identity, masks, overlap, receipt};
 
 /// Longest wait for mail; agents ask again.
@@ -77,9 +79,15 @@ pub async fn message(
     let message = PostMessage { test, files, ..message };
     let overlaps = overlap::of_plan(&gateway, &caller, &message.files).await;
     let note = receipt::under_message(&gateway, &caller, &message).await;
-    let note: Vec<String> = note.into_iter().chain(overlap::lines(&overlaps)).collect();
+    let plans = message.decision == Some(Decision::Plan);
+    let forecast = plans.then(|| forecast_plan(&gateway.context, &caller.repo, message.complexity));
+    let foreseen = forecast.as_ref().map(|forecast| forecast.line.clone());
+    let note: Vec<String> =
+        note.into_iter().chain(foreseen).chain(overlap::lines(&overlaps)).collect();
     let note = (!note.is_empty()).then(|| note.join("\n"));
-    let posted = gateway.slack.post_noted(&caller, &message, head, note).await?;
+    let estimate = forecast.and_then(|forecast| forecast.estimate);
+    let beside = Beside { closing_head: head, note, estimate };
+    let posted = gateway.slack.post_noted(&caller, &message, beside).await?;
     Ok(axum::Json(Posted { overlaps, ..posted }))
 }
 

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
 use super::address;
-use super::post::{Asks, Outgoing, Part};
+use super::post::{Asks, Beside, Outgoing, Part};
 use super::questions::offers;
 use crate::gateway::dispatch::{Team, rounds};
 use crate::gateway::threads;
@@ -119,13 +119,13 @@ fn queue(status: &mut ThreadStatus, from: &str, role: &str, ts: &SlackTs) {
     }
 }
 
-/// Reads it off a message whose parts are in Slack. `head` is the pull request's, for a merge.
+/// Reads it off a message whose parts are in Slack.
 pub fn of(
     team: &Team,
     outgoing: &Outgoing<'_>,
     sent: &[Part],
     message: &PostMessage,
-    head: Option<String>,
+    beside: &Beside,
 ) -> Meaning {
     let role = outgoing.role_name().to_owned();
     // The message with the buttons.
@@ -155,13 +155,14 @@ pub fn of(
             test: message.test.clone(),
             complexity: message.complexity,
             files: message.files.clone(),
+            estimate: beside.estimate,
         }),
         closing: of(Decision::Merge).map(|ts| Closing {
             ts,
             role: role.clone(),
             choice: None,
             decided_by: None,
-            head,
+            head: beside.closing_head.clone(),
             waits: None,
         }),
         asks: asks(message),

@@ -82,6 +82,7 @@ use self::effects::Effect;
 use self::event::Metadata;
 pub use self::finish::due as finish_due;
 pub use self::metrics::Metrics;
+pub use self::post::Beside;
 use self::post::Sent;
 pub use self::questions::action::spend as spend_approval;
 use self::reach::Reach;
@@ -302,7 +303,8 @@ impl Slack {
         message: &PostMessage,
         closing_head: Option<String>,
     ) -> Result<Posted, ApiError> {
-        self.post_noted(caller, message, closing_head, None).await
+        let beside = Beside { closing_head, ..Beside::default() };
+        self.post_noted(caller, message, beside).await
     }
 
     /// As [`Self::post`], with a line of CodeButler's own under the message.
@@ -313,10 +315,9 @@ impl Slack {
         &self,
         caller: &Caller,
         message: &PostMessage,
-        closing_head: Option<String>,
-        note: Option<String>,
+        beside: Beside,
     ) -> Result<Posted, ApiError> {
-        let posted = post::of_role(&self.inner, caller, message, closing_head, note).await?;
+        let posted = post::of_role(&self.inner, caller, message, beside).await?;
         if message.decision.is_some() {
             // What it replaced.
             self.inner.follow_up(vec![Effect::Settled { thread: caller.key() }]);

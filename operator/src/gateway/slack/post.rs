@@ -8,7 +8,7 @@ mod sent;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::thread::{SlackThread, ThreadState};
+use codebutler_crds::thread::{PlanEstimate, SlackThread, ThreadState};
 use codebutler_crds::wire::{Decision, ErrorCode, PostMessage, Posted};
 use codebutler_crds::{Repo, SlackTs, Thread};
 use serde::Deserialize;
@@ -37,13 +37,23 @@ pub const NOTICE: &str = "notice";
 /// Times that a post with unknown outcome is looked for and repeated.
 const ATTEMPTS: u32 = 4;
 
+/// What the gateway itself knows of a role's message.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Head of the pull request that a merge is asked for.
+    pub closing_head: Option<String>,
+    /// A line of CodeButler's own under the message.
+    pub note: Option<String>,
+    /// What a plan will probably come to.
+    pub estimate: Option<PlanEstimate>,
+}
+
 /// Posts a role's message and records what it means: a decision asked, roles addressed.
 pub async fn of_role(
     inner: &Inner,
     caller: &Caller,
     message: &PostMessage,
-    closing_head: Option<String>,
-    note: Option<String>,
+    beside: Beside,
 ) -> Result<Posted, ApiError> {
     asking::check(message)?;
     // What people see and approve is what is recorded and hashed.
@@ -62,7 +72,7 @@ pub async fn of_role(
     }
     // Until what the message means is recorded: a quick click on it waits for that.
     let _turn = inner.posting.lock(&key).await;
-    let digest = meaning::digest(message, closing_head.as_deref());
+    let digest = meaning::digest(message, beside.closing_head.as_deref());
     let mut text = in_slack(inner, caller, &thread, message, digest.as_deref()).await?;
     if let Some(asker) = message.to.as_deref().and_then(people::mention) {
         text = format!("{asker} {text}");
@@ -93,7 +103,7 @@ pub async fn of_role(
         },
         digest,
         parts,
-        note: note.map(|note| markdown::inline(&note)),
+        note: beside.note.as_deref().map(markdown::inline),
         handing,
     };
     let sent = match once_in_parts(inner, &outgoing).await {
@@ -103,7 +113,7 @@ pub async fn of_role(
     if let (Some(Decision::Plan), Some(ts)) = (message.decision, sent.last()) {
         inner.keep_plan(&key, &ts.ts, &message.text);
     }
-    let meaning = meaning::of(&team, &outgoing, &sent, message, closing_head);
+    let meaning = meaning::of(&team, &outgoing, &sent, message, &beside);
     inner
         .threads
         .update(&key, |status| meaning.apply(status))
