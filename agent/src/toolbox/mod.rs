@@ -10,7 +10,7 @@ mod command;
 mod copy;
 mod environment;
 mod files;
-mod git;
+pub mod git;
 mod output;
 mod paths;
 mod platform;

@@ -10,6 +10,7 @@ mod chaos;
 mod flood;
 mod handover;
 mod ingest;
+mod learnings;
 mod memory;
 mod operator;
 mod packs;
@@ -123,6 +124,7 @@ pub const NAMES: &[&str] = &[
     "flood",
     "handover",
     "ingest",
+    "memory",
     "packs",
     "price",
     "proxy",
@@ -145,6 +147,7 @@ pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
         "flood" => flood::measure().await,
         "handover" => Box::pin(handover::measure()).await,
         "ingest" => ingest::measure().await,
+        "memory" => learnings::measure(),
         "packs" => packs::measure().await,
         "price" => Box::pin(price::measure()).await,
         "proxy" => proxy::measure().await,

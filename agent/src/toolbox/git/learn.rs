@@ -184,6 +184,66 @@ fn page_path(file: &str) -> Result<String, ToolError> {
     Ok(format!("{FOLDER}/{file}"))
 }
 
+/// For `cargo figures`.
+pub mod bench {
+    use std::path::Path;
+
+    use git2::Repository;
+
+    use super::super::base_guide;
+    use super::super::{Base, Place};
+    use super::base::FOLDER;
+    use super::check_citations;
+    use crate::memory::{MemoryPage, serve_pages};
+    use crate::prompt::MAX_OWN;
+    use crate::toolbox::ToolError;
+    use crate::toolbox::protocol::{Author, Hello};
+
+    /// What a run reads of the memory when it starts: the pages of the commit that is checked out in
+    /// `work/tree`, with citations looked up, for work on `files`. Answers with what a role is shown.
+    ///
+    /// # Errors
+    /// When the repository or a page of it can't be read.
+    pub fn serve_memory(
+        work: &Path,
+        pages: &[&str],
+        files: &[String],
+    ) -> Result<String, ToolError> {
+        let author = Author { name: String::new(), email: String::new() };
+        let hello = Hello {
+            relay_url: String::new(),
+            proxy: String::new(),
+            branch: "main".to_owned(),
+            base_branch: "main".to_owned(),
+            author,
+            role: "coder".to_owned(),
+        };
+        let place = Place { work: work.to_owned(), hello, base: Base::default() };
+        let repo = Repository::open(place.tree())?;
+        place.base.set(repo.head()?.peel_to_commit()?.id());
+        let mut texts = Vec::new();
+        for page in pages {
+            texts.extend(base_guide(&place, page)?);
+        }
+        let read: Vec<_> = texts.iter().map(|text| MemoryPage::parse(text)).collect();
+        let cited = read.iter().flat_map(MemoryPage::learnings).flat_map(|one| &one.citations);
+        let cited: Vec<_> = cited.cloned().collect();
+        let faults = check_citations(&place, &cited)?;
+        let broken: Vec<_> = cited
+            .iter()
+            .zip(&faults)
+            .filter(|(_, fault)| fault.is_some())
+            .map(|(c, _)| c)
+            .collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let served = serve_pages(&texts, files, MAX_OWN, |one| {
+            let is_broken = one.citations.iter().any(|cited| broken.contains(&cited));
+            is_broken.then(|| format!("`{FOLDER}` cites what is gone"))
+        });
+        Ok(served.into_iter().map(|page| page.text).collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;

@@ -11,7 +11,7 @@ mod commit;
 mod copy;
 mod history;
 mod keepsake;
-mod learn;
+pub mod learn;
 mod leftover;
 mod libgit;
 mod memory;
