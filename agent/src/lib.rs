@@ -17,6 +17,7 @@ pub mod egress;
 pub mod gateway;
 pub mod history;
 pub mod install;
+mod journal;
 pub mod memory;
 pub mod model;
 pub mod policy;

@@ -100,11 +100,14 @@ pub struct RetrospectiveSpec {
     /// The least that a conversation has to have cost, in USD.
     #[serde(default = "least_cost")]
     pub min_cost: NanoUsd,
+    /// Whether the pull request has a journal of the conversation, in `.codebutler/journals/`.
+    #[serde(default = "yes")]
+    pub journal: bool,
 }
 
 impl Default for RetrospectiveSpec {
     fn default() -> Self {
-        Self { enabled: true, min_cost: least_cost() }
+        Self { enabled: true, min_cost: least_cost(), journal: true }
     }
 }
 

@@ -47,6 +47,7 @@ fn session() -> Session {
         complexity: None,
         link: None,
         looks_back: false,
+        keeps_journal: false,
         first_pass: None,
         setup: None,
         parallelism: 1,

@@ -7,6 +7,7 @@ use codebutler_wire::PendingDecision;
 use super::mail::Mail;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
+use crate::journal::JournalFacts;
 use crate::memory::LearningChange;
 use crate::step;
 use crate::text::clip;
@@ -40,10 +41,24 @@ impl Agent {
             state_dir: self.state_dir.clone(),
             usage: self.session.usage.clone(),
             review: self.review_gate(),
+            journal: self.session.keeps_journal.then(|| self.journal_facts()),
             looks_back: learns
                 && self.session.looks_back
                 && !self.transcript.state().proposals().were_made(),
         };
+    }
+
+    fn journal_facts(&self) -> JournalFacts {
+        let session = &self.session;
+        let approved_by = session.plan.as_ref().and_then(|plan| plan.approved_by.clone());
+        let name = |id: String| session.people.get(&id).cloned().unwrap_or(id);
+        JournalFacts {
+            root: Some(session.root.clone()),
+            link: session.link.clone(),
+            plan: session.plan_text.clone(),
+            approved_by: approved_by.map(name),
+            pull_request: session.pull_request.clone(),
+        }
     }
 
     /// Commits and pushes what was accepted. What can't be is told, once, and the run goes on.
@@ -69,7 +84,8 @@ impl Agent {
         changes: &[LearningChange],
     ) -> Result<Result<String, String>, RunError> {
         let message = commit_message(changes, self.session.link.as_deref());
-        let request = Request::CommitLearnings { changes: changes.to_vec(), message };
+        let request =
+            Request::CommitLearnings { changes: changes.to_vec(), message, pages: Vec::new() };
         step::point("before learnings");
         let commit = match self.tools.toolbox.ask(request).await? {
             Reply::Text(commit) => commit,

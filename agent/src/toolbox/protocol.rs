@@ -70,6 +70,9 @@ pub enum Request {
     CommitLearnings {
         changes: Vec<LearningChange>,
         message: String,
+        /// Pages that are written whole: file below `.codebutler/`, and text.
+        #[serde(default)]
+        pages: Vec<(String, String)>,
     },
     /// What is wrong with what learnings rest on. → [`Reply::Faults`]
     CheckCitations {

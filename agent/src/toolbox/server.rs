@@ -388,8 +388,8 @@ fn remember(place: &Place, request: Request) -> Result<Reply, ToolError> {
         Request::BaseGuide { file } => git::base_guide(place, &file).map(Reply::Guide),
         Request::Memory { file } => git::memory(place, file.as_deref()).map(Reply::Text),
         Request::BranchPage { file } => git::branch_page(place, &file).map(Reply::Guide),
-        Request::CommitLearnings { changes, message } => {
-            git::commit_learnings(place, &changes, &message).map(Reply::Text)
+        Request::CommitLearnings { changes, message, pages } => {
+            git::commit_learnings(place, &changes, &pages, &message).map(Reply::Text)
         }
         Request::CheckCitations { citations } => {
             git::check_citations(place, &citations).map(Reply::Faults)

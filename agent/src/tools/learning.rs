@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::form::{show_change, show_retrospective};
-use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
+use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args};
+use crate::journal::write_journal;
 use crate::memory::{
     ChangeKind, Citation, Confidence, Learning, LearningChange, MAX_CITATIONS, MAX_CLAIM,
     MAX_FIELD, MAX_SCOPE, find_hostile_rule,
@@ -198,6 +199,7 @@ impl Handler for ProposeLearnings {
             changes.push(change);
         }
         let mut text = show_retrospective(&args, &cx.thread.usage);
+        let kept = keep_journal(cx, &text).await?;
         let waits = !changes.is_empty();
         if waits {
             text = format!("{text}\n\n{ASK}");
@@ -217,8 +219,39 @@ impl Handler for ProposeLearnings {
         } else {
             (ResultKind::Plain, " Nothing was proposed: go on.")
         };
-        Ok(Done { record, ..Done::of(format!("Posted as message {ts}.{then}"), kind) })
+        Ok(Done { record, ..Done::of(format!("Posted as message {ts}.{kept}{then}"), kind) })
     }
+}
+
+/// Commits and pushes the journal; what the model is told of it.
+async fn keep_journal(cx: &Context, retrospective: &str) -> Result<String, Failure> {
+    let Some(facts) = cx.thread.journal.clone() else { return Ok(String::new()) };
+    let (folder, usage) = (cx.thread.state_dir.clone(), cx.thread.usage.clone());
+    let (page, retrospective) = (facts.page(&cx.thread.name), retrospective.to_owned());
+    let text = tokio::task::spawn_blocking(move || {
+        let history = crate::history::describe_thread(&folder, &usage);
+        write_journal(&facts, &usage, &history, &retrospective)
+    });
+    let text = text.await.map_err(|error| Failure::Stop(error.to_string()))?;
+    let request = Request::CommitLearnings {
+        changes: Vec::new(),
+        message: "Keep the journal of this conversation\n".to_owned(),
+        pages: vec![(page.clone(), text)],
+    };
+    // Nobody's work waits for it.
+    let why = match cx.toolbox.ask(request).await? {
+        Reply::Text(commit) => match cx.push(&commit).await {
+            Ok(Pushed::Done(_)) => return Ok(format!(" The journal is `.codebutler/{page}`.")),
+            Ok(Pushed::Conflict(why))
+            | Err(Failure::Respond(why) | Failure::Fault(why) | Failure::Stop(why)) => why,
+            Err(other) => return Err(other),
+        },
+        Reply::Refused(why) | Reply::Failed(why) => why,
+        other => {
+            return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
+        }
+    };
+    Ok(format!(" The journal is not on the branch: {why}."))
 }
 
 /// The page as the branch has it.

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 use crate::builds::Builds;
 use crate::gateway::{Gateway, GatewayError};
+use crate::journal::JournalFacts;
 use crate::policy::{Policy, Verdict};
 use crate::relay::Relay;
 use crate::review::ReviewGate;
@@ -64,6 +65,8 @@ pub struct ThreadFacts {
     pub state_dir: PathBuf,
     /// Usage by role.
     pub usage: Vec<(String, Usage)>,
+    /// What the conversation's journal is written from, where one is kept.
+    pub journal: Option<JournalFacts>,
     /// What a review has to keep to.
     pub review: ReviewGate,
     /// The team looks back before anybody is asked whether to merge, and has not yet.

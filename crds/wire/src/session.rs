@@ -91,6 +91,9 @@ pub struct Session {
     /// The team looks back on this conversation before it ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub looks_back: bool,
+    /// It leaves a journal in the repository.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_journal: bool,
     /// The cheaper model that reviews first, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_pass: Option<String>,

@@ -119,6 +119,16 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     assert!(page.contains("- Rule: write whole cents, never floats\n"), "{page}");
     assert!(page.contains("- Rule: write EUR beside each price\n"), "{page}");
     assert!(!page.contains("alone"), "{page}");
+    let journal = format!(".codebutler/journals/thread-{}.md", root.replace('.', "-"));
+    let journal = git.run(&["show", &format!("{branch}:{journal}")]).await.unwrap();
+    for said in [
+        "# Plan: raise the price.",
+        "- Plan approved by: ",
+        "### coder\n1 runs",
+        "## Retrospective",
+    ] {
+        assert!(journal.contains(said), "{said}: {journal}");
+    }
     click(&team, &ready, "merge:merge");
     let closed = |thread: &Thread| thread.spec.state == ThreadState::Closed;
     team.thread_when(&root, "the end", closed).await;

@@ -24,11 +24,12 @@ pub fn branch_page(place: &Place, file: &str) -> Result<Option<String>, ToolErro
     base::text(&repo, &head.tree()?, &page_path(file)?, MAX_PAGE)
 }
 
-/// Commits changes of the memory on top of the thread's branch, and answers with the branch's commit; no
+/// Commits changes of the memory, and pages that are written whole, on top of the thread's branch, and answers with the branch's commit; no
 /// commit is made of what is done already.
 pub fn commit_learnings(
     place: &Place,
     changes: &[LearningChange],
+    whole: &[(String, String)],
     message: &str,
 ) -> Result<String, ToolError> {
     let _lock = place.lock()?;
@@ -54,6 +55,11 @@ pub fn commit_learnings(
         let (_, old, now) = &mut pages[at];
         let page = (old.is_some() || !now.is_empty()).then_some(now.as_str());
         *now = change.apply(page).map_err(ToolError::refused)?;
+    }
+    for (file, text) in whole {
+        let path = page_path(file)?;
+        let old = base::text(&repo, &before, &path, MAX_PAGE)?;
+        pages.push((path, old, text.clone()));
     }
     pages.retain(|(_, old, now)| old.as_deref() != Some(now));
     if pages.is_empty() {
@@ -282,7 +288,7 @@ mod tests {
         f.git(&tree, &["add", "new.rs"]);
         let before = f.git(&tree, &["rev-parse", "HEAD"]);
         let changes = [add("l-1", "one"), add("l-2", "two")];
-        let commit = commit_learnings(&f.place, &changes, "Learn two things").unwrap();
+        let commit = commit_learnings(&f.place, &changes, &[], "Learn two things").unwrap();
         assert_eq!(f.git(&tree, &["rev-parse", "HEAD"]).trim(), commit);
         assert_eq!(f.git(&tree, &["rev-parse", "HEAD^"]), before);
         let names = f.git(&tree, &["show", "--name-only", "--format=", "HEAD"]);
@@ -290,7 +296,7 @@ mod tests {
         let status = f.git(&tree, &["status", "--short"]);
         assert_eq!(status.trim(), "A  new.rs\n M src/a.rs");
         assert!(branch_page(&f.place, "coder.md").unwrap().unwrap().contains("{#l-2}"));
-        let again = commit_learnings(&f.place, &changes, "Learn two things").unwrap();
+        let again = commit_learnings(&f.place, &changes, &[], "Learn two things").unwrap();
         assert_eq!(again, commit, "twice is once");
     }
 
@@ -299,7 +305,7 @@ mod tests {
         let f = Fixture::new();
         on_branch(&f, &[(".codebutler/coder.md", "# Coder\n")]);
         f.write(".codebutler/coder.md", "# Mine\n");
-        commit_learnings(&f.place, &[add("l-1", "one")], "Learn").unwrap();
+        commit_learnings(&f.place, &[add("l-1", "one")], &[], "Learn").unwrap();
         let tree = f.place.tree();
         assert_eq!(std::fs::read_to_string(tree.join(".codebutler/coder.md")).unwrap(), "# Mine\n");
         assert!(branch_page(&f.place, "coder.md").unwrap().unwrap().starts_with("# Coder\n"));

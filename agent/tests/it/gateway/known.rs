@@ -112,6 +112,7 @@ impl Inner {
                 complexity: None,
                 link: None,
                 looks_back: false,
+                keeps_journal: false,
                 first_pass: None,
                 setup: None,
                 parallelism: 1,

@@ -122,6 +122,8 @@ fn describe(
         complexity,
         link: None,
         looks_back,
+        keeps_journal: looks_back
+            && caller.repo.spec.retrospective.clone().unwrap_or_default().journal,
         first_pass: None,
         setup: caller.repo.spec.worktree.setup.clone(),
         parallelism: role.at_once(),

@@ -1,0 +1,107 @@
+//! What a conversation leaves in the repository for people who were not there: a page of
+//! `.codebutler/journals/`, written by the harness and by no model but for its retrospective.
+
+use std::fmt::Write as _;
+
+use codebutler_wire::{NanoUsd, PullRequest, SlackTs, Usage};
+
+use crate::text::clip;
+
+/// Longest plan that is kept, in characters.
+const MAX_PLAN: usize = 8_000;
+
+/// What a journal is written from.
+#[derive(Clone, Debug, Default)]
+pub struct JournalFacts {
+    /// The conversation's first message.
+    pub root: Option<SlackTs>,
+    pub link: Option<String>,
+    /// As it was approved.
+    pub plan: Option<String>,
+    /// Who approved it, by the name that they go by.
+    pub approved_by: Option<String>,
+    pub pull_request: Option<PullRequest>,
+}
+
+impl JournalFacts {
+    /// The page below `.codebutler/`.
+    pub fn page(&self, thread: &str) -> String {
+        let root = self.root.as_ref().map_or(thread, SlackTs::as_str);
+        format!("journals/thread-{}.md", root.replace('.', "-"))
+    }
+}
+
+/// The page: plan, what each role did, what it cost, and the retrospective.
+pub fn write_journal(
+    facts: &JournalFacts,
+    usage: &[(String, Usage)],
+    history: &str,
+    retrospective: &str,
+) -> String {
+    let JournalFacts { link, plan, approved_by, pull_request, .. } = facts;
+    let title = plan.as_deref().and_then(|plan| plan.lines().find(|line| !line.trim().is_empty()));
+    let mut out = format!(
+        "# {}\n\n",
+        clip(title.unwrap_or("A conversation").trim_start_matches(['#', ' ']), 100)
+    );
+    let mut line = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = writeln!(out, "- {name}: {value}");
+        }
+    };
+    line("Thread", link.clone());
+    line("Pull request", pull_request.as_ref().map(|pull| pull.url.clone()));
+    line("Plan approved by", approved_by.clone());
+    let total = usage.iter().fold(0_u64, |sum, (_, usage)| sum.saturating_add(usage.cost.0));
+    line("Cost until the retrospective", Some(format!("${}", NanoUsd(total))));
+    if let Some(plan) = plan {
+        let _ = write!(out, "\n## Plan\n\n{}\n", below(&clip(plan.trim(), MAX_PLAN)));
+    }
+    let _ = write!(out, "\n## Behind the scenes\n\n{}\n", below(history.trim()));
+    let _ = write!(
+        out,
+        "\n{}\n",
+        below(retrospective.trim()).replacen("**Retrospective**", "## Retrospective", 1)
+    );
+    out
+}
+
+/// With headings that stand below the page's own.
+fn below(text: &str) -> String {
+    let lower = |line: &str| match line.trim_start_matches('#') {
+        title if title.len() < line.len() => format!("###{title}"),
+        _ => line.to_owned(),
+    };
+    text.lines().map(lower).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_tells_what_was_planned_done_and_learned() {
+        let facts = JournalFacts {
+            root: Some("1764000000.000100".parse().unwrap()),
+            link: Some("https://acme.slack.com/archives/C1/p1764000000000100".to_owned()),
+            plan: Some("Plan: raise the price.\n# Why\nIt is too low.".to_owned()),
+            approved_by: Some("Ana".to_owned()),
+            pull_request: None,
+        };
+        let usage =
+            [("coder".to_owned(), Usage { cost: NanoUsd(250_000_000), ..Usage::default() })];
+        assert_eq!(facts.page("shop-1"), "journals/thread-1764000000-000100.md");
+        assert_eq!(
+            write_journal(
+                &facts,
+                &usage,
+                "## coder\n2 runs",
+                "**Retrospective**\n\n**Went well**\n1. All"
+            ),
+            "# Plan: raise the price.\n\n- Thread: https://acme.slack.com/archives/C1/p1764000000000100\n- Plan \
+             approved by: Ana\n- Cost until the retrospective: $0.25\n\n## Plan\n\nPlan: raise the price.\n### \
+             Why\nIt is too low.\n\n## Behind the scenes\n\n### coder\n2 runs\n\n## Retrospective\n\n**Went \
+             well**\n1. All\n"
+        );
+    }
+}
