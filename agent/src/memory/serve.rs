@@ -29,26 +29,28 @@ struct Candidate {
 /// Serves pages to work on `files` (all of them where none are known), in at most `room` characters of
 /// which the text around the learnings comes first. `fault`: what is wrong with what a learning rests on.
 pub fn serve_pages(
-    pages: &[&str],
+    read: &[MemoryPage<'_>],
     files: &[String],
     room: usize,
     fault: impl Fn(&Learning) -> Option<String>,
 ) -> Vec<ServedPage> {
-    let read: Vec<_> = pages.iter().map(|text| MemoryPage::parse(text)).collect();
     let mut out = Vec::new();
     let mut candidates = Vec::new();
     let mut taken = 0;
     for (number, page) in read.iter().enumerate() {
         let mut served = ServedPage::default();
         let around = page.filtered(|line, entry, size| {
+            // What is about other files is nobody's trouble now.
+            if entry.is_ok_and(|learning| !learning.fits_files(files)) {
+                return false;
+            }
             match judge(entry, &fault) {
                 Err(why) => served.withheld.push((line, why)),
-                Ok(learning) if learning.fits_files(files) => {
+                Ok(learning) => {
                     let worth =
                         (!learning.scope.is_empty() && !files.is_empty(), learning.confidence);
                     candidates.push(Candidate { page: number, line, size, worth });
                 }
-                Ok(_) => {}
             }
             false
         });
@@ -101,7 +103,7 @@ mod tests {
         let fault = |learning: &Learning| {
             (!learning.citations.is_empty()).then(|| "`gone.rs` does not exist any more".to_owned())
         };
-        serve_pages(&[page], &files, room, fault).remove(0)
+        serve_pages(&[MemoryPage::parse(page)], &files, room, fault).remove(0)
     }
 
     #[test]

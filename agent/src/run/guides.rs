@@ -113,14 +113,15 @@ impl Agent {
     /// something is wrong with it is told once.
     async fn serve(&self, pages: Vec<Guide>) -> Result<Vec<Guide>, RunError> {
         let read: Vec<_> = pages.iter().map(|page| MemoryPage::parse(&page.text)).collect();
-        let learnings = || read.iter().flat_map(MemoryPage::learnings);
-        let citations: Vec<_> = learnings().flat_map(|one| one.citations.iter().cloned()).collect();
+        let planned = &self.session.planned;
+        let learnings = read.iter().flat_map(MemoryPage::learnings);
+        let fitting = learnings.filter(|one| one.fits_files(planned));
+        let citations: Vec<_> = fitting.flat_map(|one| one.citations.iter().cloned()).collect();
         let faults = self.find_faults(citations).await?;
         let fault = |one: &Learning| {
             one.citations.iter().find_map(|cited| faults.get(&cited.to_string())).cloned()
         };
-        let texts: Vec<_> = pages.iter().map(|page| page.text.as_str()).collect();
-        let shown = serve_pages(&texts, &self.session.planned, prompt::MAX_OWN, fault);
+        let shown = serve_pages(&read, &self.session.planned, prompt::MAX_OWN, fault);
         let mut wrong = Vec::new();
         let mut served = Vec::new();
         for (Guide { path, .. }, page) in pages.iter().zip(shown) {

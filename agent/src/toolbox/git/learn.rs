@@ -232,7 +232,8 @@ pub mod bench {
             texts.extend(base_guide(&place, page)?);
         }
         let read: Vec<_> = texts.iter().map(|text| MemoryPage::parse(text)).collect();
-        let cited = read.iter().flat_map(MemoryPage::learnings).flat_map(|one| &one.citations);
+        let learnings = read.iter().flat_map(MemoryPage::learnings);
+        let cited = learnings.filter(|one| one.fits_files(files)).flat_map(|one| &one.citations);
         let cited: Vec<_> = cited.cloned().collect();
         let faults = check_citations(&place, &cited)?;
         let broken: Vec<_> = cited
@@ -241,8 +242,7 @@ pub mod bench {
             .filter(|(_, fault)| fault.is_some())
             .map(|(c, _)| c)
             .collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let served = serve_pages(&texts, files, MAX_OWN, |one| {
+        let served = serve_pages(&read, files, MAX_OWN, |one| {
             let is_broken = one.citations.iter().any(|cited| broken.contains(&cited));
             is_broken.then(|| format!("`{FOLDER}` cites what is gone"))
         });
