@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, setpriority_process};
+use rustix::process::{Pid, getpriority_process, setpriority_process};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
@@ -16,8 +16,8 @@ use super::confine::{self, Bounds};
 const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 /// Most of its complaints, in bytes.
 const MAX_COMPLAINT: u64 = 4096;
-/// The niceness of what gives way to everything else.
-const LAST: i32 = 19;
+/// By how much a process gives way: others get nine of ten turns, and it is never without one.
+const BACK: i32 = 10;
 /// How long a command may take.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 /// For the copy of a remote.
@@ -175,8 +175,9 @@ impl Running {
     /// Lets everybody else's work go first. For what may take a processor for long.
     pub fn give_way(&self) {
         let pid = self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let own = getpriority_process(None).unwrap_or_default();
         // One that has ended already takes nothing.
-        let _ = pid.map(|pid| setpriority_process(Some(pid), LAST));
+        let _ = pid.map(|pid| setpriority_process(Some(pid), own.saturating_add(BACK)));
     }
 
     /// Feeds `input`, reads everything, and waits for the end.
