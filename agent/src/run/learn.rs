@@ -2,11 +2,12 @@
 //! one commit that changes nothing but the memory, pushed through the same checks as any other. Done twice, it
 //! is done once.
 
-use codebutler_wire::PendingDecision;
+use codebutler_wire::{OpenPullRequest, PendingDecision};
 
 use super::mail::Mail;
 use super::{Agent, RunError};
 use crate::decisions::Kind;
+use crate::gateway::GatewayError;
 use crate::journal::JournalFacts;
 use crate::memory::LearningChange;
 use crate::step;
@@ -103,12 +104,16 @@ impl Agent {
             Err(Failure::Gateway(error)) => return Err(RunError::Gateway(error)),
             Err(Failure::Toolbox(error)) => return Err(RunError::Toolbox(error)),
         }
+        let opened = match &self.session.pull_request {
+            Some(_) => String::new(),
+            None => self.open_pull_request(changes).await?,
+        };
         let files: Vec<_> = changes.iter().map(|change| format!("`{}`", change.file)).collect();
         let claims: Vec<_> =
             changes.iter().map(|change| format!("“{}”", change.learning.claim)).collect();
         let short = clip(&commit, 10);
         let text = format!(
-            "Remembered on this branch as {short}, in {}: {}.",
+            "Remembered on this branch as {short}, in {}: {}.{opened}",
             files.join(", "),
             claims.join(", ")
         );
@@ -116,6 +121,23 @@ impl Agent {
         self.log.note(&run, Kind::Learning, "landed", &[], &text);
         self.tell_once("learned", &text).await?;
         Ok(Ok(text))
+    }
+}
+
+impl Agent {
+    /// Where nothing else is to be merged, what is to be remembered needs a pull request of its own.
+    async fn open_pull_request(&self, changes: &[LearningChange]) -> Result<String, RunError> {
+        let message = commit_message(changes, self.session.link.as_deref());
+        let (title, body) = message.split_once('\n').unwrap_or((&message, ""));
+        let (title, body) = (title.to_owned(), body.trim().to_owned());
+        let request = OpenPullRequest { title, body, proof: None };
+        match self.tools.gateway.open_pull_request(&request).await {
+            Ok(_) => Ok(" It has a pull request of its own: ask whether to merge.".to_owned()),
+            Err(GatewayError::Refused { message, .. }) => {
+                Ok(format!(" There is no pull request for it: {message}."))
+            }
+            Err(error) => Err(RunError::Gateway(error)),
+        }
     }
 }
 

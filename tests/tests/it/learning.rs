@@ -143,3 +143,30 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     assert!(system.contains("- Rule: write EUR beside each price"), "{system}");
     team.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_people_say_in_passing_lands_by_a_pull_request_of_its_own() {
+    let lead = vec![
+        looks_back(&[proposal("Money is counted in cents", "write whole cents, never floats")]),
+        asks("Shall it be merged?", "merge"),
+        Step::tool("CloseThread", json!({"summary": "Remembered."})),
+    ];
+    let team = start(Script::of("lead", lead)).await;
+    let root = team.says("ana", None, "@codebutler.lead remember that prices are whole cents");
+    let asked = team.message(&root, "Retrospective").await;
+    assert!(team.stack.remote.pulls().await.unwrap().is_empty());
+    click(&team, &asked, "learning:1:approve");
+    let told = team.message(&root, "Remembered on this branch").await;
+    assert!(told.shown.contains("a pull request of its own"), "{}", told.shown);
+    let ready = team.message(&root, "Shall it be merged?").await;
+    let pulls = team.stack.remote.pulls().await.unwrap();
+    assert_eq!(pulls.len(), 1);
+    assert_eq!(pulls[0].title, "Learn: Money is counted in cents");
+    assert!(pulls[0].body.contains("The review had to ask for it"), "{}", pulls[0].body);
+    click(&team, &ready, "merge:merge");
+    let closed = |thread: &Thread| thread.spec.state == ThreadState::Closed;
+    team.thread_when(&root, "the end", closed).await;
+    let page = team.stack.remote.git().run(&["show", &format!("main:{PAGE}")]).await.unwrap();
+    assert!(page.contains("- Rule: write whole cents, never floats\n"), "{page}");
+    team.stop().await;
+}

@@ -46,11 +46,8 @@ pub async fn session(
     let (plan_text, people) = gateway.slack.told(&caller.repo, &caller.thread).await;
     let session = describe(&caller, cards.collect(), base_commit, root);
     let learns = session.tools.iter().any(|tool| tool == "ProposeLearnings");
-    let link = if learns && session.looks_back {
-        gateway.slack.permalink(&caller.repo, &caller.thread).await
-    } else {
-        None
-    };
+    let link =
+        if learns { gateway.slack.permalink(&caller.repo, &caller.thread).await } else { None };
     let first_pass = first_pass(catalog, &caller, &session);
     Ok(Json(Session { facts, plan_text, people, link, first_pass, ..session }))
 }
