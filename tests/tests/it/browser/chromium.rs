@@ -99,6 +99,19 @@ impl Browser {
     }
 
     async fn call(&mut self, method: &str, params: Value) -> Value {
+        loop {
+            let answer = self.ask(method, &params).await;
+            let said = answer["error"]["message"].as_str().unwrap_or_default();
+            // A page that is just being opened: the one that is there then is meant.
+            if said.contains("Inspected target navigated") && method == "Runtime.evaluate" {
+                continue;
+            }
+            assert!(answer["error"].is_null(), "{method}: {answer}");
+            return answer["result"].clone();
+        }
+    }
+
+    async fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.number += 1;
         let mut message = json!({"id": self.number, "method": method, "params": params});
         if !self.session.is_null() {
@@ -120,9 +133,7 @@ impl Browser {
                 }
             }
         });
-        let answer = answer.await.unwrap_or_else(|_| panic!("no answer to {method}"));
-        assert!(answer["error"].is_null(), "{method}: {answer}");
-        answer["result"].clone()
+        answer.await.unwrap_or_else(|_| panic!("no answer to {method}"))
     }
 
     pub async fn resize(&mut self, size: Size) {
