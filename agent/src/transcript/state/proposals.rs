@@ -13,6 +13,8 @@ pub struct Proposals {
     changes: Vec<LearningChange>,
     /// By item, from 1: the change as it was accepted, or nothing.
     verdicts: BTreeMap<u32, Option<LearningChange>>,
+    /// Decisions by item whose words have not been read yet.
+    edits: BTreeMap<u32, String>,
     landed: Vec<u32>,
     /// What was said since: the word on a proposal may have been read before it counted.
     said: BTreeMap<SlackTs, String>,
@@ -44,12 +46,29 @@ impl Proposals {
                     (item, self.change(item).filter(|_| approved).cloned())
                 }
                 Some(PendingDecision::LearningEdited { item: number }) => {
-                    (number, self.edited(number, self.said_in(&item.id)))
+                    self.edits.entry(number).or_insert_with(|| item.id.clone());
+                    continue;
                 }
                 _ => continue,
             };
             if self.change(number).is_some() {
                 self.verdicts.entry(number).or_insert(verdict);
+            }
+        }
+        self.judge_edits();
+    }
+
+    /// What was said better counts once its words are here, in whatever order the two come.
+    fn judge_edits(&mut self) {
+        for (number, id) in std::mem::take(&mut self.edits) {
+            match self.said_in(&id).map(|said| self.edited(number, said)) {
+                Some(verdict) if self.change(number).is_some() => {
+                    self.verdicts.entry(number).or_insert(verdict);
+                }
+                Some(_) => {}
+                None => {
+                    self.edits.insert(number, id);
+                }
             }
         }
     }
@@ -59,8 +78,8 @@ impl Proposals {
     }
 
     /// The change with a person's words for the rule; nothing if they say none, or one that is not taken.
-    fn edited(&self, item: u32, said: Option<&str>) -> Option<LearningChange> {
-        let rule = said?.split_once(':')?.1.trim();
+    fn edited(&self, item: u32, said: &str) -> Option<LearningChange> {
+        let rule = said.split_once(':')?.1.trim();
         let mut change = self.change(item)?.clone();
         change.learning.rule = rule.split_whitespace().collect::<Vec<_>>().join(" ");
         change.learning.untrusted = false;
@@ -129,7 +148,11 @@ mod tests {
         before.judge(&[], &edited);
         let mut together = proposed(1);
         together.judge(&words, &edited);
-        for proposals in [before, together] {
+        let mut after = proposed(1);
+        after.judge(&[], &edited);
+        assert!(after.is_open(), "what was said is not known yet");
+        after.judge(&words, &[]);
+        for proposals in [before, together, after] {
             assert!(!proposals.is_open());
             let land = proposals.to_land();
             assert_eq!((land[0].0, land[0].1.learning.rule.as_str()), (1, "use whole cents"));
