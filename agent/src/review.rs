@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 /// What is known of the reviews of a conversation. One that may hand over without them is bound by none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewGate {
-    /// The role reviews.
-    pub is_bound: bool,
+    pub duty: ReviewDuty,
     /// What the review goes by stands in the thread.
     pub is_planned: bool,
     /// Tests that there have to be and are not, as the plan of the review says.
@@ -21,6 +20,17 @@ pub struct ReviewGate {
     pub has_tested: bool,
 }
 
+/// Whether a role has to keep to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReviewDuty {
+    #[default]
+    None,
+    /// It reviews.
+    Reviews,
+    /// The maker of the change has asked it to, and no person is talking with it.
+    Asked,
+}
+
 /// What a message does with a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewStep {
@@ -30,6 +40,8 @@ pub enum ReviewStep {
     SendsBack,
     /// It goes on to another role.
     PassesOn,
+    /// It is what a review came to, for nobody: who goes on is found without it.
+    AddressesNobody,
 }
 
 /// Why a message can't be said like that.
@@ -42,6 +54,10 @@ pub enum ReviewFault {
 }
 
 impl ReviewGate {
+    pub fn is_bound(&self) -> bool {
+        self.duty != ReviewDuty::None
+    }
+
     /// What a message does.
     pub fn step_of(&self, text: &str) -> ReviewStep {
         let to: BTreeSet<&str> = addressed(text).collect();
@@ -50,6 +66,8 @@ impl ReviewGate {
             ReviewStep::SendsBack
         } else if is_for(&self.lead) {
             ReviewStep::PassesOn
+        } else if self.duty == ReviewDuty::Asked && to.is_empty() {
+            ReviewStep::AddressesNobody
         } else {
             ReviewStep::Talks
         }
@@ -57,7 +75,7 @@ impl ReviewGate {
 
     /// What is wrong with a message that hands over.
     pub fn find_fault(&self, text: &str) -> Option<ReviewFault> {
-        if !self.is_bound {
+        if !self.is_bound() {
             return None;
         }
         let step = self.step_of(text);
@@ -70,7 +88,7 @@ impl ReviewGate {
         if step == ReviewStep::SendsBack {
             return None;
         }
-        if !self.missing_tests.is_empty() {
+        if step == ReviewStep::PassesOn && !self.missing_tests.is_empty() {
             return Some(ReviewFault::Rule(format!(
                 "You wrote that tests are missing ({}): ask for them before you judge anything else, or call \
                  PlanReview again with what is there now.",
@@ -105,7 +123,7 @@ mod tests {
 
     fn gate() -> ReviewGate {
         ReviewGate {
-            is_bound: true,
+            duty: ReviewDuty::Reviews,
             is_planned: true,
             maker: Some("coder".to_owned()),
             lead: Some("lead".to_owned()),
@@ -134,8 +152,21 @@ mod tests {
         }
         assert_eq!(fault(&unplanned, "@codebutler.pm which of the two is meant?"), "");
         assert_eq!(fault(&unplanned, "It is in `a.rs`, see @codebutler.coder's message."), "");
-        assert_eq!(fault(&ReviewGate { is_bound: false, ..unplanned }, ON), "");
+        assert_eq!(fault(&ReviewGate { duty: ReviewDuty::None, ..unplanned }, ON), "");
         assert_eq!(fault(&gate(), ON), "");
+    }
+
+    #[test]
+    fn a_verdict_for_nobody_is_one_too() {
+        let asked = ReviewGate { duty: ReviewDuty::Asked, ..gate() };
+        let unplanned = ReviewGate { is_planned: false, ..asked.clone() };
+        let said = "Approved. It does what the plan says.";
+        assert!(fault(&unplanned, said).starts_with("rule: A review begins with"));
+        assert_eq!(fault(&unplanned, "@codebutler.pm which of the two is meant?"), "");
+        assert_eq!(fault(&ReviewGate { duty: ReviewDuty::Reviews, ..unplanned }, said), "");
+        let untested = ReviewGate { has_tested: false, ..asked.clone() };
+        assert!(fault(&untested, said).starts_with("reminder: You have not run the tests"));
+        assert_eq!(fault(&asked, said), "");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use codebutler_wire::RoleCard;
 use super::turns::{Ended, failed};
 use super::{Agent, RunError};
 use crate::decisions::Kind;
-use crate::review::{ReviewFault, ReviewGate, ReviewStep};
+use crate::review::{ReviewDuty, ReviewFault, ReviewGate, ReviewStep};
 use crate::transcript::Record;
 
 /// How often a verdict is sent back in a run until the run ends.
@@ -32,11 +32,19 @@ impl Agent {
             session.roles.iter().find(|card| is(card)).map(|card| card.role.clone())
         };
         let has = |tool: &str| session.tools.iter().any(|one| one == tool);
+        let maker = find(|card| card.implements);
+        let asked_by = run.and_then(|run| run.review.asked_by.as_ref());
+        let by_maker = maker.as_ref().is_some_and(|maker| asked_by == Some(maker));
+        let duty = match has(PLANS) {
+            true if by_maker && session.pull_request.is_some() => ReviewDuty::Asked,
+            true => ReviewDuty::Reviews,
+            false => ReviewDuty::None,
+        };
         ReviewGate {
-            is_bound: has(PLANS),
+            duty,
             is_planned: reviews.is_planned,
             missing_tests: reviews.missing_tests.clone(),
-            maker: find(|card| card.implements),
+            maker,
             lead: find(|card| card.leads),
             test: session.test.clone().filter(|_| has("Bash")),
             has_tested: run.is_some_and(|run| run.review.tested || run.review.reminded),
@@ -60,7 +68,7 @@ impl Agent {
     /// Whether a verdict can be said as it is.
     pub(super) fn judge_verdict(&mut self, text: &str) -> Result<Spoken, RunError> {
         let gate = self.review_gate();
-        let Some(run) = self.transcript.state().run().filter(|_| gate.is_bound) else {
+        let Some(run) = self.transcript.state().run().filter(|_| gate.is_bound()) else {
             return Ok(Spoken::Fine);
         };
         let (id, corrections) = (run.id.clone(), run.review.corrections);
@@ -86,12 +94,12 @@ impl Agent {
     ) -> Result<Spoken, RunError> {
         let state = self.transcript.state();
         let passing = state.run().and_then(|run| run.model.clone());
-        let passes = gate.step_of(text) == ReviewStep::PassesOn;
+        let passes = [ReviewStep::PassesOn, ReviewStep::AddressesNobody];
         let Some(first) = passing.filter(|first| Some(first) == self.session.first_pass.as_ref())
         else {
             return Ok(Spoken::Fine);
         };
-        if !passes {
+        if !passes.contains(&gate.step_of(text)) {
             return Ok(Spoken::Fine);
         }
         let why = format!(

@@ -186,7 +186,7 @@ impl Handler for GhReview {
 
     async fn call(&self, cx: &Context, args: ReviewArgs, call: Call<'_>) -> Result<Done, Failure> {
         let review = &cx.thread.review;
-        if review.is_bound && !review.is_planned {
+        if review.is_bound() && !review.is_planned {
             return Err(Failure::Respond(PLAN_FIRST.to_owned()));
         }
         let verdict = match args.request_changes {

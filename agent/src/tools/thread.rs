@@ -108,7 +108,8 @@ impl Handler for SendMessage {
             return Err(Failure::Respond(LOOK_BACK_FIRST.to_owned()));
         }
         let review = &cx.thread.review;
-        if review.is_bound && review.step_of(&args.message) != ReviewStep::Talks {
+        let hands = [ReviewStep::SendsBack, ReviewStep::PassesOn];
+        if review.is_bound() && hands.contains(&review.step_of(&args.message)) {
             let why = if review.is_planned { VERDICT_LAST } else { PLAN_FIRST };
             return Err(Failure::Respond(why.to_owned()));
         }

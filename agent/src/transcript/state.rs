@@ -357,6 +357,7 @@ impl State {
         self.chat.extend(pictures.iter().map(shown));
         if let Some(run) = &mut self.run {
             run.posted = None;
+            run.hear(messages);
             run.handled.extend(pending.iter().map(|p| p.id.clone()));
             run.stopped |= pending.iter().any(|p| p.decision() == Some(PendingDecision::Stop));
             run.allowed.extend(allowed.into_iter().flatten());

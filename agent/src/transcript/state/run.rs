@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use codebutler_wire::{Author, Message};
 use serde_json::Value;
 
 use crate::model::judge::{Flaw, joined};
@@ -74,8 +75,10 @@ pub struct Run {
 }
 
 /// About the verdict of a run that reviews.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RunReview {
+    /// The role whose words it took last, where no person's came after them.
+    pub asked_by: Option<String>,
     /// The test command ran in it.
     pub tested: bool,
     /// It was told that it did not.
@@ -116,6 +119,17 @@ pub struct Ended {
 }
 
 impl Run {
+    /// Who asks it now.
+    pub(super) fn hear(&mut self, messages: &[Message]) {
+        for message in messages {
+            match &message.author {
+                Author::Role { role } => self.review.asked_by = Some(role.clone()),
+                Author::User { .. } | Author::Prompt { .. } => self.review.asked_by = None,
+                Author::Bot { .. } | Author::System => {}
+            }
+        }
+    }
+
     /// The test command ran.
     pub(super) fn test(&mut self, exit_code: Option<i32>) {
         self.review.tested = true;

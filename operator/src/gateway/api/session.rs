@@ -135,7 +135,8 @@ fn first_pass(catalog: &Catalog, caller: &Caller, session: &Session) -> Option<S
     }
     let now = Timestamp::now();
     let price = |model: &String| {
-        let prices = catalog.facts(&caller.repo, model).prices?;
+        let facts = catalog.facts(&caller.repo, model);
+        let prices = facts.prices.filter(|_| facts.tools != Some(false))?;
         Some(prices.at(0, now).completion)
     };
     let priced = session.models.iter().filter_map(|model| Some((price(model)?, model)));
