@@ -43,8 +43,8 @@ pub fn describe_thread(state_dir: &Path, usage: &[(String, Usage)]) -> String {
         }
         let cost = usage.iter().find(|(known, _)| *known == role).map(|(_, usage)| usage.cost);
         let cost = cost.map(|cost| format!(", ${cost}")).unwrap_or_default();
-        let _ =
-            writeln!(out, "## {role}\n{} runs, {} model calls{cost}", history.runs, history.turns);
+        let (runs, calls) = (count(history.runs, "run"), count(history.turns, "model call"));
+        let _ = writeln!(out, "## {role}\n{runs}, {calls}{cost}");
         let tools: Vec<_> = history.tools.iter().map(|(name, n)| format!("{name} {n}")).collect();
         let _ = writeln!(out, "Tools: {}", tools.join(", "));
         for (title, lines) in [
@@ -67,6 +67,10 @@ pub fn describe_thread(state_dir: &Path, usage: &[(String, Usage)]) -> String {
         out.push('\n');
     }
     if out.is_empty() { "no role has run yet".to_owned() } else { out }
+}
+
+fn count(number: u32, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn read_role(folder: &Path) -> RoleHistory {
@@ -97,8 +101,7 @@ fn read_role(folder: &Path) -> RoleHistory {
                 history.troubles.push(format!("was told to go on: {}", first_line(text("why"))));
             }
             "tested" => {
-                let code = &record["test"]["exit_code"];
-                let code = code.as_i64().or_else(|| record["test"]["exitCode"].as_i64());
+                let code = record["test"]["exitCode"].as_i64();
                 let ended = code.map_or("not ended".to_owned(), |code| format!("exit code {code}"));
                 let command = record["test"]["command"].as_str().unwrap_or_default();
                 history.tests.push(format!("`{}`: {ended}", clip(command, 120)));

@@ -200,6 +200,9 @@ impl Handler for ProposeLearnings {
         }
         let mut text = show_retrospective(&args, &cx.thread.usage);
         let kept = keep_journal(cx, &text).await?;
+        if let Some(kept) = &kept {
+            text = format!("{text}\n{kept}");
+        }
         let waits = !changes.is_empty();
         if waits {
             text = format!("{text}\n\n{ASK}");
@@ -219,13 +222,13 @@ impl Handler for ProposeLearnings {
         } else {
             (ResultKind::Plain, " Nothing was proposed: go on.")
         };
-        Ok(Done { record, ..Done::of(format!("Posted as message {ts}.{kept}{then}"), kind) })
+        Ok(Done { record, ..Done::of(format!("Posted as message {ts}.{then}"), kind) })
     }
 }
 
-/// Commits and pushes the journal; what the model is told of it.
-async fn keep_journal(cx: &Context, retrospective: &str) -> Result<String, Failure> {
-    let Some(facts) = cx.thread.journal.clone() else { return Ok(String::new()) };
+/// Commits and pushes the journal; what people are told of it, where one is kept.
+async fn keep_journal(cx: &Context, retrospective: &str) -> Result<Option<String>, Failure> {
+    let Some(facts) = cx.thread.journal.clone() else { return Ok(None) };
     let (folder, usage) = (cx.thread.state_dir.clone(), cx.thread.usage.clone());
     let (page, retrospective) = (facts.page(&cx.thread.name), retrospective.to_owned());
     let text = tokio::task::spawn_blocking(move || {
@@ -241,7 +244,7 @@ async fn keep_journal(cx: &Context, retrospective: &str) -> Result<String, Failu
     // Nobody's work waits for it.
     let why = match cx.toolbox.ask(request).await? {
         Reply::Text(commit) => match cx.push(&commit).await {
-            Ok(Pushed::Done(_)) => return Ok(format!(" The journal is `.codebutler/{page}`.")),
+            Ok(Pushed::Done(_)) => return Ok(Some(format!("**Journal** `.codebutler/{page}`"))),
             Ok(Pushed::Conflict(why))
             | Err(Failure::Respond(why) | Failure::Fault(why) | Failure::Stop(why)) => why,
             Err(other) => return Err(other),
@@ -251,7 +254,7 @@ async fn keep_journal(cx: &Context, retrospective: &str) -> Result<String, Failu
             return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
         }
     };
-    Ok(format!(" The journal is not on the branch: {why}."))
+    Ok(Some(format!("**Journal** not on the branch: {}", clip(&why, 300))))
 }
 
 /// The page as the branch has it.

@@ -97,6 +97,7 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
         "[medium] The price was a float. Cause: nobody had said how money is written.",
         "The plan names the unit",
         "Cost so far",
+        "Journal* `.codebutler/journals/thread-",
         "+ - Rule: write whole cents, never floats",
         "src/price.txt:1 \"price = 20\"",
     ] {
@@ -124,7 +125,7 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     for said in [
         "# Plan: raise the price.",
         "- Plan approved by: ",
-        "### coder\n1 runs",
+        "### coder\n1 run, 7 model calls",
         "## Retrospective",
     ] {
         assert!(journal.contains(said), "{said}: {journal}");
