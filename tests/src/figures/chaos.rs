@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use codebutler_crds::{Thread, names};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
@@ -19,7 +19,7 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
-use super::Figure;
+use super::{Figure, until};
 use crate::github::Remote;
 use crate::kubelet::Kubelet;
 use crate::models::{ModelServer, Script, Step};
@@ -190,8 +190,9 @@ impl Office<'_> {
         let aside = format!("{name}: only the price");
         self.say(Some(&root), &format!("@codebutler.pm {aside}"))?;
         self.message(&root, DONE).await?;
-        until("the aside to be read", || async { Ok(self.read(&aside).then_some(())) }).await?;
-        let branch = until("both roles to be done", || async {
+        until("the aside to be read", PATIENCE, || async { Ok(self.read(&aside).then_some(())) })
+            .await?;
+        let branch = until("both roles to be done", PATIENCE, || async {
             let thread = self.threads.get(&thread).await?;
             let status = thread.status.unwrap_or_default();
             let busy = ["pm", "coder"].iter().any(|role| status.wants(role));
@@ -221,7 +222,7 @@ impl Office<'_> {
     }
 
     async fn message(&self, root: &str, text: &str) -> anyhow::Result<MessageView> {
-        until(text, || async {
+        until(text, PATIENCE, || async {
             let messages = self.slack.messages(self.channel, Some(root));
             Ok(messages.into_iter().find(|message| message.shown.contains(text)))
         })
@@ -231,7 +232,7 @@ impl Office<'_> {
     /// Clicks until it counts: Slack tells a person at once when nobody takes a click.
     async fn approve(&self, thread: &str, plan: &str) -> anyhow::Result<()> {
         let mut clicked: Option<Instant> = None;
-        until("the plan to be approved", || {
+        until("the plan to be approved", PATIENCE, || {
             if clicked.is_none_or(|at| at.elapsed() > CLICKS_AGAIN) {
                 clicked = Some(Instant::now());
                 // Once it counted the button is gone, and a click fails.
@@ -325,18 +326,4 @@ async fn again(process: &mut Part) -> anyhow::Result<()> {
     }
     process.kill().await?;
     Ok(process.restart().await?)
-}
-
-async fn until<T, F>(what: &str, mut look: impl FnMut() -> F) -> anyhow::Result<T>
-where
-    F: Future<Output = anyhow::Result<Option<T>>>,
-{
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look().await? {
-            return Ok(found);
-        }
-        ensure!(Instant::now() < deadline, "gave up waiting for {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }

@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::Figure;
 use super::proxy::bed::{self, Bed};
+use super::{Figure, until};
 use crate::place::TEAM;
 use crate::serving::Serving;
 
@@ -36,8 +36,6 @@ const PRICE: NanoUsd = NanoUsd(1_000);
 const COST: &str = "0.000001";
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Between two tries of who has no answer.
-const AGAIN: Duration = Duration::from_millis(50);
 
 /// Measures.
 ///
@@ -53,7 +51,8 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let begun = Instant::now();
     bed.begin_upgrade()?;
     let new = format!("call {STREAMS}");
-    until("a new call is answered", || async { Ok(ask(&bed, &new, false).await.ok()) }).await?;
+    until("a new call is answered", PATIENCE, || async { Ok(ask(&bed, &new, false).await.ok()) })
+        .await?;
     let waited = begun.elapsed();
     provider.finish();
     let ended = join_all(streams).await;
@@ -65,7 +64,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let client = bed.cluster().client();
     let right = [(billed, NanoUsd::ZERO); 2];
     let whole = || async { Ok((booked(&client).await? == right).then_some(())) };
-    let _ = until("the books are whole", whole).await;
+    let _ = until("the books are whole", PATIENCE, whole).await;
     let books = booked(&client).await?;
     let wrong = books.iter().map(|(settled, _)| settled.0.abs_diff(billed.0)).sum();
     let unknown = books.iter().map(|(_, unknown)| unknown.0).sum();
@@ -127,20 +126,6 @@ async fn booked(client: &Client) -> anyhow::Result<[(NanoUsd, NanoUsd); 2]> {
         *unknown += spend.granted + spend.flagged + spend.leaving.values().map(apart).sum();
     }
     Ok(books)
-}
-
-async fn until<T, F>(what: &str, mut look: impl FnMut() -> F) -> anyhow::Result<T>
-where
-    F: Future<Output = anyhow::Result<Option<T>>>,
-{
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look().await? {
-            return Ok(found);
-        }
-        ensure!(Instant::now() < deadline, "gave up waiting until {what}");
-        tokio::time::sleep(AGAIN).await;
-    }
 }
 
 /// A provider whose answers go on until it is told to finish, and that counts what it is asked.

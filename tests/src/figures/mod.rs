@@ -23,6 +23,8 @@ mod search;
 mod wake;
 mod worktree;
 
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
 
 /// One measured value.
@@ -157,6 +159,28 @@ pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
         "wake" => Box::pin(wake::measure()).await,
         "worktree" => worktree::measure().await,
         _ => anyhow::bail!("there is no figure `{name}`; the figures are: {}", NAMES.join(", ")),
+    }
+}
+
+/// How soon it is looked again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Looks until there is an answer; says what was missing after `patience`.
+async fn until<T, F>(
+    what: &str,
+    patience: Duration,
+    mut look: impl FnMut() -> F,
+) -> anyhow::Result<T>
+where
+    F: Future<Output = anyhow::Result<Option<T>>>,
+{
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(found) = look().await? {
+            return Ok(found);
+        }
+        anyhow::ensure!(Instant::now() < deadline, "gave up waiting for {what}");
+        tokio::time::sleep(AGAIN).await;
     }
 }
 

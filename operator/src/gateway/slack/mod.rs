@@ -30,6 +30,7 @@ mod history;
 mod hostile;
 mod inbox;
 mod ingest;
+mod inner;
 mod links;
 mod literal;
 mod markdown;
@@ -71,13 +72,12 @@ use codebutler_crds::wire::{
     ApprovalReply, ApprovalRequest, ErrorCode, Inbox, PostMessage, Posted, Progress,
 };
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
-use kube::ResourceExt as _;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use self::account::{AccessError, Account, Accounts};
+use self::account::Accounts;
 use self::effects::Effect;
 use self::event::Metadata;
 pub use self::finish::due as finish_due;
@@ -87,16 +87,13 @@ use self::post::Sent;
 pub use self::questions::action::spend as spend_approval;
 use self::reach::Reach;
 pub(super) use self::recent::Recent;
-use self::scopes::Scopes;
 use self::web::Web;
 use super::conditions::Conditions;
 use super::context::{ApiError, Caller, Context, ThreadKey};
-use super::dispatch::{self, Team};
+use super::dispatch;
 use super::threads::keyed::Keyed;
 use super::threads::{self, Threads, WriteError};
 
-/// How long it is told that somebody else uses the same app.
-const SHARED: Duration = Duration::from_hours(1);
 /// `event_type` of the metadata of our own messages.
 const EVENT_TYPE: &str = "codebutler";
 
@@ -426,96 +423,6 @@ impl Slack {
         let params = [("channel", channel.as_str()), ("message_ts", ts.as_str())];
         let place = self.inner.web.get::<Place>(&account.bot, "chat.getPermalink", &params).await;
         place.ok().map(|place| place.permalink)
-    }
-}
-
-impl Inner {
-    /// The newest known state of a Thread.
-    fn thread(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
-        self.threads.freshest(key, self.context.thread(key))
-    }
-
-    async fn account(&self, repo: &Repo) -> Result<Arc<Account>, AccessError> {
-        let account = self.accounts.of(&self.context, &self.web, repo).await;
-        if let Err(error) = &account {
-            self.reach.tell(repo, Err(explain::condition(error, repo))).await;
-        }
-        account
-    }
-
-    /// What there is to tell of an app that works.
-    fn standing(&self, account: &Account, repo: &Repo) -> reach::State {
-        let lacks = account.scopes.as_ref().map(Scopes::lacks).unwrap_or_default();
-        if !lacks.is_empty() {
-            return Err(explain::scopes(&lacks, repo));
-        }
-        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = account.user.as_ref().and_then(|user| shared.get(user));
-        if seen.is_some_and(|seen| seen.elapsed() < SHARED) {
-            return Err(explain::shared_app(repo));
-        }
-        let is_open = repo.spec.access.users.is_empty();
-        let channel = repo.channel().filter(|_| is_open).map(str::to_owned);
-        let shared = channel.is_some_and(|channel| self.outside.contains(&channel));
-        let limits = account.scopes.as_ref().and_then(Scopes::limits);
-        let told: Vec<String> =
-            limits.into_iter().chain(shared.then(|| access::SHARED.to_owned())).collect();
-        Ok((!told.is_empty()).then(|| told.join("; ")))
-    }
-
-    /// What a failed call means for the Repo, and for who wanted it.
-    async fn failed(&self, error: impl Into<AccessError>, repo: &Repo) -> ApiError {
-        let error = error.into();
-        if let AccessError::Call(call) = &error
-            && let Some(code) = call.code()
-        {
-            if matches!(
-                code,
-                "invalid_auth" | "token_revoked" | "account_inactive" | "app_uninstalled"
-            ) {
-                self.accounts.forget(repo);
-            }
-            if reach::concerns_repo(code) {
-                self.troubles.send_modify(|count| *count += 1);
-                self.reach.tell(repo, Err(explain::condition(&error, repo))).await;
-            }
-        }
-        let told = explain::api(&error, repo);
-        // Slack may say again what it was sent.
-        let message = self.context.redactors.of(repo).mask(&told.message).into_owned();
-        ApiError { message, ..told }
-    }
-
-    /// Thread and Repo of a conversation.
-    fn conversation(&self, key: &ThreadKey) -> Result<(Arc<Thread>, Arc<Repo>), ApiError> {
-        let gone = |what: &str| ApiError::new(ErrorCode::Unavailable, format!("no such {what}"));
-        let thread = self.thread(key).ok_or_else(|| gone("Thread"))?;
-        let repo = self.context.repo(&key.namespace, &thread.spec.repo);
-        Ok((thread, repo.ok_or_else(|| gone("Repo"))?))
-    }
-
-    /// Short names of a Repo's roles, in its order.
-    fn role_names(&self, repo: &Repo) -> Vec<String> {
-        self.context.roles_of(repo).iter().map(|role| role.spec.role.clone()).collect()
-    }
-
-    /// What a Repo's roles are for.
-    fn team(&self, repo: &Repo) -> Team {
-        Team::of(&self.context.roles_of(repo))
-    }
-
-    /// A Repo as the router sees it.
-    fn channel(&self, repo: &Repo, account: &Account) -> route::Channel {
-        route::Channel {
-            namespace: repo.namespace().unwrap_or_default(),
-            repo: repo.name_any(),
-            uid: repo.uid().unwrap_or_default(),
-            id: repo.channel().unwrap_or_default().to_owned(),
-            secret: repo.spec.slack.credentials.name.clone(),
-            team: self.team(repo),
-            bot_user: account.user.clone(),
-            bots: repo.spec.slack.allow_bots.clone(),
-        }
     }
 }
 
