@@ -37,6 +37,9 @@ pub const MODEL_REACHABLE: &str = "ModelReachable";
 /// A Repo's agent pods reach the gateway and nothing else.
 pub const EGRESS_ENFORCED: &str = "EgressEnforced";
 
+/// A field is written as the first previews had it. Present only while true.
+pub const OLD_SPELLING: &str = "OldSpelling";
+
 /// An AgentRole answers as many requests at the same time as it says. Present only while false.
 pub const PARALLEL: &str = "Parallel";
 

@@ -16,6 +16,7 @@ pub mod reason;
 pub mod repo;
 pub mod review;
 pub mod role;
+pub mod spelling;
 pub mod spend;
 pub mod thread;
 

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub use codebutler_redact::RedactionRule;
 pub use codebutler_wire::RiskTier;
 
+use crate::spelling::Outdated;
+
 /// Who may steer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -47,6 +49,16 @@ impl Default for EgressSpec {
 /// Rules on top of the roles' own rights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!has(self.maxFileSize) || !has(self.maxFileMib) || self.maxFileMib == 10",
+        "message": "maxFileMib is what maxFileSize was before: leave it out"
+    },
+    {
+        "rule": "!has(self.maxPushSize) || !has(self.maxPushMib) || self.maxPushMib == 100",
+        "message": "maxPushMib is what maxPushSize was before: leave it out"
+    }
+]))]
 pub struct PolicySpec {
     /// Risk tier by tool; it can only make a tool's own tier stricter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -71,14 +83,61 @@ pub struct PolicySpec {
     #[serde(default = "approval_seconds")]
     #[schemars(range(min = 1, max = 604_800))]
     pub approval_seconds: u32,
-    /// Largest file that a role may push, in MiB.
-    #[serde(default = "file_mib")]
+    /// Largest file that a role may push, 10Mi if absent: a quantity of 1Mi to 100Mi.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^([1-9][0-9]?|100)Mi$"))]
+    pub max_file_size: Option<String>,
+    /// Largest push, packed, 100Mi if absent: a quantity of 1Mi to 2Gi.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(
+        pattern = r"^([1-9][0-9]{0,2}|1[0-9]{3}|20[0-3][0-9]|204[0-8])Mi$|^[12]Gi$"
+    ))]
+    pub max_push_size: Option<String>,
+    /// What `maxFileSize` was before, in MiB. Read until v1beta1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
-    pub max_file_mib: u32,
-    /// Largest push, packed, in MiB.
-    #[serde(default = "push_mib")]
+    pub max_file_mib: Option<u32>,
+    /// What `maxPushSize` was before, in MiB. Read until v1beta1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2048))]
-    pub max_push_mib: u32,
+    pub max_push_mib: Option<u32>,
+}
+
+/// What is pushed at most if nothing is said, in MiB. Where the old fields have these values, an older
+/// definition may have filled them in.
+const FILE_MIB: u32 = 10;
+const PUSH_MIB: u32 = 100;
+
+impl PolicySpec {
+    /// Largest file that a role may push, in MiB.
+    #[must_use]
+    pub fn file_mib(&self) -> u32 {
+        self.max_file_size.as_deref().and_then(mib).or(self.max_file_mib).unwrap_or(FILE_MIB)
+    }
+
+    /// Largest push, packed, in MiB.
+    #[must_use]
+    pub fn push_mib(&self) -> u32 {
+        self.max_push_size.as_deref().and_then(mib).or(self.max_push_mib).unwrap_or(PUSH_MIB)
+    }
+
+    /// Fields that are to be written in another way.
+    pub fn outdated(&self) -> impl Iterator<Item = Outdated> {
+        let file = self.max_file_mib.filter(|old| *old != FILE_MIB);
+        let push = self.max_push_mib.filter(|old| *old != PUSH_MIB);
+        let told = |field, old: u32, name: &str, new: &str| {
+            let (old, new) = (format!("{name}: {old}"), format!("{new}: {old}Mi"));
+            Outdated { field, old, new }
+        };
+        let file = file.map(|old| told("spec.policy", old, "maxFileMib", "maxFileSize"));
+        let push = push.map(|old| told("spec.policy", old, "maxPushMib", "maxPushSize"));
+        file.into_iter().chain(push)
+    }
+}
+
+fn mib(size: &str) -> Option<u32> {
+    let gib = size.strip_suffix("Gi").and_then(|n| n.parse::<u32>().ok()?.checked_mul(1024));
+    gib.or_else(|| size.strip_suffix("Mi")?.parse().ok())
 }
 
 impl Default for PolicySpec {
@@ -90,8 +149,10 @@ impl Default for PolicySpec {
             redact_models: false,
             protected_paths: protected(),
             approval_seconds: approval_seconds(),
-            max_file_mib: file_mib(),
-            max_push_mib: push_mib(),
+            max_file_size: None,
+            max_push_size: None,
+            max_file_mib: None,
+            max_push_mib: None,
         }
     }
 }
@@ -110,12 +171,6 @@ const fn yes() -> bool {
 }
 const fn approval_seconds() -> u32 {
     86_400
-}
-const fn file_mib() -> u32 {
-    10
-}
-const fn push_mib() -> u32 {
-    100
 }
 fn protected() -> Vec<String> {
     [".github/**", "CODEOWNERS", "docs/CODEOWNERS"].map(str::to_owned).into()

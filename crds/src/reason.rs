@@ -65,6 +65,7 @@ reasons! {
         Ready at "Ready": "Messages in the channel are answered.", "";
         Refused at "ModelReachable": "The provider refuses the account (no money, no right), in the words that follow.", "Mend the account, or put another key into the Secret.";
         Rejected at "Ready, Reconciling, event": "The API server refuses an object that the Repo needs.", "See its words; a missing right comes back with `helm upgrade`.";
+        Renamed at "OldSpelling, event": "A field is written as the first previews had it, which is read until `v1beta1`.", "Write it as the sentence has it.";
         Repaired at "event": "Somebody had changed an account, a policy or a certificate of the Repo; it is as it has to be again.", "";
         RoleNotFound at "Ready, Stalled, event": "`spec.roles` names an AgentRole that does not exist.", "Create it, or take it out.";
         RoleTwice at "Ready, Stalled, event": "Two AgentRoles of `spec.roles` are the same role.", "Take one out.";
@@ -79,6 +80,7 @@ reasons! {
     AgentRole {
         PromptNotFound at "Ready, Stalled, event": "The ConfigMap of `spec.promptFrom`, or its key, is not there.", "Create it, with the label `codebutler.dev/prompt`.";
         PromptTooLong at "Ready, Stalled, event": "The text of `spec.promptFrom` is too long.", "Shorten it.";
+        Renamed at "OldSpelling, event": "A field is written as the first previews had it, which is read until `v1beta1`.", "Write it as the sentence has it.";
         ToolsChangeWorktree at "Parallel, event": "`spec.parallelism` has no effect: tools of the role change the worktree.", "Take those tools out, or set it to 1.";
         UnknownTool at "Ready, Stalled, event": "`spec.tools.allow` names a tool that does not exist.", "Correct the name; the sentence lists all.";
         Valid at "Ready": "Repos can name it.", "";

@@ -12,6 +12,7 @@ use crate::limits::{LimitsSpec, Price};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::review::ReviewSpec;
+use crate::spelling::{Outdated, Word};
 use crate::spend::RepoSpend;
 use crate::wire::CacheForm;
 use crate::{NanoUsd, SlackTs};
@@ -143,7 +144,7 @@ pub struct GitSpec {
     /// How pull requests are merged. If absent, the first of these that the repository allows. Where a
     /// merge queue is in front of the branch, the queue decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub merge_method: Option<MergeMethod>,
+    pub merge_method: Option<Word<MergeMethod>>,
 }
 
 /// How a pull request becomes part of its base branch.
@@ -163,7 +164,7 @@ impl MergeMethod {
     /// All, the preferred one first.
     pub const ALL: [Self; 3] = [Self::Squash, Self::Merge, Self::Rebase];
 
-    /// As it is written.
+    /// As GitHub has it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -212,7 +213,7 @@ pub struct ModelSpec {
     /// What the API understands beyond what all OpenAI-compatible ones share; told by the host if
     /// absent. To be set where one of these is behind a proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub api: Option<ModelApi>,
+    pub api: Option<Word<ModelApi>>,
     /// Prices by model, for providers that report no cost with their answers. What the provider's list
     /// says if absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -257,7 +258,7 @@ pub struct ModelNote {
     pub sees: Option<bool>,
     /// How the provider keeps what it was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache: Option<CacheForm>,
+    pub cache: Option<Word<CacheForm>>,
 }
 
 /// A Secret in the Repo's namespace. Its annotation `codebutler.dev/hosts` names the hosts that it
@@ -337,7 +338,7 @@ pub struct RepoStatus {
     /// The generation that the conditions speak of. Written by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing` by the controller; `SlackReachable`,
+    /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing`, `OldSpelling` by the controller; `SlackReachable`,
     /// `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced` by the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -393,6 +394,18 @@ pub struct NamedChannel {
     /// Its id.
     #[schemars(regex(pattern = r"^[CG][A-Z0-9]{2,20}$"))]
     pub id: String,
+}
+
+impl RepoSpec {
+    /// Fields that are to be written in another way.
+    #[must_use]
+    pub fn outdated(&self) -> Vec<Outdated> {
+        let merge = self.git.merge_method.and_then(|word| word.outdated("spec.git.mergeMethod"));
+        let api = self.model.api.and_then(|word| word.outdated("spec.model.api"));
+        let mut caches = self.model.models.values().filter_map(|note| note.cache);
+        let cache = caches.find_map(|word| word.outdated("spec.model.models.*.cache"));
+        merge.into_iter().chain(api).chain(cache).chain(self.policy.outdated()).collect()
+    }
 }
 
 impl Repo {

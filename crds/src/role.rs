@@ -1,16 +1,20 @@
 //! `AgentRole`: what a role is. Everything that tells one role from another is data in here.
 
+mod workspace;
+
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
+use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+pub use self::workspace::{Sandbox, Workspace, WorktreeAccess};
 pub use codebutler_wire::{CHANGING, TOOLS};
 
 use crate::pods::{PodSettings, PullSecret};
+use crate::spelling::Outdated;
 use crate::thread::Complexity;
 
 /// The tool of [`CHANGING`] that changes nothing where the role has its own copy.
@@ -104,7 +108,7 @@ pub struct AgentRoleSpec {
     pub image_pull_secrets: Vec<PullSecret>,
     /// Requests that the role answers at the same time, each in a conversation of its own. It needs a
     /// role without tools that change the worktree (Write, Edit, GitCommit, GitPush, and Bash unless
-    /// `workspace.worktree` is `readOnly`): one that has such a tool answers one after the other, and
+    /// `workspace.worktree` is `ReadOnly`): one that has such a tool answers one after the other, and
     /// its condition `Parallel` says so.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16))]
@@ -373,59 +377,6 @@ impl Default for RunLimits {
     }
 }
 
-/// The container in which a role's commands run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Workspace {
-    /// Any image with a shell and the repository's tools; the operator's default if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 512))]
-    pub image: Option<String>,
-    /// Its requests and limits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resources: Option<ResourceRequirements>,
-    /// Literal environment variables. References to Secrets do not exist here on purpose.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend(
-        "maxProperties" = 64,
-        "x-kubernetes-validations" = [{
-            "rule": "self.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",
-            "message": "a variable's name has letters, digits and _, and begins with no digit"
-        }]
-    ))]
-    pub env: BTreeMap<String, String>,
-    /// What confines a command inside the container.
-    #[serde(default)]
-    pub sandbox: Sandbox,
-    /// What commands may do with the Thread's worktree.
-    #[serde(default)]
-    pub worktree: WorktreeAccess,
-}
-
-/// What a role's commands may do with the worktree that the roles of a Thread share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum WorktreeAccess {
-    /// They work in it.
-    #[default]
-    ReadWrite,
-    /// They work in a copy of the role's own, which follows the worktree and is thrown away with the
-    /// Thread: tests run in it, and nothing that they do reaches the worktree, `.git` or another
-    /// role. Such a role has no Write, Edit, GitCommit or GitPush. It needs `sandbox: landlock`.
-    ReadOnly,
-}
-
-/// The second wall around a command; the first is the container without secrets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Sandbox {
-    /// The kernel's Landlock; commands are refused where it can't be enforced in full.
-    #[default]
-    Landlock,
-    /// The pod's runtime (gVisor, Kata), which has no Landlock.
-    Runtime,
-}
-
 /// What is known of an AgentRole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -433,7 +384,7 @@ pub struct AgentRoleStatus {
     /// The generation that the conditions speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`, `Reconciling`, `Stalled`.
+    /// `Ready`, `Reconciling`, `Stalled`, `Parallel`, `OldSpelling`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -444,6 +395,17 @@ pub struct AgentRoleStatus {
 }
 
 impl AgentRoleSpec {
+    /// Fields that are to be written in another way. Defaults may have been filled in by an older
+    /// definition, and nobody has written them.
+    #[must_use]
+    pub fn outdated(&self) -> Vec<Outdated> {
+        let Workspace { sandbox, worktree, .. } = &self.workspace;
+        let sandbox = sandbox.outdated("spec.workspace.sandbox").filter(|_| !sandbox.is_default());
+        let worktree =
+            worktree.outdated("spec.workspace.worktree").filter(|_| !worktree.is_default());
+        sandbox.into_iter().chain(worktree).collect()
+    }
+
     /// Requests that it answers at the same time: one if it could change the worktree under the
     /// others.
     #[must_use]
@@ -467,7 +429,7 @@ impl AgentRoleSpec {
 
     /// Its tools that change a worktree.
     pub fn changing(&self) -> impl Iterator<Item = &str> {
-        let copy = self.workspace.worktree == WorktreeAccess::ReadOnly;
+        let copy = *self.workspace.worktree == WorktreeAccess::ReadOnly;
         self.tools
             .offered()
             .filter(move |tool| CHANGING.contains(tool) && !(copy && *tool == IN_COPY))

@@ -67,7 +67,7 @@ pub enum SandboxError {
     #[error(
         "its kernel {0} has no Landlock of version 2 or later (Linux 5.19, `landlock` in its `lsm=`), so that \
          commands can't be confined: use another node (`spec.pods.nodeSelector`), or a runtime class such as \
-         gVisor with `workspace.sandbox: runtime`"
+         gVisor with `workspace.sandbox: Runtime`"
     )]
     Unsupported(String),
     /// The rules could not be set.

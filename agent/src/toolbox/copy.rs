@@ -15,8 +15,8 @@ use crate::text::clip;
 const SET_UP_SECONDS: u32 = 900;
 
 /// Why such a role runs no commands.
-pub const NEEDS_LANDLOCK: &str = "this role works in a copy of the worktree (`workspace.worktree: readOnly`), and only \
-    Landlock keeps its commands in there: it can't run any with `workspace.sandbox: runtime`";
+pub const NEEDS_LANDLOCK: &str = "this role works in a copy of the worktree (`workspace.worktree: ReadOnly`), and only \
+    Landlock keeps its commands in there: it can't run any with `workspace.sandbox: Runtime`";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -28,7 +28,7 @@ use crate::text::clip;
 use crate::tools::args;
 
 /// What a role is told that works in a copy.
-const NO_CHANGE: &str = "this role may not change the worktree (`workspace.worktree: readOnly`)";
+const NO_CHANGE: &str = "this role may not change the worktree (`workspace.worktree: ReadOnly`)";
 
 /// Serves until the connection ends.
 pub async fn serve(stream: UnixStream, work: &Path, shell: Arc<Shell>, copy: Option<Copy>) {

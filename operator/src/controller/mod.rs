@@ -25,6 +25,7 @@ mod rewritten;
 mod role;
 mod serving;
 mod slots;
+mod spelling;
 #[cfg(test)]
 mod testing;
 mod thread;

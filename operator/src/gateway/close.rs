@@ -130,7 +130,8 @@ impl Ending<'_> {
         if pull.body.as_deref() != Some(&body) {
             github.update_pull(pull.number, None, &body).await?;
         }
-        match github.merge(pull, head, repo.spec.git.merge_method, words.message()).await {
+        let method = repo.spec.git.merge_method.map(|method| *method);
+        match github.merge(pull, head, method, words.message()).await {
             Ok(merging) => Ok(merging),
             // The answer may have been lost, and the merge not.
             Err(error) => {

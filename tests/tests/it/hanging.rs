@@ -98,7 +98,7 @@ async fn a_node_without_landlock_is_named_in_the_thread_and_no_model_is_asked() 
     let team = setup.start().await;
     let root = team.says("ana", None, "@codebutler.coder build");
     let told = team.message(&root, "I can't go on").await;
-    for part in ["`coder`", "node `", "its kernel ", "no Landlock", "workspace.sandbox: runtime"] {
+    for part in ["`coder`", "node `", "its kernel ", "no Landlock", "workspace.sandbox: Runtime"] {
         assert!(told.shown.contains(part), "{part}: {}", told.shown);
     }
     let thread = team.thread(&root).await;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::controller::world::World;
+use crate::controller::world::{World, create, eventually};
 
 async fn world() -> World {
     World::idle().await
@@ -88,6 +88,13 @@ async fn what_cannot_be_meant_is_refused_with_the_field_and_the_rule() {
             "choose ReadWriteOnce or ReadWriteMany",
         ),
         (json!({"worktree": {"size": "-1Gi"}}), "spec.worktree.size", "should match"),
+        (json!({"policy": {"maxFileSize": "101Mi"}}), "spec.policy.maxFileSize", "should match"),
+        (json!({"policy": {"maxPushSize": "3Gi"}}), "spec.policy.maxPushSize", "should match"),
+        (
+            json!({"policy": {"maxFileSize": "5Mi", "maxFileMib": 6}}),
+            "spec.policy",
+            "maxFileMib is what maxFileSize was before",
+        ),
         (json!({"git": {"url": "https://me:pw@git.example/a/b"}}), "spec.git.url", "should match"),
         (json!({"slack": {"channel": "#The Shop"}}), "spec.slack.channel", "should match"),
         (json!({"roles": []}), "spec.roles", "at least 1"),
@@ -197,4 +204,68 @@ async fn a_thread_begins_in_one_way_and_stays_what_it_is() {
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains(rule), "{change}: {refused}");
     }
+}
+
+#[tokio::test]
+async fn the_old_spelling_is_read_and_named_until_the_new_one_stands_there() {
+    let world = World::start().await;
+    let (mut repo, mut role) = (repo(), role());
+    let spelled = |merge: &str, api: &str, cache: &str| {
+        json!({
+            "git": {"mergeMethod": merge},
+            "model": {"api": api, "models": {"m": {"cache": cache}}},
+        })
+    };
+    json_patch::merge(&mut repo["spec"], &spelled("rebase", "openAI", "marked"));
+    let old = json!({"policy": {"maxFileMib": 3, "maxPushMib": 100}});
+    json_patch::merge(&mut repo["spec"], &old);
+    role["spec"]["workspace"] = json!({"sandbox": "landlock", "worktree": "readOnly"});
+    create::<Repo>(&world.admin, &world.place.team, repo).await;
+    create::<AgentRole>(&world.admin, &world.place.team, role).await;
+    let told = world.condition::<Repo>("shop", "OldSpelling", "True", "Renamed").await;
+    for words in [
+        "spec.git.mergeMethod: write `Rebase` instead of `rebase`",
+        "spec.model.api: write `OpenAI` instead of `openAI`",
+        "spec.model.models.*.cache: write `Marked` instead of `marked`",
+        "spec.policy: write `maxFileSize: 3Mi` instead of `maxFileMib: 3`",
+    ] {
+        assert!(told.contains(words), "{told}");
+    }
+    assert!(!told.contains("maxPushMib"), "an older definition filled that in: {told}");
+    let told = world.condition::<AgentRole>("odd", "OldSpelling", "True", "Renamed").await;
+    assert!(
+        told.contains("spec.workspace.worktree: write `ReadOnly` instead of `readOnly`"),
+        "{told}"
+    );
+    assert!(!told.contains("landlock"), "an older definition filled that in: {told}");
+    world.event("shop", "Renamed").await;
+    world.event("odd", "Renamed").await;
+    let read = world.api::<Repo>().get("shop").await.unwrap().spec.policy;
+    assert_eq!((read.file_mib(), read.push_mib()), (3, 100));
+
+    let mut new = spelled("Rebase", "OpenAI", "Marked");
+    // As somebody applies it who never wrote what an older definition has filled in.
+    new["policy"] = json!({"maxFileMib": null, "maxFileSize": "4Mi", "maxPushSize": "2Gi"});
+    patch::<Repo>(&world, "shop", &json!({"spec": new})).await;
+    patch::<AgentRole>(&world, "odd", &json!({"spec": {"workspace": {"worktree": "ReadOnly"}}}))
+        .await;
+    eventually("nothing is old", || async {
+        let repo = world.api::<Repo>().get("shop").await.unwrap().status?.conditions;
+        let role = world.api::<AgentRole>().get("odd").await.unwrap().status?.conditions;
+        repo.iter().chain(&role).all(|c| c.type_ != "OldSpelling").then_some(())
+    })
+    .await;
+    let read = world.api::<Repo>().get("shop").await.unwrap().spec.policy;
+    assert_eq!((read.file_mib(), read.push_mib()), (4, 2048));
+}
+
+async fn patch<K>(world: &World, name: &str, patch: &Value)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned,
+{
+    let params = PatchParams::default();
+    world.api::<K>().patch(name, &params, &Patch::Merge(patch)).await.unwrap();
 }

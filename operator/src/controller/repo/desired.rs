@@ -18,7 +18,7 @@ use super::reach;
 use super::status::Own;
 use crate::args::ControllerArgs;
 use crate::controller::health::{Health, Level, Notice};
-use crate::controller::refusals;
+use crate::controller::{refusals, spelling};
 use crate::gateway::redact::Redactor;
 
 /// How long caches may lag behind what was just made.
@@ -73,6 +73,8 @@ pub fn desired(repo: &Repo, observed: &Observed, args: &ControllerArgs, now: Tim
     let generation = repo.metadata.generation;
     plan.notices.extend(verdict.notice(&before.conditions));
     verdict.write(&mut plan.status.conditions, generation, now);
+    let outdated = repo.spec.outdated();
+    plan.notices.extend(spelling::tell(&outdated, &mut plan.status.conditions, generation, now));
     plan.status.observed_generation = generation;
     plan.status.threads = ThreadCounts { open: observed.open_threads };
     plan

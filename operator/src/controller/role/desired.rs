@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::controller::health::{Health, Level, Notice};
+use crate::controller::spelling;
 
 /// Characters that instructions may have, as in the schema.
 const LONGEST: usize = 65_536;
@@ -83,9 +84,12 @@ pub fn desired(role: &AgentRole, prompt: Result<Option<String>, Health>, now: Ti
     let wrong = unknown_tools(role).into_iter().chain(only_reads(role));
     let verdict = Health::worst(wrong.chain(unread).collect(), ready);
     let verdicts = verdict.notice(&status.conditions);
-    let notices = verdicts.into_iter().chain(one_by_one(role, &mut status, now)).collect();
-    verdict.write(&mut status.conditions, role.metadata.generation, now);
-    status.observed_generation = role.metadata.generation;
+    let generation = role.metadata.generation;
+    let alone = one_by_one(role, &mut status, now);
+    let old = spelling::tell(&role.spec.outdated(), &mut status.conditions, generation, now);
+    let notices = verdicts.into_iter().chain(alone).chain(old).collect();
+    verdict.write(&mut status.conditions, generation, now);
+    status.observed_generation = generation;
     Plan { status, notices }
 }
 
@@ -125,17 +129,17 @@ fn unknown_tools(role: &AgentRole) -> Vec<Health> {
 /// Whoever works in a copy of the worktree can't change the worktree.
 fn only_reads(role: &AgentRole) -> Option<Health> {
     let workspace = &role.spec.workspace;
-    if workspace.worktree != WorktreeAccess::ReadOnly {
+    if *workspace.worktree != WorktreeAccess::ReadOnly {
         return None;
     }
     let changing = role.spec.changing().collect::<Vec<_>>().join(", ");
     let message = if !changing.is_empty() {
         format!(
-            "spec.workspace.worktree: readOnly, but spec.tools has {changing}, which change the worktree: take \
-             them out, or set readWrite"
+            "spec.workspace.worktree: ReadOnly, but spec.tools has {changing}, which change the worktree: take \
+             them out, or set ReadWrite"
         )
-    } else if workspace.sandbox == Sandbox::Runtime {
-        "spec.workspace.worktree: readOnly needs spec.workspace.sandbox: landlock, which alone keeps commands \
+    } else if *workspace.sandbox == Sandbox::Runtime {
+        "spec.workspace.worktree: ReadOnly needs spec.workspace.sandbox: Landlock, which alone keeps commands \
          out of the worktree"
             .to_owned()
     } else {

@@ -287,8 +287,8 @@ fn node() -> EnvVar {
 }
 
 fn toolbox_args(workspace: &Workspace, settings: &PodSettings) -> Option<Vec<String>> {
-    let sandbox = (workspace.sandbox == Sandbox::Runtime).then_some(["--sandbox", "runtime"]);
-    let copy = workspace.worktree == WorktreeAccess::ReadOnly;
+    let sandbox = (*workspace.sandbox == Sandbox::Runtime).then_some(["--sandbox", "runtime"]);
+    let copy = *workspace.worktree == WorktreeAccess::ReadOnly;
     let worktree = copy.then_some(["--worktree", "read-only"]);
     let writable = settings.volumes.iter().filter(|volume| !volume.read_only);
     let writable = writable.map(|volume| ["--writable", volume.mount_path.as_str()]);

@@ -76,7 +76,7 @@ pub struct Quarantine {
 /// What looking at a push may use up: a file of the largest size, the one that it is a difference to and
 /// the difference, and the histories that are compared.
 fn bounds(policy: &PolicySpec) -> Bounds {
-    let (file, push) = (u64::from(policy.max_file_mib), u64::from(policy.max_push_mib));
+    let (file, push) = (u64::from(policy.file_mib()), u64::from(policy.push_mib()));
     Bounds {
         memory: (192 + 3 * file) << 20,
         piece: (file + 1).max(32) << 20,

@@ -244,14 +244,14 @@ async fn look(
     let policy = &caller.repo.spec.policy;
     let rights = caller.role.spec.push.as_ref();
     let guard = Guard::new(policy, rights).map_err(ReceiveError::Refused)?;
-    let max_bytes = u64::from(policy.max_push_mib) << 20;
+    let max_bytes = u64::from(policy.push_mib()) << 20;
     quarantine.receive(rest, stream, max_bytes).await?;
     let incoming = quarantine.incoming(place, &guard).await?;
     let branch = place.update.name.trim_start_matches("refs/heads/");
     let rules = Rules {
         branch,
         rewrite: rights.is_some_and(|rights| rights.rewrite),
-        max_file_mib: policy.max_file_mib,
+        max_file_mib: policy.file_mib(),
         guard,
         redactor,
     };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use codebutler_crds::repo::MergeMethod;
 use codebutler_crds::wire::ErrorCode;
 
 use crate::gateway::context::{ApiError, SecretError};
@@ -110,11 +111,11 @@ pub enum GitHubError {
     },
     /// 405 on a merge of this kind.
     #[error(
-        "the repository can't be merged as spec.git.mergeMethod says (`{method}`). GitHub says: “{said}”. Set the field to a method that the repository allows, or leave it out"
+        "the repository can't be merged as spec.git.mergeMethod says (`{method:?}`). GitHub says: “{said}”. Set the field to a method that the repository allows, or leave it out"
     )]
     MergeMethod {
         /// As the field has it.
-        method: &'static str,
+        method: MergeMethod,
         /// GitHub's own words, masked and cut.
         said: String,
     },

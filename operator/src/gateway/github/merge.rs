@@ -91,7 +91,7 @@ impl GitHub {
                     method = self.other_method(method, said).await?;
                 }
                 Refusal::Method => {
-                    return Err(GitHubError::MergeMethod { method: method.name(), said });
+                    return Err(GitHubError::MergeMethod { method, said });
                 }
                 Refusal::Queue => return self.enqueue(pull, head, said).await,
                 Refusal::Checks => return Ok(Merging::Waits(MergeWait::Checks, said)),

@@ -21,7 +21,7 @@ impl Dialect {
     /// What the Repo says, or else told by the host.
     pub fn of(repo: &Repo) -> Self {
         let spec = &repo.spec.model;
-        match spec.api {
+        match spec.api.as_deref() {
             Some(ModelApi::OpenRouter) => Self::OpenRouter,
             Some(ModelApi::OpenAi) => Self::OpenAi,
             Some(ModelApi::Azure) => Self::Azure,

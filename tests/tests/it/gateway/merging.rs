@@ -51,10 +51,10 @@ async fn what_the_repository_allows_is_taken_where_nobody_says_how() {
 async fn a_method_that_is_switched_off_is_named_with_githubs_words() {
     let world = decided("merge").await;
     world.remote.set_rules(|rules| rules.squash = false).await.unwrap();
-    set_method(&world, "squash").await;
+    set_method(&world, "Squash").await;
     let (status, body) = close(&world).await;
     assert_eq!(status, 502, "{body}");
-    for words in ["spec.git.mergeMethod", "`squash`", "Squash merges are not allowed"] {
+    for words in ["spec.git.mergeMethod", "`Squash`", "Squash merges are not allowed"] {
         assert!(message(&body).contains(words), "{body}");
     }
     assert_eq!(world.remote.log("main").await.unwrap().len(), 1);
@@ -65,7 +65,7 @@ async fn commits_are_rebased_where_the_repo_says_so() {
     let world = decided("merge").await;
     world.remote.set_rules(|rules| rules.rebase = true).await.unwrap();
     world.remote.commit("main", "Bo", "Meanwhile", &[("z.txt", Some("z\n"))]).await.unwrap();
-    set_method(&world, "rebase").await;
+    set_method(&world, "Rebase").await;
     let (status, closed) = close(&world).await;
     assert_eq!(status, 200, "{closed}");
     let main = world.remote.log("main").await.unwrap();

@@ -55,14 +55,14 @@ async fn git_is_mended(world: &World) {
 
 #[tokio::test]
 async fn a_key_is_tried_before_it_is_needed_and_when_its_secret_changes() {
-    for api in ["openRouter", "plain"] {
+    for api in ["OpenRouter", "Plain"] {
         let spec = json!({"model": {"api": api}});
         let world = World::play(Script::of("coder", vec![]), &spec, &json!({})).await;
         let wrong = json!({"apiKey": "sk-or-v1-wrong"});
         world.cluster.secret("model", &world.models.url(), &wrong).await;
         let gateway = world.gateway.clone();
         let _asking = tokio::spawn(async move { catalog::run(&gateway).await });
-        if api == "plain" {
+        if api == "Plain" {
             // The list of this one is anybody's, too, and nothing says so.
             world.comes_to("ModelReachable", "True", "answers").await;
             continue;

@@ -57,7 +57,7 @@ impl Provider {
 
     /// A world whose coder asks here.
     async fn world(&self, model: &Value) -> World {
-        let spec = json!({"model": {"baseURL": self.url, "api": "openRouter"}});
+        let spec = json!({"model": {"baseURL": self.url, "api": "OpenRouter"}});
         let world = World::play(Script::of("coder", vec![]), &spec, model).await;
         world.cluster.secret("model", &self.url, &json!({"apiKey": KEY})).await;
         world

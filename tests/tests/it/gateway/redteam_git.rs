@@ -305,7 +305,7 @@ async fn the_repositorys_own_patterns_count_and_a_slip_in_them_is_told() {
 
 #[tokio::test]
 async fn a_file_or_a_push_that_is_too_large_is_refused() {
-    let policy = json!({"policy": {"maxFileMib": 1, "maxPushMib": 3}});
+    let policy = json!({"policy": {"maxFileSize": "1Mi", "maxPushSize": "3Mi"}});
     let attack = Attack::on(&policy).await;
     let noise: Vec<u8> =
         (0..4_000_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();

@@ -84,7 +84,7 @@ impl Facts {
         self.max_tokens = max_tokens.or(self.max_tokens);
         self.tools = tools.or(self.tools);
         self.sees = sees.or(self.sees);
-        self.cache = cache.unwrap_or(self.cache);
+        self.cache = cache.map_or(self.cache, |cache| *cache);
         if let Some(price) = spec.prices.get(id) {
             self.prices = Some(Prices::from(*price));
         }
@@ -149,7 +149,7 @@ mod tests {
                 "model": {
                     "credentials": {"name": "model"},
                     "prices": {"m": {"prompt": "1"}},
-                    "models": {"m": {"contextTokens": 32000, "tools": true, "cache": "marked"}},
+                    "models": {"m": {"contextTokens": 32000, "tools": true, "cache": "Marked"}},
                 },
                 "roles": ["pm"],
             },

@@ -1,0 +1,144 @@
+//! Spellings of fields that were others in the first previews. The new one is what is shown; the old
+//! one is read until `v1beta1`, and whoever uses it is told.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::IntoDeserializer as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+/// What is to be written in another way: the field, how it stands there, and how it has to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outdated {
+    /// Path of the field.
+    pub field: &'static str,
+    /// What stands there.
+    pub old: String,
+    /// What should.
+    pub new: String,
+}
+
+/// A value that begins with a capital letter. The old spelling begins with a small one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Word<T> {
+    value: T,
+    is_old: bool,
+}
+
+impl<T> From<T> for Word<T> {
+    fn from(value: T) -> Self {
+        Self { value, is_old: false }
+    }
+}
+
+impl<T> Deref for Word<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Serialize> Word<T> {
+    /// What has to be written instead, if anything, where it stands in `field`.
+    #[must_use]
+    pub fn outdated(&self, field: &'static str) -> Option<Outdated> {
+        let old = self.is_old.then(|| name(&self.value)).flatten()?;
+        let new = capital(&old);
+        Some(Outdated { field, old, new })
+    }
+}
+
+impl<T: Default + PartialEq> Word<T> {
+    /// Whether it says what is meant by saying nothing, in whatever spelling.
+    pub fn is_default(&self) -> bool {
+        self.value == T::default()
+    }
+}
+
+impl<T: Serialize> Serialize for Word<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let old = name(&self.value).ok_or_else(|| S::Error::custom("not a word"))?;
+        serializer.serialize_str(&if self.is_old { old } else { capital(&old) })
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let is_old = text.starts_with(|first: char| first.is_ascii_lowercase());
+        let value =
+            T::deserialize(with_first(&text, char::to_ascii_lowercase).into_deserializer())?;
+        Ok(Self { value, is_old })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Word<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Word{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut old = Vec::new();
+        gather(&Value::from(T::json_schema(generator)), &mut old);
+        let new = old.iter().map(|word| capital(word));
+        let words: Vec<String> = new.chain(old.iter().cloned()).collect();
+        json_schema!({"type": "string", "enum": words})
+    }
+}
+
+/// How an enum's value is written by itself.
+fn name(value: &impl Serialize) -> Option<String> {
+    match serde_json::to_value(value) {
+        Ok(Value::String(name)) => Some(name),
+        _ => None,
+    }
+}
+
+/// All words that a schema allows.
+fn gather(schema: &Value, words: &mut Vec<String>) {
+    let listed = schema["enum"].as_array().into_iter().flatten();
+    let own = listed.chain(schema.get("const")).filter_map(Value::as_str);
+    words.extend(own.map(str::to_owned));
+    for one in schema["oneOf"].as_array().into_iter().flatten() {
+        gather(one, words);
+    }
+}
+
+fn capital(word: &str) -> String {
+    with_first(word, char::to_ascii_uppercase)
+}
+
+fn with_first(word: &str, change: impl Fn(&char) -> char) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| change(&first)).into_iter().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repo::ModelApi;
+    use crate::role::WorktreeAccess;
+
+    #[test]
+    fn both_spellings_are_read_and_the_old_one_is_named() {
+        let read = |word: &str| serde_json::from_value::<Word<WorktreeAccess>>(word.into());
+        let (new, old) = (read("ReadOnly").unwrap(), read("readOnly").unwrap());
+        assert_eq!((*new, *old), (WorktreeAccess::ReadOnly, WorktreeAccess::ReadOnly));
+        assert_eq!(new.outdated("x"), None);
+        let told = old.outdated("x").unwrap();
+        assert_eq!((told.old.as_str(), told.new.as_str()), ("readOnly", "ReadOnly"));
+        assert!(read("readWrite").unwrap().is_default() && !old.is_default());
+        assert!(read("readonly").is_err());
+        for word in ["ReadOnly", "readOnly"] {
+            assert_eq!(serde_json::to_value(read(word).unwrap()).unwrap(), word);
+        }
+        assert_eq!(serde_json::to_value(Word::from(ModelApi::OpenAi)).unwrap(), "OpenAI");
+    }
+}

@@ -1,0 +1,29 @@
+//! Tells whoever writes a field as the first previews had it. Pure.
+
+use codebutler_crds::condition::{self, OLD_SPELLING};
+use codebutler_crds::spelling::Outdated;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use super::health::Notice;
+
+/// Writes what is outdated into `conditions`, and answers the event that this is worth, once.
+pub fn tell(
+    outdated: &[Outdated],
+    conditions: &mut Vec<Condition>,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Option<Notice> {
+    if outdated.is_empty() {
+        condition::clear(conditions, OLD_SPELLING);
+        return None;
+    }
+    let each = outdated
+        .iter()
+        .map(|Outdated { field, old, new }| format!("{field}: write `{new}` instead of `{old}`"));
+    let each = each.collect::<Vec<_>>().join("; ");
+    let message = format!("{each}: it is read until v1beta1");
+    let known = conditions.iter().any(|c| c.type_ == OLD_SPELLING && c.message == message);
+    condition::set(conditions, OLD_SPELLING, true, "Renamed", &*message, generation, &Time(now));
+    (!known).then_some(Notice { warning: true, reason: "Renamed", note: message })
+}
