@@ -55,6 +55,14 @@ impl Part {
         }
     }
 
+    /// What it has said so far; nothing where the API server keeps no logs of pods.
+    pub async fn said(&self) -> Option<String> {
+        match self {
+            Self::Process(process) => std::fs::read_to_string(process.log()).ok(),
+            Self::Deployed(deployed) => deployed.said().await,
+        }
+    }
+
     /// How it has ended by itself, if it has; a Deployment starts what ended again.
     pub fn exited(&mut self) -> Option<std::process::ExitStatus> {
         match self {
@@ -126,6 +134,14 @@ impl Deployed {
     pub async fn is_available(&self) -> kube::Result<bool> {
         let status = self.deployments.get(&self.name).await?.status.unwrap_or_default();
         Ok(status.available_replicas.unwrap_or(0) > 0)
+    }
+
+    async fn said(&self) -> Option<String> {
+        let mut all = String::new();
+        for pod in self.pods().await.ok()? {
+            all += &self.pods.logs(&pod.name_any(), &LogParams::default()).await.ok()?;
+        }
+        Some(all)
     }
 
     async fn scale(&self, replicas: u32) -> kube::Result<()> {
