@@ -137,6 +137,21 @@ def pods_are_as_the_values_say(chart):
     assert [b["spec"]["unhealthyPodEvictionPolicy"] for b in budgets] == ["AlwaysAllow"] * 2, budgets
 
 
+def images_come_before_they_are_needed(chart):
+    def waiting(values):
+        found = documents(chart.render(values)["codebutler/templates/images.yaml"])
+        return found and found[0]["spec"]["template"]["spec"]
+    assert not waiting({})
+    values = {"images": {"registry": "r.example", "pullSecrets": ["pull"], "prePull": {"enabled": True, "also": ["rust:1"]}},
+              "agents": {"pods": {"nodeSelector": {"pool": "x"}, "tolerations": [{"key": "agents"}]}}}
+    spec = waiting(values)
+    controller = chart.render(values)["codebutler/templates/controller.yaml"]
+    wanted = [flag(controller, "agent-image"), "rust:1", flag(controller, "workspace-image")]
+    assert [c["image"] for c in spec["initContainers"] + spec["containers"]] == wanted, spec
+    assert spec["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "x"}, spec
+    assert (spec["tolerations"], spec["imagePullSecrets"]) == ([{"key": "agents"}], [{"name": "pull"}]), spec
+
+
 def every_alert_has_its_page(chart):
     page = "https://wiki.example.com/runbook"
     values = {"metrics": {"prometheusRule": {"enabled": True, "runbook": page}}}
@@ -192,6 +207,7 @@ def render_everything():
     trusted_authorities_are_mounted(chart)
     secrets_are_the_teams_unless_the_values_say_otherwise(chart)
     pods_are_as_the_values_say(chart)
+    images_come_before_they_are_needed(chart)
     whoever_may_see_a_namespace_sees_threads()
     rule = rendered["codebutler/templates/alerts.yaml"]
     for part in ["kind: PrometheusRule", "release: kps", "{{ $labels.repo }}", "record: codebutler:"]:
@@ -279,6 +295,8 @@ class World:
     def deployments(self):
         return {d.metadata.name: d for d in self.apps.list_namespaced_deployment(NAMESPACE).items}
 
+    def waiting_images(self):
+        return {d.metadata.name for d in self.apps.list_namespaced_daemon_set(NAMESPACE).items}
 
     def users(self):
         return {name: d.spec.template.spec.security_context.run_as_user
@@ -326,8 +344,10 @@ def life():
 
     kube.upgrade(MAIN, "codebutler", {
         "roles": {"overrides": {"coder": {"model": {"default": "some/model"}}}},
-        "controller": {"replicas": 1}})
+        "controller": {"replicas": 1},
+        "images": {"prePull": {"enabled": True, "also": ["debian:12"]}}})
     assert world.role("coder")["spec"]["model"]["default"] == "some/model"
+    assert world.waiting_images() == {"codebutler-images"}
     assert world.deployments()["codebutler-controller"].spec.replicas == 1
     assert world.users() == {"codebutler-controller": 65532, "codebutler-gateway": 65532}
     # A cluster that chooses users itself.
@@ -342,6 +362,7 @@ def life():
 
     kube.upgrade(MAIN, "codebutler", {
         "roles": {"overrides": {"coder": {"model": {"default": "some/model"}}}}})
+    assert not world.waiting_images()
     kube.upgrade(MAIN, "codebutler", {}, reuse_values=True)
     assert world.role("coder")["spec"]["model"]["default"] == "some/model"
     kube.rollback("codebutler", version=1)

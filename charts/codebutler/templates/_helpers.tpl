@@ -24,6 +24,22 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
+{{/* The image in which commands run that an AgentRole names none for. */}}
+{{- define "codebutler.workspace" -}}
+{{- .Values.images.workspace | default (include "codebutler.image" (dict "root" . "image" (dict "repository" "codebutler-workspace"))) }}
+{{- end }}
+
+{{/* What a container needs that is there for its image. */}}
+{{- define "codebutler.idle" -}}
+resources:
+  requests: {cpu: 1m, memory: 8Mi}
+  limits: {memory: 32Mi}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+{{- end }}
+
 {{/* A flag with its value; nothing if it has none. */}}
 {{- define "codebutler.flag" -}}
 {{- with index . 1 }}--{{ index $ 0 }}={{ . }}{{ end -}}

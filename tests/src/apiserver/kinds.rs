@@ -154,6 +154,7 @@ const BUILT_IN: &[Row] = &[
     ("v1", "secrets", "Secret", "core", &[], NAMESPACED),
     ("v1", "serviceaccounts", "ServiceAccount", "core", &["sa"], NAMESPACED),
     ("v1", "services", "Service", "core", &["svc"], NAMESPACED | STATUS),
+    ("apps/v1", "daemonsets", "DaemonSet", "apps", &["ds"], NAMESPACED | STATUS | GENERATION),
     (
         "apps/v1",
         "deployments",
@@ -302,7 +303,8 @@ fn built_in(row: &Row) -> Kind {
         ("", "namespaces") => &[("finalize", "", "v1", "Namespace")],
         _ => &[],
     };
-    let in_all = matches!(plural, "pods" | "services" | "deployments" | "replicasets");
+    let in_all =
+        matches!(plural, "pods" | "services" | "daemonsets" | "deployments" | "replicasets");
     let in_extensions = plural == "customresourcedefinitions";
     Kind {
         group: group.to_owned(),

@@ -18,7 +18,7 @@ pub fn run(kind: &Kind, value: &Value) -> Vec<Cause> {
         ("", "pods") => pod_spec(&value["spec"], "spec"),
         ("", "events") => core_event(value),
         ("events.k8s.io", "events") => event(value),
-        ("apps", "deployments" | "replicasets") => workload(value),
+        ("apps", "daemonsets" | "deployments" | "replicasets") => workload(value),
         ("", "persistentvolumeclaims") => claim(value),
         ("", "services") => service(value),
         ("", "configmaps") => keys(value, &["data", "binaryData"]),

@@ -27,7 +27,7 @@ pub fn run(kind: &Kind, new: &Value, live: &Value) -> Vec<Cause> {
             }
             same(new, live, "/spec/clusterIP", "spec.clusterIPs[0]")
         }
-        ("apps", "deployments" | "replicasets") => {
+        ("apps", "daemonsets" | "deployments" | "replicasets") => {
             same(new, live, "/spec/selector", "spec.selector")
         }
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {

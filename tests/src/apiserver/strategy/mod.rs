@@ -35,6 +35,7 @@ pub fn default(kind: &Kind, value: &mut Value) {
             default_to(spec, "volumeMode", "Filesystem");
             default_to(spec, "persistentVolumeReclaimPolicy", "Retain");
         }
+        ("apps", "daemonsets") => daemon_set(value),
         ("apps", "deployments") => deployment(value),
         ("apps", "replicasets") => {
             default_to(map_at(value, "spec"), "replicas", 1);
@@ -76,6 +77,20 @@ fn namespace(value: &mut Value) {
     let meta = object::meta_mut(value);
     let labels = meta.entry("labels").or_insert_with(|| json!({}));
     labels["kubernetes.io/metadata.name"] = name.into();
+}
+
+fn daemon_set(value: &mut Value) {
+    let spec = map_at(value, "spec");
+    default_to(spec, "revisionHistoryLimit", 10);
+    let strategy = object::fields(spec.entry("updateStrategy").or_insert_with(|| json!({})));
+    default_to(strategy, "type", "RollingUpdate");
+    if strategy.get("type") == Some(&"RollingUpdate".into()) {
+        let rolling = strategy.entry("rollingUpdate").or_insert_with(|| json!({}));
+        let rolling = object::fields(rolling);
+        default_to(rolling, "maxSurge", 0);
+        default_to(rolling, "maxUnavailable", 1);
+    }
+    pods::default_template(value);
 }
 
 fn deployment(value: &mut Value) {
@@ -149,6 +164,12 @@ pub fn before_create(kind: &Kind, value: &mut Value) {
             value["spec"] = json!({ "finalizers": ["kubernetes"] });
         }
         ("", "services") => value["status"] = json!({ "loadBalancer": {} }),
+        ("apps", "daemonsets") => {
+            value["status"] = json!({
+                "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0,
+                "numberReady": 0,
+            });
+        }
         ("apps", _) => value["status"] = json!({}),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             crd::accept(value, &object::now());
