@@ -201,6 +201,9 @@ pub struct ValidateArgs {
     /// Fail on warnings too.
     #[arg(long)]
     pub strict: bool,
+    /// A role beside those that CodeButler brings; may be repeated.
+    #[arg(long = "role", value_name = "ROLE")]
+    pub roles: Vec<String>,
 }
 
 /// `policy`'s configuration.

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub enum Kind {
     /// Which workflow a plan follows.
     Workflow,
+    /// Which skill a message asks for.
+    Skill,
     Model,
     /// A run goes in circles.
     Stuck,

@@ -76,7 +76,7 @@ fn start(command: args::Command) -> anyhow::Result<ExitCode> {
         }
         args::Command::Exec(args) => Ok(supervise::run(&args)),
         args::Command::Validate(args) => {
-            Ok(validate::run(&args.dir, args.strict, &mut std::io::stdout()))
+            Ok(validate::run(&args.dir, args.strict, &args.roles, &mut std::io::stdout()))
         }
         args::Command::Policy(args) => {
             Ok(policy::tell::run(&args, &mut std::io::stdout(), &mut std::io::stderr()))

@@ -1,4 +1,4 @@
-//! The prompts that a repository starts with, built into the binary from `seeds/`.
+//! The prompts and skills that a repository starts with, built into the binary from `seeds/`.
 
 use include_dir::{Dir, include_dir};
 
@@ -10,6 +10,23 @@ pub fn seed(file: &str) -> Option<&'static str> {
         .get_file(format!("prompts/{file}"))
         .or_else(|| SEEDS.get_file(file))
         .and_then(include_dir::File::contents_utf8)
+}
+
+/// The roles that CodeButler brings.
+pub fn roles() -> impl Iterator<Item = &'static str> {
+    let files = SEEDS.get_dir("prompts").into_iter().flat_map(Dir::files);
+    files.filter_map(|file| file.path().file_stem()?.to_str())
+}
+
+/// A skill that every repository has, such as `explain.md`.
+pub fn skill(file: &str) -> Option<&'static str> {
+    skills().find(|(name, _)| *name == file).map(|(_, text)| text)
+}
+
+/// File name and text of the skills that every repository has.
+pub fn skills() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let files = SEEDS.get_dir("skills").into_iter().flat_map(Dir::files);
+    files.filter_map(|file| Some((file.path().file_name()?.to_str()?, file.contents_utf8()?)))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! that reads it in a run.
 
 mod mcp;
+mod skill;
 
 use std::fmt;
 use std::io::Write;
@@ -10,7 +11,6 @@ use std::process::ExitCode;
 
 use crate::policy::rules::Rules;
 use crate::prompt::MAX_GUIDE;
-use crate::skills;
 
 /// The folder in a repository.
 const FOLDER: &str = ".codebutler";
@@ -50,14 +50,14 @@ impl fmt::Display for Finding {
 
 /// Prints the findings, a line each. 0: nothing is wrong (warnings aside, unless `strict`); 1:
 /// something is; 2: there is nothing to check.
-pub fn run(dir: &Path, strict: bool, out: &mut impl Write) -> ExitCode {
+pub fn run(dir: &Path, strict: bool, roles: &[String], out: &mut impl Write) -> ExitCode {
     let own = dir.join(FOLDER);
     let folder = if own.is_dir() { own } else { dir.to_owned() };
     if !folder.is_dir() || (folder == dir && !dir.ends_with(FOLDER)) {
         let _ = writeln!(out, "{}: there is no folder {FOLDER} to check", dir.display());
         return ExitCode::from(2);
     }
-    let findings = check(&folder);
+    let findings = check(&folder, roles);
     for finding in &findings {
         let _ = writeln!(out, "{finding}");
     }
@@ -65,8 +65,8 @@ pub fn run(dir: &Path, strict: bool, out: &mut impl Write) -> ExitCode {
     ExitCode::from(u8::from(findings.iter().any(|finding| finding.severity >= limit)))
 }
 
-/// Everything that is wrong in the folder, by file and line.
-pub fn check(folder: &Path) -> Vec<Finding> {
+/// Everything that is wrong in the folder, by file and line. `roles`: those beside CodeButler's own.
+pub fn check(folder: &Path, roles: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -79,17 +79,13 @@ pub fn check(folder: &Path) -> Vec<Finding> {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
         if name == "mcp.json" {
             with_text(&path, &mut findings, mcp::judge);
-        } else if name == "skills" {
-            let files = std::fs::read_dir(&path).into_iter().flatten().flatten();
-            for file in files.map(|file| file.path()).filter(|file| is_markdown(file)) {
-                with_text(&file, &mut findings, skill);
-            }
         } else if name == "policy.json" {
             with_text(&path, &mut findings, policy);
         } else if is_markdown(&path) {
             with_text(&path, &mut findings, guide);
         }
     }
+    skill::judge_all(folder, roles, &mut findings);
     findings.sort();
     findings
 }
@@ -100,7 +96,7 @@ fn whole(file: &Path, severity: Severity, message: String) -> Finding {
 
 type Found = Vec<(usize, Severity, String)>;
 
-fn with_text(path: &Path, findings: &mut Vec<Finding>, judge: fn(&str) -> Found) {
+fn with_text(path: &Path, findings: &mut Vec<Finding>, judge: impl FnOnce(&str) -> Found) {
     let found = match std::fs::read(path).map(String::from_utf8) {
         Err(error) => vec![(0, Severity::Error, format!("can't be read: {error}"))],
         Ok(Err(error)) => {
@@ -117,15 +113,6 @@ fn with_text(path: &Path, findings: &mut Vec<Finding>, judge: fn(&str) -> Found)
 
 fn is_markdown(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "md")
-}
-
-/// A skill, by the rules of [`skills::parse`].
-fn skill(text: &str) -> Found {
-    let wrong = skills::parse(text).err();
-    wrong
-        .map(|wrong| (wrong.line, Severity::Error, format!("{}: it is left out", wrong.why)))
-        .into_iter()
-        .collect()
 }
 
 /// A role's guide, `global.md` or `workflows.md`.
@@ -206,8 +193,8 @@ mod tests {
             std::fs::write(folder.join(name), bytes).unwrap();
         }
         let mut said = Vec::new();
-        let code = run(dir.path(), false, &mut said);
-        let strict = run(dir.path(), true, &mut Vec::new());
+        let code = run(dir.path(), false, &[], &mut said);
+        let strict = run(dir.path(), true, &[], &mut Vec::new());
         let said = String::from_utf8(said).unwrap();
         (said.replace(&format!("{}/", folder.display()), ""), code, strict)
     }
@@ -271,6 +258,6 @@ mod tests {
         );
         assert_eq!((code, strict), (ExitCode::SUCCESS, ExitCode::FAILURE));
         let nothing = tempfile::tempdir().unwrap();
-        assert_eq!(run(nothing.path(), false, &mut Vec::new()), ExitCode::from(2));
+        assert_eq!(run(nothing.path(), false, &[], &mut Vec::new()), ExitCode::from(2));
     }
 }

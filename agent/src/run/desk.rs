@@ -199,6 +199,7 @@ impl Agent {
             log: self.log.shared().map_err(RunError::Log)?,
             policy: self.policy.clone(),
             workflows: vec![],
+            skills: vec![],
             tell_after: self.tell_after,
             model_patience: self.model_patience,
             setup_limit: self.setup_limit,

@@ -1,5 +1,5 @@
-//! What the repository says of how to work: guides, skills and policy of its base branch, read anew for
-//! each run. What can't be used is told in the thread once.
+//! What the repository says of how to work: guides and policy of its base branch, read anew for each run.
+//! What can't be used is told in the thread once.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,6 @@ use crate::policy::Policy;
 use crate::policy::rules::Rules;
 use crate::prompt::{self, Guide, Guides};
 use crate::seeds;
-use crate::skills;
 use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request, Surroundings};
 
@@ -56,7 +55,6 @@ impl Agent {
             self.conventions(),
             self.surroundings()
         )?;
-        let skills = if first { self.skills().await? } else { None };
         let seed = |file: &str| seeds::seed(file).map(str::to_owned);
         let mut shipped: Vec<String> = seed(&role).into_iter().collect();
         // Where the repository has its own word, these would only say the same or the contrary.
@@ -73,7 +71,7 @@ impl Agent {
         let guides = Guides {
             model: self.transcript.state().model().unwrap_or(&self.session.model).to_owned(),
             shipped,
-            skills,
+            skills: None,
             workflows: titles,
             own: self.serve([workflows, global, own].into_iter().flatten().collect()).await?,
             conventions,
@@ -192,25 +190,6 @@ impl Agent {
                 Ok(Surroundings::default())
             }
         }
-    }
-
-    /// The index of skills. Those that can't be used are told, and left out.
-    async fn skills(&self) -> Result<Option<String>, RunError> {
-        let Reply::Files(files) = self.tools.toolbox.ask(Request::Skills).await? else {
-            return Ok(None);
-        };
-        let (index, wrong) = skills::index(&files);
-        if !wrong.is_empty() {
-            let lines: Vec<_> = wrong
-                .iter()
-                .map(|(file, why)| {
-                    format!("- `{FOLDER}/skills/{file}`: {}", clip(&why.to_string(), 200))
-                })
-                .collect();
-            let text = format!("Some skills can't be used and are left out:\n{}", lines.join("\n"));
-            self.tell_once("skills", &text).await?;
-        }
-        Ok(index)
     }
 
     /// Says something in the thread that is wrong with the repository: the same words once.

@@ -24,6 +24,7 @@ mod report;
 mod review;
 mod seat;
 mod setup;
+mod skill;
 pub mod stuck;
 mod switch;
 mod turns;
@@ -45,6 +46,7 @@ use crate::decisions::Log;
 use crate::gateway::{Gateway, GatewayError};
 use crate::policy::Policy;
 use crate::relay::Relay;
+use crate::skills::Skill;
 use crate::toolbox::client::{Toolbox, ToolboxError};
 use crate::toolbox::protocol::{Author, Hello, Reply, Request};
 use crate::tools::proof::Tests;
@@ -185,6 +187,7 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         log,
         policy: Policy::default(),
         workflows: vec![],
+        skills: vec![],
         tell_after,
         model_patience: Duration::from_secs(args.model_patience),
         setup_limit: args.setup_limit,
@@ -248,6 +251,8 @@ struct Agent {
     telling: Option<Telling>,
     /// What a plan can follow, by name.
     workflows: Vec<String>,
+    /// What people can ask for, as of the start of the current or last run.
+    skills: Vec<Skill>,
     /// When people are told that something takes long.
     tell_after: Duration,
     /// How long a model's provider is waited for.

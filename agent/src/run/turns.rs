@@ -11,8 +11,9 @@ use super::review::Spoken;
 use super::seat::Seat;
 use super::watch::{Cut, Deadline};
 use super::{Agent, RunError, setup};
-use crate::prompt;
+use crate::prompt::{self, Guides};
 use crate::sandbox::is_level;
+use crate::skills;
 use crate::step;
 use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
@@ -64,14 +65,7 @@ impl Agent {
             Err(ended) => return Ok(ended),
         };
         let deadline = &Deadline::after(limit, &self.tools.builds.waits);
-        let last = self.transcript.state().tested().cloned();
-        self.tools.tests = Tests { command: self.session.test.clone(), last };
-        self.tools.planned.clone_from(&self.session.planned);
-        self.land_learnings().await?;
-        self.look_at_thread();
-        let (guides, policy) = tokio::try_join!(self.guides(set_up), self.read_policy())?;
-        self.policy = policy;
-        self.workflows.clone_from(&guides.workflows);
+        let guides = self.look_around(set_up).await?;
         let apart = self.seat.as_ref().map(Seat::note).unwrap_or_default();
         let system = prompt::system(&guides, &self.session) + &apart;
         let facts = prompt::changing_facts(&guides, &self.session);
@@ -115,6 +109,9 @@ impl Agent {
                         return Ok((Outcome::Idle, None));
                     }
                     self.note_facts(&facts)?;
+                    if let Some(ended) = self.find_skills().await? {
+                        return Ok(ended);
+                    }
                     match self.compact(view, deadline, patience).await? {
                         Room::Made => {}
                         Room::Later => continue,
@@ -151,6 +148,21 @@ impl Agent {
                 Next::GiveUp => return Ok(self.given_up()),
             }
         }
+    }
+
+    /// What the run goes by: how the conversation stands, and what the repository says of how to work.
+    async fn look_around(&mut self, set_up: Option<String>) -> Result<Guides, RunError> {
+        let last = self.transcript.state().tested().cloned();
+        self.tools.tests = Tests { command: self.session.test.clone(), last };
+        self.tools.planned.clone_from(&self.session.planned);
+        self.land_learnings().await?;
+        self.look_at_thread();
+        let (mut guides, policy, skills) =
+            tokio::try_join!(self.guides(set_up), self.read_policy(), self.read_skills())?;
+        guides.skills = skills::index(&skills);
+        (self.policy, self.skills) = (policy, skills);
+        self.workflows.clone_from(&guides.workflows);
+        Ok(guides)
     }
 
     /// Tells the model what has changed since it was told last, once a run: in a message, so that all

@@ -82,7 +82,7 @@ pub enum Request {
     QuoteCitation {
         citation: Citation,
     },
-    /// The base branch's skills. → [`Reply::Files`]
+    /// The base branch's skills. → [`Reply::Skills`]
     Skills,
     /// Ends all background jobs. → [`Reply::Text`]
     EndJobs,
@@ -302,6 +302,8 @@ pub enum Reply {
     /// The file, if the repository has it.
     Guide(Option<String>),
     Files(Vec<(String, String)>),
+    /// Path and text of each, or why it can't be read.
+    Skills(Vec<(String, Result<String, String>)>),
     Names(Vec<String>),
     /// Of each citation what is wrong with it, if anything.
     Faults(Vec<Option<String>>),

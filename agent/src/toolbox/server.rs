@@ -397,7 +397,7 @@ fn remember(place: &Place, request: Request) -> Result<Reply, ToolError> {
         Request::QuoteCitation { citation } => {
             git::quote_citation(place, citation).map(|quoted| Reply::Text(quoted.to_string()))
         }
-        Request::Skills => git::skills(place).map(Reply::Files),
+        Request::Skills => git::skills(place).map(Reply::Skills),
         Request::Conventions { planned } => git::conventions(place, &planned).map(Reply::Files),
         _ => Err(ToolError::Failed("this is asked of somebody else".into())),
     }

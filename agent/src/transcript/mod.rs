@@ -23,6 +23,7 @@ use crate::step;
 use crate::tools::args::TodoItem;
 use desk::Answered;
 use state::State;
+use state::wishes::Offer;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
@@ -202,6 +203,15 @@ pub enum Record {
         /// For the model.
         summary: String,
     },
+    /// A message was compared with the skills that there are.
+    Skill {
+        message: SlackTs,
+        /// For the model: the skill that it asks for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
+    /// People are asked which skill a message asks for.
+    Offered(Offer),
     /// The harness tells the role something, between runs.
     Note {
         /// For the model.

@@ -18,6 +18,7 @@ use crate::tools::proof::hands_over;
 pub use proposals::Proposals;
 pub use reviews::Reviews;
 pub use run::{Ended, MAX_FAULTS, Next, OpenAnswer, Run, RunKind};
+use wishes::Wishes;
 
 #[derive(Debug, Default)]
 pub struct State {
@@ -51,6 +52,7 @@ pub struct State {
     desk: Desk,
     proposals: Proposals,
     reviews: Reviews,
+    wishes: Wishes,
 }
 
 /// A question about an action.
@@ -133,6 +135,11 @@ impl State {
         &self.desk
     }
 
+    /// What users asked for that was not compared with skills yet.
+    pub fn wishes(&self) -> &Wishes {
+        &self.wishes
+    }
+
     /// Whether the last run ended to wait for this decision.
     pub fn awaits(&self, item: &Pending) -> bool {
         let waits = self.run.is_none().then_some(self.last.as_ref()).flatten();
@@ -149,7 +156,7 @@ impl State {
                 !last.run.stopped && last.run.next() == Next::Ask
             }
             Some(PendingDecision::Action(_)) => self.asked.values().any(|asked| asked.is_in(item)),
-            _ => self.chat.iter().any(says),
+            _ => self.wishes.asks_in(&item.message) || self.chat.iter().any(says),
         }
     }
 
@@ -181,10 +188,7 @@ impl State {
     /// Takes in one record.
     pub fn apply(&mut self, record: &Record) {
         match record {
-            Record::RunStarted { run, brief, .. } => {
-                self.answer_dangling_calls();
-                self.run = Some(Run::new(run.clone(), *brief));
-            }
+            Record::RunStarted { run, brief, .. } => self.start(Run::new(run.clone(), *brief)),
             Record::Taken { messages, pending, pictures } => self.take(messages, pending, pictures),
             Record::Request { request, messages, pending } => {
                 self.see(messages);
@@ -245,6 +249,7 @@ impl State {
                 self.chat.push(model::user(text));
                 self.facts = Some(text.clone());
             }
+            Record::Skill { .. } | Record::Offered(_) => self.wish(record),
             Record::Note { text } => self.chat.push(model::user(text)),
             Record::Compacted { upto, summary } => self.compact(*upto, summary),
             Record::Tested { test } => {
@@ -279,6 +284,12 @@ impl State {
                 }
             }
         }
+    }
+
+    fn start(&mut self, run: Run) {
+        self.answer_dangling_calls();
+        self.wishes.begin();
+        self.run = Some(run);
     }
 
     fn unreadable(&mut self, why: &str) {
@@ -345,6 +356,7 @@ impl State {
     fn take(&mut self, messages: &[Message], pending: &[Pending], pictures: &[Picture]) {
         self.answer_dangling_calls();
         self.see(messages);
+        self.wishes.take(messages, pending);
         self.decided.extend(pending.iter().map(|p| p.id.clone()));
         self.proposals.judge(messages, pending);
         let allowed: Vec<_> = pending.iter().map(|item| self.allowed(item)).collect();
@@ -478,6 +490,7 @@ mod proposals;
 mod reviews;
 mod run;
 mod show;
+pub mod wishes;
 
 #[cfg(test)]
 mod tests;

@@ -58,6 +58,14 @@ async fn the_question_is_answered_without_a_pull_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_skill_that_ships_is_found_by_its_words_and_played() {
+    for name in ["skills", "skills-build"] {
+        let output = demo(&["--scenario", &shipped(name)]).await;
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", said(&output));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_arguments_the_chat_page_is_there_until_interrupted() {
     let _permit = permit(1).await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));

@@ -57,6 +57,7 @@ mod review;
 mod sandbox;
 mod scenario;
 mod seeds;
+mod skills;
 mod slack;
 mod soak;
 mod stop;

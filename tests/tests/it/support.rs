@@ -63,6 +63,8 @@ pub struct Setup {
     pub script: Script,
     pub models: ModelOptions,
     pub idle: u32,
+    /// Of the first commit, beside what is always there.
+    pub files: Vec<(String, String)>,
     pub edit_repo: Option<Arc<RepoEdit>>,
     pub edit_role: Option<Arc<RoleEdit>>,
     pub inject_env: Option<Arc<InjectEnv>>,
@@ -77,6 +79,7 @@ impl Setup {
             script,
             models: ModelOptions::default(),
             idle: 60,
+            files: Vec::new(),
             edit_repo: None,
             edit_role: None,
             inject_env: None,
@@ -100,6 +103,12 @@ impl Setup {
     /// Seconds that a pod stays with nothing to do.
     pub fn idle(mut self, seconds: u32) -> Self {
         self.idle = seconds;
+        self
+    }
+
+    /// With this file in the repository.
+    pub fn file(mut self, path: &str, text: &str) -> Self {
+        self.files.push((path.to_owned(), text.to_owned()));
         self
     }
 
@@ -139,6 +148,11 @@ impl Setup {
         std::fs::create_dir_all(files.join("src")).unwrap();
         std::fs::write(files.join("README.md"), "# shop\n").unwrap();
         std::fs::write(files.join("src/price.txt"), "price = 0.1\n").unwrap();
+        for (path, text) in &self.files {
+            let path = files.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
         let options = StackOptions {
             dir: dir.path().join("stack"),
             place: self.place,

@@ -13,9 +13,6 @@ use crate::toolbox::ToolError;
 const MAX_FILE: usize = 256 * 1024;
 /// Files of the memory that are listed.
 const MAX_LISTED: usize = 200;
-/// Skills that are read, and bytes of each.
-const MAX_SKILLS: usize = 64;
-const MAX_SKILL: usize = 16 * 1024;
 /// Entries of the top of the tree that are told, and of each folder in it.
 const MAX_TOP: usize = 60;
 const MAX_BELOW: usize = 8;
@@ -29,7 +26,7 @@ const NESTED: &str = "AGENTS.md";
 /// Folders in which it is looked for.
 const MAX_FOLDERS: usize = 16;
 /// What a link is in a tree.
-const LINK: i32 = 0o120_000;
+pub(super) const LINK: i32 = 0o120_000;
 /// The folder that CodeButler reads.
 pub const FOLDER: &str = ".codebutler";
 
@@ -71,23 +68,6 @@ pub fn names(place: &Place) -> Result<Vec<String>, ToolError> {
         if names.len() < MAX_LISTED { TreeWalkResult::Ok } else { TreeWalkResult::Abort }
     })?;
     Ok(names)
-}
-
-/// Name and text of each skill, by name. One that can't be read has no text, and is told for it.
-pub fn skills(place: &Place) -> Result<Vec<(String, String)>, ToolError> {
-    let repo = place.open()?;
-    let base = tree(place, &repo)?;
-    let folder = format!("{FOLDER}/skills");
-    let Ok(entry) = base.get_path(Path::new(&folder)) else { return Ok(Vec::new()) };
-    let object = entry.to_object(&repo)?;
-    let Some(skills) = object.as_tree() else { return Ok(Vec::new()) };
-    let names = skills.iter().filter_map(|entry| entry.name().ok().map(str::to_owned));
-    let markdown = |name: &String| Path::new(name).extension().is_some_and(|e| e == "md");
-    let mut names: Vec<String> = names.filter(markdown).take(MAX_SKILLS).collect();
-    names.sort();
-    let text = |name: &str| text(&repo, &base, &format!("{folder}/{name}"), MAX_SKILL);
-    let read = |name: String| (text(&name).ok().flatten().unwrap_or_default(), name);
-    Ok(names.into_iter().map(read).map(|(text, name)| (name, text)).collect())
 }
 
 /// Path and text of what the project tells everybody who works on it: at its root, and in the folders
@@ -234,7 +214,7 @@ pub(super) fn text(
 }
 
 /// A path without detours; none if it leads out of the tree.
-fn inside(path: &Path) -> Option<PathBuf> {
+pub(super) fn inside(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {

@@ -1,8 +1,9 @@
 //! The memory that the repository keeps in `.codebutler/`, as its base branch has it: which no thread
-//! can change before it is merged.
+//! can change before it is merged. Skills that CodeButler brings are read like the repository's.
 
 use super::Place;
 use super::base::{base_guide, names};
+use crate::seeds;
 use crate::text::head_and_tail;
 use crate::toolbox::ToolError;
 
@@ -22,24 +23,26 @@ pub fn memory(place: &Place, file: Option<&str>) -> Result<String, ToolError> {
     };
     let Some(file) = file else { return Ok(list()) };
     let file = file.trim_start_matches("./").trim_start_matches(".codebutler/");
-    match base_guide(place, file)? {
-        Some(text) => Ok(head_and_tail(&text, MAX_SHOWN)),
-        None => Err(ToolError::refused(format!("`.codebutler/{file}` does not exist; {}", list()))),
+    if let Some(text) = base_guide(place, file)? {
+        return Ok(head_and_tail(&text, MAX_SHOWN));
     }
+    let shipped = file.strip_prefix("skills/").and_then(seeds::skill);
+    shipped.map(str::to_owned).ok_or_else(|| {
+        ToolError::refused(format!("`.codebutler/{file}` does not exist; {}", list()))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
-    use super::super::{conventions, prepare, skills};
+    use super::super::{conventions, prepare};
     use super::*;
 
     #[test]
-    fn memory_and_skills_are_the_base_branchs() {
+    fn the_memory_is_the_base_branchs() {
         let f = Fixture::new();
         prepare(&f.place).unwrap();
         assert!(memory(&f.place, None).unwrap().contains("no `.codebutler/` yet"));
-        assert_eq!(skills(&f.place).unwrap(), []);
         f.merge(&[
             (".codebutler/coder.md", "Now.\n## Archived Learnings\nOld.\n"),
             (".codebutler/research/a.md", "Found.\n"),
@@ -55,12 +58,9 @@ mod tests {
         for name in ["nothing.md", "../README", "/etc/passwd", "research"] {
             assert!(memory(&f.place, Some(name)).is_err(), "{name}");
         }
-        f.write(".codebutler/skills/c.md", "# c");
-        f.write(".codebutler/skills/a.md", "# changed");
-        let found = skills(&f.place).unwrap();
-        let found: Vec<_> =
-            found.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        assert_eq!(found, [("a.md", "# a"), ("b.md", "# b")]);
+        // What CodeButler brings can be read too, and what the repository has in its place is first.
+        assert!(memory(&f.place, Some("skills/explain.md")).unwrap().starts_with("# explain"));
+        assert_eq!(memory(&f.place, Some("skills/a.md")).unwrap(), "# a");
     }
 
     #[test]

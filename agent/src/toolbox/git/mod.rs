@@ -19,6 +19,7 @@ mod prepare;
 mod proof;
 mod push;
 mod show;
+mod skills;
 mod surroundings;
 
 use std::fs::File;
@@ -31,7 +32,7 @@ use git2::{
 use super::ToolError;
 use super::protocol::Hello;
 
-pub use base::{Base, base_guide, conventions, skills};
+pub use base::{Base, base_guide, conventions};
 pub use blame::blame;
 pub use commit::commit;
 pub use copy::{Brought, bring};
@@ -45,6 +46,7 @@ pub use prepare::prepare;
 pub use proof::{TOO_LARGE, snapshot, standing, touched, unchanged};
 pub use push::{Pushed, push};
 pub use show::show;
+pub use skills::skills;
 pub use surroundings::surroundings;
 
 /// Where Git works and for whom.

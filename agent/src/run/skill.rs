@@ -1,0 +1,154 @@
+//! Which skill users ask for, decided by the harness from their words before the model is asked. It happens
+//! here, in the run of the role that they talk to: that run has the skills of the base branch as they are now,
+//! its transcript makes the answer the same after a crash, and people can be asked in the thread. Behind the
+//! gateway's ingest it would need a second copy of the repository, and hold up a message that asks for
+//! nothing.
+
+use codebutler_wire::{ErrorCode, PostMessage, SlackTs};
+
+use super::turns::Ended;
+use super::{Agent, RunError};
+use crate::decisions::Kind;
+use crate::gateway::GatewayError;
+use crate::skills::{self, Asked, Call, Skill};
+use crate::text::clip;
+use crate::toolbox::protocol::{Reply, Request};
+use crate::transcript::state::wishes::{Offer, Wish};
+use crate::transcript::{Outcome, Record};
+
+impl Agent {
+    /// The skills of the base branch, for the role that users talk to first. Those that can't be used are
+    /// told once, and left out.
+    pub(super) async fn read_skills(&self) -> Result<Vec<Skill>, RunError> {
+        let first = self.session.roles.first().is_some_and(|card| card.role == self.session.role);
+        if !first {
+            return Ok(Vec::new());
+        }
+        let files = match self.tools.toolbox.ask(Request::Skills).await? {
+            Reply::Skills(files) => files,
+            other => {
+                tracing::warn!(?other, "the repository's skills are not known");
+                Vec::new()
+            }
+        };
+        let roles: Vec<String> = self.session.roles.iter().map(|card| card.role.clone()).collect();
+        let (skills, wrong) = skills::collect(&files, &roles);
+        if !wrong.is_empty() {
+            let line = |(file, why): &(String, skills::Wrong)| {
+                format!("- `{file}`: {}", clip(&why.to_string(), 300))
+            };
+            let lines: Vec<_> = wrong.iter().map(line).collect();
+            let text = format!("Some skills can't be used and are left out:\n{}", lines.join("\n"));
+            self.tell_once("skills", &text).await?;
+        }
+        Ok(skills)
+    }
+
+    /// Compares what users said with the skills, once. Answers with the run's end where people have to say
+    /// which one they mean.
+    pub(super) async fn find_skills(&mut self) -> Result<Option<Ended>, RunError> {
+        if self.skills.is_empty() {
+            return Ok(None);
+        }
+        let wishes = self.transcript.state().wishes();
+        if let Some((wish, choice)) = wishes.chosen() {
+            let (wish, choice) = (wish.clone(), choice.to_owned());
+            self.choose_skill(&wish, &choice)?;
+        }
+        let fresh = self.transcript.state().wishes().fresh().to_vec();
+        let alone = fresh.len() == 1;
+        for wish in fresh {
+            let calls = match self.skill_in(&wish) {
+                Asked::OneOf(calls) if alone => calls,
+                Asked::One(call) => {
+                    self.call_skill(&wish, &call)?;
+                    continue;
+                }
+                Asked::Nothing | Asked::OneOf(_) => {
+                    self.transcript.append(&Record::Skill { message: wish.message, text: None })?;
+                    continue;
+                }
+            };
+            if self.offer_skills(&wish, &calls).await? {
+                return Ok(Some((Outcome::Waiting, None)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What was said before the role was woken is done with; where it asked something itself, what comes
+    /// next is the answer, unless it says a skill word for word.
+    fn skill_in(&self, wish: &Wish) -> Asked {
+        if self.done.as_ref().is_some_and(|done| wish.message <= *done) {
+            return Asked::Nothing;
+        }
+        let last = self.transcript.state().last();
+        let answers = last.is_some_and(|last| last.outcome == Outcome::Waiting);
+        match skills::asked(&wish.text, &self.skills) {
+            Asked::One(call) if answers && !call.exact => Asked::Nothing,
+            Asked::OneOf(_) if answers => Asked::Nothing,
+            asked => asked,
+        }
+    }
+
+    fn call_skill(&mut self, wish: &Wish, call: &Call) -> Result<(), RunError> {
+        let Some(skill) = self.skills.iter().find(|skill| skill.name == call.skill) else {
+            return self.note_skill(&wish.message, None);
+        };
+        let text = skills::brief(skill, call, &wish.message, &self.session.role);
+        let how = if call.exact { "word for word" } else { "nearly" };
+        let evidence = format!("message {} says `{}`, {how}", wish.message, call.trigger);
+        let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
+        self.log.note(&run, Kind::Skill, &call.skill, &[], &evidence);
+        self.note_skill(&wish.message, Some(text))
+    }
+
+    fn choose_skill(&mut self, wish: &Wish, choice: &str) -> Result<(), RunError> {
+        let calls = match skills::asked(&wish.text, &self.skills) {
+            Asked::OneOf(calls) => calls,
+            Asked::One(call) => vec![call],
+            Asked::Nothing => Vec::new(),
+        };
+        if let Some(call) = calls.into_iter().find(|call| call.skill == choice) {
+            return self.call_skill(wish, &call);
+        }
+        let text = format!(
+            "[CodeButler] Message {} asks for no skill: the answer was \"{choice}\". Read it as it stands.",
+            wish.message
+        );
+        self.note_skill(&wish.message, Some(text))
+    }
+
+    fn note_skill(&mut self, message: &SlackTs, text: Option<String>) -> Result<(), RunError> {
+        Ok(self.transcript.append(&Record::Skill { message: message.clone(), text })?)
+    }
+
+    /// Asks people which one they mean. Answers whether they are asked.
+    async fn offer_skills(&mut self, wish: &Wish, calls: &[Call]) -> Result<bool, RunError> {
+        let (text, choices) = skills::question(calls, &self.skills);
+        let key = format!("{}.skill.{}", self.session.role, wish.message);
+        let message = PostMessage {
+            key,
+            text,
+            choices: choices.clone(),
+            asks: true,
+            ..PostMessage::default()
+        };
+        match self.tools.gateway.post(&message).await {
+            Ok(posted) => {
+                let offer = Offer { posted: posted.ts, wish: wish.clone(), choices };
+                self.transcript.append(&Record::Offered(offer))?;
+                Ok(true)
+            }
+            // A role that may not ask: it reads the message itself.
+            Err(GatewayError::Refused {
+                code: ErrorCode::Forbidden | ErrorCode::InvalidRequest,
+                ..
+            }) => {
+                self.note_skill(&wish.message, None)?;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Skills: what a team can ask for in a few words. CodeButler brings some (`seeds/skills`), a repository
+//! has its own in `.codebutler/skills/*.md`, and those in the open form (`SKILL.md`) that other tools read
+//! too. Which one a message asks for is decided here, by its words, before any model is asked: models miss
+//! even what they are told word for word, and this costs nothing and does the same each time. What no
+//! trigger fits is left to the model, which has the index. Pure.
+
+mod ask;
+mod brief;
+mod fill;
+mod fit;
+mod lists;
+mod open;
+mod own;
+mod trigger;
+mod words;
+
+use std::fmt::Write as _;
+
+use crate::seeds;
+use crate::text::clip;
+
+pub use ask::{Asked, Call, asked};
+pub use brief::{NONE, brief, question};
+pub use fill::unused;
+pub use trigger::Trigger;
+
+/// Bytes of a file.
+pub const MAX_FILE: usize = 16 * 1024;
+/// Characters of a description that are shown.
+const MAX_LINE: usize = 200;
+/// Characters of the index.
+const MAX_INDEX: usize = 8000;
+/// Triggers that the index names of each.
+const SHOWN_TRIGGERS: usize = 3;
+
+/// Whose a skill is. What comes first wins over what comes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// The repository's, in `.codebutler/skills`.
+    Own,
+    /// The repository's, in the open form.
+    Open,
+    /// CodeButler's.
+    Seed,
+}
+
+/// What people can ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skill {
+    pub name: String,
+    pub description: String,
+    pub triggers: Vec<Trigger>,
+    /// The role that does it; none: who reads it decides.
+    pub role: Option<String>,
+    /// With `{{param}}`.
+    pub prompt: String,
+    /// Its file, from the root of the repository; of a seed below `.codebutler`.
+    pub path: String,
+    pub source: Source,
+}
+
+/// What is wrong with a skill's file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error("{}{why}", if *line > 0 { format!("line {line}: ") } else { String::new() })]
+pub struct Wrong {
+    /// From 1; 0 for all of it.
+    pub line: usize,
+    pub why: String,
+}
+
+impl Wrong {
+    fn at(line: usize, why: impl Into<String>) -> Self {
+        Self { line, why: why.into() }
+    }
+}
+
+/// A file of a repository as it was read, or why it was not.
+pub type File = (String, Result<String, String>);
+
+/// All skills that there are, by name, and what is wrong with the rest, by file. `roles` are those that
+/// work here.
+pub fn collect(files: &[File], roles: &[String]) -> (Vec<Skill>, Vec<(String, Wrong)>) {
+    let (mut skills, mut wrong): (Vec<Skill>, Vec<_>) = (Vec::new(), Vec::new());
+    for (path, text) in files {
+        let read = match text {
+            Ok(text) => parse(path, text).and_then(|skill| for_team(skill, roles)),
+            Err(why) => Err(Wrong::at(0, why.clone())),
+        };
+        match read {
+            Ok(skill) if skills.iter().all(|known| known.name != skill.name) => skills.push(skill),
+            // The same skill for other tools, in another folder.
+            Ok(skill) => tracing::debug!(skill.path, "a skill of this name is there already"),
+            Err(why) => wrong.push((path.clone(), why)),
+        }
+    }
+    for seed in shipped() {
+        let works = |role: &String| roles.is_empty() || roles.contains(role);
+        match skills.iter_mut().find(|skill| skill.name == seed.name) {
+            // What people say to get it is no part of the open form.
+            Some(own) if own.source == Source::Open => {
+                own.triggers = seed.triggers;
+                own.role = seed.role.filter(works);
+            }
+            None if seed.role.as_ref().is_none_or(works) => skills.push(seed),
+            Some(_) | None => {}
+        }
+    }
+    skills.sort_by(|a, b| a.name.cmp(&b.name));
+    (skills, wrong)
+}
+
+/// Those that CodeButler brings.
+pub fn shipped() -> Vec<Skill> {
+    let read = |(name, text): (&str, &str)| {
+        let path = format!("skills/{name}");
+        let skill = own::parse(&format!("{FOLDER}/{name}"), text);
+        skill.map(|skill| Skill { source: Source::Seed, path, ..skill }).ok()
+    };
+    seeds::skills().filter_map(read).collect()
+}
+
+/// Where a repository has its own.
+const FOLDER: &str = ".codebutler/skills";
+/// The file of a skill in the open form.
+const OPEN_FILE: &str = "SKILL.md";
+
+/// Reads a skill's file, whichever form it has.
+///
+/// # Errors
+/// What is wrong with it, with its line where there is one.
+pub fn parse(path: &str, text: &str) -> Result<Skill, Wrong> {
+    if text.len() > MAX_FILE {
+        let size = text.len();
+        return Err(Wrong::at(
+            0,
+            format!("it has {size} bytes, and {MAX_FILE} are read: make it shorter"),
+        ));
+    }
+    if path.ends_with(OPEN_FILE) { open::parse(path, text) } else { own::parse(path, text) }
+}
+
+fn for_team(skill: Skill, roles: &[String]) -> Result<Skill, Wrong> {
+    let missing = skill.role.as_ref().filter(|role| !roles.is_empty() && !roles.contains(role));
+    match missing {
+        None => Ok(skill),
+        Some(role) => Err(Wrong::at(
+            0,
+            format!(
+                "`## Agent` names `{role}`, which is no role here (there are {})",
+                roles.join(", ")
+            ),
+        )),
+    }
+}
+
+/// What the role that users talk to first is told of all of them.
+pub fn index(skills: &[Skill]) -> Option<String> {
+    let mut out = "# Skills\n\nWhat people can ask for in a few words. Where a message plainly asks for one, \
+                   CodeButler says so and gives you its prompt. If one fits what is wanted and nothing was said, \
+                   read its file with `ReadMemory` (a `SKILL.md` with `Read`), fill in what the message names, and \
+                   do it or hand it to its role.\n\n"
+        .to_owned();
+    for skill in skills {
+        let line = line_of(skill);
+        if out.len() + line.len() > MAX_INDEX {
+            let _ = writeln!(out, "- More are in `{FOLDER}` (ReadMemory lists them).");
+            break;
+        }
+        out.push_str(&line);
+    }
+    (!skills.is_empty()).then(|| out.trim_end().to_owned())
+}
+
+fn line_of(Skill { name, description, triggers, role, path, .. }: &Skill) -> String {
+    let role = role.as_ref().map(|role| format!(" ({role})")).unwrap_or_default();
+    let said: Vec<&str> = triggers.iter().take(SHOWN_TRIGGERS).map(|t| t.text.as_str()).collect();
+    let said =
+        if said.is_empty() { String::new() } else { format!(" Said as: {}.", said.join(", ")) };
+    let description = clip(description, MAX_LINE);
+    let path = path.trim_start_matches(".codebutler/");
+    format!("- `{name}`{role}: {description}{said} In `{path}`.\n")
+}
+
+#[cfg(test)]
+mod corpus;
+#[cfg(test)]
+mod tests;

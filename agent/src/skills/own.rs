@@ -1,0 +1,224 @@
+//! CodeButler's own form of a skill: `# name`, a description, `## Trigger`, `## Agent`, `## Prompt`.
+
+use std::collections::BTreeMap;
+
+use super::trigger::Trigger;
+use super::{Skill, Source, Wrong, fill};
+
+/// Triggers of one skill.
+const MAX_TRIGGERS: usize = 64;
+/// Characters of a description.
+const MAX_DESCRIPTION: usize = 1024;
+const SECTIONS: [&str; 3] = ["Trigger", "Agent", "Prompt"];
+
+/// A section: the line of its heading, and its lines with their numbers.
+type Section<'a> = (usize, Vec<(usize, &'a str)>);
+
+/// Reads one.
+///
+/// # Errors
+/// What is wrong first, with its line.
+pub fn parse(path: &str, text: &str) -> Result<Skill, Wrong> {
+    let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+    let mut said = lines.by_ref().filter(|(_, line)| !line.trim().is_empty());
+    let (at, first) = said.next().ok_or_else(|| Wrong::at(1, "the file is empty"))?;
+    let name = first.strip_prefix("# ").map(str::trim).filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| Wrong::at(at, "`# <name>` has to come first"))?;
+    named_as(name, path).map_err(|why| Wrong::at(at, why))?;
+    let mut sections = sections(text)?;
+    let description = description(text, at)?;
+    let triggers = triggers(&take(&mut sections, "Trigger")?)?;
+    let role = role(&take(&mut sections, "Agent")?)?;
+    let (heading, prompt) = take(&mut sections, "Prompt")?;
+    fill::check(&prompt, &triggers)?;
+    let prompt: Vec<&str> = prompt.into_iter().map(|(_, line)| line).collect();
+    let prompt = prompt.join("\n").trim().to_owned();
+    if prompt.is_empty() {
+        return Err(Wrong::at(heading, "`## Prompt` is empty: say what its role is to do"));
+    }
+    Ok(Skill {
+        name: name.to_owned(),
+        description,
+        triggers,
+        role: Some(role),
+        prompt,
+        path: path.to_owned(),
+        source: Source::Own,
+    })
+}
+
+fn named_as(name: &str, path: &str) -> Result<(), String> {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let stem = file.strip_suffix(".md").unwrap_or(file);
+    super::open::check_name(name)?;
+    if name == stem {
+        Ok(())
+    } else {
+        Err(format!("the skill is called `{name}` and its file `{file}`: name both alike"))
+    }
+}
+
+/// What stands between the name and the first section, in one line.
+fn description(text: &str, heading: usize) -> Result<String, Wrong> {
+    let lines = text.lines().skip(heading).take_while(|line| !line.starts_with("## "));
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    let description = words.join(" ");
+    match description.chars().count() {
+        0 => Err(Wrong::at(heading, "no description follows: say in one line what it does")),
+        count if count > MAX_DESCRIPTION => Err(Wrong::at(
+            heading,
+            format!("the description has more than {MAX_DESCRIPTION} characters"),
+        )),
+        _ => Ok(description),
+    }
+}
+
+/// The sections by title. Headings inside of a prompt's code are none.
+fn sections(text: &str) -> Result<BTreeMap<&'static str, Section<'_>>, Wrong> {
+    let mut found: BTreeMap<&'static str, Section<'_>> = BTreeMap::new();
+    let mut current = None;
+    let mut fenced = false;
+    for (at, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line)) {
+        fenced ^= line.trim_start().starts_with("```");
+        let title = line.strip_prefix("## ").map(str::trim).filter(|_| !fenced);
+        let known = title.and_then(|title| SECTIONS.into_iter().find(|known| *known == title));
+        match (title, known) {
+            (_, Some(known)) => {
+                if found.insert(known, (at, Vec::new())).is_some() {
+                    return Err(Wrong::at(at, format!("`## {known}` is there twice")));
+                }
+                current = Some(known);
+            }
+            (Some(title), None) if current != Some("Prompt") => {
+                let known = SECTIONS.map(|known| format!("`## {known}`")).join(", ");
+                return Err(Wrong::at(
+                    at,
+                    format!("`## {title}` is no section of a skill: there are {known}"),
+                ));
+            }
+            _ => {
+                if let Some(section) = current.and_then(|current| found.get_mut(current)) {
+                    section.1.push((at, line));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn take<'a>(
+    sections: &mut BTreeMap<&'static str, Section<'a>>,
+    title: &str,
+) -> Result<Section<'a>, Wrong> {
+    let missing = || Wrong::at(0, format!("the section `## {title}` is missing"));
+    sections.remove(title).ok_or_else(missing)
+}
+
+fn triggers((heading, lines): &Section<'_>) -> Result<Vec<Trigger>, Wrong> {
+    let mut found: Vec<Trigger> = Vec::new();
+    for (at, line) in lines {
+        let phrases = line.split(',').map(|phrase| phrase.trim().trim_start_matches("- ").trim());
+        for phrase in phrases.filter(|phrase| !phrase.is_empty()) {
+            let trigger = Trigger::parse(phrase).map_err(|why| Wrong::at(*at, why))?;
+            if let Some(same) = found.iter().find(|known| known.shape() == trigger.shape()) {
+                return Err(Wrong::at(
+                    *at,
+                    format!("the triggers `{}` and `{phrase}` are the same", same.text),
+                ));
+            }
+            found.push(trigger);
+        }
+    }
+    match found.len() {
+        0 => Err(Wrong::at(
+            *heading,
+            "`## Trigger` is empty: say what people say to get it, with commas between",
+        )),
+        1..=MAX_TRIGGERS => Ok(found),
+        many => Err(Wrong::at(
+            *heading,
+            format!("`## Trigger` has {many} phrases, and {MAX_TRIGGERS} are read"),
+        )),
+    }
+}
+
+fn role((heading, lines): &Section<'_>) -> Result<String, Wrong> {
+    let words: Vec<(usize, &str)> = lines
+        .iter()
+        .flat_map(|(at, line)| line.split_whitespace().map(|word| (*at, word)))
+        .collect();
+    match words[..] {
+        [] => Err(Wrong::at(*heading, "`## Agent` is empty: name one role")),
+        [(at, word)] => {
+            let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            let is_role = word.len() <= 63 && word.bytes().all(plain);
+            let why = || format!("`{word}` can't be a role's name (a-z, 0-9 and `-`)");
+            if is_role { Ok(word.to_owned()) } else { Err(Wrong::at(at, why())) }
+        }
+        [_, (at, _), ..] => {
+            Err(Wrong::at(at, "`## Agent` names more than one role: one does a skill"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEPLOY: &str = "# deploy\n\nDeploys to an\nenvironment.\n\n## Trigger\ndeploy, deploy to {environment},\nship it\n\n\
+        ## Agent\ncoder\n\n## Prompt\nDeploy to {{environment | default: \"staging\"}}.\n\n## Steps\n```\n## Agent\n```\n";
+
+    fn wrong(text: &str) -> String {
+        parse(".codebutler/skills/deploy.md", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_whole_skill_is_read() {
+        let skill = parse(".codebutler/skills/deploy.md", DEPLOY).unwrap();
+        assert_eq!((skill.name.as_str(), skill.role.as_deref()), ("deploy", Some("coder")));
+        assert_eq!(skill.description, "Deploys to an environment.");
+        let triggers: Vec<&str> =
+            skill.triggers.iter().map(|trigger| trigger.text.as_str()).collect();
+        assert_eq!(triggers, ["deploy", "deploy to {environment}", "ship it"]);
+        assert!(
+            skill.prompt.starts_with("Deploy to {{") && skill.prompt.ends_with("## Agent\n```")
+        );
+    }
+
+    #[test]
+    fn a_mistake_is_said_with_its_line() {
+        for (from, to, expected) in [
+            (DEPLOY, "", "line 1: the file is empty"),
+            ("# deploy\n", "Deploy\n", "line 1: `# <name>` has to come first"),
+            ("# deploy\n", "# Deploy it\n", "line 1: a name has 1 to 64"),
+            (
+                "# deploy\n",
+                "# ship\n",
+                "line 1: the skill is called `ship` and its file `deploy.md`",
+            ),
+            ("Deploys to an\nenvironment.\n", "", "line 1: no description follows"),
+            ("## Agent\ncoder", "## Agent\n", "line 10: `## Agent` is empty"),
+            (
+                "## Agent\ncoder",
+                "## Agent\ncoder, pm",
+                "line 11: `## Agent` names more than one role",
+            ),
+            ("## Agent\ncoder\n", "", "the section `## Agent` is missing"),
+            ("## Agent\n", "## Who\n", "line 10: `## Who` is no section of a skill"),
+            (
+                "ship it\n",
+                "{environment}\n",
+                "line 8: the trigger `{environment}` is only a parameter",
+            ),
+            ("ship it\n", "Deploy!\n", "line 8: the triggers `deploy` and `Deploy!` are the same"),
+            ("{{environment |", "{{env |", "line 14: `{{env}}` is in no trigger"),
+            ("\"staging\"", "staging", "line 14: "),
+        ] {
+            let text = if from == DEPLOY { String::new() } else { DEPLOY.replacen(from, to, 1) };
+            let why = wrong(&text);
+            assert!(why.starts_with(expected), "{to:?}: {why}");
+        }
+        let empty = DEPLOY.split("## Prompt").next().unwrap().to_owned() + "## Prompt\n \n";
+        assert_eq!(wrong(&empty), "line 13: `## Prompt` is empty: say what its role is to do");
+    }
+}

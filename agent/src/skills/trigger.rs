@@ -1,0 +1,179 @@
+//! A trigger: what people say to get a skill, with `{param}` for what they name. `{param#}` takes a number
+//! alone, such as `#12` or `2.4.0`.
+
+use super::words;
+
+/// Words and params of a trigger.
+const MAX_PARTS: usize = 16;
+/// Words that stand in any message: alone they name nothing.
+const COMMON: &[&str] = &[
+    "a", "an", "and", "are", "at", "be", "by", "can", "code", "could", "did", "do", "does", "for",
+    "from", "get", "give", "go", "have", "hello", "help", "hey", "hi", "how", "i", "if", "in",
+    "is", "it", "let", "like", "look", "make", "me", "need", "now", "of", "on", "or", "our",
+    "please", "run", "say", "see", "show", "some", "tell", "that", "the", "then", "this", "to",
+    "us", "use", "want", "was", "we", "what", "when", "where", "which", "who", "why", "will",
+    "with", "would", "you", "your",
+];
+/// Of those, the ones that make a trigger if there are two: `how does {what} work`.
+const ASKING: &[&str] =
+    &["how", "what", "where", "which", "who", "why", "do", "does", "is", "are", "look"];
+
+/// A piece of a trigger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// This word.
+    Word(String),
+    /// What somebody names.
+    Param {
+        name: String,
+        /// Only what has a digit.
+        number: bool,
+    },
+}
+
+/// What people say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trigger {
+    /// As it is written.
+    pub text: String,
+    pub parts: Vec<Part>,
+}
+
+impl Trigger {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// What is wrong with it, as a sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut parts = Vec::new();
+        for chunk in text.split(' ') {
+            match chunk.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+                Some(name) => parts.push(param(name).ok_or_else(|| odd(&text, chunk))?),
+                None if chunk.contains(['{', '}']) => return Err(odd(&text, chunk)),
+                None => parts.extend(fixed(chunk)),
+            }
+        }
+        let trigger = Self { text, parts };
+        trigger.judge().map_or(Ok(()), Err)?;
+        Ok(trigger)
+    }
+
+    /// The names of its params.
+    pub fn params(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Param { name, .. } => Some(name.as_str()),
+            Part::Word(_) => None,
+        })
+    }
+
+    /// Words that have to be there.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Word(word) => Some(word.as_str()),
+            Part::Param { .. } => None,
+        })
+    }
+
+    /// What people would have to say for either of two that are equal.
+    pub fn shape(&self) -> String {
+        let shown = |part: &Part| match part {
+            Part::Word(word) => word.clone(),
+            Part::Param { number, .. } => if *number { "{#}" } else { "{}" }.to_owned(),
+        };
+        self.parts.iter().map(shown).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Why it can't be one.
+    fn judge(&self) -> Option<String> {
+        let Self { text, parts } = self;
+        if parts.len() > MAX_PARTS {
+            return Some(format!("the trigger `{text}` has more than {MAX_PARTS} words"));
+        }
+        if self.words().next().is_none() {
+            return Some(format!(
+                "the trigger `{text}` is only a parameter: it fits every message. Put the words before it that \
+                 people say"
+            ));
+        }
+        let telling = self.words().filter(|word| !COMMON.contains(word)).count();
+        let asking = self.words().filter(|word| ASKING.contains(word)).count();
+        if telling == 0 && (asking < 2 || parts.len() < 4) {
+            return Some(format!(
+                "the trigger `{text}` fits too much: its words stand in any message. Add one that names what is \
+                 wanted"
+            ));
+        }
+        let open = |part: &Part| matches!(part, Part::Param { .. });
+        if parts.windows(2).any(|pair| pair.iter().all(open)) {
+            return Some(format!(
+                "the trigger `{text}` has two parameters side by side: put a word between them"
+            ));
+        }
+        let mut names: Vec<&str> = self.params().collect();
+        names.sort_unstable();
+        let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+        twice.map(|pair| format!("the trigger `{text}` names `{{{}}}` twice", pair[0]))
+    }
+}
+
+fn odd(text: &str, chunk: &str) -> String {
+    format!(
+        "the trigger `{text}` has `{chunk}`: a parameter is a word of its own, `{{name}}` or `{{name#}}`, of a-z, 0-9, \
+         `_` and `-`"
+    )
+}
+
+fn param(name: &str) -> Option<Part> {
+    let (name, number) = name.strip_suffix('#').map_or((name, false), |name| (name, true));
+    is_name(name).then(|| Part::Param { name: name.to_owned(), number })
+}
+
+/// Whether it can be a parameter's name.
+pub fn is_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= 32
+        && name.bytes().all(plain)
+}
+
+/// The words that a message is compared with: what says nothing is left out on both sides.
+fn fixed(chunk: &str) -> Vec<Part> {
+    let tokens = words::phrase(chunk).into_iter();
+    let said = tokens.map(|token| token.word).filter(|word| !super::fit::says_nothing(word));
+    said.map(Part::Word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trigger_is_words_and_params() {
+        let trigger = Trigger::parse("  deploy the shop  to {environment}").unwrap();
+        assert_eq!(trigger.shape(), "deploy shop to {}");
+        assert_eq!(trigger.params().collect::<Vec<_>>(), ["environment"]);
+        assert_eq!(Trigger::parse("review PR {pr#}").unwrap().shape(), "review pr {#}");
+        assert!(Trigger::parse("how does {what} work").is_ok());
+    }
+
+    #[test]
+    fn one_that_fits_too_much_is_none() {
+        for (text, why) in [
+            ("{what}", "is only a parameter"),
+            ("{a} {b}", "is only a parameter"),
+            ("please {what}", "fits too much"),
+            ("can you {what}", "fits too much"),
+            ("do {what}", "fits too much"),
+            ("what {x}", "fits too much"),
+            ("deploy {a} {b}", "side by side"),
+            ("copy {a} to {a}", "names `{a}` twice"),
+            ("deploy {to the env}", "a parameter is a word of its own"),
+            ("deploy {Env}", "a parameter is a word of its own"),
+            ("a b c d e f g h i j k l m n o p q r s deploy", "more than 16 words"),
+        ] {
+            let error = Trigger::parse(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

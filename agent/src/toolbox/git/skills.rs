@@ -1,0 +1,108 @@
+//! The base branch's skills: its own in `.codebutler/skills`, and those in the open form where other tools
+//! look for them.
+
+use std::path::Path;
+
+use git2::{Repository, Tree as GitTree};
+
+use super::Place;
+use super::base::{FOLDER, LINK, inside, text, tree};
+use crate::skills::{File, MAX_FILE};
+use crate::toolbox::ToolError;
+
+/// Skills that are read of one folder.
+const MAX_SKILLS: usize = 64;
+/// Where skills in the open form are, the first one wins.
+const OPEN: [&str; 2] = [".agents/skills", ".claude/skills"];
+const OPEN_FILE: &str = "SKILL.md";
+
+/// Path and text of each skill, or why it can't be read.
+pub fn skills(place: &Place) -> Result<Vec<File>, ToolError> {
+    let repo = place.open()?;
+    let base = tree(place, &repo)?;
+    let mut paths: Vec<String> = Vec::new();
+    if let Some((folder, names)) = folder(&repo, &base, &format!("{FOLDER}/skills")) {
+        let markdown = |name: &String| Path::new(name).extension().is_some_and(|end| end == "md");
+        let own = names.into_iter().filter(markdown).take(MAX_SKILLS);
+        paths.extend(own.map(|name| format!("{folder}/{name}")));
+    }
+    for open in OPEN {
+        let Some((folder, names)) = folder(&repo, &base, open) else { continue };
+        let found =
+            names.iter().take(MAX_SKILLS).map(|name| format!("{folder}/{name}/{OPEN_FILE}"));
+        // Where one folder is a link to the other.
+        let found: Vec<String> = found.filter(|path| !paths.contains(path)).collect();
+        paths.extend(found);
+    }
+    let read = |path: String| match text(&repo, &base, &path, MAX_FILE) {
+        Ok(found) => found.map(|found| (path, Ok(found))),
+        Err(ToolError::Refused(why) | ToolError::Failed(why)) => Some((path, Err(why))),
+    };
+    Ok(paths.into_iter().filter_map(read).collect())
+}
+
+/// A folder and the names in it, sorted; a link to a folder within the tree is followed once.
+fn folder(repo: &Repository, base: &GitTree<'_>, path: &str) -> Option<(String, Vec<String>)> {
+    let mut path = path.to_owned();
+    let mut entry = base.get_path(Path::new(&path)).ok()?;
+    if entry.filemode() == LINK {
+        let object = entry.to_object(repo).ok()?;
+        let target = std::str::from_utf8(object.as_blob()?.content()).ok()?;
+        let target = inside(&Path::new(&path).parent()?.join(target))?;
+        entry = base.get_path(&target).ok()?;
+        target.to_str()?.clone_into(&mut path);
+    }
+    let object = entry.to_object(repo).ok()?;
+    let names = object.as_tree()?.iter().filter_map(|entry| entry.name().ok().map(str::to_owned));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    Some((path, names))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::super::fixture::Fixture;
+    use super::super::prepare;
+    use super::*;
+
+    #[test]
+    fn skills_of_both_forms_are_the_base_branchs() {
+        let f = Fixture::new();
+        prepare(&f.place).unwrap();
+        assert_eq!(skills(&f.place).unwrap(), []);
+        let seed = f.dir.path().join("seed");
+        std::fs::create_dir_all(seed.join(".claude")).unwrap();
+        symlink("../.agents/skills", seed.join(".claude/skills")).unwrap();
+        std::fs::create_dir_all(seed.join(".codebutler/skills")).unwrap();
+        std::fs::write(seed.join(".codebutler/skills/odd.md"), b"# odd\n\xff\n").unwrap();
+        f.merge(&[
+            (".codebutler/skills/b.md", "# b"),
+            (".codebutler/skills/a.md", "# a"),
+            (".codebutler/skills/note.txt", "x"),
+            (".codebutler/skills/big.md", &"x".repeat(MAX_FILE + 1)),
+            (".agents/skills/pdf/SKILL.md", "---\n"),
+            (".agents/skills/pdf/scripts/fill.py", "print()"),
+            (".agents/skills/README.md", "x"),
+        ]);
+        prepare(&f.place).unwrap();
+        f.write(".codebutler/skills/c.md", "# c");
+        f.write(".codebutler/skills/a.md", "# changed");
+        let found = skills(&f.place).unwrap();
+        let shown: Vec<_> = found
+            .iter()
+            .map(|(path, text)| match text {
+                Ok(text) => format!("{path}: {}", text.trim()),
+                Err(why) => format!("{path}! {why}"),
+            })
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"), @r#"
+        .codebutler/skills/a.md: # a
+        .codebutler/skills/b.md: # b
+        .codebutler/skills/big.md! `.codebutler/skills/big.md` has 16385 bytes, and 16384 are read: make it shorter
+        .codebutler/skills/odd.md! line 2 of `.codebutler/skills/odd.md` is not UTF-8 text
+        .agents/skills/pdf/SKILL.md: ---
+        "#);
+    }
+}

@@ -1,0 +1,116 @@
+//! What users asked for in this run that may be a skill, and the question which one.
+
+use codebutler_wire::{Author, Message, Pending, PendingDecision, SlackTs};
+use serde::{Deserialize, Serialize};
+
+use super::State;
+use crate::model;
+use crate::transcript::Record;
+
+/// A question which skill a message asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// The question.
+    pub posted: SlackTs,
+    /// What it is about.
+    pub wish: Wish,
+    /// The answers, in their order.
+    pub choices: Vec<String>,
+}
+
+/// What a user said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    pub message: SlackTs,
+    pub text: String,
+}
+
+impl Offer {
+    /// For the model, which did not ask.
+    pub fn shown(&self) -> String {
+        let Self { posted, wish, choices } = self;
+        format!(
+            "[CodeButler] In your name it was asked, as message {posted}, which skill message {} asks for: {}. Your run \
+             ended there, and goes on with the answer.",
+            wish.message,
+            choices.join(", ")
+        )
+    }
+}
+
+impl State {
+    /// Takes in what was found of a wish, or asked about it.
+    pub(super) fn wish(&mut self, record: &Record) {
+        match record {
+            Record::Skill { message, text } => {
+                self.wishes.settle(message);
+                self.chat.extend(text.as_deref().map(model::user));
+            }
+            Record::Offered(offer) => {
+                self.wishes.offer(offer);
+                self.chat.push(model::user(&offer.shown()));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Wishes {
+    /// Not compared with skills yet.
+    fresh: Vec<Wish>,
+    /// The open question.
+    offer: Option<Offer>,
+    /// What people answered to it.
+    chosen: Option<(Wish, String)>,
+}
+
+impl Wishes {
+    pub fn fresh(&self) -> &[Wish] {
+        &self.fresh
+    }
+
+    /// The answer that was chosen, and of what.
+    pub fn chosen(&self) -> Option<(&Wish, &str)> {
+        self.chosen.as_ref().map(|(wish, choice)| (wish, choice.as_str()))
+    }
+
+    /// Whether people are asked in this message.
+    pub fn asks_in(&self, message: &SlackTs) -> bool {
+        self.offer.as_ref().is_some_and(|offer| offer.posted == *message)
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.fresh.clear();
+        self.chosen = None;
+    }
+
+    pub(super) fn take(&mut self, messages: &[Message], pending: &[Pending]) {
+        let asks = |message: &&Message| {
+            let of_people = matches!(message.author, Author::User { .. } | Author::Prompt { .. });
+            of_people && message.addressed
+        };
+        let wish =
+            |message: &Message| Wish { message: message.ts.clone(), text: message.text.clone() };
+        self.fresh.extend(messages.iter().filter(asks).map(wish));
+        for item in pending {
+            let Some(PendingDecision::Choice(number)) = item.decision() else { continue };
+            let Some(offer) = self.offer.take_if(|offer| offer.posted == item.message) else {
+                continue;
+            };
+            let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+            let choice = at.and_then(|at| offer.choices.get(at).cloned());
+            self.chosen = choice.map(|choice| (offer.wish, choice));
+        }
+    }
+
+    fn settle(&mut self, message: &SlackTs) {
+        self.fresh.retain(|wish| wish.message != *message);
+        self.chosen.take_if(|(wish, _)| wish.message == *message);
+    }
+
+    fn offer(&mut self, offer: &Offer) {
+        self.fresh.retain(|wish| wish.message != offer.wish.message);
+        self.offer = Some(offer.clone());
+    }
+}

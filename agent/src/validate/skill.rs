@@ -1,0 +1,188 @@
+//! Skills: each by the rules of [`skills::parse`], and all of them beside each other.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{Finding, Found, Severity, is_markdown, with_text};
+use crate::seeds;
+use crate::skills::{self, Skill};
+
+/// Where skills in the open form are, beside the folder. The first one wins.
+const OPEN: [&str; 2] = [".agents/skills", ".claude/skills"];
+
+/// A skill that can be read, with its file and text.
+struct Read {
+    file: PathBuf,
+    text: String,
+    skill: Skill,
+}
+
+/// Judges the skills of a repository, whose `.codebutler` is `folder`.
+pub fn judge_all(folder: &Path, roles: &[String], findings: &mut Vec<Finding>) {
+    let mut known: Vec<String> = seeds::roles().map(str::to_owned).collect();
+    known.extend(roles.iter().cloned());
+    let mut read: Vec<Read> = Vec::new();
+    for file in files(folder) {
+        with_text(&file, findings, |text| {
+            let shown = file.to_string_lossy();
+            match skills::parse(&shown, text) {
+                Err(wrong) => {
+                    vec![(wrong.line, Severity::Error, format!("{}: it is left out", wrong.why))]
+                }
+                Ok(skill) => {
+                    let found = alone(&skill, text, &known);
+                    read.push(Read { file: file.clone(), text: text.to_owned(), skill });
+                    found
+                }
+            }
+        });
+    }
+    together(&read, findings);
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let within = |folder: PathBuf| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    };
+    let mut files: Vec<PathBuf> =
+        within(folder.join("skills")).into_iter().filter(|file| is_markdown(file)).collect();
+    let root = folder.parent().unwrap_or(Path::new(""));
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for open in OPEN.map(|open| root.join(open)) {
+        // One folder may be a link to the other.
+        let Some(place) = open.canonicalize().ok().filter(|place| !seen.contains(place)) else {
+            continue;
+        };
+        seen.push(place);
+        let found = within(open).into_iter().map(|skill| skill.join("SKILL.md"));
+        files.extend(found.filter(|file| file.is_file()));
+    }
+    files
+}
+
+/// What is wrong with one, though it can be read.
+fn alone(skill: &Skill, text: &str, known: &[String]) -> Found {
+    let mut found = Vec::new();
+    if let Some(role) = skill.role.as_ref().filter(|role| !known.contains(role)) {
+        let message = format!(
+            "`## Agent` names `{role}`, which is no role that CodeButler brings ({}): it is left out, unless the Repo \
+             has an AgentRole of that name (then say so with `--role {role}`)",
+            known.join(", ")
+        );
+        found.push((line_of(text, "## Agent", role), Severity::Error, message));
+    }
+    for param in skills::unused(skill) {
+        let message = format!("`{{{param}}}` is not used: no `{{{{{param}}}}}` is in the prompt");
+        found.push((
+            line_of(text, "## Trigger", &format!("{{{param}")),
+            Severity::Warning,
+            message,
+        ));
+    }
+    found
+}
+
+/// The first line behind a heading that has this in it.
+fn line_of(text: &str, heading: &str, part: &str) -> usize {
+    let mut lines = text.lines().enumerate().skip_while(|(_, line)| line.trim() != heading).skip(1);
+    lines.find(|(_, line)| line.contains(part)).map_or(0, |(at, _)| at + 1)
+}
+
+/// What is wrong between them: the same words for two, the same name twice.
+fn together(read: &[Read], findings: &mut Vec<Finding>) {
+    let mut names: BTreeMap<&str, &Read> = BTreeMap::new();
+    let mut phrases: BTreeMap<String, &Read> = BTreeMap::new();
+    for one in read {
+        let mut tell = |line, severity, message| {
+            findings.push(Finding { file: one.file.clone(), line, severity, message });
+        };
+        if let Some(first) = names.get(one.skill.name.as_str()) {
+            let name = &one.skill.name;
+            let message =
+                format!("is not used: `{name}` is in {} too, which wins", first.file.display());
+            tell(0, Severity::Warning, message);
+            continue;
+        }
+        names.insert(&one.skill.name, one);
+        for trigger in &one.skill.triggers {
+            if let Some(first) = phrases.insert(trigger.shape(), one) {
+                let line = line_of(&one.text, "## Trigger", &trigger.text);
+                let message = format!(
+                    "the trigger `{}` is in {} too: people would be asked each time which one they mean",
+                    trigger.text,
+                    first.file.display()
+                );
+                tell(line, Severity::Error, message);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skill(name: &str, triggers: &str, role: &str, prompt: &str) -> String {
+        format!(
+            "# {name}\n\nDoes it.\n\n## Trigger\n{triggers}\n\n## Agent\n{role}\n\n## Prompt\n{prompt}\n"
+        )
+    }
+
+    #[test]
+    fn every_check_of_skills_says_file_and_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let own = |name: &str, text: String| write(&format!(".codebutler/skills/{name}.md"), &text);
+        own("deploy", skill("deploy", "ship it,\ndeploy to {env}", "coder", "Go."));
+        own("everything", skill("everything", "{what}", "pm", "Do {{what}}."));
+        own("builder", skill("builder", "build the tower", "builder", "Go."));
+        own("release", skill("release", "publish,\nship it", "pm", "Go."));
+        own("lost", skill("lost", "find {what}", "pm", "Find {{what}} in\n{{where}}."));
+        own("other", skill("another", "another thing", "pm", "Go."));
+        own("silent", skill("silent", "silence please", "pm", ""));
+        let open = "---\nname: pdf\ndescription: Fills in forms.\n---\nGo.\n";
+        write(".agents/skills/pdf/SKILL.md", open);
+        write(".claude/skills/pdf/SKILL.md", open);
+        write(".claude/skills/bad/SKILL.md", "# bad\n");
+        let mut findings = Vec::new();
+        judge_all(&dir.path().join(".codebutler"), &[], &mut findings);
+        findings.sort();
+        let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        let shown = shown.join("\n").replace(&format!("{}/", dir.path().display()), "");
+        insta::assert_snapshot!(shown, @r#"
+        .claude/skills/bad/SKILL.md:1: error: it has to begin with front matter: a line `---`: it is left out
+        .claude/skills/pdf/SKILL.md: warning: is not used: `pdf` is in .agents/skills/pdf/SKILL.md too, which wins
+        .codebutler/skills/builder.md:9: error: `## Agent` names `builder`, which is no role that CodeButler brings (artist, coder, lead, pm, researcher, reviewer): it is left out, unless the Repo has an AgentRole of that name (then say so with `--role builder`)
+        .codebutler/skills/deploy.md:7: warning: `{env}` is not used: no `{{env}}` is in the prompt
+        .codebutler/skills/everything.md:6: error: the trigger `{what}` is only a parameter: it fits every message. Put the words before it that people say: it is left out
+        .codebutler/skills/lost.md:13: error: `{{where}}` is in no trigger: write `{where}` into one, or take it out: it is left out
+        .codebutler/skills/other.md:1: error: the skill is called `another` and its file `other.md`: name both alike: it is left out
+        .codebutler/skills/release.md:7: error: the trigger `ship it` is in .codebutler/skills/deploy.md too: people would be asked each time which one they mean
+        .codebutler/skills/silent.md:11: error: `## Prompt` is empty: say what its role is to do: it is left out
+        "#);
+        // A Repo may have roles of its own.
+        let mut findings = Vec::new();
+        judge_all(&dir.path().join(".codebutler"), &["builder".into()], &mut findings);
+        assert!(findings.iter().all(|found| !found.file.ends_with("builder.md")), "{findings:?}");
+    }
+
+    #[test]
+    fn what_codebutler_brings_passes() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join(".codebutler/skills");
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, text) in seeds::skills() {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        let mut findings = Vec::new();
+        judge_all(&dir.path().join(".codebutler"), &[], &mut findings);
+        assert_eq!(findings, []);
+    }
+}
