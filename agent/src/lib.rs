@@ -5,6 +5,7 @@
 //!   token and never touches the worktree.
 //! - [`toolbox`] is the other container: every file access, all Git and every command. It has no
 //!   token and no secret.
+//! - [`sending`] sends what transcripts record to the gateway, for people to see.
 //! - [`builds`] keeps the pod's build slot at the gateway.
 //! - [`supervise`] is what the toolbox starts for each command, and [`sandbox`] what confines it.
 //! - [`validate`] judges a repository's `.codebutler/`, in its CI.
@@ -27,6 +28,7 @@ mod review;
 pub mod run;
 pub mod sandbox;
 pub mod seeds;
+mod sending;
 pub mod skills;
 pub mod step;
 pub mod supervise;

@@ -8,8 +8,10 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use codebutler_crds::PodSettings;
 use codebutler_crds::pods::PullPolicy;
+use codebutler_history::Place;
 
 use crate::gateway::dial::DialOptions;
+use crate::gateway::history::follow::Retention;
 use crate::gateway::web::SearchOptions;
 use crate::lease::Settings;
 
@@ -37,6 +39,18 @@ pub enum Command {
     Gateway(Box<GatewayArgs>),
     /// Prints the list of metrics as a Markdown page.
     Metrics,
+    /// Prints what happened in a conversation, one JSON object a line.
+    History(HistoryArgs),
+}
+
+/// Which history to print.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HistoryArgs {
+    /// The conversation: NAMESPACE/THREAD.
+    pub thread: Place,
+    /// Folder of histories.
+    #[arg(long, env = "CODEBUTLER_HISTORY", default_value = "/var/lib/codebutler/history")]
+    pub history: PathBuf,
 }
 
 /// How to log.
@@ -182,6 +196,16 @@ pub struct GatewayArgs {
     /// it is full. Without it, they take what there is.
     #[arg(long, env = "CODEBUTLER_GIT_CACHE_LIMIT", value_parser = crate::quantity::flag)]
     pub git_cache_limit: Option<u64>,
+    /// Folder for histories: what happened in each conversation. Nothing is kept without it.
+    #[arg(long, env = "CODEBUTLER_HISTORY")]
+    pub history: Option<PathBuf>,
+    /// Days after its last event that a history is kept; an open Thread's always is.
+    #[arg(long, env = "CODEBUTLER_HISTORY_DAYS", default_value_t = 365,
+          value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub history_days: u32,
+    /// Room for histories, such as 10Gi: the oldest go before it is full.
+    #[arg(long, env = "CODEBUTLER_HISTORY_LIMIT", value_parser = crate::quantity::flag)]
+    pub history_limit: Option<u64>,
     /// Web search.
     #[command(flatten)]
     pub search: SearchOptions,
@@ -205,6 +229,12 @@ impl GatewayArgs {
     /// The time between two looks at GitHub.
     pub const fn github_poll(&self) -> Duration {
         Duration::from_secs(self.github_poll_seconds)
+    }
+
+    /// How long histories are kept. What is written until the next look has room, too.
+    pub fn retention(&self) -> Retention {
+        let age = Duration::from_hours(24) * self.history_days;
+        Retention { age, size: self.history_limit.map(|bytes| bytes / 10 * 9) }
     }
 
     /// How long an agent may be silent.

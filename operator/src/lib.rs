@@ -12,6 +12,7 @@ pub mod args;
 pub mod controller;
 mod definitions;
 pub mod gateway;
+mod history;
 pub mod lease;
 mod listen;
 pub mod metrics;
@@ -44,6 +45,15 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         let written = std::io::stdout().write_all(page.as_bytes());
         return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
+    if let args::Command::History(wanted) = &parsed.command {
+        return match history::print(wanted, &mut std::io::stdout().lock()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "codebutler-operator: {error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     telemetry::init(&parsed.telemetry);
     match run(parsed) {
         Ok(()) => ExitCode::SUCCESS,
@@ -72,7 +82,7 @@ fn run(args: args::Args) -> anyhow::Result<()> {
                 hide_memory()?;
                 Box::pin(gateway::run(*args)).await
             }
-            args::Command::Metrics => Ok(()),
+            args::Command::Metrics | args::Command::History(_) => Ok(()),
         }
     })
 }

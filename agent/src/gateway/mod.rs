@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, CloseThread, Commented, EgressReport,
-    EndVerdict, ErrorBody, ErrorCode, Inbox, Issue, LastWords, OpenPullRequest, OtherThread,
-    PostComment, PostMessage, PostReview, Posted, Progress, PullRequestState, RunReport, Session,
-    SlackTs, ThreadClosed, WebFetch, WebPage, WebResults, WebSearch, path,
+    EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, Inbox, Issue, LastWords,
+    OpenPullRequest, OtherThread, PostComment, PostMessage, PostReview, Posted, Progress,
+    PullRequestState, RunReport, Session, SlackTs, ThreadClosed, WebFetch, WebPage, WebResults,
+    WebSearch, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -195,6 +196,18 @@ impl Gateway {
         once(Ok(request.json(progress).timeout(PROGRESS_TIMEOUT))).await.map(drop)
     }
 
+    /// What is kept of the role's journals. Tried once.
+    pub async fn history_kept(&self) -> Result<HistoryKept, GatewayError> {
+        let request = self.request(Method::GET, path::HISTORY)?.timeout(CALL_TIMEOUT);
+        parsed(&once(Ok(request)).await?.body)
+    }
+
+    /// Tells what a journal says next. Tried once.
+    pub async fn tell_history(&self, batch: &HistoryBatch) -> Result<HistoryKept, GatewayError> {
+        let request = self.request(Method::POST, path::HISTORY)?.json(batch).timeout(CALL_TIMEOUT);
+        parsed(&once(Ok(request)).await?.body)
+    }
+
     /// Opens or updates the thread's pull request.
     pub async fn open_pull_request(
         &self,
@@ -298,11 +311,7 @@ impl Gateway {
         &self,
         build: impl Fn() -> Result<RequestBuilder, GatewayError>,
     ) -> Result<T, GatewayError> {
-        let body = self.retried(PATIENCE, build).await?;
-        serde_json::from_slice(&body).map_err(|e| GatewayError::Unexpected {
-            status: StatusCode::OK,
-            excerpt: clip(&e.to_string(), 200),
-        })
+        parsed(&self.retried(PATIENCE, build).await?)
     }
 
     async fn retried(
@@ -333,6 +342,14 @@ impl Gateway {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// An answer of the form that was asked for.
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, GatewayError> {
+    serde_json::from_slice(body).map_err(|e| GatewayError::Unexpected {
+        status: StatusCode::OK,
+        excerpt: clip(&e.to_string(), 200),
+    })
 }
 
 struct Answered {

@@ -186,6 +186,7 @@ impl Agent {
     /// The same role in a conversation of its own.
     fn conversation(&self, seat: Seat) -> Result<Self, RunError> {
         let mut transcript = self.open_transcript(&seat.id)?;
+        transcript.tell(self.growth.clone());
         let chosen = self.transcript.state().model().filter(|_| transcript.state().is_new());
         if let Some(model) = chosen.map(ToOwned::to_owned) {
             transcript.append(&Record::Model { model })?;
@@ -209,6 +210,7 @@ impl Agent {
             telling: None,
             left: None,
             seat: Some(seat),
+            growth: self.growth.clone(),
         })
     }
 

@@ -46,6 +46,7 @@ use crate::decisions::Log;
 use crate::gateway::{Gateway, GatewayError};
 use crate::policy::Policy;
 use crate::relay::Relay;
+use crate::sending::{Growth, Sending};
 use crate::skills::Skill;
 use crate::toolbox::client::{Toolbox, ToolboxError};
 use crate::toolbox::protocol::{Author, Hello, Reply, Request};
@@ -149,10 +150,12 @@ fn code_of(ended: Result<(), RunError>) -> ExitCode {
 }
 
 async fn live(args: RunArgs) -> Result<(), RunError> {
-    let transcript = Transcript::open(&args.state_dir, &args.role)?;
+    let mut transcript = Transcript::open(&args.state_dir, &args.role)?;
     let log = Log::open(&args.state_dir, &args.role).map_err(RunError::Log)?;
     let gateway =
         Gateway::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?;
+    let sending = Sending::start(gateway.clone());
+    transcript.tell(sending.growth.clone());
     let relay = Relay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
     let wall = Wall::new(gateway.clone(), &args);
     let began = Instant::now();
@@ -197,8 +200,11 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
         telling: None,
         left: None,
         seat: None,
+        growth: sending.growth.clone(),
     };
-    agent.live().await
+    let ended = agent.live().await;
+    sending.finish().await;
+    ended
 }
 
 /// The inbox as it is now, where nothing is left to finish first: asked for together with the session,
@@ -268,6 +274,8 @@ struct Agent {
     state_dir: PathBuf,
     /// Where it has one of several conversations.
     seat: Option<Seat>,
+    /// Where transcripts say that they have grown.
+    growth: Growth,
 }
 
 impl Agent {

@@ -4,6 +4,7 @@
 //! after. A pod that was killed reads it and goes on where the last one was. [`state`] is what it
 //! adds up to.
 
+mod dated;
 pub mod desk;
 pub mod state;
 
@@ -19,8 +20,11 @@ use crate::memory::LearningChange;
 use crate::model::judge::Flaw;
 use crate::model::quirk::Quirk;
 use crate::model::{Assistant, Source, ToolCall};
+use crate::sending::Growth;
 use crate::step;
 use crate::tools::args::TodoItem;
+use dated::write_line;
+pub use dated::{Dated, read_line};
 use desk::Answered;
 use state::State;
 use state::wishes::Offer;
@@ -295,7 +299,10 @@ pub enum TranscriptError {
 pub struct Transcript {
     path: PathBuf,
     file: File,
+    length: u64,
     state: State,
+    /// Who wants to know that it grows.
+    growth: Option<Growth>,
 }
 
 impl Transcript {
@@ -326,7 +333,18 @@ impl Transcript {
         for record in &records {
             state.apply(record);
         }
-        Ok(Self { path, file, state })
+        Ok(Self { path, file, length: good as u64, state, growth: None })
+    }
+
+    /// Tells of all that is in it, and from now on of all that is added.
+    pub fn tell(&mut self, growth: Growth) {
+        growth.tell(&self.path, self.length);
+        self.growth = Some(growth);
+    }
+
+    /// How long it is on the disk.
+    pub fn length(&self) -> u64 {
+        self.length
     }
 
     pub fn state(&self) -> &State {
@@ -337,10 +355,13 @@ impl Transcript {
     pub fn append(&mut self, record: &Record) -> Result<(), TranscriptError> {
         step::point("before transcript");
         let fail = |source| TranscriptError::Io { path: self.path.clone(), source };
-        let mut line = serde_json::to_vec(record).map_err(|e| fail(e.into()))?;
-        line.push(b'\n');
+        let line = write_line(record).map_err(|e| fail(e.into()))?;
         self.file.write_all(&line).map_err(fail)?;
         self.file.sync_data().map_err(fail)?;
+        self.length += line.len() as u64;
+        if let Some(growth) = &self.growth {
+            growth.tell(&self.path, self.length);
+        }
         self.state.apply(record);
         step::point("after transcript");
         Ok(())
@@ -414,7 +435,8 @@ mod tests {
                 let mut transcript = Transcript::open(dir.path(), "pm").unwrap();
                 assert_eq!(fs::read(&path).unwrap(), &whole[..last], "cut at {cut}");
                 transcript.append(records().last().unwrap()).unwrap();
-                assert_eq!(fs::read(&path).unwrap(), whole, "cut at {cut}");
+                let (kept, _) = parse(&fs::read(&path).unwrap()).unwrap();
+                assert_eq!(kept, records(), "cut at {cut}");
             }
         }
     }

@@ -1,8 +1,10 @@
 //! An agent killed between any two steps goes on without repeating anything.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
+use codebutler_wire::history::{Event, Told};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -55,6 +57,28 @@ fn careful(messages: &[Value]) -> Value {
     }
 }
 
+/// What was done is told once, with what it came to.
+fn told_once(transcript: &[Value], history: &BTreeMap<String, Vec<Told>>, whole: bool, at: &str) {
+    assert!(history.len() <= 1, "{at}");
+    let told: Vec<_> = history.values().flatten().collect();
+    assert!(told.is_sorted_by(|a, b| a.seq < b.seq), "{told:#?}");
+    let results = transcript.iter().filter(|record| record["record"] == "result");
+    let results: Vec<_> = results.map(|record| record["text"].as_str().unwrap()).collect();
+    let outputs = told.iter().filter_map(|told| match &told.event {
+        Event::Tool { output, .. } => Some(output.as_str()),
+        _ => None,
+    });
+    let outputs: Vec<_> = outputs.collect();
+    assert!(results.starts_with(&outputs), "{outputs:#?} {at}");
+    if !whole {
+        return;
+    }
+    assert_eq!(outputs.len(), results.len(), "{at}");
+    let ended = told.iter().filter(|told| matches!(told.event, Event::RunEnded { .. })).count();
+    let ends = transcript.iter().filter(|record| record["record"] == "run_ended").count();
+    assert_eq!(ended, ends, "{at}");
+}
+
 /// Plays the conversation with a pod that dies at `step`; true if it was killed.
 async fn die_at(step: u64) -> bool {
     let mut world = World::new(careful).await;
@@ -81,6 +105,9 @@ async fn die_at(step: u64) -> bool {
         let said = paid.iter().filter(|m| m["role"] == "assistant").count();
         assert!(said >= answers, "paid again for answer {said} of {answers}: {at}");
     }
+    // What the last pod did not send before it was killed, nobody is left to send.
+    let whole = !killed || !rest.is_empty();
+    told_once(&world.transcript(), &inner.history, whole, &at);
     let log = world.git(&["log", "--format=%an: %s", "codebutler/t"]);
     assert_eq!(log, "CodeButler PM: Greet the world twice\nSomeone: First", "{at}");
     let pushes =

@@ -20,9 +20,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, ApprovalState, Author, BuildClaim, BuildTurn, BuildWant,
-    CloseThread, EndVerdict, ErrorBody, ErrorCode, ErrorDetail, Inbox, LastWords, Message,
-    OpenPullRequest, OtherThread, PostMessage, Posted, PullRequestState, RoleState, RunReport,
-    Session, SlackTs, ThreadClosed,
+    CloseThread, EndVerdict, ErrorBody, ErrorCode, ErrorDetail, HistoryBatch, HistoryKept, Inbox,
+    LastWords, Message, OpenPullRequest, OtherThread, PostMessage, Posted, PullRequestState,
+    RoleState, RunReport, Session, SlackTs, ThreadClosed,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -78,6 +78,7 @@ impl Gateway {
             .route("/v1/pictures", get(picture))
             .route("/v1/threads", get(threads))
             .route("/v1/builds", post(build))
+            .route("/v1/history", get(kept).post(history))
             .route("/v1/chat/completions", post(chat))
             .route("/v1/git/{*path}", any(git))
             .layer(middleware::from_fn_with_state(gateway.clone(), guard))
@@ -243,6 +244,30 @@ async fn picture(State(gateway): State<Gateway>, Query(wanted): Query<Pictured>)
         Some(bytes) => ([("content-type", "image/png")], bytes.clone()).into_response(),
         None => refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, "no such picture"),
     }
+}
+
+async fn kept(State(gateway): State<Gateway>) -> Json<HistoryKept> {
+    let inner = gateway.lock();
+    let next = inner.history.iter().filter_map(|(journal, told)| {
+        let last = told.last()?;
+        Some((journal.clone(), last.seq + 1))
+    });
+    Json(HistoryKept { next: next.collect(), off: false })
+}
+
+async fn history(
+    State(gateway): State<Gateway>,
+    Json(batch): Json<HistoryBatch>,
+) -> Json<HistoryKept> {
+    {
+        let mut inner = gateway.lock();
+        let told = inner.history.entry(batch.journal).or_default();
+        let wanted = told.last().map_or(1, |last| last.seq + 1);
+        if batch.from <= wanted {
+            told.extend(batch.events.into_iter().filter(|told| told.seq >= wanted));
+        }
+    }
+    kept(State(gateway)).await
 }
 
 async fn threads(State(gateway): State<Gateway>) -> Json<Vec<OtherThread>> {

@@ -137,6 +137,7 @@ spec:
             - name: POD_IP
               valueFrom: {fieldRef: {fieldPath: status.podIP}}
             - {name: CODEBUTLER_IDENTITY, value: $(POD_NAME)_$(POD_UID)}
+            {{- with .env }}{{ toYaml . | nindent 12 }}{{ end }}
             {{- with .component.extraEnv }}{{ toYaml . | nindent 12 }}{{ end }}
           ports: {{ toYaml .ports | nindent 12 }}
           # A busy node may take its time; only then is it asked whether it lives.

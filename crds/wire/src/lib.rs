@@ -11,6 +11,7 @@ mod build;
 mod error;
 pub mod exit_code;
 mod facts;
+pub mod history;
 mod message;
 pub mod money;
 mod pending;
@@ -29,6 +30,7 @@ pub use approval::*;
 pub use build::*;
 pub use error::*;
 pub use facts::*;
+pub use history::{HistoryBatch, HistoryKept};
 pub use message::*;
 pub use money::NanoUsd;
 pub use pending::*;
@@ -62,6 +64,9 @@ pub mod path {
     pub const LAST_WORDS: &str = "/v1/last-words";
     /// `POST` [`super::Progress`] → `{}`. Worth one attempt, at least every fifteen seconds of a run.
     pub const PROGRESS: &str = "/v1/progress";
+    /// `GET` → [`super::HistoryKept`] of the caller's journals; `POST` [`super::HistoryBatch`] → the same.
+    /// What is known is passed over, and behind a gap nothing is kept.
+    pub const HISTORY: &str = "/v1/history";
     /// `POST` [`super::OpenPullRequest`] → [`super::PullRequestState`]; `GET` → the same.
     pub const PULL_REQUEST: &str = "/v1/pull-request";
     /// `POST` [`super::PostComment`] → [`super::Commented`]: on the thread's own pull request.

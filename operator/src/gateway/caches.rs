@@ -39,6 +39,7 @@ pub async fn start(
         redactors: super::redact::Redactors::default(),
         github: super::github::Access::default(),
         dialer,
+        history: super::history::History::default(),
     };
     // Whoever keeps them ends only when told to stop.
     stop.run_until_cancelled(context.synced()).await?.ok()?;

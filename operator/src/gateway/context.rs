@@ -17,6 +17,7 @@ use url::Url;
 use super::attended::Attended;
 use super::dial::{Dialer, Reach, Trouble};
 use super::github::Access;
+use super::history::History;
 use super::redact::{Redactors, log};
 use super::remote::{allows, named};
 
@@ -64,6 +65,8 @@ pub struct Context {
     /// What calls to GitHub share.
     pub github: Access,
     pub dialer: Dialer,
+    /// What happened in each conversation.
+    pub history: History,
 }
 
 impl Context {

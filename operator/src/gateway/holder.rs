@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::api::{self, Shared};
 use super::budget::pause;
 use super::drain::{self, Shares};
+use super::history::follow;
 use super::mark::Mark;
 use super::models::facts::catalog;
 use super::models::{self, settle};
@@ -168,5 +169,6 @@ async fn look_after(gateway: &Shared, args: &GatewayArgs, mark: &Mark) {
     let elsewhere = gateway.shutdown.run_until_cancelled(gateway.ledger.look_elsewhere());
     let knowing = async { tokio::join!(probing, settling, knowing, git::tidy(gateway), elsewhere) };
     let hearing = Box::pin(pulse::watch(gateway, args.agent_silence()));
-    tokio::join!(people, knowing, found, hearing);
+    let following = Box::pin(follow::run(gateway, args.retention()));
+    tokio::join!(people, knowing, found, hearing, following);
 }

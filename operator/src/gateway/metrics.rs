@@ -32,6 +32,8 @@ pub struct Metrics {
     rounds: Counts<2>,
     git: Counts<3>,
     cache: Gauge,
+    history_waiting: Gauge,
+    history_lost: Gauge,
     refused: Counts<1>,
     egress: Counts<1>,
 }
@@ -55,6 +57,8 @@ impl Metrics {
             rounds: catalog::PULL_REQUEST_ROUNDS.counts(registry),
             git: catalog::GIT_REQUESTS.counts(registry),
             cache: catalog::GIT_CACHE.level(registry),
+            history_waiting: catalog::HISTORY_WAITING.level(registry),
+            history_lost: catalog::HISTORY_LOST.level(registry),
             refused: catalog::IDENTITY_REFUSED.counts(registry),
             egress: catalog::EGRESS_REFUSED.counts(registry),
         }
@@ -63,6 +67,12 @@ impl Metrics {
     /// What copies of repositories take of the disk.
     pub fn git_cache(&self, bytes: u64) {
         self.cache.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// Events that wait for the history to be writable, and those that there was no room for.
+    pub fn history(&self, waiting: usize, lost: u64) {
+        self.history_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        self.history_lost.set(i64::try_from(lost).unwrap_or(i64::MAX));
     }
 
     /// This replica serves agents now.

@@ -25,6 +25,7 @@ mod forecast;
 mod fuzz;
 pub mod git;
 pub mod github;
+pub mod history;
 pub mod holder;
 pub mod identity;
 mod mark;
@@ -47,6 +48,8 @@ pub mod watch;
 pub mod web;
 mod writes;
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use codebutler_crds::names;
 use tokio::signal::unix::{SignalKind, signal};
@@ -66,6 +69,9 @@ use crate::metrics::{Ready, Server, registry};
 use crate::scope::Scope;
 use crate::step;
 use crate::tasks::Tasks;
+
+/// How long the end of the history may take.
+const FLUSH: Duration = Duration::from_secs(3);
 
 /// Runs until told to stop.
 ///
@@ -98,7 +104,10 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let scope = Scope::of(&args.namespaces);
     let own = (args.namespace.clone(), dialer.clone());
     let started = caches::start(client.clone(), own, &scope, &index, &shutdown).await;
-    let Some(context) = started else { return Ok(()) };
+    let Some(mut context) = started else { return Ok(()) };
+    if let Some(root) = &args.history {
+        context.history = history::History::at(root, metrics.clone())?;
+    }
     let tls = tls::server_config(&client, &args, shutdown.clone()).await?;
     let threads = Threads::new(client.clone(), metrics.clone());
     let slack = Slack::new(context.clone(), threads.clone(), &api_url, slack_metrics);
@@ -132,7 +141,9 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         shutdown.cancel();
         Ok(outcome.context("Slack's part stopped"))
     };
-    let ((), outcome) = tokio::try_join!(agents, slack)?;
+    let ended = tokio::try_join!(agents, slack);
+    gateway.context.history.flush(FLUSH).await;
+    let ((), outcome) = ended?;
     ready.set(false);
     outcome
 }

@@ -121,6 +121,10 @@ pub mod gateway {
             "Requests of Git's protocol");
         GIT_CACHE: 0 = Spec::new("git_cache", Gauge, [],
             "What copies of repositories take of gateway.gitCacheSize").unit("bytes");
+        HISTORY_WAITING: 0 = Spec::new("history_events_waiting", Gauge, [],
+            "Events that wait because the history can't be written; work goes on");
+        HISTORY_LOST: 0 = Spec::new("history_events_lost", Gauge, [],
+            "Events that there was no room for; told in the next history that can be written, and 0 then");
         PULL_REQUEST_ROUNDS: 2 = Spec::new("pull_request_rounds", Counter, ["repo", "outcome"],
             "Rounds in which a Repo's open pull requests were looked at: ok, or failed (the Repo is left alone for a while)");
         IDENTITY_REFUSED: 1 = Spec::new("identity_refused", Counter, ["reason"],

@@ -64,6 +64,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         redactors: Redactors::default(),
         github: codebutler_operator::gateway::github::Access::default(),
         dialer: Dialer::new(&DialOptions::default())?,
+        history: codebutler_operator::gateway::history::History::default(),
     };
     let api_url = slack.api_url().parse()?;
     let mut families = registry();

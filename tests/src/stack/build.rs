@@ -176,6 +176,7 @@ async fn here(
         format!("--metrics-address={}", metrics.gateway),
         format!("--slack-api={slack_api}"),
         format!("--git-cache={}", dir.join("git-cache").display()),
+        format!("--history={}", dir.join("history").display()),
         // The outside world of the testbed is on this machine.
         "--egress-allow=127.0.0.0/8".to_owned(),
     ];

@@ -28,6 +28,7 @@ mod github;
 mod gitops;
 mod handover;
 mod hanging;
+mod histories;
 mod house_rules;
 mod images;
 mod ingest;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
 use axum::http::StatusCode;
+use codebutler_wire::history::Told;
 use codebutler_wire::{
     ApprovalRequest, ApprovalState, Author, BuildWant, ErrorCode, Message, OtherThread, Overlap,
     Pending, PostMessage, RoleCard, RunReport, Session, SlackTs,
@@ -38,6 +39,8 @@ pub struct Inner {
     pub pictures: HashMap<String, Vec<u8>>,
     pub pictures_got: usize,
     pub others: Vec<OtherThread>,
+    /// What journals told, by journal.
+    pub history: BTreeMap<String, Vec<Told>>,
     /// What a plan is told to meet.
     pub overlaps: Vec<Overlap>,
     /// Models that refuse pictures.
@@ -132,6 +135,7 @@ impl Inner {
             asked_for: vec![],
             pictures: HashMap::new(),
             pictures_got: 0,
+            history: BTreeMap::new(),
             others: vec![],
             overlaps: vec![],
             blind: vec![],

@@ -3,6 +3,7 @@
 
 mod approval;
 mod conversation;
+mod history;
 mod pull_request;
 mod remote;
 mod session;
@@ -191,6 +192,7 @@ fn endpoints() -> Vec<(String, &'static [Method], MethodRouter<Shared>)> {
         (path::THREADS.into(), GET, get(threads::list)),
         (path::APPROVALS.into(), POST, post(approval::ask)),
         (path::RUNS.into(), POST, post(conversation::run)),
+        (path::HISTORY.into(), BOTH, get(history::kept).post(history::tell)),
         (path::LAST_WORDS.into(), POST, post(conversation::last_words)),
         (path::PROGRESS.into(), POST, post(conversation::progress)),
         (path::PULL_REQUEST.into(), BOTH, get(pull_request::state).post(pull_request::open)),
@@ -233,9 +235,9 @@ impl FromRequestParts<Shared> for Any {
     }
 }
 
-/// What commands do through the agent shows nothing of the agent.
+/// What commands do through the agent, and what is told of it after the fact, shows nothing of the agent.
 fn is_own_word(called: &str) -> bool {
-    called != path::CONNECT && !called.starts_with(path::GIT)
+    called != path::CONNECT && called != path::HISTORY && !called.starts_with(path::GIT)
 }
 
 impl FromRequestParts<Shared> for Open {

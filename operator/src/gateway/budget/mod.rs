@@ -259,6 +259,11 @@ impl Call {
         self.stage = Stage::Sent;
     }
 
+    /// The provider's name for it.
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
     /// The provider has a name for it.
     pub fn known_as(&mut self, id: &str) {
         if self.id.is_some() {

@@ -3,6 +3,7 @@
 use codebutler_crds::NanoUsd;
 use codebutler_crds::limits::Price;
 use codebutler_crds::thread::Usage;
+use codebutler_crds::wire::history::ModelCall;
 use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -168,6 +169,29 @@ pub fn read(body: &[u8]) -> Option<Bill> {
         images: u64::try_from(images).unwrap_or(u64::MAX),
         seconds: reported.and_then(|usage| usage.seconds).or(answer.duration).and_then(whole),
     })
+}
+
+/// Who served an answer, where it says so.
+pub fn provider(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Served {
+        provider: String,
+    }
+    serde_json::from_slice(body).ok().map(|Served { provider }| provider)
+}
+
+/// What a call used, for people.
+pub fn told(model: &str, usage: &Usage) -> ModelCall {
+    ModelCall {
+        model: model.to_owned(),
+        fresh: usage.prompt_tokens.saturating_sub(usage.cached_tokens),
+        cached: usage.cached_tokens,
+        written: usage.written_tokens,
+        answered: usage.completion_tokens,
+        reasoning: usage.reasoning_tokens,
+        cost: usage.cost,
+        ..ModelCall::default()
+    }
 }
 
 /// What an answer says that failed, although it came with status 200: an error in its place, or in its

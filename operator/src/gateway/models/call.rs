@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use codebutler_crds::NanoUsd;
+use codebutler_crds::thread::Usage;
+use codebutler_crds::wire::history::ModelCall;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
@@ -42,12 +44,15 @@ pub type Wanted = oneshot::Sender<Result<Reply, Arc<ModelError>>>;
 struct Made {
     model: String,
     bill: Option<Bill>,
+    begun: Instant,
+    /// Who served it, where the answer says so.
+    provider: Option<String>,
 }
 
 /// Makes a call, whether or not anybody still waits for it.
 pub async fn make(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
     let begun = Instant::now();
-    let mut made = Made { model: job.model().to_owned(), bill: None };
+    let mut made = Made { model: job.model().to_owned(), bill: None, begun, provider: None };
     let outcome = Box::pin(tried(&gateway, &caller, &job, wanted, &mut made)).await;
     let label = outcome.as_ref().err().map_or("ok", |error| error.outcome());
     if !gateway.requests.are_cut() {
@@ -262,7 +267,7 @@ async fn finish(
         step::point("after answer");
         match tap.bill.map(|bill| Bill { images: bill.images.max(tap.images), ..bill }) {
             Some(bill) => {
-                made.bill = Some(settle(gateway, caller, call, bill, &known, &made.model));
+                made.bill = Some(settle(gateway, caller, call, bill, &known, made));
             }
             None => call.flag(),
         }
@@ -272,9 +277,10 @@ async fn finish(
     step::point("after answer");
     let told = match outcome {
         Ok(Came { answer, bill, failure }) => {
+            made.provider = billing::provider(&answer);
             match of_bill(bill.as_ref(), failure.is_some()) {
                 End::Settle(bill) => {
-                    made.bill = Some(settle(gateway, caller, call, bill, &known, &made.model));
+                    made.bill = Some(settle(gateway, caller, call, bill, &known, made));
                 }
                 // It says that nothing was answered, and nothing of a bill.
                 End::TakeBack => drop(call_refused(call)),
@@ -367,8 +373,9 @@ fn settle(
     call: Call,
     bill: Bill,
     known: &Known<'_>,
-    model: &str,
+    made: &Made,
 ) -> Bill {
+    let model = &made.model;
     let price = known.prices.map(|prices| prices.at(bill.usage.prompt_tokens, Timestamp::now()));
     let bill = bill.at(price.as_ref());
     if !bill.priced {
@@ -381,10 +388,27 @@ fn settle(
     }
     let bill = bill.at(Some(&estimate::UNKNOWN));
     gateway.models.calibration.learn(caller, model, known.estimate, bill.usage.cost);
+    keep(gateway, caller, &call, bill.usage, made);
     for near in call.settle(caller, bill.usage) {
         pause::tell_near(gateway, caller, near);
     }
     bill
+}
+
+/// Puts it into the Thread's history, under the provider's name for it: whoever asks for it later tells the
+/// same.
+fn keep(gateway: &Shared, caller: &Caller, call: &Call, usage: Usage, made: &Made) {
+    let own = || format!("{:016x}", rand::random::<u64>());
+    let id = call.id().map_or_else(own, ToOwned::to_owned);
+    let effort = caller.role.spec.model.reasoning.and_then(|reasoning| reasoning.effort);
+    let effort = effort.and_then(|effort| serde_json::to_value(effort).ok());
+    let told = ModelCall {
+        provider: made.provider.clone(),
+        effort: effort.and_then(|effort| effort.as_str().map(ToOwned::to_owned)),
+        millis: u64::try_from(made.begun.elapsed().as_millis()).ok(),
+        ..billing::told(&made.model, &usage)
+    };
+    gateway.context.history.call(&caller.key(), caller.role_name(), &id, told);
 }
 
 /// By how much estimates were too low, by model: what was billed once may be billed again.
@@ -427,7 +451,7 @@ mod tests {
     #[test]
     fn a_grant_ends_with_what_is_known_of_the_bill() {
         let bill = |completed, priced, reported| {
-            let usage = codebutler_crds::thread::Usage::default();
+            let usage = Usage::default();
             Bill { usage, priced, reported, completed, images: 0, seconds: None }
         };
         for (told, failed, end) in [

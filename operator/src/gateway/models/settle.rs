@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use super::billing;
 use super::upstream::Upstream;
 use crate::gateway::api::Shared;
 use crate::gateway::budget::Lost;
@@ -44,6 +45,10 @@ async fn ask(gateway: &Shared, lost: &Lost, patience: Duration) {
             tracing::info!(repo, cost = %usage.cost, "the cost of a lost answer is known after all");
             if let Some(call) = call {
                 let model = known(gateway, lost, &call.role, model);
+                if let Some(thread) = &lost.thread {
+                    let told = billing::told(&model, &usage);
+                    gateway.context.history.call(thread, &call.role, &lost.id, told);
+                }
                 gateway.metrics.settled_late(&repo, &call.role, &model, &usage);
             }
             return;

@@ -122,7 +122,8 @@ async fn read(
         message.pictures = pictures::of(stored);
         messages.push(message);
     }
-    let pending = status.pending.iter().filter(|p| p.role == role).cloned().collect();
+    let pending: Vec<_> = status.pending.iter().filter(|p| p.role == role).cloned().collect();
+    inner.heard(caller, &messages, &pending).await;
     Ok(Inbox { messages, pending, closed: false })
 }
 

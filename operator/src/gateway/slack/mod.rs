@@ -31,6 +31,7 @@ mod hostile;
 mod inbox;
 mod ingest;
 mod inner;
+mod keep;
 mod links;
 mod literal;
 mod markdown;

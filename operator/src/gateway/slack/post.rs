@@ -307,6 +307,7 @@ async fn send(
                 let (to, held) = outgoing.handing.part(index);
                 let part = Part { ts, of: outgoing.parts.len(), to, held };
                 inner.sent.add(thread, id, part.clone());
+                inner.told(outgoing, index, &part.ts).await;
                 return Ok(part);
             }
             Err(error @ CallError::Failed { .. }) => {

@@ -185,6 +185,9 @@ async fn start(team: &Team, name: &str, metrics: SocketAddr) -> ProcessCommand {
     env.push(("CODEBUTLER_METRICS_ADDRESS".to_owned(), metrics.to_string().into()));
     let cache = team.stack.dir.join("git-cache").into_os_string();
     env.push(("CODEBUTLER_GIT_CACHE".to_owned(), cache));
+    env.retain(|(name, _)| name != "CODEBUTLER_HISTORY");
+    let history = team.stack.dir.join("history").into_os_string();
+    env.push(("CODEBUTLER_HISTORY".to_owned(), history));
     // For `git`, which the image has in its own PATH.
     env.push(("PATH".to_owned(), std::env::var_os("PATH").unwrap_or_default()));
     ProcessCommand {

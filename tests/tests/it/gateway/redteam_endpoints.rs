@@ -137,12 +137,16 @@ impl Siege {
             (
                 "GET",
                 "/v1/session" | "/v1/inbox" | "/v1/threads" | "/v1/pull-request" | "/v1/issues"
-                | "/v1/git/info/refs",
+                | "/v1/history" | "/v1/git/info/refs",
             ) => {
                 return Body::None;
             }
             ("GET", "/v1/pictures") => return Body::Query("message", ts.clone()),
             ("POST", "/v1/last-words") => json!({"text": "obey"}),
+            ("POST", "/v1/history") => json!({
+                "journal": "0a", "from": 1, "role": "pm", "source": "gateway",
+                "events": [{"seq": 1, "at": 1, "event": "note", "text": "obey"}],
+            }),
             ("POST", "/v1/progress") => json!({"run": "r1", "turns": 1, "doing": "obey"}),
             ("POST", "/v1/builds") => json!({"id": self.ids["id"], "want": "release"}),
             ("GET", "/v1/connect") => return Body::Query("to", "169.254.169.254:80".to_owned()),

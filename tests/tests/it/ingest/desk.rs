@@ -88,6 +88,7 @@ impl Gateway {
             client: client.clone(),
             namespace: place.system.clone(),
             redactors: codebutler_operator::gateway::redact::Redactors::default(),
+            history: codebutler_operator::gateway::history::History::default(),
             github: codebutler_operator::gateway::github::Access::default(),
             dialer: Dialer::new(&DialOptions::default()).unwrap(),
         };

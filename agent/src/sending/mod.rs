@@ -1,0 +1,213 @@
+//! Sends what transcripts record to the gateway, which keeps it as the conversation's history. Nothing
+//! waits for it. The transcript itself is what waits to be sent: whatever is lost on the way, or dies
+//! in between, is read there again, from the number on that the gateway wants.
+
+mod events;
+mod file;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use codebutler_wire::HistoryKept;
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tracing::Instrument as _;
+
+use crate::gateway::{Gateway, GatewayError};
+use file::Journal;
+
+/// What happens within so short a time is sent at once.
+const GATHER: Duration = Duration::from_millis(40);
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How long the end of a process waits for what is not sent yet.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// Where transcripts say that they have grown. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Growth(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// How long each transcript is on the disk, if that is more than was sent.
+    grown: Mutex<BTreeMap<PathBuf, u64>>,
+    news: Notify,
+}
+
+impl Growth {
+    /// A transcript is so long now.
+    pub fn tell(&self, path: &Path, length: u64) {
+        self.lock().insert(path.to_owned(), length);
+        self.0.news.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, u64>> {
+        self.0.grown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends for as long as it exists.
+pub struct Sending {
+    pub growth: Growth,
+    task: JoinHandle<()>,
+    ends: Arc<Notify>,
+}
+
+impl Sending {
+    pub fn start(gateway: Gateway) -> Self {
+        let (growth, ends) = (Growth::default(), Arc::new(Notify::new()));
+        let sender =
+            Sender { gateway, growth: growth.clone(), journals: BTreeMap::new(), kept: None };
+        let task = tokio::spawn(sender.run(Arc::clone(&ends)).in_current_span());
+        Self { growth, task, ends }
+    }
+
+    /// Sends what is left, for a short while: a successor sends the rest.
+    pub async fn finish(mut self) {
+        self.ends.notify_one();
+        if tokio::time::timeout(FAREWELL, &mut self.task).await.is_err() {
+            tracing::info!("the end of the transcript was not sent");
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Why nothing can be sent now.
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    #[error("nothing is kept there")]
+    Off,
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
+    #[error("the transcript can't be read")]
+    Read(#[from] std::io::Error),
+    #[error("it was not taken")]
+    NotTaken,
+}
+
+impl SendError {
+    /// Whether it stays so for as long as this process lives.
+    fn is_final(&self) -> bool {
+        match self {
+            Self::Off => true,
+            Self::Gateway(error) => error.code().is_some() && !error.may_pass(),
+            Self::Read(_) | Self::NotTaken => false,
+        }
+    }
+}
+
+struct Sender {
+    gateway: Gateway,
+    growth: Growth,
+    journals: BTreeMap<PathBuf, Journal>,
+    kept: Option<BTreeMap<String, u64>>,
+}
+
+impl Sender {
+    async fn run(mut self, ends: Arc<Notify>) {
+        let growth = self.growth.clone();
+        let (mut pause, mut ending) = (FIRST_PAUSE, false);
+        loop {
+            if !ending {
+                tokio::select! {
+                    () = growth.0.news.notified() => tokio::time::sleep(GATHER).await,
+                    () = ends.notified() => ending = true,
+                }
+            }
+            match self.send_all().await {
+                Ok(()) if ending => return,
+                Ok(()) => pause = FIRST_PAUSE,
+                Err(error) if error.is_final() => {
+                    tracing::debug!(%error, "the history is not sent");
+                    return;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, ?pause, "the history is sent later");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    growth.0.news.notify_one();
+                }
+            }
+        }
+    }
+
+    async fn send_all(&mut self) -> Result<(), SendError> {
+        let grown = self.growth.lock().clone();
+        for (path, length) in grown {
+            let mut journal =
+                self.journals.remove(&path).unwrap_or_else(|| Journal::new(path.clone()));
+            journal.grew(length);
+            let (journal, sent) = self.send(journal).await;
+            if let Some(journal) = journal {
+                self.journals.insert(path.clone(), journal);
+            }
+            sent?;
+            let mut grown = self.growth.lock();
+            if grown.get(&path) == Some(&length) {
+                grown.remove(&path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends all of a journal. What a failure left of it is read anew.
+    async fn send(&mut self, mut journal: Journal) -> (Option<Journal>, Result<(), SendError>) {
+        loop {
+            let wanted = match self.wanted(&mut journal).await {
+                Ok(Some(wanted)) => wanted,
+                Ok(None) => return (Some(journal), Ok(())),
+                Err(error) => return (Some(journal), Err(error)),
+            };
+            if journal.is_settled(wanted) {
+                return (Some(journal), Ok(()));
+            }
+            // A long transcript takes a while, and the run goes on meanwhile.
+            let read = spawn_blocking(move || (journal.next(wanted), journal)).await;
+            let Ok((batch, back)) = read else { return (None, Err(SendError::NotTaken)) };
+            journal = back;
+            let batch = match batch {
+                Ok(batch) if batch.events.is_empty() => continue,
+                Ok(batch) => batch,
+                Err(error) => return (Some(journal), Err(error.into())),
+            };
+            let told = self.gateway.tell_history(&batch).await;
+            let taken = told.map_err(SendError::from).and_then(|kept| self.keep(kept));
+            let taken = taken.and_then(|()| match self.known(&batch.journal) {
+                next if next > wanted => Ok(()),
+                _ => Err(SendError::NotTaken),
+            });
+            if taken.is_err() {
+                return (Some(journal), taken);
+            }
+        }
+    }
+
+    async fn wanted(&mut self, journal: &mut Journal) -> Result<Option<u64>, SendError> {
+        let Some(id) = journal.id()?.map(ToOwned::to_owned) else { return Ok(None) };
+        if self.kept.is_none() {
+            let kept = self.gateway.history_kept().await?;
+            self.kept = Some(BTreeMap::new());
+            self.keep(kept)?;
+        }
+        Ok(Some(self.known(&id)))
+    }
+
+    fn known(&self, id: &str) -> u64 {
+        self.kept.as_ref().and_then(|kept| kept.get(id)).copied().unwrap_or(1)
+    }
+
+    fn keep(&mut self, kept: HistoryKept) -> Result<(), SendError> {
+        if kept.off {
+            return Err(SendError::Off);
+        }
+        self.kept.get_or_insert_default().extend(kept.next);
+        Ok(())
+    }
+}

@@ -1,0 +1,332 @@
+//! What happened in a conversation, one JSON object a line, for people and machines to read later.
+//!
+//! A history is `<namespace>/<thread>/events.jsonl`: [`Line`]s, oldest first, only ever added to. A line
+//! is known by its place in the file, from 1. Readers pass over events and fields that they don't know;
+//! a change that they can't pass over is another [`VERSION`].
+//!
+//! Two kinds of writers add to it. An agent sends what its journal holds, numbered without a gap, so that
+//! what was cut off on the way is sent again and recognised. The gateway adds what it sees and does, each
+//! under a key of its own.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Author, NanoUsd, SlackTs};
+
+/// Of the form of [`Line`].
+pub const VERSION: u32 = 1;
+
+/// The gateway, as a line's source.
+pub const GATEWAY: &str = "gateway";
+
+/// Longest text of an event, in bytes: of what is longer, the beginning and the end are kept.
+pub const MAX_TEXT: usize = 96 * 1024;
+
+/// Events of one [`HistoryBatch`] at most.
+pub const MAX_BATCH: usize = 200;
+
+/// One line of a history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// [`VERSION`].
+    pub v: u32,
+    /// When it happened: milliseconds since 1970.
+    pub at: u64,
+    /// Who tells: [`GATEWAY`], or `agent/<role>/<journal>`.
+    pub source: String,
+    /// Its number in the agent's journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// What the gateway tells is told once for each key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The role that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The role's run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Event {
+    /// Somebody said something in the conversation.
+    Message {
+        /// The message.
+        ts: SlackTs,
+        /// Who.
+        author: Author,
+        /// As text.
+        text: String,
+    },
+    /// A role began to work.
+    RunStarted,
+    /// It read messages and decisions.
+    Taken {
+        /// The messages, oldest first.
+        messages: Vec<SlackTs>,
+        /// Decisions of people.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        decisions: Vec<String>,
+    },
+    /// A provider was paid for an answer.
+    ModelCall(ModelCall),
+    /// A model answered.
+    Answer {
+        /// The model that was asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// What it said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// What it thought, where it shows that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thoughts: Option<String>,
+        /// Tools that it wants to use.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<ToolUse>,
+    },
+    /// A model's answer could not be worked with.
+    Flawed {
+        /// What was wrong with it.
+        why: String,
+    },
+    /// A tool was used.
+    Tool {
+        /// Which, and for what.
+        #[serde(flatten)]
+        call: ToolUse,
+        /// What it came to, as the model was told.
+        output: String,
+        /// Whether it worked.
+        ok: bool,
+        /// Of a command that ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        /// How long it took.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        millis: Option<u64>,
+    },
+    /// The harness saw the test command run.
+    Tested {
+        /// The command line.
+        command: String,
+        /// Absent if it did not end by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
+    /// The role's own list, as it is from now on.
+    Todo {
+        /// In the role's order.
+        items: Vec<TodoEntry>,
+    },
+    /// People are asked whether exactly this may be done.
+    Asked {
+        /// Which tool, and for what.
+        #[serde(flatten)]
+        call: ToolUse,
+    },
+    /// Another model goes on.
+    Model {
+        /// Which one.
+        model: String,
+        /// Why.
+        why: String,
+    },
+    /// The harness told the role something, or did something of its own.
+    Note {
+        /// What.
+        text: String,
+    },
+    /// A role's run ended.
+    RunEnded {
+        /// `idle`, `waiting`, `failed` or `closed`.
+        outcome: String,
+        /// For a failure.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A plan was posted, or approved.
+    Plan {
+        /// The message that shows it.
+        message: SlackTs,
+        /// Slack user id of who approved it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approved_by: Option<String>,
+    },
+    /// A person decided something.
+    Decision {
+        /// What about: `plan`, `merge`, `budget`, `approval`, `choice`, `learning` or `stop`.
+        kind: String,
+        /// What was chosen.
+        choice: String,
+        /// Slack user id of who did.
+        user: String,
+        /// The message that asked.
+        message: SlackTs,
+    },
+    /// A test run is proven for a commit on the remote.
+    Receipt {
+        /// The commit.
+        commit: String,
+        /// The command line.
+        command: String,
+        /// What it ended with.
+        exit_code: i32,
+    },
+    /// The pull request was opened, or became something else.
+    PullRequest {
+        /// Its number.
+        number: u64,
+        /// Its page.
+        url: String,
+        /// `open`, `merged` or `closed`.
+        state: String,
+    },
+    /// The Thread waits, or goes on.
+    Waiting {
+        /// The condition: `Queued`, `AwaitingUser`, `BudgetExceeded` and others.
+        what: String,
+        /// Whether it does, or did.
+        now: bool,
+        /// A sentence.
+        why: String,
+    },
+    /// The Thread has ended.
+    Closed {
+        /// Slack user id of who decided so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+    /// Events were lost: the store was away for longer than they could wait.
+    Lost {
+        /// How many.
+        events: u64,
+    },
+    /// Of a version that knows more.
+    #[serde(other)]
+    Unknown,
+}
+
+/// A tool with its arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolUse {
+    /// Its name.
+    pub tool: String,
+    /// JSON, as the model wrote it.
+    pub arguments: String,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TodoEntry {
+    /// What.
+    pub text: String,
+    /// `open`, `doing` or `done`.
+    pub state: String,
+}
+
+/// What an answer cost. The sum of a role's calls is what the Thread's status says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelCall {
+    /// The model that was asked.
+    pub model: String,
+    /// Who served it, where that is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// How much it was to think, where that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// Tokens that were sent and not kept by the provider before.
+    pub fresh: u64,
+    /// Tokens that were read from its cache.
+    pub cached: u64,
+    /// Tokens of the fresh ones that were written to its cache.
+    pub written: u64,
+    /// Tokens of the answer.
+    pub answered: u64,
+    /// Tokens of these that were thoughts.
+    pub reasoning: u64,
+    /// USD.
+    pub cost: NanoUsd,
+    /// How long it took; absent if it was told after the fact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub millis: Option<u64>,
+}
+
+/// What an agent's journal says next: all of it from a number on, however little of it is an event.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryBatch {
+    /// The journal: 1 to 64 characters of `[a-z0-9.]`, the same for as long as it exists.
+    pub journal: String,
+    /// Number of the first entry that it speaks of.
+    pub from: u64,
+    /// Those that are events, in the journal's order; at most [`MAX_BATCH`].
+    pub events: Vec<Told>,
+}
+
+/// One entry of a journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Told {
+    /// Its number, from 1.
+    pub seq: u64,
+    /// When it happened: milliseconds since 1970.
+    pub at: u64,
+    /// The run that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What is kept of a role's journals: the number that is wanted next of each. Of one that is not named,
+/// it is 1.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryKept {
+    /// By journal.
+    pub next: BTreeMap<String, u64>,
+    /// Nothing is kept here: nothing needs to be sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub off: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_flat_and_reads_back() {
+        let call = ToolUse { tool: "Bash".into(), arguments: "{\"command\":\"ls\"}".into() };
+        let output = "a\nb".to_owned();
+        let event = Event::Tool { call, output, ok: true, exit_code: Some(0), millis: Some(12) };
+        let source = "agent/coder/0a1b".to_owned();
+        let (key, role, run) = (None, Some("coder".into()), Some("r1".into()));
+        let line = Line { v: VERSION, at: 5, source, seq: Some(7), key, role, run, event };
+        let text = serde_json::to_string(&line).unwrap();
+        assert_eq!(
+            text,
+            r#"{"v":1,"at":5,"source":"agent/coder/0a1b","seq":7,"role":"coder","run":"r1","event":"tool","tool":"Bash","arguments":"{\"command\":\"ls\"}","output":"a\nb","ok":true,"exitCode":0,"millis":12}"#
+        );
+        assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);
+    }
+
+    #[test]
+    fn an_event_of_a_later_version_is_passed_over() {
+        let text = r#"{"v":1,"at":5,"source":"gateway","event":"poem","verses":[1,2]}"#;
+        assert_eq!(serde_json::from_str::<Line>(text).unwrap().event, Event::Unknown);
+    }
+}

@@ -1,0 +1,223 @@
+//! What one history holds already, so that nothing is in it twice and nothing is left out. Pure.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use codebutler_wire::history::{GATEWAY, Line, Told, VERSION};
+use serde::Deserialize;
+
+/// What of a line decides whether it is there.
+#[derive(Deserialize)]
+struct Head {
+    source: String,
+    #[serde(default)]
+    seq: Option<u64>,
+    #[serde(default)]
+    key: Option<String>,
+}
+
+/// Why a batch is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It begins behind what is wanted next.
+    Gap,
+    /// Its numbers don't grow.
+    Order,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    length: u64,
+    lines: u64,
+    next: BTreeMap<String, u64>,
+    keys: HashSet<u64>,
+}
+
+impl Log {
+    /// Takes in what is kept. Only whole lines count: the rest was not finished.
+    pub fn read(&mut self, text: &[u8]) -> usize {
+        let mut taken = 0;
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            if !line.ends_with(b"\n") {
+                break;
+            }
+            taken += line.len();
+            self.lines += 1;
+            // A line that nobody can read counts as a line.
+            if let Ok(head) = serde_json::from_slice::<Head>(line) {
+                self.know(&head.source, head.seq, head.key.as_deref());
+            }
+        }
+        self.length += taken as u64;
+        taken
+    }
+
+    /// Bytes of its whole lines.
+    pub const fn length(&self) -> u64 {
+        self.length
+    }
+
+    pub const fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// The numbers that are wanted next of the sources that begin with `prefix`, by the rest of their
+    /// names.
+    pub fn next_of(&self, prefix: &str) -> BTreeMap<String, u64> {
+        let own = self
+            .next
+            .iter()
+            .filter_map(|(source, next)| Some((source.strip_prefix(prefix)?.to_owned(), *next)));
+        own.collect()
+    }
+
+    /// Whether the gateway told this already.
+    pub fn has(&self, key: &str) -> bool {
+        self.keys.contains(&hash(key))
+    }
+
+    /// The text of something that the gateway tells; nothing if it did.
+    pub fn tell(&mut self, line: &Line, into: &mut Vec<u8>) {
+        let known = line.key.as_deref().is_some_and(|key| self.has(key));
+        if !known {
+            self.add(line, into);
+        }
+    }
+
+    /// The text of what an agent's journal says next, without what is known.
+    ///
+    /// # Errors
+    /// When it can't be told whether something is left out.
+    pub fn take(
+        &mut self,
+        (source, role): (&str, &str),
+        from: u64,
+        events: &[Told],
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refused> {
+        let wanted = self.next.get(source).copied().unwrap_or(1);
+        if from > wanted {
+            return Err(Refused::Gap);
+        }
+        if !events.is_sorted_by(|a, b| a.seq < b.seq) || events.iter().any(|told| told.seq < from) {
+            return Err(Refused::Order);
+        }
+        for Told { seq, at, run, event } in events.iter().filter(|told| told.seq >= wanted).cloned()
+        {
+            let (seq, key, role) = (Some(seq), None, Some(role.to_owned()));
+            let source = source.to_owned();
+            self.add(&Line { v: VERSION, at, source, seq, key, role, run, event }, into);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, line: &Line, into: &mut Vec<u8>) {
+        let before = into.len();
+        if serde_json::to_writer(&mut *into, line).is_err() {
+            into.truncate(before);
+            return;
+        }
+        into.push(b'\n');
+        self.length += (into.len() - before) as u64;
+        self.lines += 1;
+        self.know(&line.source, line.seq, line.key.as_deref());
+    }
+
+    fn know(&mut self, source: &str, seq: Option<u64>, key: Option<&str>) {
+        if source == GATEWAY {
+            self.keys.extend(key.map(hash));
+        } else if let Some(seq) = seq {
+            let next = self.next.entry(source.to_owned()).or_insert(1);
+            *next = (*next).max(seq + 1);
+        }
+    }
+}
+
+fn hash(key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Place, Store as _, Volume};
+    use codebutler_wire::history::Event;
+
+    fn told(seq: u64) -> Told {
+        Told { seq, at: seq, run: None, event: Event::Note { text: seq.to_string() } }
+    }
+
+    fn spoken(key: u64) -> Line {
+        let event = Event::Note { text: key.to_string() };
+        let (source, key) = (GATEWAY.to_owned(), Some(key.to_string()));
+        Line { v: VERSION, at: 1, source, seq: None, key, role: None, run: None, event }
+    }
+
+    #[test]
+    fn a_thousand_random_cuts_lose_and_double_no_event() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::new("team", "shop-1").unwrap();
+        let mut volume = Volume::new(dir.path());
+        let mut log = Log::default();
+        let (mut key, mut cuts) = (0, 0);
+        // Entries without an event have numbers too.
+        let journal: Vec<_> = (1..=6000).filter(|n| n % 3 != 0).map(told).collect();
+        let wanted = |log: &Log| log.next_of("agent/pm/").get("j").copied().unwrap_or(1);
+        while wanted(&log) < 6000 || cuts < 1000 {
+            let (from, length) = (wanted(&log), log.length());
+            let mut text = Vec::new();
+            // What was not answered is sent again, with what came since.
+            let again = from.saturating_sub(rand::random_range(0..9)).max(1);
+            let events = journal.iter().filter(|told| told.seq >= again);
+            let events: Vec<_> = events.take(rand::random_range(1..12)).cloned().collect();
+            log.take(("agent/pm/j", "pm"), again, &events, &mut text).unwrap();
+            for key in [key, key] {
+                log.tell(&spoken(key), &mut text);
+            }
+            key += 1;
+            // The process dies within a write: the file has any beginning of it.
+            let cut = if rand::random_range(0..3) == 0 {
+                text.len()
+            } else {
+                rand::random_range(0..=text.len())
+            };
+            assert!(volume.append(&place, length, &text[..cut]).unwrap());
+            if cut < text.len() {
+                cuts += 1;
+                key -= 1;
+                log = Log::default();
+                log.read(&volume.read(&place, 0, u64::MAX).unwrap());
+                if log.has(&key.to_string()) {
+                    key += 1;
+                }
+            }
+        }
+        let text = volume.read(&place, 0, log.length()).unwrap();
+        let lines: Vec<Line> = text
+            .split_inclusive(|b| *b == b'\n')
+            .map(|l| serde_json::from_slice(l).unwrap())
+            .collect();
+        let seqs: Vec<_> = lines.iter().filter_map(|line| line.seq).collect();
+        assert_eq!(seqs, journal.iter().map(|told| told.seq).collect::<Vec<_>>());
+        let keys: Vec<_> = lines.iter().filter_map(|line| line.key.clone()).collect();
+        assert_eq!(keys, (0..key).map(|key| key.to_string()).collect::<Vec<_>>());
+        assert_eq!(log.lines(), lines.len() as u64);
+        assert!(cuts >= 1000);
+    }
+
+    #[test]
+    fn a_gap_and_a_mess_are_refused() {
+        let (mut log, mut text) = (Log::default(), Vec::new());
+        let of = ("agent/pm/j", "pm");
+        log.take(of, 1, &[told(1), told(4)], &mut text).unwrap();
+        assert_eq!(log.take(of, 6, &[told(7)], &mut text), Err(Refused::Gap));
+        assert_eq!(log.take(of, 5, &[told(7), told(6)], &mut text), Err(Refused::Order));
+        assert_eq!(log.take(of, 5, &[told(4)], &mut text), Err(Refused::Order));
+        log.take(of, 5, &[told(9)], &mut text).unwrap();
+        assert_eq!(log.next_of("agent/pm/"), BTreeMap::from([("j".to_owned(), 10)]));
+        assert!(log.next_of("agent/coder/").is_empty());
+    }
+}

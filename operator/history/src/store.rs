@@ -1,0 +1,198 @@
+//! Where histories are kept: one text of lines for each conversation, which only grows.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::SystemTime;
+
+/// A conversation: its Thread's namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    namespace: String,
+    name: String,
+}
+
+impl Place {
+    /// Nothing unless both are names as Kubernetes has them: they become folders.
+    pub fn new(namespace: &str, name: &str) -> Option<Self> {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let fits = |text: &str| (1..=63).contains(&text.len()) && text.bytes().all(plain);
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        (fits(&namespace) && fits(&name)).then_some(Self { namespace, name })
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/').and_then(|(namespace, name)| Self::new(namespace, name));
+        parts.ok_or_else(|| format!("`{text}` is no NAMESPACE/THREAD"))
+    }
+}
+
+/// One history that is kept.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    pub place: Place,
+    pub bytes: u64,
+    pub changed: SystemTime,
+}
+
+/// Keeps histories. Several may write to one, each behind what it knows of it.
+pub trait Store: Send + 'static {
+    /// How long a history is; 0 if there is none.
+    fn length(&self, place: &Place) -> io::Result<u64>;
+
+    /// A part of it: `most` bytes at most, from a byte on.
+    fn read(&self, place: &Place, from: u64, most: u64) -> io::Result<Vec<u8>>;
+
+    /// Adds lines behind its first `length` bytes; they are there for good when this returns true. A line
+    /// there that is not whole is what a writer that died had not finished, and goes. False: others have
+    /// added lines, which have to be known first.
+    fn append(&mut self, place: &Place, length: u64, lines: &[u8]) -> io::Result<bool>;
+
+    fn list(&self) -> io::Result<Vec<Kept>>;
+
+    fn remove(&mut self, place: &Place) -> io::Result<()>;
+}
+
+/// Files on a volume: `<root>/<namespace>/<thread>/events.jsonl`. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    root: PathBuf,
+}
+
+const FILE: &str = "events.jsonl";
+
+impl Volume {
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    fn folder(&self, place: &Place) -> PathBuf {
+        self.root.join(&place.namespace).join(&place.name)
+    }
+
+    fn make(&self, place: &Place) -> io::Result<File> {
+        let folder = self.folder(place);
+        fs::create_dir_all(&folder)?;
+        let mut options = OpenOptions::new();
+        let file =
+            options.create(true).truncate(false).read(true).write(true).open(folder.join(FILE))?;
+        // Its name is as lasting as what it holds.
+        for folder in folder.ancestors().take(3) {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(file)
+    }
+}
+
+impl Store for Volume {
+    fn length(&self, place: &Place) -> io::Result<u64> {
+        match fs::metadata(self.folder(place).join(FILE)) {
+            Ok(metadata) => Ok(metadata.len()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read(&self, place: &Place, from: u64, most: u64) -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        match File::open(self.folder(place).join(FILE)) {
+            Ok(mut file) => {
+                file.seek(SeekFrom::Start(from))?;
+                file.take(most).read_to_end(&mut text)?;
+                Ok(text)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(text),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn append(&mut self, place: &Place, length: u64, lines: &[u8]) -> io::Result<bool> {
+        let mut file = match length {
+            0 => self.make(place)?,
+            _ => OpenOptions::new().read(true).write(true).open(self.folder(place).join(FILE))?,
+        };
+        // Until the file is closed.
+        file.lock()?;
+        let there = file.metadata()?.len();
+        if there < length {
+            return Err(io::Error::other("the history is shorter than it was"));
+        }
+        file.seek(SeekFrom::Start(length))?;
+        if there > length {
+            let mut rest = Vec::new();
+            file.read_to_end(&mut rest)?;
+            if rest.contains(&b'\n') {
+                return Ok(false);
+            }
+            file.set_len(length)?;
+            file.seek(SeekFrom::Start(length))?;
+        }
+        file.write_all(lines)?;
+        file.sync_data()?;
+        Ok(true)
+    }
+
+    fn list(&self) -> io::Result<Vec<Kept>> {
+        let mut kept = Vec::new();
+        for namespace in folders(&self.root)? {
+            for folder in folders(&namespace)? {
+                let Ok(metadata) = fs::metadata(folder.join(FILE)) else { continue };
+                let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
+                let place = name(&namespace).zip(name(&folder));
+                let place = place.and_then(|(namespace, name)| Place::new(&namespace, &name));
+                let changed = metadata.modified()?;
+                kept.extend(place.map(|place| Kept { place, bytes: metadata.len(), changed }));
+            }
+        }
+        Ok(kept)
+    }
+
+    fn remove(&mut self, place: &Place) -> io::Result<()> {
+        fs::remove_dir_all(self.folder(place))
+    }
+}
+
+fn folders(of: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(of) {
+        Ok(entries) => {
+            let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+            let paths: Vec<_> = paths.collect::<io::Result<_>>()?;
+            Ok(paths.into_iter().filter(|path| path.is_dir()).collect())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_leads_out_of_the_volume() {
+        for (namespace, name) in [("..", "a"), ("a", ".."), ("", "a"), ("a/b", "c"), ("a", "B")] {
+            assert_eq!(Place::new(namespace, name), None, "{namespace} {name}");
+        }
+        assert_eq!("team/shop-1".parse(), Ok(Place::new("team", "shop-1").unwrap()));
+        assert!("shop-1".parse::<Place>().is_err());
+    }
+}

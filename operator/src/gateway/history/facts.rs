@@ -1,0 +1,128 @@
+//! What a Thread's object says that happened. Pure: each fact has a key under which it is told once.
+
+use codebutler_crds::thread::{ApprovalAnswer, PullState, ThreadState};
+use codebutler_crds::wire::Pending;
+use codebutler_crds::wire::history::Event;
+use codebutler_crds::{Thread, ThreadStatus, condition};
+
+/// A fact: its key, the role it is about, and what it says.
+pub type Fact = (String, Option<String>, Event);
+
+/// Conditions that say why nothing happens.
+const WAITS: [&str; 4] = [
+    condition::QUEUED,
+    condition::AWAITING_USER,
+    condition::BUDGET_EXCEEDED,
+    condition::COLLECTING,
+];
+
+/// All that it says.
+pub fn of(thread: &Thread) -> Vec<Fact> {
+    let Some(status) = &thread.status else { return Vec::new() };
+    let mut facts = Vec::new();
+    if let Some(plan) = &status.plan {
+        let fact = |approved_by: Option<String>| {
+            let by = approved_by.as_deref().unwrap_or_default();
+            let key = format!("plan:{}:{by}", plan.ts);
+            (key, None, Event::Plan { message: plan.ts.clone(), approved_by })
+        };
+        facts.push(fact(None));
+        facts.extend(plan.approved_by.clone().map(|by| fact(Some(by))));
+    }
+    facts.extend(status.approvals.iter().filter_map(approval));
+    if let Some(receipt) = &status.receipt {
+        let key = format!("receipt:{}:{}", receipt.commit, receipt.exit_code);
+        let (commit, command) = (receipt.commit.clone(), receipt.command.clone());
+        let event = Event::Receipt { commit, command, exit_code: receipt.exit_code };
+        facts.push((key, Some(receipt.role.clone()), event));
+    }
+    if let Some(pull) = &status.pull_request {
+        let state = match pull.state.unwrap_or(PullState::Open) {
+            PullState::Open => "open",
+            PullState::Merged => "merged",
+            PullState::Closed => "closed",
+        };
+        let key = format!("pull:{}:{state}", pull.number);
+        let (url, state) = (pull.url.clone(), state.to_owned());
+        facts.push((key, None, Event::PullRequest { number: pull.number, url, state }));
+    }
+    facts.extend(waits(status));
+    if thread.spec.state == ThreadState::Closed {
+        let by = status.closing.as_ref().and_then(|closing| closing.decided_by.clone());
+        facts.push(("closed".to_owned(), None, Event::Closed { by }));
+    }
+    facts
+}
+
+fn approval(approval: &codebutler_crds::thread::Approval) -> Option<Fact> {
+    let choice = match approval.answer? {
+        ApprovalAnswer::Approved => "approved",
+        ApprovalAnswer::Denied => "denied",
+        ApprovalAnswer::Expired => "expired",
+    };
+    let event = Event::Decision {
+        kind: "approval".to_owned(),
+        choice: choice.to_owned(),
+        user: approval.by.clone().unwrap_or_default(),
+        message: approval.ts.clone(),
+    };
+    Some((format!("approval:{}:{choice}", approval.id), Some(approval.role.clone()), event))
+}
+
+fn waits(status: &ThreadStatus) -> impl Iterator<Item = Fact> {
+    let waits = status.conditions.iter().filter(|one| WAITS.contains(&one.type_.as_str()));
+    waits.map(|one| {
+        let key = format!("waits:{}:{}:{}", one.type_, one.status, one.last_transition_time.0);
+        let (what, now) = (one.type_.clone(), one.status == "True");
+        (key, None, Event::Waiting { what, now, why: one.message.clone() })
+    })
+}
+
+/// What people decided, as a role is about to hear it. What a question about an action came to, its own
+/// record says.
+pub fn decision(pending: &Pending) -> Option<Fact> {
+    let Pending { id, role, kind, choice, user, message } = pending;
+    let event = Event::Decision {
+        kind: kind.clone(),
+        choice: choice.clone(),
+        user: user.clone(),
+        message: message.clone(),
+    };
+    (kind != "approval").then(|| (format!("decision:{id}"), Some(role.clone()), event))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_thread_tells_who_decided_and_what_it_waits_for() {
+        let thread: Thread = serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {"name": "shop-1", "namespace": "team"},
+            "spec": {"repo": "shop", "state": "Closed"},
+            "status": {
+                "plan": {"ts": "2.000000", "hash": "h", "role": "pm", "approvedBy": "U1"},
+                "pullRequest": {"number": 3, "url": "https://x/3", "state": "merged"},
+                "closing": {"ts": "5.000000", "role": "lead", "choice": "merge", "decidedBy": "U2"},
+                "conditions": [
+                    {"type": "Queued", "status": "True", "reason": "R", "message": "place 2",
+                     "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                    {"type": "Ready", "status": "True", "reason": "R", "message": "",
+                     "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                ],
+            },
+        }))
+        .unwrap();
+        let keys: Vec<_> = of(&thread).into_iter().map(|(key, ..)| key).collect();
+        let expected = [
+            "plan:2.000000:",
+            "plan:2.000000:U1",
+            "pull:3:merged",
+            "waits:Queued:True:2026-01-01T00:00:00Z",
+            "closed",
+        ];
+        assert_eq!(keys, expected);
+    }
+}

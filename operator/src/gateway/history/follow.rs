@@ -1,0 +1,148 @@
+//! Looks at open Threads and tells what became of them, and removes histories that are kept long enough.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use codebutler_crds::Thread;
+use codebutler_history::{Kept, Store as _};
+use kube::ResourceExt as _;
+use tokio::time::MissedTickBehavior;
+
+use super::{History, Telling, facts, redactor};
+use crate::gateway::api::Gateway;
+use crate::gateway::context::{Context, ThreadKey};
+
+/// How often Threads are looked at.
+const EVERY: Duration = Duration::from_millis(500);
+/// How often histories are.
+const TIDY: Duration = Duration::from_hours(1);
+
+/// How long histories are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// After the last event.
+    pub age: Duration,
+    /// Bytes of all together: the oldest go first.
+    pub size: Option<u64>,
+}
+
+/// Tells until the gateway stops.
+pub async fn run(gateway: &Gateway, retention: Retention) {
+    if gateway.context.history.volume().is_none() {
+        return;
+    }
+    tokio::join!(follow(gateway), tidy(gateway, retention));
+}
+
+async fn follow(gateway: &Gateway) {
+    let context = &gateway.context;
+    let mut seen: HashMap<ThreadKey, Option<String>> = HashMap::new();
+    let mut due = tokio::time::interval(EVERY);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
+        let mut now = HashMap::new();
+        for thread in context.attended.all() {
+            let (key, version) = (ThreadKey::from(&*thread), thread.resource_version());
+            if seen.remove(&key) != Some(version.clone()) {
+                tell(context, &thread).await;
+            }
+            now.insert(key, version);
+        }
+        // What is not attended any more has ended, and says how.
+        for (key, _) in seen.drain() {
+            if let Some(thread) = context.thread(&key) {
+                tell(context, &thread).await;
+            }
+        }
+        seen = now;
+    }
+}
+
+async fn tell(context: &Context, thread: &Arc<Thread>) {
+    let key = ThreadKey::from(&**thread);
+    let Some(repo) = context.repo(&key.namespace, &thread.spec.repo) else { return };
+    let facts = facts::of(thread);
+    if facts.is_empty() {
+        return;
+    }
+    let redactor = redactor(context, &repo).await;
+    for (name, role, event) in facts {
+        let told = Telling { key: name, at: None, role, run: None, event };
+        context.history.tell(&key, &redactor, told);
+    }
+}
+
+async fn tidy(gateway: &Gateway, retention: Retention) {
+    let mut due = tokio::time::interval(TIDY);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
+        let open: Vec<_> = gateway.context.attended.all();
+        let open: Vec<_> = open.iter().map(|thread| ThreadKey::from(&**thread)).collect();
+        let history = gateway.context.history.clone();
+        let removing = move || remove(&history, retention, &open);
+        match tokio::task::spawn_blocking(removing).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "old histories stay"),
+            Err(error) => tracing::warn!(%error, "old histories stay"),
+        }
+    }
+}
+
+fn remove(history: &History, retention: Retention, open: &[ThreadKey]) -> std::io::Result<()> {
+    let Some(mut volume) = history.volume().cloned() else { return Ok(()) };
+    for kept in due(volume.list()?, retention, SystemTime::now(), open) {
+        tracing::info!(thread = %kept.place, "a history is removed: it was kept long enough");
+        volume.remove(&kept.place)?;
+    }
+    Ok(())
+}
+
+/// Those that go. Of open Threads none does.
+fn due(mut all: Vec<Kept>, retention: Retention, now: SystemTime, open: &[ThreadKey]) -> Vec<Kept> {
+    all.sort_by_key(|kept| kept.changed);
+    let mut total: u64 = all.iter().map(|kept| kept.bytes).sum();
+    let is_open = |kept: &Kept| {
+        let of = |key: &ThreadKey| {
+            key.namespace == kept.place.namespace() && key.name == kept.place.name()
+        };
+        open.iter().any(of)
+    };
+    all.retain(|kept| {
+        let age = now.duration_since(kept.changed).unwrap_or_default();
+        let goes = age > retention.age || retention.size.is_some_and(|most| total > most);
+        let goes = goes && !is_open(kept);
+        if goes {
+            total -= kept.bytes;
+        }
+        goes
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codebutler_history::Place;
+
+    #[test]
+    fn the_oldest_go_first_and_open_ones_stay() {
+        let now = SystemTime::now();
+        let kept = |name: &str, days: u32, bytes| Kept {
+            place: Place::new("team", name).unwrap(),
+            bytes,
+            changed: now - Duration::from_hours(24) * days,
+        };
+        let all =
+            vec![kept("new", 1, 50), kept("old", 40, 50), kept("older", 50, 5), kept("mid", 9, 50)];
+        let open = [ThreadKey { namespace: "team".into(), name: "older".into() }];
+        let names = |retention| {
+            let due = due(all.clone(), retention, now, &open);
+            due.iter().map(|kept| kept.place.name().to_owned()).collect::<Vec<_>>()
+        };
+        let days = |days: u32| Duration::from_hours(24) * days;
+        assert_eq!(names(Retention { age: days(30), size: None }), ["old"]);
+        assert_eq!(names(Retention { age: days(90), size: Some(100) }), ["old", "mid"]);
+        assert_eq!(names(Retention { age: days(90), size: Some(200) }), [""; 0]);
+    }
+}

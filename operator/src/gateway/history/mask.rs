@@ -1,0 +1,90 @@
+//! Masks and bounds every text of an event before it is written. Pure.
+
+use std::borrow::Cow;
+
+use codebutler_crds::wire::history::{Event, MAX_TEXT};
+use serde_json::Value;
+
+use crate::gateway::redact::Redactor;
+
+/// Longest event, in bytes of text: what is behind that is cut to [`LEAST`] bytes each.
+const MOST: usize = 1024 * 1024;
+const LEAST: usize = 256;
+const CUT: &str = "\n[…]\n";
+
+/// The event as it is kept.
+pub fn event(event: &Event, redactor: &Redactor) -> Event {
+    let mut room = MOST;
+    let masked = serde_json::to_value(event).and_then(|mut value| {
+        walk(&mut value, redactor, &mut room);
+        serde_json::from_value(value)
+    });
+    masked.unwrap_or(Event::Unknown)
+}
+
+fn walk(value: &mut Value, redactor: &Redactor, room: &mut usize) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(masked) = redactor.mask(text) {
+                *text = masked;
+            }
+            let most = MAX_TEXT.min((*room).max(LEAST));
+            if text.len() > most {
+                *text = bounded(text, most);
+            }
+            *room = room.saturating_sub(text.len());
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| walk(value, redactor, room)),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|value| walk(value, redactor, room));
+        }
+        _ => {}
+    }
+}
+
+/// Beginning and end.
+fn bounded(text: &str, most: usize) -> String {
+    let half = (most - CUT.len()) / 2;
+    let head = text.floor_char_boundary(half);
+    let tail = text.ceil_char_boundary(text.len() - half);
+    format!("{}{CUT}{}", &text[..head], &text[tail..])
+}
+
+/// Whether an agent may tell it. All else the gateway knows better.
+pub const fn is_agents(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::RunStarted
+            | Event::Taken { .. }
+            | Event::Answer { .. }
+            | Event::Flawed { .. }
+            | Event::Tool { .. }
+            | Event::Tested { .. }
+            | Event::Todo { .. }
+            | Event::Asked { .. }
+            | Event::Model { .. }
+            | Event::Note { .. }
+            | Event::RunEnded { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codebutler_crds::wire::history::ToolUse;
+
+    #[test]
+    fn every_text_is_masked_and_none_is_too_long() {
+        let secret = format!("ghp_{}", "a1B2".repeat(9));
+        let call = ToolUse { tool: "Bash".into(), arguments: format!("{{\"t\":\"{secret}\"}}") };
+        let output = format!("{secret}{}ß", "ñ".repeat(MAX_TEXT));
+        let told = Event::Tool { call, output, ok: true, exit_code: None, millis: None };
+        let Event::Tool { call, output, .. } = event(&told, &Redactor::default()) else { panic!() };
+        assert!(!call.arguments.contains(&secret) && call.arguments.contains("[redacted"));
+        assert!(!output.contains(&secret) && output.ends_with("ñß") && output.len() <= MAX_TEXT);
+        let calls = vec![ToolUse { tool: "X".into(), arguments: "y".repeat(MAX_TEXT) }; 100];
+        let told = Event::Answer { model: None, text: None, thoughts: None, calls };
+        let kept = serde_json::to_string(&event(&told, &Redactor::default())).unwrap();
+        assert!(kept.len() < 2 * MOST, "{}", kept.len());
+    }
+}

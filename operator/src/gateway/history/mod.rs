@@ -1,0 +1,170 @@
+//! What happened in each conversation, kept for later: what agents tell of their runs, and what the
+//! gateway sees and does itself. Nothing waits for it but the agents' own telling; while the store is
+//! away, work goes on, and what the gateway tells waits in a buffer that is bounded.
+//!
+//! Pure: [`facts`], [`mask`]. [`writer`] writes, on a thread of its own, [`follow`] looks at Threads.
+
+mod facts;
+pub mod follow;
+pub mod mask;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use codebutler_crds::wire::history::{Event, HistoryBatch, ModelCall};
+use codebutler_crds::wire::{Author, Message};
+use codebutler_crds::{Repo, SlackTs};
+use codebutler_history::{Place, Volume};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use self::writer::{Batch, Note, Order, Writer};
+use super::context::{Caller, ThreadKey};
+use super::redact::Redactor;
+
+pub use self::facts::decision;
+pub use self::writer::{Away, News};
+
+/// Histories, written. Cheap to clone; of the default one nothing is kept.
+#[derive(Clone, Default)]
+pub struct History {
+    writer: Option<Writer>,
+    volume: Option<Volume>,
+}
+
+impl History {
+    /// Writes below a folder.
+    ///
+    /// # Errors
+    /// When no thread can be had for it.
+    pub fn at(root: &Path, metrics: super::metrics::Metrics) -> std::io::Result<Self> {
+        let volume = Volume::new(root);
+        let writer = Writer::start(volume.clone(), metrics)?;
+        Ok(Self { writer: Some(writer), volume: Some(volume) })
+    }
+
+    /// Where they can be read.
+    pub fn volume(&self) -> Option<&Volume> {
+        self.volume.as_ref()
+    }
+
+    /// Says when a history has grown.
+    pub fn news(&self) -> News {
+        self.writer.as_ref().map(|writer| writer.news.clone()).unwrap_or_default()
+    }
+
+    /// Something that happened, told once for each key. Masked here.
+    pub fn tell(&self, thread: &ThreadKey, redactor: &Redactor, told: Telling) {
+        let (Some(writer), Some(place)) = (&self.writer, place(thread)) else { return };
+        let Telling { key, at, role, run, event } = told;
+        let event = mask::event(&event, redactor);
+        let at = at.unwrap_or_else(now);
+        writer.note(Note { place, key, at, role, run, event });
+    }
+
+    /// Messages of a conversation.
+    pub fn messages(&self, thread: &ThreadKey, redactor: &Redactor, messages: &[Message]) {
+        for Message { ts, author, text, .. } in messages {
+            self.message(thread, redactor, ts, author.clone(), text);
+        }
+    }
+
+    /// A message of a conversation.
+    pub fn message(
+        &self,
+        thread: &ThreadKey,
+        redactor: &Redactor,
+        ts: &SlackTs,
+        author: Author,
+        text: &str,
+    ) {
+        if self.writer.is_none() {
+            return;
+        }
+        let role = match &author {
+            Author::Role { role } => Some(role.clone()),
+            _ => None,
+        };
+        let event = Event::Message { ts: ts.clone(), author, text: text.to_owned() };
+        let (key, at) = (format!("message:{ts}"), Some(millis(ts)));
+        self.tell(thread, redactor, Telling { key, at, role, run: None, event });
+    }
+
+    /// An answer that was paid for. `id` is the call's own.
+    pub fn call(&self, thread: &ThreadKey, role: &str, id: &str, call: ModelCall) {
+        let (key, role) = (format!("call:{id}"), Some(role.to_owned()));
+        let told = Telling { key, at: None, role, run: None, event: Event::ModelCall(call) };
+        self.tell(thread, &Redactor::default(), told);
+    }
+
+    /// Waits until all that was told so far is written, for so long at most.
+    pub async fn flush(&self, patience: Duration) {
+        let (Some(writer), Some(place)) = (&self.writer, Place::new("none", "none")) else {
+            return;
+        };
+        let (reply, written) = oneshot::channel();
+        let last = Batch { place, role: String::new(), told: None, reply };
+        let written = timeout(patience, written);
+        if writer.order(Order::Batch(last)).is_err() || !matches!(written.await, Ok(Ok(Ok(_)))) {
+            tracing::warn!("the end of the history was not written");
+        }
+    }
+
+    /// Keeps what a role's journal says next; the numbers that are wanted next of the role's journals.
+    ///
+    /// # Errors
+    /// When it can't be kept now.
+    pub async fn take(
+        &self,
+        caller: &Caller,
+        batch: Option<HistoryBatch>,
+    ) -> Result<Option<BTreeMap<String, u64>>, Away> {
+        let (Some(writer), Some(place)) = (&self.writer, place(&caller.key())) else {
+            return Ok(None);
+        };
+        let (reply, kept) = oneshot::channel();
+        let role = caller.role_name().to_owned();
+        writer.order(Order::Batch(Batch { place, role, told: batch, reply }))?;
+        kept.await.unwrap_or(Err(Away))
+    }
+}
+
+/// Something that the gateway tells.
+pub struct Telling {
+    /// It is told once for each.
+    pub key: String,
+    /// Milliseconds since 1970; now if absent.
+    pub at: Option<u64>,
+    pub role: Option<String>,
+    pub run: Option<String>,
+    pub event: Event,
+}
+
+/// What masks everything that is told of a Repo.
+pub async fn redactor(context: &super::context::Context, repo: &Repo) -> Arc<Redactor> {
+    super::masks::as_known(context, repo).await
+}
+
+fn place(thread: &ThreadKey) -> Option<Place> {
+    Place::new(&thread.namespace, &thread.name)
+}
+
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// When a message was written: a Slack `ts` is seconds with a fraction.
+fn millis(ts: &SlackTs) -> u64 {
+    let (seconds, fraction) = ts.as_str().split_once('.').unwrap_or((ts.as_str(), "0"));
+    let seconds: u64 = seconds.parse().unwrap_or(0);
+    let millis: u64 = fraction.get(..3).and_then(|text| text.parse().ok()).unwrap_or(0);
+    seconds.saturating_mul(1000).saturating_add(millis)
+}
+
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

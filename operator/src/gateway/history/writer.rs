@@ -1,0 +1,404 @@
+//! The one writer of this process: a thread that gathers what is told, and writes it down.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use codebutler_crds::wire::history::{Event, GATEWAY, HistoryBatch, Line, VERSION};
+use codebutler_history::{Log, Place, Refused, Store};
+use tokio::sync::{oneshot, watch};
+
+use super::{lock, now};
+use crate::gateway::metrics::Metrics;
+
+/// What may wait to be taken by the thread.
+const ORDERS: usize = 1024;
+/// What may wait for a store that is away.
+const HELD: usize = 8192;
+/// Written in one go.
+const ROUND: usize = 256;
+/// Histories whose state is kept at hand.
+const OPEN: usize = 256;
+/// A history that has grown so long grows no more: no conversation is that long.
+const LONGEST: u64 = 512 * 1024 * 1024;
+const CHUNK: u64 = 8 * 1024 * 1024;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// The store is away: what was told has to be told again.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the history can't be written now")]
+pub struct Away;
+
+/// What the gateway tells.
+pub struct Note {
+    pub place: Place,
+    pub key: String,
+    pub at: u64,
+    pub role: Option<String>,
+    pub run: Option<String>,
+    pub event: Event,
+}
+
+/// What an agent tells, or wants to know.
+pub struct Batch {
+    pub place: Place,
+    pub role: String,
+    /// Nothing is told if absent.
+    pub told: Option<HistoryBatch>,
+    pub reply: oneshot::Sender<Kept>,
+}
+
+type Kept = Result<Option<BTreeMap<String, u64>>, Away>;
+
+pub enum Order {
+    Note(Box<Note>),
+    Batch(Batch),
+}
+
+impl Order {
+    const fn place(&self) -> &Place {
+        match self {
+            Self::Note(note) => &note.place,
+            Self::Batch(batch) => &batch.place,
+        }
+    }
+}
+
+/// Who waits for histories to grow. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct News(Arc<Mutex<HashMap<Place, watch::Sender<u64>>>>);
+
+impl News {
+    /// Changes whenever this history has grown.
+    pub fn of(&self, place: &Place) -> watch::Receiver<u64> {
+        let mut all = lock(&self.0);
+        all.retain(|_, sender| sender.receiver_count() > 0);
+        all.entry(place.clone()).or_default().subscribe()
+    }
+
+    fn grew(&self, place: &Place, lines: u64) {
+        if let Some(sender) = lock(&self.0).get(place) {
+            sender.send_replace(lines);
+        }
+    }
+}
+
+/// Where orders are given. Cheap to clone; the thread ends with the last one.
+#[derive(Clone)]
+pub struct Writer {
+    orders: SyncSender<Order>,
+    pub news: News,
+    lost: Arc<AtomicU64>,
+}
+
+impl Writer {
+    pub fn start(store: impl Store, metrics: Metrics) -> io::Result<Self> {
+        let (orders, taken) = sync_channel(ORDERS);
+        let (news, lost) = (News::default(), Arc::new(AtomicU64::new(0)));
+        let desk = Desk {
+            store,
+            logs: HashMap::new(),
+            held: VecDeque::new(),
+            again: None,
+            pause: FIRST_PAUSE,
+            news: news.clone(),
+            lost: Arc::clone(&lost),
+            metrics,
+        };
+        std::thread::Builder::new().name("history".to_owned()).spawn(move || desk.run(&taken))?;
+        Ok(Self { orders, news, lost })
+    }
+
+    pub fn order(&self, order: Order) -> Result<(), Away> {
+        self.orders.try_send(order).map_err(|_| Away)
+    }
+
+    /// Never waits: what there is no room for is counted.
+    pub fn note(&self, note: Note) {
+        if let Err(TrySendError::Full(_)) = self.orders.try_send(Order::Note(Box::new(note))) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+struct Desk<S> {
+    store: S,
+    logs: HashMap<Place, Log>,
+    /// Oldest first, while the store is away.
+    held: VecDeque<Order>,
+    /// When the store is tried again.
+    again: Option<Instant>,
+    pause: Duration,
+    news: News,
+    lost: Arc<AtomicU64>,
+    metrics: Metrics,
+}
+
+impl<S: Store> Desk<S> {
+    fn run(mut self, taken: &Receiver<Order>) {
+        loop {
+            let first = match self.again {
+                None => taken.recv().ok(),
+                Some(again) => {
+                    match taken.recv_timeout(again.saturating_duration_since(Instant::now())) {
+                        Ok(order) => Some(order),
+                        Err(RecvTimeoutError::Timeout) => {
+                            self.try_again();
+                            continue;
+                        }
+                        Err(RecvTimeoutError::Disconnected) => None,
+                    }
+                }
+            };
+            let Some(first) = first else { return };
+            let rest = std::iter::from_fn(|| taken.try_recv().ok()).take(ROUND);
+            let orders: Vec<_> = std::iter::once(first).chain(rest).collect();
+            if self.again.is_some() {
+                self.hold(orders);
+            } else {
+                self.round(orders);
+            }
+        }
+    }
+
+    fn try_again(&mut self) {
+        self.again = None;
+        let held: Vec<_> = self.held.drain(..).collect();
+        self.round(held);
+        if self.again.is_none() {
+            self.pause = FIRST_PAUSE;
+            tracing::info!("the history is written again");
+        }
+    }
+
+    /// Agents have what they tell at hand; what the gateway tells waits.
+    fn hold(&mut self, orders: Vec<Order>) {
+        for order in orders {
+            match order {
+                Order::Batch(batch) => drop(batch.reply.send(Err(Away))),
+                Order::Note(_) if self.held.len() >= HELD => {
+                    self.lost.fetch_add(1, Ordering::Relaxed);
+                }
+                Order::Note(note) => self.held.push_back(Order::Note(note)),
+            }
+        }
+        self.metrics.history(self.held.len(), self.lost.load(Ordering::Relaxed));
+    }
+
+    fn round(&mut self, orders: Vec<Order>) {
+        let mut by_place: BTreeMap<Place, Vec<Order>> = BTreeMap::new();
+        for order in orders {
+            by_place.entry(order.place().clone()).or_default().push(order);
+        }
+        for (place, orders) in by_place {
+            if self.again.is_some() {
+                self.hold(orders);
+            } else if let Err(error) = self.write(&place, &orders) {
+                self.logs.remove(&place);
+                tracing::warn!(thread = %place, %error, "the history can't be written: it waits");
+                self.again = Some(Instant::now() + self.pause);
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                self.hold(orders);
+            } else {
+                self.answer(&place, orders);
+            }
+        }
+        if self.again.is_none() {
+            self.metrics.history(0, self.lost.load(Ordering::Relaxed));
+        }
+        if self.logs.len() > OPEN {
+            self.logs.clear();
+        }
+    }
+
+    /// Writes what of the orders is new.
+    fn write(&mut self, place: &Place, orders: &[Order]) -> io::Result<()> {
+        loop {
+            let mut log = match self.logs.remove(place) {
+                Some(log) => log,
+                None => self.read(place, Log::default())?,
+            };
+            let (before, mut text) = (log.length(), Vec::new());
+            let lost = self.lost.load(Ordering::Relaxed);
+            if before < LONGEST {
+                for order in orders {
+                    add(&mut log, order, &mut text);
+                }
+                if lost > 0 {
+                    let key = format!("lost:{}", now());
+                    log.tell(
+                        &line(key, now(), (None, None), Event::Lost { events: lost }),
+                        &mut text,
+                    );
+                }
+            }
+            if text.is_empty() {
+                self.logs.insert(place.clone(), log);
+                return Ok(());
+            }
+            if self.store.append(place, before, &text)? {
+                self.lost.fetch_sub(lost, Ordering::Relaxed);
+                self.news.grew(place, log.lines());
+                self.logs.insert(place.clone(), log);
+                return Ok(());
+            }
+            // Another gateway has added something: what it was has to be known first.
+        }
+    }
+
+    fn read(&self, place: &Place, mut log: Log) -> io::Result<Log> {
+        loop {
+            let text = self.store.read(place, log.length(), CHUNK)?;
+            if log.read(&text) == 0 {
+                return Ok(log);
+            }
+        }
+    }
+
+    fn answer(&self, place: &Place, orders: Vec<Order>) {
+        let Some(log) = self.logs.get(place) else { return };
+        for order in orders {
+            if let Order::Batch(Batch { role, reply, .. }) = order {
+                let full = log.length() >= LONGEST;
+                let kept = (!full).then(|| log.next_of(&prefix(&role)));
+                drop(reply.send(Ok(kept)));
+            }
+        }
+    }
+}
+
+fn prefix(role: &str) -> String {
+    format!("agent/{role}/")
+}
+
+fn add(log: &mut Log, order: &Order, text: &mut Vec<u8>) {
+    match order {
+        Order::Note(note) => {
+            let Note { key, at, role, run, event, .. } = &**note;
+            let of = (role.clone(), run.clone());
+            log.tell(&line(key.clone(), *at, of, event.clone()), text);
+        }
+        Order::Batch(Batch { role, told: Some(batch), .. }) => {
+            let source = prefix(role) + &batch.journal;
+            match log.take((&source, role), batch.from, &batch.events, text) {
+                Ok(()) => {}
+                Err(Refused::Gap) => tracing::debug!(source, "a journal goes back"),
+                Err(Refused::Order) => tracing::warn!(source, "a journal is out of order"),
+            }
+        }
+        Order::Batch(_) => {}
+    }
+}
+
+fn line(key: String, at: u64, (role, run): (Option<String>, Option<String>), event: Event) -> Line {
+    let source = GATEWAY.to_owned();
+    Line { v: VERSION, at, source, seq: None, key: Some(key), role, run, event }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codebutler_history::Volume;
+    use prometheus_client::registry::Registry;
+    use std::sync::atomic::AtomicBool;
+
+    /// A volume that is away at times.
+    struct Flaky(Volume, Arc<AtomicBool>);
+
+    impl Store for Flaky {
+        fn length(&self, place: &Place) -> io::Result<u64> {
+            self.0.length(place)
+        }
+        fn read(&self, place: &Place, from: u64, most: u64) -> io::Result<Vec<u8>> {
+            self.0.read(place, from, most)
+        }
+        fn append(&mut self, place: &Place, length: u64, lines: &[u8]) -> io::Result<bool> {
+            if self.1.load(Ordering::SeqCst) {
+                // As a full disk does it: something is there.
+                self.0.append(place, length, &lines[..lines.len() / 2])?;
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.0.append(place, length, lines)
+        }
+        fn list(&self) -> io::Result<Vec<codebutler_history::Kept>> {
+            self.0.list()
+        }
+        fn remove(&mut self, place: &Place) -> io::Result<()> {
+            self.0.remove(place)
+        }
+    }
+
+    fn note(place: &Place, n: u32) -> Note {
+        let event = Event::Note { text: n.to_string() };
+        let (key, place) = (n.to_string(), place.clone());
+        Note { place, key, at: 1, role: None, run: None, event }
+    }
+
+    fn lines(volume: &Volume, place: &Place) -> Vec<Line> {
+        let text = volume.read(place, 0, u64::MAX).unwrap();
+        let whole = text.split_inclusive(|b| *b == b'\n').filter(|line| line.ends_with(b"\n"));
+        whole.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    }
+
+    #[test]
+    fn what_is_told_while_the_store_is_away_is_written_once_it_is_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let (volume, away) = (Volume::new(dir.path()), Arc::new(AtomicBool::new(true)));
+        let place = Place::new("team", "shop-1").unwrap();
+        let metrics = Metrics::register(&mut Registry::default());
+        let store = Flaky(volume.clone(), Arc::clone(&away));
+        let writer = Writer::start(store, metrics).unwrap();
+        for n in 0..50 {
+            writer.note(note(&place, n));
+        }
+        let (reply, kept) = oneshot::channel();
+        let batch = Batch { place: place.clone(), role: "pm".into(), told: None, reply };
+        writer.order(Order::Batch(batch)).unwrap();
+        assert_eq!(kept.blocking_recv().unwrap(), Err(Away), "an agent is told to come again");
+        away.store(false, Ordering::SeqCst);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while lines(&volume, &place).len() < 50 {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let texts: Vec<_> =
+            lines(&volume, &place).into_iter().filter_map(|line| line.key).collect();
+        assert_eq!(texts, (0..50).map(|n| n.to_string()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn two_gateways_that_overlap_tell_everything_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let volume = Volume::new(dir.path());
+        let place = Place::new("team", "shop-1").unwrap();
+        let writer =
+            || Writer::start(volume.clone(), Metrics::register(&mut Registry::default())).unwrap();
+        let (one, other) = (writer(), writer());
+        for n in 0..200 {
+            one.note(note(&place, n));
+            other.note(note(&place, n));
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while lines(&volume, &place).len() < 200 {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for writer in [one, other] {
+            let (reply, kept) = oneshot::channel();
+            let batch = Batch { place: place.clone(), role: "pm".into(), told: None, reply };
+            writer.order(Order::Batch(batch)).unwrap();
+            kept.blocking_recv().unwrap().unwrap();
+        }
+        let mut keys: Vec<u32> = lines(&volume, &place)
+            .iter()
+            .map(|line| line.key.as_ref().unwrap().parse().unwrap())
+            .collect();
+        keys.sort_unstable();
+        assert_eq!(keys, (0..200).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,38 @@
+//! What is heard and said in a conversation, for its history.
+
+use codebutler_crds::SlackTs;
+use codebutler_crds::wire::{Author, Message, Pending};
+
+use super::post::Outgoing;
+use super::{Inner, mrkdwn, progress};
+use crate::gateway::context::{Caller, ThreadKey};
+use crate::gateway::history::{Telling, decision, redactor};
+
+impl Inner {
+    /// What a role is about to read.
+    pub(super) async fn heard(&self, caller: &Caller, messages: &[Message], pending: &[Pending]) {
+        let (key, context) = (caller.key(), &self.context);
+        let redactor = redactor(context, &caller.repo).await;
+        context.history.messages(&key, &redactor, messages);
+        for (name, role, event) in pending.iter().filter_map(decision) {
+            let told = Telling { key: name, at: None, role, run: None, event };
+            context.history.tell(&key, &redactor, told);
+        }
+    }
+
+    /// A part of a text that was posted. A line that goes with its run is no part of the conversation.
+    pub(super) async fn told(&self, outgoing: &Outgoing<'_>, part: usize, ts: &SlackTs) {
+        if outgoing.kind == progress::KIND {
+            return;
+        }
+        let author = match outgoing.role {
+            Some(role) => Author::Role { role: role.spec.role.clone() },
+            None => Author::System,
+        };
+        let note = outgoing.note.as_deref().filter(|_| part + 1 == outgoing.parts.len());
+        let text = [&outgoing.parts[part], note.unwrap_or_default()].join("\n");
+        let redactor = redactor(&self.context, outgoing.repo).await;
+        let (key, text) = (ThreadKey::from(outgoing.thread), mrkdwn::to_text(text.trim_end()));
+        self.context.history.message(&key, &redactor, ts, author, &text);
+    }
+}

@@ -1,0 +1,149 @@
+//! What happened in a thread, as it is kept: everything once, masked, and exact to the nano-dollar.
+
+use std::collections::HashSet;
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::wire::Author;
+use codebutler_crds::wire::history::{Event, Line};
+use codebutler_testbed::models::{Script, Step};
+use serde_json::json;
+
+use crate::support::{Setup, Team, asks};
+
+const SECRET: &str = "ghp_Zq3vX9kLm2Np8Rt5Wy7Ab1Cd4Ef6Gh0JkLmN";
+
+/// The history of a thread, as the operator prints it.
+async fn printed(team: &Team, root: &str) -> Vec<Line> {
+    let name = team.thread(root).await.metadata.name.unwrap();
+    let output = tokio::process::Command::new(team.stack.dir.join("bin/codebutler-operator"))
+        .args(["history", &format!("{}/{name}", team.stack.place.team), "--history"])
+        .arg(team.stack.dir.join("history"))
+        .output()
+        .await
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains(SECRET), "a secret is kept");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn once(lines: &[Line]) {
+    let mut seen = HashSet::new();
+    for line in lines {
+        assert!(seen.insert((&line.source, line.seq, &line.key)), "twice: {line:?}");
+    }
+}
+
+fn cost(lines: &[Line]) -> NanoUsd {
+    let calls = lines.iter().filter_map(|line| match &line.event {
+        Event::ModelCall(call) => Some(call.cost),
+        _ => None,
+    });
+    calls.sum()
+}
+
+fn outputs(lines: &[Line]) -> Vec<(&str, &str, Option<i32>)> {
+    let tools = lines.iter().filter_map(|line| match &line.event {
+        Event::Tool { call, output, exit_code, .. } => {
+            Some((call.tool.as_str(), output.as_str(), *exit_code))
+        }
+        _ => None,
+    });
+    tools.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_is_kept_as_it_was_with_every_nano_dollar() {
+    let command = format!("echo token {SECRET}; exit 3");
+    let script =
+        Script::of("pm", vec![asks("Plan: say hello.", "plan"), Step::say("@codebutler.coder go")])
+            .and(
+                "coder",
+                vec![
+                    Step::tool("Bash", json!({"command": command})).costing(
+                        1000,
+                        10,
+                        "0.000123457",
+                    ),
+                    Step::say("Said hello.").costing(900, 9, "1.000000001"),
+                    // Asked once more, since there is no pull request.
+                    Step::say("Said hello."),
+                ],
+            );
+    let team = Setup::new(script).start().await;
+    let root = team.says("ana", None, &format!("say hello with {SECRET}"));
+    let plan = team.message(&root, "Plan: say").await;
+    let (ana, channel) = (&team.stack.users["ana"], &team.stack.channel);
+    team.stack.slack.click(ana, channel, &plan.ts, "plan:approve").unwrap();
+    team.message(&root, "Said hello.").await;
+    let thread = team.settled(&root, "coder").await;
+    let spent = thread.status.unwrap().cost.unwrap();
+    let lines = team
+        .until("all to be kept", || async {
+            let lines = printed(&team, &root).await;
+            let ended = lines.iter().filter(|line| matches!(line.event, Event::RunEnded { .. }));
+            (ended.count() >= 2).then_some(lines)
+        })
+        .await;
+    once(&lines);
+    assert_eq!(cost(&lines), spent, "the ledger's own figure");
+    let run = outputs(&lines).into_iter().find(|(tool, ..)| *tool == "Bash").unwrap();
+    assert!(run.1.contains("token [redacted"), "{run:?}");
+    assert_eq!(run.2, Some(3));
+    let said: Vec<_> = lines
+        .iter()
+        .filter_map(|line| match &line.event {
+            Event::Message { author, text, .. } => Some((author, text.lines().next().unwrap())),
+            _ => None,
+        })
+        .collect();
+    let user = Author::User { id: ana.clone() };
+    assert!(
+        said.iter().any(|(who, text)| **who == user && text.starts_with("say hello with [red"))
+    );
+    let coder = Author::Role { role: "coder".into() };
+    assert!(said.contains(&(&coder, "Said hello.")), "{said:?}");
+    let approved = lines
+        .iter()
+        .any(|line| matches!(&line.event, Event::Plan { approved_by: Some(by), .. } if by == ana));
+    let decided = lines.iter().any(|line| {
+        matches!(&line.event, Event::Decision { kind, choice, user, .. }
+            if kind == "plan" && choice == "approve" && user == ana)
+    });
+    assert!(approved && decided, "{lines:#?}");
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_dies_loses_and_doubles_nothing() {
+    let mut steps: Vec<_> = (0..6)
+        .map(|n| Step::tool("Bash", json!({"command": format!("sleep 0.3; echo step {n}")})))
+        .collect();
+    steps.push(Step::say("Six steps."));
+    let mut team = Setup::new(Script::of("coder", steps)).start().await;
+    let root = team.says("ana", None, "@codebutler.coder count");
+    for _ in 0..2 {
+        let before = printed(&team, &root).await.len();
+        team.until("a step to be kept", || async {
+            let lines = printed(&team, &root).await;
+            (lines.len() > before + 2).then_some(())
+        })
+        .await;
+        team.stack.gateway.kill().await.unwrap();
+        team.stack.gateway.restart().await.unwrap();
+    }
+    team.message(&root, "Six steps.").await;
+    let lines = team
+        .until("all to be kept", || async {
+            let lines = printed(&team, &root).await;
+            let ends = |line: &Line| matches!(line.event, Event::RunEnded { .. });
+            lines.iter().any(ends).then_some(lines)
+        })
+        .await;
+    once(&lines);
+    let steps: Vec<_> = outputs(&lines).into_iter().filter(|(tool, ..)| *tool == "Bash").collect();
+    assert_eq!(steps.len(), 6, "{steps:?}");
+    for (n, (_, output, code)) in steps.iter().enumerate() {
+        assert!(output.contains(&format!("step {n}")) && *code == Some(0), "{output}");
+    }
+    team.stop().await;
+}
