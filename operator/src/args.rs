@@ -199,6 +199,9 @@ pub struct GatewayArgs {
     /// Folder for histories: what happened in each conversation. Nothing is kept without it.
     #[arg(long, env = "CODEBUTLER_HISTORY")]
     pub history: Option<PathBuf>,
+    /// Where pages on threads are served: an address of the pod's own loopback, since nobody has to sign in.
+    #[arg(long, env = "CODEBUTLER_PAGES")]
+    pub pages: Option<SocketAddr>,
     /// Days after its last event that a history is kept; an open Thread's always is.
     #[arg(long, env = "CODEBUTLER_HISTORY_DAYS", default_value_t = 365,
           value_parser = clap::value_parser!(u32).range(1..=36_500))]

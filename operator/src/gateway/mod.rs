@@ -34,6 +34,7 @@ pub mod metrics;
 pub mod models;
 mod origin;
 pub mod overlap;
+mod pages;
 pub mod pulse;
 mod receipt;
 pub mod redact;
@@ -132,6 +133,9 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         connections: Tasks::default(),
         shutdown: shutdown.clone(),
     };
+    if let Some(address) = args.pages {
+        pages::serve(address, &gateway.context.history, shutdown.clone())?;
+    }
     // Slack is heard by every replica, agents by the holder of the lease alone.
     ready.set(true);
     let agents = holder::run(&gateway, &args, tls);

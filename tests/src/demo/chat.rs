@@ -214,6 +214,12 @@ fn welcome(
          repository:  {repository}\n             {about}; branch {branch}\n\
          model:       {model}\n"
     );
+    if let Some(pages) = stack.metrics.pages {
+        let _ = writeln!(
+            text,
+            "at work:     http://{pages}/\n             each thread, step by step, with what it costs"
+        );
+    }
     if !stack.cluster.is_embedded() {
         text.push_str("             the cluster is a real one, named by your environment\n");
     }

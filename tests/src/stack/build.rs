@@ -158,8 +158,10 @@ async fn here(
     // Addresses of this stack's own, so that no port has to be guessed free.
     let ip = own_loopback_address();
     let gateway_address = SocketAddr::new(ip, GATEWAY_PORT);
+    let pages = SocketAddr::new(ip, METRICS_PORT + 2);
     let metrics = Metrics {
         gateway: SocketAddr::new(ip, METRICS_PORT),
+        pages: Some(pages),
         controller: SocketAddr::new(ip, METRICS_PORT + 1),
     };
     let api = url::Url::parse(cluster.url()).map_err(part("API server"))?;
@@ -177,6 +179,7 @@ async fn here(
         format!("--slack-api={slack_api}"),
         format!("--git-cache={}", dir.join("git-cache").display()),
         format!("--history={}", dir.join("history").display()),
+        format!("--pages={pages}"),
         // The outside world of the testbed is on this machine.
         "--egress-allow=127.0.0.0/8".to_owned(),
     ];

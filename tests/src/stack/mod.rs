@@ -168,6 +168,8 @@ pub struct Metrics {
     pub controller: SocketAddr,
     /// The gateway's.
     pub gateway: SocketAddr,
+    /// Where the gateway serves pages, if it is a process of this machine.
+    pub pages: Option<SocketAddr>,
 }
 
 impl Stack {

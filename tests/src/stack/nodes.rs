@@ -167,6 +167,7 @@ pub(super) async fn deployed(
     let metrics = Metrics {
         gateway: available(&gateway, names::GATEWAY).await?,
         controller: available(&controller, "codebutler-controller").await?,
+        pages: None,
     };
     Ok((gateway, controller, metrics))
 }

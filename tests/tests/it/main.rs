@@ -45,6 +45,7 @@ mod overlaps;
 mod own_nodes;
 mod own_repository;
 mod page;
+mod pages;
 mod product;
 mod provider;
 mod python;

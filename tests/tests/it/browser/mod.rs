@@ -3,6 +3,7 @@
 
 mod chromium;
 mod situations;
+mod watching;
 
 use std::path::PathBuf;
 
@@ -24,7 +25,8 @@ fn screenshots() -> PathBuf {
 async fn picture(browser: &mut Browser, name: &str) {
     for (size, kind) in [(PHONE, "phone"), (DESKTOP, "desktop")] {
         browser.resize(size).await;
-        let wide = browser.value("document.documentElement.scrollWidth - innerWidth").await;
+        let wide =
+            browser.value("Math.max(0, document.documentElement.scrollWidth - innerWidth)").await;
         assert_eq!(wide, json!(0), "{name} on a {kind}");
         browser.screenshot(&screenshots().join(format!("{name}-{kind}.png"))).await;
     }

@@ -34,6 +34,7 @@ fn args(cluster: &Cluster) -> GatewayArgs {
         git_cache_limit: None,
         history: None,
         history_days: 365,
+        pages: None,
         history_limit: None,
         search: codebutler_operator::gateway::web::SearchOptions::default(),
         github_poll_seconds: 60,

@@ -1,0 +1,245 @@
+//! What a line of a history looks like.
+
+use codebutler_wire::Author;
+use codebutler_wire::history::{Event, Line, ModelCall, ToolUse};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::text::{Block, duration, grouped};
+
+/// Arguments that say best what a call is about, the best first.
+const TELLING: [&str; 8] =
+    ["command", "path", "file", "pattern", "query", "url", "title", "message"];
+
+/// A line, as it is shown.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// Its number in the history.
+    pub n: u64,
+    /// When, for machines and for people.
+    pub at: String,
+    pub clock: String,
+    /// What it is like: `message`, `model`, `tool` and so on.
+    pub class: &'static str,
+    pub who: String,
+    pub title: String,
+    /// Small print: tokens, dollars, durations.
+    pub meta: Vec<String>,
+    pub text: Option<String>,
+    /// A page elsewhere.
+    pub link: Option<String>,
+    pub blocks: Vec<Block>,
+}
+
+impl Step {
+    /// Nothing if there is nothing to be seen. `whole`: with all of its text.
+    pub fn of(n: u64, line: &Line, whole: bool) -> Option<Self> {
+        let time = i64::try_from(line.at).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        let time = time.unwrap_or(Timestamp::UNIX_EPOCH);
+        let step = Self {
+            n,
+            at: time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+            clock: time.strftime("%H:%M:%S").to_string(),
+            who: line.role.clone().unwrap_or_else(|| "CodeButler".to_owned()),
+            ..Self::default()
+        };
+        step.with(&line.event, whole)
+    }
+
+    fn with(self, event: &Event, whole: bool) -> Option<Self> {
+        Some(match event {
+            Event::Message { author, text, .. } => {
+                Self { who: name(author), class: "message", text: Some(text.clone()), ..self }
+            }
+            Event::ModelCall(call) => self.model(call),
+            Event::Answer { model, text, thoughts, calls } => {
+                let thoughts = thoughts.as_ref().map(|text| Block::new("Thoughts", text, whole));
+                let title = match calls.as_slice() {
+                    [] => "answers".to_owned(),
+                    calls => format!("wants {}", names(calls)),
+                };
+                let blocks = thoughts.into_iter().collect();
+                let meta = model.iter().cloned().collect();
+                Self { class: "answer", title, text: text.clone(), blocks, meta, ..self }
+            }
+            Event::Tool { call, output, ok, exit_code, millis } => {
+                self.tool((call, output), (*ok, *exit_code, *millis), whole)
+            }
+            Event::RunStarted => Self { class: "run", title: "begins".to_owned(), ..self },
+            Event::RunEnded { outcome, reason } => {
+                let title = match outcome.as_str() {
+                    "waiting" => "waits for an answer",
+                    "failed" => "could not go on",
+                    _ => "is done",
+                };
+                let class = if outcome == "failed" { "run bad" } else { "run" };
+                Self { class, title: title.to_owned(), text: reason.clone(), ..self }
+            }
+            Event::Flawed { why } => self.note("bad", "gave no answer that can be used", why),
+            Event::Note { text } => self.note("note", "is told", text),
+            Event::Model { model, why } => self.note("note", &format!("goes on with {model}"), why),
+            Event::Asked { call } => {
+                let blocks = vec![arguments(call, whole)];
+                let title = format!("asks people whether it may use {}", call.tool);
+                Self { class: "decision", title, blocks, ..self }
+            }
+            Event::Decision { kind, choice, user, .. } => {
+                let title = format!("{kind}: {choice}");
+                Self { class: "decision", who: user.clone(), title, ..self }
+            }
+            Event::Plan { approved_by: Some(by), .. } => Self {
+                class: "decision",
+                who: by.clone(),
+                title: "approved the plan".into(),
+                ..self
+            },
+            Event::Plan { .. } => Self { class: "note", title: "a plan waits".into(), ..self },
+            Event::Tested { command, exit_code } => {
+                let (title, class) = tested(*exit_code);
+                Self { class, title, text: Some(command.clone()), ..self }
+            }
+            Event::Receipt { commit, command, exit_code } => {
+                let (title, class) = tested(Some(*exit_code));
+                let commit = commit.get(..10).unwrap_or(commit);
+                Self {
+                    class,
+                    title: format!("{title} at {commit}"),
+                    text: Some(command.clone()),
+                    ..self
+                }
+            }
+            Event::Todo { items } => {
+                let mark = |state: &str| match state {
+                    "done" => "☑",
+                    "doing" => "▶",
+                    _ => "☐",
+                };
+                let lines = items.iter().map(|item| format!("{} {}", mark(&item.state), item.text));
+                let text = Some(lines.collect::<Vec<_>>().join("\n"));
+                Self { class: "note", title: "has to do".into(), text, ..self }
+            }
+            Event::PullRequest { number, url, state } => {
+                let title = format!("pull request #{number}: {state}");
+                let link = Some(url.clone()).filter(|url| url.starts_with("https://"));
+                Self { class: "decision", title, link, ..self }
+            }
+            Event::Waiting { what, now, why } => {
+                let title =
+                    if *now { format!("waits: {what}") } else { format!("goes on: {what}") };
+                self.note("note", &title, why)
+            }
+            Event::Closed { by } => {
+                let who = by.clone().unwrap_or_else(|| "CodeButler".to_owned());
+                Self { class: "decision", who, title: "closed the thread".into(), ..self }
+            }
+            Event::Lost { events } => {
+                let title = format!("{events} events were lost: the history could not be written");
+                Self { class: "bad", title, ..self }
+            }
+            Event::Taken { .. } | Event::Unknown => return None,
+        })
+    }
+
+    fn note(self, class: &'static str, title: &str, text: &str) -> Self {
+        let text = Some(text.to_owned()).filter(|text| !text.is_empty());
+        Self { class, title: title.to_owned(), text, ..self }
+    }
+
+    fn model(self, call: &ModelCall) -> Self {
+        let counted = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", grouped(n)));
+        let meta = [
+            call.provider.clone().map(|provider| format!("by {provider}")),
+            call.effort.clone().map(|effort| format!("effort {effort}")),
+            counted(call.fresh, "fresh"),
+            counted(call.cached, "cached"),
+            counted(call.written, "written"),
+            counted(call.answered, "answered"),
+            counted(call.reasoning, "reasoning"),
+            call.millis.map(duration),
+            Some(format!("${}", call.cost)),
+        ];
+        let meta = meta.into_iter().flatten().collect();
+        Self { class: "model", title: call.model.clone(), meta, ..self }
+    }
+
+    fn tool(
+        self,
+        (call, output): (&ToolUse, &str),
+        (ok, exit_code, millis): (bool, Option<i32>, Option<u64>),
+        whole: bool,
+    ) -> Self {
+        let good = ok && exit_code.is_none_or(|code| code == 0);
+        let code = exit_code.map(|code| format!("exit code {code}"));
+        let failed = (!ok).then(|| "failed".to_owned());
+        let meta = [failed, code, millis.map(duration)].into_iter().flatten().collect();
+        let mut blocks = changes(call, whole);
+        if blocks.is_empty() {
+            blocks.push(arguments(call, whole));
+        }
+        let mut out = Block::new("Output", output, whole);
+        out.open = !good;
+        blocks.push(out);
+        let class = if good { "tool" } else { "tool bad" };
+        Self { class, title: about(call), meta, blocks, ..self }
+    }
+}
+
+fn tested(exit_code: Option<i32>) -> (String, &'static str) {
+    match exit_code {
+        Some(0) => ("tests pass".to_owned(), "good"),
+        Some(code) => (format!("tests fail (exit code {code})"), "bad"),
+        None => ("tests did not end".to_owned(), "bad"),
+    }
+}
+
+fn names(calls: &[ToolUse]) -> String {
+    calls.iter().map(|call| call.tool.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn name(author: &Author) -> String {
+    match author {
+        Author::User { id } => id.clone(),
+        Author::Role { role } => role.clone(),
+        Author::Prompt { requested_by, .. } => requested_by.clone().unwrap_or("kubectl".to_owned()),
+        Author::Bot { id } => format!("bot {id}"),
+        Author::System => "CodeButler".to_owned(),
+    }
+}
+
+/// A call in one line.
+fn about(call: &ToolUse) -> String {
+    let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let about = TELLING.iter().find_map(|key| value.get(*key)?.as_str());
+    let about = about.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
+    let Some(about) = about else { return call.tool.clone() };
+    let end = about.floor_char_boundary(160);
+    format!("{} {}", call.tool, &about[..end])
+}
+
+fn arguments(call: &ToolUse, whole: bool) -> Block {
+    let value: Option<Value> = serde_json::from_str(&call.arguments).ok();
+    let command = value.as_ref().and_then(|value| value.get("command")?.as_str());
+    let shown = match (command, &value) {
+        (Some(command), _) => command.to_owned(),
+        (None, Some(value)) => serde_json::to_string_pretty(value).unwrap_or_default(),
+        (None, None) => call.arguments.clone(),
+    };
+    Block::new("Arguments", &shown, whole)
+}
+
+/// What a call changes in files, where its arguments say so.
+fn changes(call: &ToolUse, whole: bool) -> Vec<Block> {
+    let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let edits = value["edits"].as_array().into_iter().flatten();
+    let mut blocks: Vec<_> = edits
+        .map(|edit| Block::change("Change", (&text(edit, "old"), &text(edit, "new")), whole))
+        .collect();
+    if let Some(patch) = value["patch"].as_str() {
+        blocks.push(Block::new("Patch", patch, whole));
+    }
+    if let (true, Some(content)) = (call.tool == "Write", value["content"].as_str()) {
+        blocks.push(Block::change("Written", ("", content), whole));
+    }
+    blocks
+}

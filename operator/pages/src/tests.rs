@@ -1,0 +1,138 @@
+//! Hostile text in every field is text.
+
+use codebutler_wire::history::{Event, Line, ModelCall, TodoEntry, ToolUse, VERSION};
+use codebutler_wire::{Author, NanoUsd};
+
+use crate::{Filter, Listed, Step, Summary, ThreadPage};
+
+const PAYLOADS: [&str; 16] = [
+    "<script>alert(1)</script>",
+    "\"><script>alert(1)</script>",
+    "'><img src=x onerror=alert(1)>",
+    "<img src=x onerror=alert(1)>",
+    "<svg/onload=alert(1)>",
+    "</pre></details><iframe src=javascript:alert(1)>",
+    "</title><script>alert(1)</script>",
+    "<a href=\"javascript:alert(1)\">x</a>",
+    "\" autofocus onfocus=alert(1) x=\"",
+    "' onmouseover='alert(1)",
+    "<!--<script>-->alert(1)<!--</script>-->",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "<scr\0ipt>alert(1)</scr\0ipt>",
+    "\u{202e}<b>txt.exe</b>",
+    "{{ 7*7 }}{% raw %}<b>{% endraw %}",
+    "+<style>@import'//evil.example'</style>",
+];
+
+/// Every event with a text in every field.
+fn events(text: &str) -> Vec<Event> {
+    let own = || text.to_owned();
+    let ts = || "1.000000".parse().unwrap();
+    let call = |tool: &str, arguments: String| ToolUse { tool: tool.to_owned(), arguments };
+    let tool = |call: ToolUse| Event::Tool {
+        call,
+        output: own(),
+        ok: false,
+        exit_code: Some(1),
+        millis: Some(5),
+    };
+    let command = serde_json::json!({"command": text}).to_string();
+    let edit = serde_json::json!({"path": text, "edits": [{"old": text, "new": text}]}).to_string();
+    let diff = Event::Tool {
+        call: call(text, own()),
+        output: format!("@@ -1 +1 @@\n-{text}\n+{text}\n {text}"),
+        ok: true,
+        exit_code: None,
+        millis: None,
+    };
+    let (model, provider, effort) = (own(), Some(own()), Some(own()));
+    let model = ModelCall { model, provider, effort, cost: NanoUsd(1), ..ModelCall::default() };
+    let reason = Some(own());
+    vec![
+        Event::Message { ts: ts(), author: Author::User { id: own() }, text: own() },
+        Event::Message { ts: ts(), author: Author::Bot { id: own() }, text: own() },
+        Event::ModelCall(model),
+        Event::Answer {
+            model: Some(own()),
+            text: Some(own()),
+            thoughts: Some(own()),
+            calls: vec![call(text, own())],
+        },
+        Event::Flawed { why: own() },
+        tool(call(text, own())),
+        tool(call("Bash", command)),
+        tool(call("Edit", edit)),
+        diff,
+        Event::Tested { command: own(), exit_code: Some(1) },
+        Event::Todo { items: vec![TodoEntry { text: own(), state: own() }] },
+        Event::Asked { call: call(text, own()) },
+        Event::Model { model: own(), why: own() },
+        Event::Note { text: own() },
+        Event::RunEnded { outcome: own(), reason },
+        Event::Plan { message: ts(), approved_by: Some(own()) },
+        Event::Decision { kind: own(), choice: own(), user: own(), message: ts() },
+        Event::Receipt { commit: own(), command: own(), exit_code: 0 },
+        Event::PullRequest { number: 1, url: format!("https://x/{text}"), state: own() },
+        Event::Waiting { what: own(), now: true, why: own() },
+        Event::Closed { by: Some(own()) },
+    ]
+}
+
+fn page(text: &str) -> String {
+    let lines: Vec<_> = events(text)
+        .into_iter()
+        .map(|event| {
+            let (source, role) = ("gateway".to_owned(), Some(text.to_owned()));
+            Line { v: VERSION, at: 1_000, source, seq: None, key: None, role, run: None, event }
+        })
+        .collect();
+    let mut summary = Summary::default();
+    for line in &lines {
+        summary.add(Some(line));
+    }
+    let steps = lines.iter().zip(1..).filter_map(|(line, n)| Step::of(n, line, false)).collect();
+    let query = text.to_owned();
+    let base = "/team/shop-1".to_owned();
+    let listed = Listed { name: "team/shop-1".to_owned(), summary: summary.clone() };
+    let page = ThreadPage { base, summary, steps, query, ..ThreadPage::default() };
+    let filter = Filter { state: String::new(), query: text.to_owned() };
+    crate::thread(&page)
+        + &crate::list(vec![listed], &filter)
+        + &crate::one_step("/team/shop-1", 4, &lines[3])
+}
+
+#[test]
+fn hostile_text_in_every_field_is_shown_as_text() {
+    let markup = |page: &str| ['<', '>', '"', '\''].map(|c| page.matches(c).count());
+    let harmless = markup(&page("harmless"));
+    for payload in PAYLOADS {
+        let page = page(payload);
+        assert_eq!(markup(&page), harmless, "{payload}");
+        assert!(!page.contains("<script>") && !page.contains("href=\"javascript:"), "{payload}");
+    }
+}
+
+#[test]
+fn only_pages_of_the_web_are_led_to() {
+    for url in ["javascript:alert(1)", "data:text/html,x", "//evil.example", "http://x"] {
+        let event = Event::PullRequest { number: 1, url: url.to_owned(), state: "open".into() };
+        let source = "gateway".to_owned();
+        let line = Line { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
+        assert_eq!(Step::of(1, &line, false).unwrap().link, None, "{url}");
+    }
+}
+
+#[test]
+fn a_page_adds_up_what_calls_have_cost() {
+    let mut summary = Summary::default();
+    for (role, cost) in [("pm", 123_457), ("coder", 1_000_000_001), ("pm", 1)] {
+        let event = Event::ModelCall(ModelCall { cost: NanoUsd(cost), ..ModelCall::default() });
+        let (source, role) = ("gateway".to_owned(), Some(role.to_owned()));
+        let line = Line { v: 1, at: 1, source, seq: None, key: None, role, run: None, event };
+        summary.add(Some(&line));
+    }
+    assert_eq!(summary.total.cost, NanoUsd(1_000_123_459));
+    assert_eq!(summary.by_role["pm"].cost, NanoUsd(123_458));
+    let page = crate::thread(&ThreadPage { summary, ..ThreadPage::default() });
+    assert!(page.contains("$1.000123459"), "{page}");
+}

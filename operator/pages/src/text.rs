@@ -1,0 +1,119 @@
+//! Long texts: folded, and coloured where they are changes.
+
+/// Lines of a text that are shown on the page itself.
+const SHOWN: usize = 80;
+/// Characters of a line that are.
+const WIDE: usize = 2000;
+
+/// A line of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// `add`, `del`, `hunk` or nothing.
+    pub class: &'static str,
+    pub text: String,
+}
+
+/// A text under a heading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub heading: String,
+    pub open: bool,
+    pub rows: Vec<Row>,
+    /// Lines that are not shown.
+    pub more: usize,
+}
+
+impl Block {
+    /// A text, whole or as much of it as a page bears.
+    pub fn new(heading: &str, text: &str, whole: bool) -> Self {
+        let rows = if is_diff(text) { diff(text) } else { plain(text) };
+        Self::of(heading, rows.collect(), whole)
+    }
+
+    /// What stood there and what stands there now.
+    pub fn change(heading: &str, (old, new): (&str, &str), whole: bool) -> Self {
+        let row = |class| move |line: &str| Row { class, text: line.to_owned() };
+        Self::of(
+            heading,
+            old.lines().map(row("del")).chain(new.lines().map(row("add"))).collect(),
+            whole,
+        )
+    }
+
+    fn of(heading: &str, mut rows: Vec<Row>, whole: bool) -> Self {
+        let count = rows.len();
+        let mut more = 0;
+        if !whole {
+            more = count.saturating_sub(SHOWN);
+            rows.truncate(SHOWN);
+            for row in rows.iter_mut().filter(|row| row.text.len() > WIDE) {
+                let end = row.text.floor_char_boundary(WIDE);
+                row.text.truncate(end);
+                row.text.push('…');
+            }
+        }
+        let lines = if count == 1 { "1 line".to_owned() } else { format!("{count} lines") };
+        Self { heading: format!("{heading}, {lines}"), open: false, rows, more }
+    }
+}
+
+fn is_diff(text: &str) -> bool {
+    text.lines().take(50).any(|line| line.starts_with("@@ ") || line.starts_with("diff --git "))
+}
+
+fn plain(text: &str) -> Box<dyn Iterator<Item = Row> + '_> {
+    Box::new(text.lines().map(|line| Row { class: "", text: line.to_owned() }))
+}
+
+fn diff(text: &str) -> Box<dyn Iterator<Item = Row> + '_> {
+    Box::new(text.lines().map(|line| {
+        let class = match line.as_bytes().first() {
+            _ if line.starts_with("+++") || line.starts_with("---") => "hunk",
+            Some(b'+') => "add",
+            Some(b'-') => "del",
+            Some(b'@' | b'd') => "hunk",
+            _ => "",
+        };
+        Row { class, text: line.to_owned() }
+    }))
+}
+
+/// With separators: 12,345.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// How long something took.
+pub fn duration(millis: u64) -> String {
+    match millis {
+        0..1000 => format!("{millis} ms"),
+        1000..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_and_a_change_has_colours() {
+        let block = Block::new("Output", &"x\n".repeat(500), false);
+        assert_eq!((block.rows.len(), block.more), (SHOWN, 500 - SHOWN));
+        assert_eq!(Block::new("Output", &"x\n".repeat(500), true).rows.len(), 500);
+        let block = Block::new("Output", "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n z", false);
+        let classes: Vec<_> = block.rows.iter().map(|row| row.class).collect();
+        assert_eq!(classes, ["hunk", "hunk", "hunk", "del", "add", ""]);
+        assert_eq!(Block::new("Output", "- a list\n+ more", false).rows[0].class, "");
+        assert_eq!((grouped(1_234_567), grouped(12)), ("1,234,567".to_owned(), "12".to_owned()));
+        assert_eq!(duration(61_000), "1 min 1 s");
+    }
+}

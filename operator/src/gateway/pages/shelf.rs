@@ -1,0 +1,159 @@
+//! Finds lines of histories, and what each adds up to. Files are read on threads that may wait.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use codebutler_crds::wire::history::Line;
+use codebutler_history::{Index, Place, Store as _, Volume};
+use codebutler_pages::{Listed, Summary};
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+
+use crate::gateway::history::{History, News};
+
+/// Bytes of a page's lines.
+const BYTES: u64 = 4 * 1024 * 1024;
+/// Lines that are added up at once.
+const STRIDE: u64 = 1024;
+
+/// A line with its number; none if it can't be read.
+pub type Numbered = (u64, Option<Line>);
+
+/// What is known of one history.
+#[derive(Default)]
+struct View {
+    index: Index,
+    summary: Summary,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Shelf {
+    volume: Volume,
+    news: News,
+    views: Arc<Mutex<HashMap<Place, Arc<Mutex<View>>>>>,
+}
+
+impl Shelf {
+    pub fn of(history: &History) -> Option<Self> {
+        let volume = history.volume()?.clone();
+        Some(Self { volume, news: history.news(), views: Arc::default() })
+    }
+
+    pub const fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// Changes when this history has grown.
+    pub fn news(&self, place: &Place) -> watch::Receiver<u64> {
+        self.news.of(place)
+    }
+
+    pub async fn all(&self) -> io::Result<Vec<Listed>> {
+        let own = self.clone();
+        blocking(move || {
+            let kept = own.volume.list()?;
+            // Those that are gone are forgotten.
+            lock(&own.views).retain(|place, _| kept.iter().any(|kept| kept.place == *place));
+            let listed = kept.into_iter().map(|kept| {
+                let summary = own.with(&kept.place, |view| Ok(view.summary.clone()))?;
+                Ok(Listed { name: kept.place.to_string(), summary })
+            });
+            listed.collect()
+        })
+        .await
+    }
+
+    pub async fn summary(&self, place: &Place) -> io::Result<Summary> {
+        let (own, place) = (self.clone(), place.clone());
+        blocking(move || own.with(&place, |view| Ok(view.summary.clone()))).await
+    }
+
+    pub async fn lines(&self, place: &Place, first: u64, most: u64) -> io::Result<Vec<Numbered>> {
+        let (own, place) = (self.clone(), place.clone());
+        blocking(move || {
+            own.with(&place, |view| page(&view.index, &own.volume, &place, first, most))
+        })
+        .await
+    }
+
+    /// Lines in which a text occurs, in either case, the newest `most`.
+    pub async fn find(&self, place: &Place, text: &str, most: usize) -> io::Result<Vec<Numbered>> {
+        let (own, place, text) = (self.clone(), place.clone(), text.to_lowercase());
+        blocking(move || {
+            let index = own.with(&place, |view| Ok(view.index.clone()))?;
+            let (mut found, mut first) = (Vec::new(), 1);
+            while first <= index.lines() {
+                let lines = page(&index, &own.volume, &place, first, STRIDE)?;
+                first += lines.len().max(1) as u64;
+                found.extend(lines.into_iter().filter(|(_, line)| says(line.as_ref(), &text)));
+                let over = found.len().saturating_sub(most);
+                found.drain(..over);
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    /// With what was added since the last look.
+    fn with<T>(&self, place: &Place, what: impl FnOnce(&View) -> io::Result<T>) -> io::Result<T> {
+        if self.volume.length(place)? == 0 {
+            return what(&View::default());
+        }
+        let view = Arc::clone(lock(&self.views).entry(place.clone()).or_default());
+        let mut view = lock(&view);
+        let lines = view.index.refresh(&self.volume, place)?;
+        if lines < view.summary.lines {
+            view.summary = Summary::default();
+        }
+        while view.summary.lines < lines {
+            let next = view.summary.lines + 1;
+            let added = page(&view.index, &self.volume, place, next, STRIDE)?;
+            if added.is_empty() {
+                break;
+            }
+            for (_, line) in &added {
+                view.summary.add(line.as_ref());
+            }
+        }
+        what(&view)
+    }
+}
+
+fn page(
+    index: &Index,
+    volume: &Volume,
+    place: &Place,
+    first: u64,
+    most: u64,
+) -> io::Result<Vec<Numbered>> {
+    let page = index.page(volume, place, first, (most, BYTES))?;
+    let lines = page.lines.iter().map(|line| serde_json::from_str(line).ok());
+    Ok((page.first..).zip(lines).collect())
+}
+
+/// Whether a person who reads a line reads this.
+fn says(line: Option<&Line>, text: &str) -> bool {
+    let event = line.and_then(|line| serde_json::to_value(&line.event).ok());
+    event.is_some_and(|event| holds(&event, text))
+}
+
+fn holds(value: &serde_json::Value, text: &str) -> bool {
+    match value {
+        serde_json::Value::String(own) => own.to_lowercase().contains(text),
+        serde_json::Value::Array(values) => values.iter().any(|value| holds(value, text)),
+        serde_json::Value::Object(fields) => fields.values().any(|value| holds(value, text)),
+        _ => false,
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    what: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    spawn_blocking(what).await.map_err(io::Error::other)?
+}
+
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,57 @@
+//! A thread is watched in a real browser: on a desktop and a phone, live, and without scripts running
+//! that came with a text.
+
+use codebutler_testbed::models::{Script, Step};
+use serde_json::json;
+
+use super::chromium::Browser;
+use super::{DESKTOP, picture};
+use crate::support::Setup;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_is_watched_in_a_browser() {
+    let Some(mut browser) = Browser::start().await else { return };
+    let hostile = "<img src=x onerror=\"document.title='taken'\">";
+    let wide = "x".repeat(3000);
+    let edits = json!([{"old": "price = 0.1", "new": "price = 0.2"}]);
+    let script = Script::of("pm", vec![Step::say("Plan: look.\n@codebutler.coder go")]).and(
+        "coder",
+        vec![
+            Step::tool("Bash", json!({"command": format!("echo \"{hostile} {wide}\"; sleep 5")})),
+            Step::tool("Edit", json!({"path": "src/price.txt", "edits": edits})),
+            Step::tool("Bash", json!({"command": "exit 3"})).costing(12_345, 678, "0.012345678"),
+            Step::say("Looked."),
+        ],
+    );
+    let team = Setup::new(script).start().await;
+    let root = team.says("ana", None, &format!("look at the price {hostile}"));
+    let name = team.thread(&root).await.metadata.name.unwrap();
+    let pages = team.stack.metrics.pages.unwrap();
+    let page = format!("http://{pages}/{}/{name}", team.stack.place.team);
+    team.until("the first line", || async {
+        reqwest::get(&page).await.ok()?.status().is_success().then_some(())
+    })
+    .await;
+    browser.resize(DESKTOP).await;
+    browser.open(&page).await;
+    // Opened before the coder is done: the rest comes by itself.
+    let says =
+        |text: &str| format!("document.querySelector('#steps').textContent.includes('{text}')");
+    browser.until(&says("$0.012345678")).await;
+    browser.until(&says("Looked.")).await;
+    assert_eq!(browser.value("document.querySelectorAll('#steps img').length").await, json!(0));
+    assert_eq!(browser.value("document.title === 'taken'").await, json!(false));
+    browser.run("document.querySelectorAll('details').forEach(one => one.open = true)").await;
+    assert_eq!(browser.value("document.querySelectorAll('.del').length").await, json!(1));
+    let twice = "new Set([...document.querySelectorAll('.step')].map(s => s.id)).size \
+        === document.querySelectorAll('.step').length";
+    assert_eq!(browser.value(twice).await, json!(true));
+    picture(&mut browser, "11-thread").await;
+    browser.open(&format!("http://{pages}/")).await;
+    browser.until("document.querySelectorAll('tbody tr').length === 1").await;
+    picture(&mut browser, "12-threads").await;
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "{complaints:?}");
+    browser.close().await;
+    team.stop().await;
+}

@@ -1,0 +1,139 @@
+//! Pages on threads, as a browser and a proxy meet them.
+
+use std::time::{Duration, Instant};
+
+use codebutler_testbed::models::{Script, Step};
+use futures::StreamExt as _;
+use serde_json::json;
+
+use crate::support::{Setup, Team};
+
+const HOSTILE: &str = "<img src=x onerror=alert(1)>";
+
+fn bash(command: &str) -> Step {
+    Step::tool("Bash", json!({"command": command}))
+}
+
+fn url(team: &Team, path: &str) -> String {
+    format!("http://{}{path}", team.stack.metrics.pages.unwrap())
+}
+
+async fn page_of(team: &Team, root: &str) -> String {
+    let name = team.thread(root).await.metadata.name.unwrap();
+    format!("/{}/{name}", team.stack.place.team)
+}
+
+async fn text(team: &Team, path: &str) -> String {
+    reqwest::get(url(team, path)).await.unwrap().text().await.unwrap()
+}
+
+/// Events of a stream until one says something: the last id, and all that they said.
+async fn listen(team: &Team, path: &str, last: Option<u64>, until: &str) -> (u64, String) {
+    let mut request = reqwest::Client::new().get(url(team, path));
+    if let Some(last) = last {
+        request = request.header("last-event-id", last.to_string());
+    }
+    let answer = request.send().await.unwrap();
+    assert_eq!(answer.headers()["x-accel-buffering"], "no");
+    let (mut pieces, mut all) = (answer.bytes_stream(), String::new());
+    while !all.contains(until) || !all.ends_with("\n\n") {
+        let piece = tokio::time::timeout(Duration::from_mins(1), pieces.next()).await;
+        all += std::str::from_utf8(&piece.expect(until).unwrap().unwrap()).unwrap();
+    }
+    let id = all.lines().rev().find_map(|line| line.strip_prefix("id: ")).unwrap();
+    (id.parse().unwrap(), all)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_is_watched_live_and_read_later() {
+    let script = Script::of(
+        "coder",
+        vec![
+            bash("echo first"),
+            bash(&format!("echo '{HOSTILE}'; sleep 2; exit 7")).costing(1000, 10, "0.000123457"),
+            Step::say("All done."),
+        ],
+    );
+    let team = Setup::new(script).start().await;
+    let root = team.says("ana", None, &format!("@codebutler.coder look {HOSTILE}"));
+    let page = page_of(&team, &root).await;
+    // Many look at once, and each hears of it as it happens.
+    let events = format!("{page}/events?after=0");
+    let streams = (0..20).map(|_| listen(&team, &events, None, "echo first"));
+    let heard = futures::future::join_all(streams).await;
+    let (last, _) = heard[0];
+    // Cut off and back again: what came meanwhile comes now, and nothing twice.
+    let (end, rest) = listen(&team, &events, Some(last), "is done").await;
+    assert!(end > last && rest.contains("exit code 7") && !rest.contains("id: 1\n"), "{rest}");
+    assert!(rest.contains("$0.000123457"), "{rest}");
+    team.settled(&root, "coder").await;
+
+    let whole = team
+        .until("the run's end on the page", || async {
+            let whole = text(&team, &page).await;
+            whole.contains("is done").then_some(whole)
+        })
+        .await;
+    assert!(!whole.contains(HOSTILE) && whole.contains("&#60;img"), "{whole}");
+    let cost = team.thread(&root).await.status.unwrap().cost.unwrap();
+    assert!(whole.contains(&format!("Cost: ${cost}")), "{whole}");
+    assert!(text(&team, "/").await.contains(&page));
+    let found = text(&team, &format!("{page}?q=EXIT%207")).await;
+    assert!(found.contains("exit code 7") && !found.contains("All done."), "{found}");
+    assert!(text(&team, &format!("{page}?q=nowhere")).await.contains("0 found"));
+    assert!(text(&team, &format!("{page}/steps?after={end}")).await.len() < whole.len());
+    assert!(text(&team, &format!("{page}/events.jsonl")).await.starts_with("{\"v\":1,"));
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_and_other_sites_get_nothing() {
+    let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
+    let client = reqwest::Client::new();
+    let root = team.says("ana", None, "hello");
+    team.message(&root, "Hello.").await;
+    let page = page_of(&team, &root).await;
+    let foreign = client.get(url(&team, &page)).header("host", "evil.example");
+    let foreign = foreign.send().await.unwrap();
+    assert_eq!(foreign.status(), 403, "a name that leads here by another site's DNS");
+    assert_eq!(client.post(url(&team, &page)).send().await.unwrap().status(), 405);
+    let gone = client.get(url(&team, "/team/gone-1")).send().await.unwrap();
+    assert_eq!(gone.status(), 404);
+    assert!(gone.text().await.unwrap().contains("Nothing is kept of this thread"));
+    for odd in ["/team/..%2f..%2fetc", "/%2e%2e/x", "/team/x/lines/1", "/a/b/c/d"] {
+        assert_eq!(client.get(url(&team, odd)).send().await.unwrap().status(), 404, "{odd}");
+    }
+    let answer = client.get(url(&team, "/")).send().await.unwrap();
+    let policy = answer.headers()["content-security-policy"].to_str().unwrap();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    team.stop().await;
+}
+
+/// Histories as the gateway keeps them, of a thread that was worked on for long.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_page_of_a_long_thread_comes_at_once() {
+    let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
+    let path = format!("/{}/long-1", team.stack.place.team);
+    let folder = team.stack.dir.join("history").join(path.trim_start_matches('/'));
+    std::fs::create_dir_all(&folder).unwrap();
+    let output = "a line of output\n".repeat(10);
+    let line = |n: u32| {
+        json!({"v": 1, "at": 1_700_000_000_000_u64 + u64::from(n), "source": "agent/coder/0a",
+            "seq": n, "role": "coder", "event": "tool", "tool": "Bash",
+            "arguments": "{\"command\":\"make\"}", "output": output, "ok": true})
+        .to_string()
+            + "\n"
+    };
+    let all: String = (1..=5000).map(line).collect::<Vec<_>>().concat();
+    std::fs::write(folder.join("events.jsonl"), all).unwrap();
+    text(&team, &path).await;
+    let begun = Instant::now();
+    let page = text(&team, &path).await;
+    let took = begun.elapsed();
+    assert!(page.contains("id=\"n5000\"") && page.contains("?before="));
+    assert!(page.len() < 700_000, "{}", page.len());
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    let first = text(&team, &format!("{path}?from=1")).await;
+    assert!(first.contains("id=\"n1\"") && first.contains("Later"));
+    team.stop().await;
+}
