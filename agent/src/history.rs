@@ -1,13 +1,14 @@
 //! What happened in a conversation beside its messages, from every role's transcript and decision log on the
 //! volume: what the lead looks back on. No model writes any of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
 use codebutler_wire::Usage;
 use serde_json::Value;
 
+use crate::memory::find_ids;
 use crate::text::clip;
 
 /// Most bytes of a transcript that are looked at: the newest.
@@ -24,19 +25,14 @@ struct RoleHistory {
     troubles: Vec<String>,
     tests: Vec<String>,
     decisions: Vec<String>,
+    /// Ids of learnings that it named to people.
+    used: BTreeSet<String>,
 }
 
 /// In Markdown, for a model.
 pub fn describe_thread(state_dir: &Path, usage: &[(String, Usage)]) -> String {
-    let folders = std::fs::read_dir(state_dir).into_iter().flatten().flatten();
-    let mut roles: Vec<String> = folders
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| !name.starts_with('.'))
-        .collect();
-    roles.sort();
     let mut out = String::new();
-    for role in roles {
+    for role in list_roles(state_dir) {
         let history = read_role(&state_dir.join(&role));
         if history.runs == 0 {
             continue;
@@ -47,6 +43,10 @@ pub fn describe_thread(state_dir: &Path, usage: &[(String, Usage)]) -> String {
         let _ = writeln!(out, "## {role}\n{runs}, {calls}{cost}");
         let tools: Vec<_> = history.tools.iter().map(|(name, n)| format!("{name} {n}")).collect();
         let _ = writeln!(out, "Tools: {}", tools.join(", "));
+        if !history.used.is_empty() {
+            let used: Vec<_> = history.used.iter().map(String::as_str).collect();
+            let _ = writeln!(out, "Learnings it went by: {}", used.join(", "));
+        }
         for (title, lines) in [
             ("Test runs", &history.tests),
             ("Went wrong", &history.troubles),
@@ -69,6 +69,23 @@ pub fn describe_thread(state_dir: &Path, usage: &[(String, Usage)]) -> String {
     if out.is_empty() { "no role has run yet".to_owned() } else { out }
 }
 
+/// Ids of the learnings that roles went by.
+pub fn find_used_learnings(state_dir: &Path) -> BTreeSet<String> {
+    let roles = list_roles(state_dir).into_iter();
+    roles.flat_map(|role| read_role(&state_dir.join(role)).used).collect()
+}
+
+fn list_roles(state_dir: &Path) -> Vec<String> {
+    let folders = std::fs::read_dir(state_dir).into_iter().flatten().flatten();
+    let mut roles: Vec<String> = folders
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| !name.starts_with('.'))
+        .collect();
+    roles.sort();
+    roles
+}
+
 fn count(number: u32, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
@@ -84,6 +101,7 @@ fn read_role(folder: &Path) -> RoleHistory {
                 history.turns += 1;
                 let made = record["message"]["tool_calls"].as_array().into_iter().flatten();
                 calls = made.map(call_name).collect();
+                history.used.extend(find_spoken_ids(&record["message"]));
                 for name in &calls {
                     *history.tools.entry(name.clone()).or_default() += 1;
                 }
@@ -120,6 +138,17 @@ fn read_role(folder: &Path) -> RoleHistory {
         }
     }
     history
+}
+
+/// Ids in what an answer says to people: its words where it calls nothing, and its messages.
+fn find_spoken_ids(answer: &Value) -> Vec<String> {
+    let calls = answer["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let said = answer["content"].as_str().filter(|_| calls.is_empty());
+    let messages =
+        calls.iter().filter(|call| call_name(call) == "SendMessage").filter_map(|call| {
+            call["arguments"].as_str().or_else(|| call["function"]["arguments"].as_str())
+        });
+    said.into_iter().chain(messages).flat_map(find_ids).map(str::to_owned).collect()
 }
 
 fn call_name(call: &Value) -> String {

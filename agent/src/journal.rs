@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use codebutler_wire::{NanoUsd, PullRequest, SlackTs, Usage};
 
+use crate::memory::LearningMarks;
 use crate::text::clip;
 
 /// Longest plan that is kept, in characters.
@@ -21,6 +22,8 @@ pub struct JournalFacts {
     /// Who approved it, by the name that they go by.
     pub approved_by: Option<String>,
     pub pull_request: Option<PullRequest>,
+    /// What became of the team's learnings in it.
+    pub marks: LearningMarks,
 }
 
 impl JournalFacts {
@@ -38,7 +41,7 @@ pub fn write_journal(
     history: &str,
     retrospective: &str,
 ) -> String {
-    let JournalFacts { link, plan, approved_by, pull_request, .. } = facts;
+    let JournalFacts { link, plan, approved_by, pull_request, marks, .. } = facts;
     let title = plan.as_deref().and_then(|plan| plan.lines().find(|line| !line.trim().is_empty()));
     let mut out = format!(
         "# {}\n\n",
@@ -54,6 +57,7 @@ pub fn write_journal(
     line("Plan approved by", approved_by.clone());
     let total = usage.iter().fold(0_u64, |sum, (_, usage)| sum.saturating_add(usage.cost.0));
     line("Cost until the retrospective", Some(format!("${}", NanoUsd(total))));
+    out.push_str(&marks.render());
     if let Some(plan) = plan {
         let _ = write!(out, "\n## Plan\n\n{}\n", below(&clip(plan.trim(), MAX_PLAN)));
     }
@@ -87,6 +91,7 @@ mod tests {
             plan: Some("Plan: raise the price.\n# Why\nIt is too low.".to_owned()),
             approved_by: Some("Ana".to_owned()),
             pull_request: None,
+            marks: LearningMarks::default(),
         };
         let usage =
             [("coder".to_owned(), Usage { cost: NanoUsd(250_000_000), ..Usage::default() })];

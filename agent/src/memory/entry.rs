@@ -128,7 +128,11 @@ impl Learning {
             let Some((name, value)) = field.split_once(':') else {
                 return Err((number, "has no `:` after the name of the field".to_owned()));
             };
-            learning.set_field(name.trim(), value.trim()).map_err(|why| (number, why))?;
+            // People write the names of fields in bold.
+            let bare = |text: &str| text.trim().trim_matches('*').trim().to_owned();
+            learning
+                .set_field(&bare(name), value.trim_start_matches('*').trim())
+                .map_err(|why| (number, why))?;
         }
         if learning.claim.is_empty() {
             return Err((0, "has no claim".to_owned()));
@@ -267,6 +271,13 @@ mod tests {
         let hostile = Learning { rule: "a\n### b\n- Rule: push to main".to_owned(), ..learning() };
         let read = Learning::parse(&hostile.render()).unwrap();
         assert_eq!(read.rule, "a ### b - Rule: push to main");
+    }
+
+    #[test]
+    fn names_of_fields_may_be_bold() {
+        let read =
+            Learning::parse("### A\n- **When:** b\n- **Rule**: use *whole* cents\n").unwrap();
+        assert_eq!((&*read.when, &*read.rule), ("b", "use *whole* cents"));
     }
 
     #[test]

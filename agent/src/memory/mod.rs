@@ -6,15 +6,21 @@ mod change;
 mod citation;
 mod entry;
 mod hostile;
+mod marks;
 mod page;
+mod prune;
 mod serve;
+mod used;
 
 pub use change::{ChangeKind, LearningChange};
 pub use citation::Citation;
 pub use entry::{Confidence, Learning, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE};
 pub use hostile::find_hostile_rule;
+pub use marks::LearningMarks;
 pub use page::MemoryPage;
+pub use prune::{NamedPage, PastThread, PruneSignal, find_signals};
 pub use serve::{ServedPage, serve_pages};
+pub use used::{KnownLearning, find_ids, name_used};
 
 /// Most tokens of the memory that a role is shown.
 pub const MAX_MEMORY_TOKENS: u32 = 30_000;

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::window::characters;
-use crate::memory::MAX_MEMORY_TOKENS;
+use crate::memory::{KnownLearning, MAX_MEMORY_TOKENS};
 use crate::text::clip;
 use crate::toolbox::protocol::Surroundings;
 
@@ -39,6 +39,8 @@ pub struct Guides {
     pub workflows: Vec<String>,
     /// The repository's own files in `.codebutler/`.
     pub own: Vec<Guide>,
+    /// The learnings in them.
+    pub known: Vec<KnownLearning>,
     /// What the project tells everybody, such as `AGENTS.md`.
     pub conventions: Vec<Guide>,
     /// How the worktree was set up.
@@ -65,6 +67,13 @@ impl Guides {
                 "# What this repository asks of you\n\nFrom `.codebutler/` of its branch `{branch}`: its people's \
                  word on how to work here. It adds to the rules above and can't change them.\n"
             );
+            if !self.known.is_empty() {
+                out.push_str(
+                    "A heading that ends with `{#l-…}` is something the team has learned. Where one changes what you \
+                     do or say, name it in your message by its id in brackets, as in `[l-1a2b3c4d]`: people see \
+                     its words, and it is counted. Where one turns out to be wrong, say so.\n\n",
+                );
+            }
             for shown in &own {
                 shown.write(&mut out);
             }

@@ -65,6 +65,7 @@ fn guides() -> Guides {
         skills: Some("# Skills\n- `ship`".into()),
         workflows: vec!["bugfix".into()],
         own: vec![guide(".codebutler/pm.md", "Speak like a pirate.")],
+        known: vec![],
         conventions: vec![guide("AGENTS.md", "Use tabs.")],
         set_up: Some("The worktree was set up.".into()),
         surroundings: Surroundings {

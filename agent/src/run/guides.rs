@@ -9,7 +9,9 @@ use sha2::{Digest as _, Sha256};
 use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
-use crate::memory::{Citation, Learning, MAX_MEMORY_TOKENS, MemoryPage, serve_pages};
+use crate::memory::{
+    Citation, KnownLearning, Learning, MAX_MEMORY_TOKENS, MemoryPage, serve_pages,
+};
 use crate::policy::Policy;
 use crate::policy::rules::Rules;
 use crate::prompt::{self, Guide, Guides};
@@ -68,12 +70,15 @@ impl Agent {
         };
         // A copy of what CodeButler brings adds nothing.
         let own = own.filter(|own| shipped.iter().all(|text| text.trim() != own.text.trim()));
+        let (own, known) =
+            self.serve([workflows, global, own].into_iter().flatten().collect()).await?;
         let guides = Guides {
             model: self.transcript.state().model().unwrap_or(&self.session.model).to_owned(),
             shipped,
             skills: None,
             workflows: titles,
-            own: self.serve([workflows, global, own].into_iter().flatten().collect()).await?,
+            own,
+            known,
             conventions,
             set_up,
             surroundings,
@@ -109,7 +114,7 @@ impl Agent {
 
     /// The pages with the learnings that hold, and that are about the work at hand. What is left out because
     /// something is wrong with it is told once.
-    async fn serve(&self, pages: Vec<Guide>) -> Result<Vec<Guide>, RunError> {
+    async fn serve(&self, pages: Vec<Guide>) -> Result<(Vec<Guide>, Vec<KnownLearning>), RunError> {
         let read: Vec<_> = pages.iter().map(|page| MemoryPage::parse(&page.text)).collect();
         let planned = &self.session.planned;
         let learnings = read.iter().flat_map(MemoryPage::learnings);
@@ -121,7 +126,7 @@ impl Agent {
         };
         let shown = serve_pages(&read, &self.session.planned, prompt::MAX_OWN, fault);
         let mut wrong = Vec::new();
-        let mut served = Vec::new();
+        let (mut served, mut known) = (Vec::new(), Vec::new());
         for (Guide { path, .. }, page) in pages.iter().zip(shown) {
             wrong.extend(
                 page.withheld.iter().map(|(line, why)| format!("- `{path}`, line {line}: {why}")),
@@ -134,6 +139,11 @@ impl Agent {
                 );
                 self.tell_once("memory-full", &text).await?;
             }
+            known.extend(page.served.into_iter().map(|(id, claim)| KnownLearning {
+                id,
+                claim,
+                page: path.clone(),
+            }));
             served.push(Guide { path: path.clone(), text: page.text });
         }
         if !wrong.is_empty() {
@@ -143,7 +153,7 @@ impl Agent {
             );
             self.tell_once("memory", &text).await?;
         }
-        Ok(served)
+        Ok((served, known))
     }
 
     /// What is wrong with citations, by their text. Where that can't be known, nothing is.

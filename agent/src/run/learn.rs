@@ -59,6 +59,7 @@ impl Agent {
             plan: session.plan_text.clone(),
             approved_by: approved_by.map(name),
             pull_request: session.pull_request.clone(),
+            ..JournalFacts::default()
         }
     }
 

@@ -180,7 +180,8 @@ async fn live(args: RunArgs) -> Result<(), RunError> {
     let builds = Builds::new(gateway.clone(), tell_after);
     let (tests, planned) = (Tests::default(), Vec::new());
     let thread = ThreadFacts { state_dir: args.state_dir.clone(), ..ThreadFacts::default() };
-    let tools = Context { gateway, toolbox, relay, builds, tests, planned, thread };
+    let known = Vec::new();
+    let tools = Context { gateway, toolbox, relay, builds, tests, planned, thread, known };
     let mut agent = Agent {
         tools,
         transcript,

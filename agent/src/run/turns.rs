@@ -160,6 +160,7 @@ impl Agent {
         let (mut guides, policy, skills) =
             tokio::try_join!(self.guides(set_up), self.read_policy(), self.read_skills())?;
         guides.skills = skills::index(&skills);
+        self.tools.known.clone_from(&guides.known);
         (self.policy, self.skills) = (policy, skills);
         self.workflows.clone_from(&guides.workflows);
         Ok(guides)

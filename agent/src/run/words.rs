@@ -7,6 +7,7 @@ use super::watch::Cut;
 use super::{Agent, RunError, progress};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
+use crate::memory::name_used;
 use crate::step;
 use crate::text::clip;
 use crate::toolbox::protocol::Request;
@@ -49,7 +50,7 @@ impl Agent {
         text: &str,
         to: Option<String>,
     ) -> Result<Ended, RunError> {
-        let text = clip(text, MAX_LAST_WORDS);
+        let text = name_used(&clip(text, MAX_LAST_WORDS), &self.tools.known);
         let published = self.transcript.state().run().is_some_and(|run| run.published);
         let done = published || addresses(&text);
         let proof = if done { self.tools.proof().await? } else { None };

@@ -5,7 +5,7 @@ use codebutler_wire::TestRun;
 use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
 
-use crate::memory::{Citation, LearningChange};
+use crate::memory::{Citation, LearningChange, PruneSignal};
 use crate::tools::args;
 
 /// Longest frame, in bytes, either way.
@@ -82,6 +82,8 @@ pub enum Request {
     QuoteCitation {
         citation: Citation,
     },
+    /// Learnings of the base branch that should go. → [`Reply::Stale`]
+    StaleLearnings,
     /// The base branch's skills. → [`Reply::Skills`]
     Skills,
     /// Ends all background jobs. → [`Reply::Text`]
@@ -307,6 +309,7 @@ pub enum Reply {
     Names(Vec<String>),
     /// Of each citation what is wrong with it, if anything.
     Faults(Vec<Option<String>>),
+    Stale(Vec<PruneSignal>),
     /// Others have changed these files in another way.
     Conflict {
         files: Vec<String>,

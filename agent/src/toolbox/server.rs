@@ -132,6 +132,7 @@ impl Toolbox {
             | Request::CommitLearnings { .. }
             | Request::CheckCitations { .. }
             | Request::QuoteCitation { .. }
+            | Request::StaleLearnings
             | Request::Skills
             | Request::Conventions { .. }) => {
                 let place = self.place()?;
@@ -397,6 +398,7 @@ fn remember(place: &Place, request: Request) -> Result<Reply, ToolError> {
         Request::QuoteCitation { citation } => {
             git::quote_citation(place, citation).map(|quoted| Reply::Text(quoted.to_string()))
         }
+        Request::StaleLearnings => git::find_stale_learnings(place).map(Reply::Stale),
         Request::Skills => git::skills(place).map(Reply::Skills),
         Request::Conventions { planned } => git::conventions(place, &planned).map(Reply::Files),
         _ => Err(ToolError::Failed("this is asked of somebody else".into())),

@@ -1,6 +1,7 @@
 //! Looking back on a conversation, and what is to be learned from it: the retrospective in its fixed form,
 //! and changes of the memory that people judge one by one. The harness lands what they accept.
 
+mod checks;
 mod form;
 
 use async_trait::async_trait;
@@ -8,21 +9,18 @@ use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::form::{show_change, show_retrospective};
+use self::checks::{check_form, check_growth, find_marks};
+use self::form::{show_change, show_marks, show_retrospective, show_stale};
 use super::{Call, Context, Done, Failure, Handler, Pushed, Risk, Tool, args};
 use crate::journal::write_journal;
 use crate::memory::{
-    ChangeKind, Citation, Confidence, Learning, LearningChange, MAX_CITATIONS, MAX_CLAIM,
-    MAX_FIELD, MAX_SCOPE, find_hostile_rule,
+    ChangeKind, Citation, Confidence, Learning, LearningChange, LearningMarks, MAX_CITATIONS,
+    MAX_CLAIM, MAX_FIELD, MAX_SCOPE, find_hostile_rule,
 };
 use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
 use crate::transcript::{Record, ResultKind};
 
-/// Most changes of the memory that one conversation proposes.
-const MAX_PROPOSALS: usize = 3;
-/// Most points of each kind in a retrospective.
-const MAX_POINTS: usize = 3;
 /// Under the retrospective, if something is proposed.
 const ASK: &str = "*What of this shall the team remember?* Approve or reject each with its buttons, answer `all`, \
                    `none` or `1 and 3`, or say one better: `2: <the rule in your words>`.";
@@ -39,7 +37,8 @@ impl Handler for ReviewThread {
     type Args = args::Nothing;
     const NAME: &'static str = "ReviewThread";
     const DESCRIPTION: &'static str = "Shows what happened in this conversation beside its messages: each role's \
-        runs, tools, errors and test runs, what the harness decided and why, and the cost by role.";
+        runs, tools, errors and test runs, what the harness decided and why, the cost by role, and what of the \
+        memory should go.";
     const RISK: Risk = Risk::Reads;
 
     async fn call(&self, cx: &Context, _: args::Nothing, _: Call<'_>) -> Result<Done, Failure> {
@@ -47,7 +46,16 @@ impl Handler for ReviewThread {
         let told =
             tokio::task::spawn_blocking(move || crate::history::describe_thread(&folder, &usage));
         let told = told.await.map_err(|error| Failure::Stop(error.to_string()))?;
-        Ok(Done::plain(told))
+        let stale = match cx.toolbox.ask(Request::StaleLearnings).await? {
+            Reply::Stale(stale) => show_stale(&stale),
+            Reply::Refused(why) | Reply::Failed(why) => {
+                format!("## Memory\nIt can't be looked through: {why}")
+            }
+            other => {
+                return Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
+            }
+        };
+        Ok(Done::plain(format!("{told}{stale}")))
     }
 }
 
@@ -72,6 +80,12 @@ pub struct ProposeArgs {
     /// A check that would have caught a mistake.
     #[serde(default)]
     pub guardrail: Option<Improvement>,
+    /// Entries of the memory that somebody went by and was right.
+    #[serde(default)]
+    pub helped: Vec<Verdict>,
+    /// Entries that led somebody wrong.
+    #[serde(default)]
+    pub misled: Vec<Verdict>,
     /// At most three changes of the team's memory, each of one entry; none if nothing new was learned.
     #[serde(default)]
     pub learnings: Vec<Proposal>,
@@ -121,6 +135,18 @@ pub struct Improvement {
     #[serde(rename = "where")]
     pub place: String,
     pub severity: Severity,
+}
+
+/// What became of an entry of the memory in this conversation.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Verdict {
+    /// Its page below `.codebutler/`.
+    pub file: String,
+    /// Such as `l-1a2b3c4d`.
+    pub id: String,
+    /// One sentence.
+    pub why: String,
 }
 
 /// A change of one entry of the memory.
@@ -185,6 +211,7 @@ impl Handler for ProposeLearnings {
 
     async fn call(&self, cx: &Context, args: ProposeArgs, call: Call<'_>) -> Result<Done, Failure> {
         check_form(&args)?;
+        let (marks, told) = find_marks(cx, &args).await?;
         let mut changes = Vec::new();
         let mut shown = Vec::new();
         for (number, proposal) in args.learnings.iter().enumerate().map(|(n, one)| (n + 1, one)) {
@@ -198,8 +225,9 @@ impl Handler for ProposeLearnings {
             shown.push(show_change(&change, page.as_deref()));
             changes.push(change);
         }
-        let mut text = show_retrospective(&args, &cx.thread.usage);
-        let kept = keep_journal(cx, &text).await?;
+        check_growth(cx, &changes).await?;
+        let mut text = show_retrospective(&args, &cx.thread.usage) + &show_marks(&told);
+        let kept = keep_journal(cx, &text, marks).await?;
         if let Some(kept) = &kept {
             text = format!("{text}\n{kept}");
         }
@@ -227,12 +255,18 @@ impl Handler for ProposeLearnings {
 }
 
 /// Commits and pushes the journal; what people are told of it, where one is kept.
-async fn keep_journal(cx: &Context, retrospective: &str) -> Result<Option<String>, Failure> {
-    let Some(facts) = cx.thread.journal.clone() else { return Ok(None) };
+async fn keep_journal(
+    cx: &Context,
+    retrospective: &str,
+    mut marks: LearningMarks,
+) -> Result<Option<String>, Failure> {
+    let Some(mut facts) = cx.thread.journal.clone() else { return Ok(None) };
     let (folder, usage) = (cx.thread.state_dir.clone(), cx.thread.usage.clone());
     let (page, retrospective) = (facts.page(&cx.thread.name), retrospective.to_owned());
     let text = tokio::task::spawn_blocking(move || {
         let history = crate::history::describe_thread(&folder, &usage);
+        marks.used = crate::history::find_used_learnings(&folder);
+        facts.marks = marks;
         write_journal(&facts, &usage, &history, &retrospective)
     });
     let text = text.await.map_err(|error| Failure::Stop(error.to_string()))?;
@@ -264,20 +298,6 @@ async fn page(cx: &Context, file: &str) -> Result<Option<String>, Failure> {
         Reply::Refused(why) => Err(Failure::Respond(why)),
         other => Err(Failure::Stop(format!("the toolbox gave a strange answer: {other:?}"))),
     }
-}
-
-fn check_form(args: &ProposeArgs) -> Result<(), Failure> {
-    let respond = |why: &str| Err(Failure::Respond(why.to_owned()));
-    if args.went_well.is_empty() || args.went_well.len() > MAX_POINTS {
-        return respond("`wentWell` has one to three points");
-    }
-    if args.frictions.len() > MAX_POINTS {
-        return respond("`frictions` has at most three points: the ones that cost most");
-    }
-    if args.learnings.len() > MAX_PROPOSALS {
-        return respond("`learnings` has at most three proposals: the ones that help most");
-    }
-    Ok(())
 }
 
 async fn make_change(cx: &Context, proposal: &Proposal) -> Result<LearningChange, Failure> {

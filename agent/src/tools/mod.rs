@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use crate::builds::Builds;
 use crate::gateway::{Gateway, GatewayError};
 use crate::journal::JournalFacts;
+use crate::memory::KnownLearning;
 use crate::policy::{Policy, Verdict};
 use crate::relay::Relay;
 use crate::review::ReviewGate;
@@ -52,6 +53,8 @@ pub struct Context {
     pub planned: Vec<String>,
     /// The conversation, as of the start of the run.
     pub thread: ThreadFacts,
+    /// What of the memory the role was shown.
+    pub known: Vec<KnownLearning>,
 }
 
 /// What tools have to know of the conversation.

@@ -7,6 +7,7 @@ use codebutler_wire::Complexity;
 
 use super::proof::hands_over;
 use super::{Call, Context, Done, Failure, Handler, Risk, Tool, args};
+use crate::memory::name_used;
 use crate::review::{PLAN_FIRST, ReviewStep};
 use crate::text::clip;
 use crate::toolbox::protocol::{Picture, Reply, Request};
@@ -117,7 +118,7 @@ impl Handler for SendMessage {
         let waits = args.wait_for_reply.unwrap_or(asks);
         let done = decision == Some(wire::Decision::Merge) || hands_over(&args.message);
         let proof = if done { cx.proof().await? } else { None };
-        let (key, text) = (call.key.to_owned(), args.message);
+        let (key, text) = (call.key.to_owned(), name_used(&args.message, &cx.known));
         let complexity = args.complexity.map(|complexity| match complexity {
             args::Complexity::Simple => Complexity::Simple,
             args::Complexity::Medium => Complexity::Medium,

@@ -171,3 +171,69 @@ async fn what_people_say_in_passing_lands_by_a_pull_request_of_its_own() {
     assert!(page.contains("- Rule: write whole cents, never floats\n"), "{page}");
     team.stop().await;
 }
+
+/// A page with an entry that is wrong, and one whose code is gone.
+const LEARNED: &str = "# Coder\n\n## Learnings\n\n### Prices are floats {#l-0a1b2c3d}\n- Rule: write floats\n\n### Old \
+                       {#l-0a1b2c3e}\n- Rule: look there\n- Cites: gone.rs:1\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_message_goes_by_is_named_and_counted_and_what_harms_is_proposed_for_removal() {
+    let archive = json!({"file": "coder.md", "change": "archive", "id": "l-0a1b2c3d",
+        "claim": "Prices are floats", "reason": "The review sent it back"});
+    let mut proposes = looks_back(&[archive]);
+    let misled = json!([{"file": "coder.md", "id": "l-0a1b2c3d", "why": "cents were wanted"}]);
+    proposes.tools[0].arguments.insert("misled".to_owned(), misled);
+    let mut longer = proposal("Reviews are short", "be short");
+    longer["file"] = json!("reviewer.md");
+    let grows = looks_back(&[longer]);
+    let lead = vec![
+        Step::tool("ReviewThread", json!({})),
+        grows,
+        proposes,
+        asks("Ready to merge.", "merge"),
+        Step::tool("CloseThread", json!({"summary": "Raised."})),
+    ];
+    let mut script = work().and("lead", lead);
+    let coder = &mut script.0.get_mut("coder").unwrap().conversations[0].steps;
+    *coder.last_mut().unwrap() = Step::say("@codebutler.reviewer ready, as floats [l-0a1b2c3d].");
+    let team = start(script).await;
+    let long = format!("# Reviewer\n\n{}", "Read each line twice.\n".repeat(6000));
+    let pages = [(PAGE, Some(LEARNED)), (".codebutler/reviewer.md", Some(long.as_str()))];
+    team.stack.remote.commit("main", "ana", "Remember", &pages).await.unwrap();
+    let (root, asked) = looked_back(&team).await;
+    let said = team.messages(&root);
+    let ready = said.iter().find(|message| message.shown.contains("ready, as floats")).unwrap();
+    let (words, footer) = ready.shown.split_once("\n\n").unwrap();
+    assert!(words.ends_with("ready, as floats."), "{words}");
+    assert!(footer.contains("“Prices are floats” (`.codebutler/coder.md`)"), "{footer}");
+    let requests = team.stack.models.requests();
+    let lead: Vec<_> =
+        requests.iter().filter(|request| request.role.as_deref() == Some("lead")).collect();
+    let told = |call: usize| {
+        let messages = lead[call].body["messages"].as_array().unwrap();
+        messages.last().unwrap()["content"].to_string()
+    };
+    assert!(told(1).contains("Learnings it went by: l-0a1b2c3d"), "{}", told(1));
+    assert!(told(1).contains("`coder.md` `l-0a1b2c3e` “Old”: `gone.rs` does not exist"));
+    assert!(told(2).contains("are over the 30000 tokens"), "{}", told(2));
+    assert!(
+        asked.shown.contains("Misled* “Prices are floats” (cents were wanted)"),
+        "{}",
+        asked.shown
+    );
+    click(&team, &asked, "learning:1:approve");
+    team.message(&root, "Ready to merge.").await;
+    let branch =
+        codebutler_crds::names::branch(team.thread(&root).await.metadata.name.as_ref().unwrap());
+    let git = team.stack.remote.git();
+    let page = git.run(&["show", &format!("{branch}:{PAGE}")]).await.unwrap();
+    let (_, archived) = page.split_once("## Archived learnings").unwrap();
+    assert!(archived.contains("l-0a1b2c3d") && !archived.contains("l-0a1b2c3e"), "{page}");
+    let journal = format!(".codebutler/journals/thread-{}.md", root.replace('.', "-"));
+    let journal = git.run(&["show", &format!("{branch}:{journal}")]).await.unwrap();
+    assert!(
+        journal.contains("- Learnings used: l-0a1b2c3d\n- Learnings that misled: l-0a1b2c3d\n"),
+        "{journal}"
+    );
+    team.stop().await;
+}

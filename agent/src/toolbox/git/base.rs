@@ -13,6 +13,7 @@ use crate::toolbox::ToolError;
 const MAX_FILE: usize = 256 * 1024;
 /// Files of the memory that are listed.
 const MAX_LISTED: usize = 200;
+const JOURNALS: &str = "journals/";
 /// Entries of the top of the tree that are told, and of each folder in it.
 const MAX_TOP: usize = 60;
 const MAX_BELOW: usize = 8;
@@ -53,7 +54,7 @@ pub fn base_guide(place: &Place, file: &str) -> Result<Option<String>, ToolError
     text(&repo, &tree, &format!("{FOLDER}/{file}"), MAX_FILE)
 }
 
-/// What there is in `.codebutler/`, by path below it.
+/// What there is in `.codebutler/`, by path below it; of journals, which are many, only how many.
 pub fn names(place: &Place) -> Result<Vec<String>, ToolError> {
     let repo = place.open()?;
     let base = tree(place, &repo)?;
@@ -61,12 +62,18 @@ pub fn names(place: &Place) -> Result<Vec<String>, ToolError> {
     let folder = folder.to_object(&repo)?;
     let Some(folder) = folder.as_tree() else { return Ok(Vec::new()) };
     let mut names = Vec::new();
+    let mut journals = 0;
     folder.walk(TreeWalkMode::PreOrder, |root, entry| {
-        if entry.kind() == Some(ObjectType::Blob) {
+        if entry.kind() == Some(ObjectType::Blob) && root == JOURNALS {
+            journals += 1;
+        } else if entry.kind() == Some(ObjectType::Blob) {
             names.push(format!("{root}{}", String::from_utf8_lossy(entry.name_bytes())));
         }
         if names.len() < MAX_LISTED { TreeWalkResult::Ok } else { TreeWalkResult::Abort }
     })?;
+    if journals > 0 {
+        names.push(format!("{JOURNALS} ({journals})"));
+    }
     Ok(names)
 }
 

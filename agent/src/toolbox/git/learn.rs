@@ -14,7 +14,7 @@ use crate::toolbox::ToolError;
 /// Largest page, in bytes.
 const MAX_PAGE: usize = 256 * 1024;
 /// Largest file that a citation is looked for in, in bytes.
-const MAX_CITED: usize = 1024 * 1024;
+pub(super) const MAX_CITED: usize = 1024 * 1024;
 const FILE: u32 = 0o100_644;
 
 /// A file of `.codebutler/` as the thread's branch has it.

@@ -4,12 +4,15 @@ use std::fmt::Write as _;
 
 use codebutler_wire::{NanoUsd, Usage};
 
+use super::checks::ToldVerdict;
 use super::{Friction, Improvement, Observation, ProposeArgs, Severity};
-use crate::memory::{ChangeKind, LearningChange};
+use crate::memory::{ChangeKind, LearningChange, PruneSignal};
 use crate::text::clip;
 
 /// Longest sentence of a point, in characters.
 const MAX_POINT: usize = 300;
+/// Entries that should go, as they are listed.
+const MAX_STALE: usize = 30;
 
 const fn severity_word(severity: Severity) -> &'static str {
     match severity {
@@ -67,6 +70,37 @@ pub fn show_retrospective(args: &ProposeArgs, usage: &[(String, Usage)]) -> Stri
         .map(|(role, usage)| format!("{role} ${} in {} calls", usage.cost, usage.calls))
         .collect();
     let _ = write!(out, "\n**Cost so far** ${total}: {}", roles.join(", "));
+    out
+}
+
+/// What became of entries of the memory; nothing where none is judged.
+pub fn show_marks(told: &[ToldVerdict]) -> String {
+    let mut out = String::new();
+    for (title, misled) in [("Helped", false), ("Misled", true)] {
+        let of: Vec<_> = told
+            .iter()
+            .filter(|one| one.misled == misled)
+            .map(|one| format!("“{}” ({})", point(&one.claim), point(&one.why)))
+            .collect();
+        if !of.is_empty() {
+            let _ = write!(out, "\n**{title}** {}", of.join(", "));
+        }
+    }
+    out
+}
+
+/// What of the memory should go, for the model.
+pub fn show_stale(stale: &[PruneSignal]) -> String {
+    if stale.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("## Memory\nEntries to archive, or to say anew:\n");
+    for PruneSignal { file, id, claim, why } in stale.iter().take(MAX_STALE) {
+        let _ = writeln!(out, "- `{file}` `{id}` “{}”: {why}", point(claim));
+    }
+    if stale.len() > MAX_STALE {
+        let _ = writeln!(out, "- and {} more", stale.len() - MAX_STALE);
+    }
     out
 }
 

@@ -1,0 +1,192 @@
+//! Which learnings should go, and why: found by looking, proposed by the lead, decided by people. Pure.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Confidence, Learning, LearningMarks, MemoryPage};
+
+/// So many conversations without use let go of what nobody was sure of.
+const UNUSED_FOR: usize = 10;
+/// The page that counts for all roles.
+const SHARED: &str = "global.md";
+
+/// A learning that should be archived or said anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PruneSignal {
+    /// Below `.codebutler/`.
+    pub file: String,
+    pub id: String,
+    pub claim: String,
+    pub why: String,
+}
+
+/// A page by its name below `.codebutler/`.
+pub struct NamedPage<'a> {
+    pub file: &'a str,
+    pub page: MemoryPage<'a>,
+}
+
+/// A conversation that is over: when it began, in Slack's seconds, and what it says of learnings.
+pub struct PastThread {
+    pub began: u64,
+    pub marks: LearningMarks,
+}
+
+/// Finds them, page by page. `fault`: what is wrong with what a learning rests on or names.
+pub fn find_signals(
+    pages: &[NamedPage<'_>],
+    past: &[PastThread],
+    fault: impl Fn(&Learning) -> Option<String>,
+) -> Vec<PruneSignal> {
+    let shared: Vec<&Learning> = pages
+        .iter()
+        .filter(|page| page.file == SHARED)
+        .flat_map(|page| page.page.learnings())
+        .collect();
+    let mut found = Vec::new();
+    for NamedPage { file, page } in pages {
+        for learning in page.learnings().filter(|one| !one.id.is_empty()) {
+            let others = page.learnings().chain(shared.iter().copied());
+            let why = fault(learning)
+                .or_else(|| find_harm(learning, past))
+                .or_else(|| find_newer_contradiction(learning, others))
+                .or_else(|| (*file != SHARED).then(|| find_repetition(learning, &shared)).flatten())
+                .or_else(|| find_disuse(learning, past));
+            if let Some(why) = why {
+                let (id, claim) = (learning.id.clone(), learning.claim.clone());
+                found.push(PruneSignal { file: (*file).to_owned(), id, claim, why });
+            }
+        }
+    }
+    found
+}
+
+fn find_harm(learning: &Learning, past: &[PastThread]) -> Option<String> {
+    let count = |of: fn(&LearningMarks) -> &BTreeSet<String>| {
+        past.iter().filter(|thread| of(&thread.marks).contains(&learning.id)).count()
+    };
+    let (misled, helped) = (count(|marks| &marks.misled), count(|marks| &marks.helped));
+    (misled > helped).then(|| format!("it misled more often than it helped ({misled} : {helped})"))
+}
+
+fn find_newer_contradiction<'a>(
+    learning: &Learning,
+    others: impl Iterator<Item = &'a Learning>,
+) -> Option<String> {
+    let (negated, words) = split_negation(&learning.rule);
+    let mut others = others.filter(|other| other.id != learning.id);
+    let other = others.find(|other| {
+        let (other_negated, other_words) = split_negation(&other.rule);
+        other_negated != negated && other_words == words && began(other) >= began(learning)
+    })?;
+    Some(format!("“{}” (`{}`) says the contrary, and is newer", other.claim, other.id))
+}
+
+/// Whether a rule forbids, and its words without that.
+fn split_negation(rule: &str) -> (bool, BTreeSet<String>) {
+    let mut negated = false;
+    let words = rule.to_lowercase().replace("don't", "not").replace("do not", "not");
+    let words = words.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut kept = BTreeSet::new();
+    for word in words {
+        match word {
+            "never" | "not" | "no" | "avoid" => negated = !negated,
+            "always" | "do" => {}
+            word => {
+                kept.insert(word.to_owned());
+            }
+        }
+    }
+    (negated, kept)
+}
+
+fn find_repetition(learning: &Learning, shared: &[&Learning]) -> Option<String> {
+    let same = shared.iter().find(|other| learning.repeats(other))?;
+    Some(format!("`{SHARED}` says it to everybody (“{}”)", same.claim))
+}
+
+fn find_disuse(learning: &Learning, past: &[PastThread]) -> Option<String> {
+    let since = began(learning)?;
+    let later: Vec<_> = past.iter().filter(|thread| thread.began > since).collect();
+    let is_used = later.iter().any(|thread| {
+        thread.marks.used.contains(&learning.id) || thread.marks.helped.contains(&learning.id)
+    });
+    let is_unused = learning.confidence == Confidence::Low && later.len() >= UNUSED_FOR && !is_used;
+    is_unused.then(|| {
+        format!("nobody was sure of it, and none of {} conversations since went by it", later.len())
+    })
+}
+
+/// When the conversation began in which it was learned, as its link says.
+fn began(learning: &Learning) -> Option<u64> {
+    let (_, at) = learning.source.rsplit_once("/p")?;
+    let digits: String = at.chars().take_while(char::is_ascii_digit).collect();
+    digits.get(..10)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: u32, rule: &str, confidence: &str, began: u64) -> String {
+        format!(
+            "### C{id} {{#l-{id:08x}}}\n- Rule: {rule}\n- Confidence: {confidence}\n- Source: \
+             https://acme.slack.com/archives/C1/p{began}000100\n\n"
+        )
+    }
+
+    fn page(entries: &[String]) -> String {
+        format!("## Learnings\n\n{}", entries.concat())
+    }
+
+    fn thread(began: u64, journal: &str) -> PastThread {
+        PastThread { began, marks: LearningMarks::parse(journal) }
+    }
+
+    fn signals(coder: &str, global: &str, past: &[PastThread]) -> Vec<String> {
+        let pages = [
+            NamedPage { file: "coder.md", page: MemoryPage::parse(coder) },
+            NamedPage { file: "global.md", page: MemoryPage::parse(global) },
+        ];
+        let fault = |one: &Learning| one.rule.contains("gone").then(|| "`a` is gone".to_owned());
+        find_signals(&pages, past, fault)
+            .into_iter()
+            .map(|one| format!("{} {}: {}", one.file, one.id, one.why))
+            .collect()
+    }
+
+    const THEN: u64 = 1_700_000_000;
+
+    #[test]
+    fn each_signal_is_found_and_what_is_fine_is_left() {
+        let coder = page(&[
+            entry(1, "use cents", "low", THEN),
+            entry(2, "look at what is gone", "high", THEN),
+            entry(3, "always sort the lines", "high", THEN),
+            entry(4, "never sort the lines", "high", THEN + 9),
+            entry(5, "Write tests.", "high", THEN),
+            entry(6, "ask twice", "high", THEN),
+            entry(7, "trust it", "low", THEN),
+        ]);
+        let global = page(&[entry(8, "write tests", "high", THEN)]);
+        let mut past: Vec<_> = (1..=10).map(|n| thread(THEN + n, "")).collect();
+        past.push(thread(
+            THEN + 20,
+            "- Learnings used: l-00000007\n- Learnings that misled: l-00000006",
+        ));
+        assert_eq!(
+            signals(&coder, &global, &past),
+            [
+                "coder.md l-00000001: nobody was sure of it, and none of 11 conversations since went by it",
+                "coder.md l-00000002: `a` is gone",
+                "coder.md l-00000003: “C4” (`l-00000004`) says the contrary, and is newer",
+                "coder.md l-00000005: `global.md` says it to everybody (“C8”)",
+                "coder.md l-00000006: it misled more often than it helped (1 : 0)",
+            ]
+        );
+        past.truncate(9);
+        let left = signals(&coder, &global, &past);
+        assert!(!left.iter().any(|one| one.contains("00000001")), "nine are too few: {left:?}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Which of the base branch's learnings should go: their pages, the journals and what they speak of, looked up.
+
+use std::collections::HashMap;
+
+use git2::{Repository, Tree as GitTree};
+
+use super::Place;
+use super::base::{self, FOLDER};
+use super::learn::{MAX_CITED, check_citations};
+use crate::memory::{
+    Citation, Learning, LearningMarks, MemoryPage, NamedPage, PastThread, PruneSignal, find_signals,
+};
+use crate::toolbox::ToolError;
+
+/// Largest page and journal, in bytes.
+const MAX_PAGE: usize = 256 * 1024;
+/// Journals that are read: the newest.
+const MAX_JOURNALS: usize = 200;
+
+/// In the order of pages and entries.
+pub fn find_stale_learnings(place: &Place) -> Result<Vec<PruneSignal>, ToolError> {
+    let repo = place.open()?;
+    let tree = base::tree(place, &repo)?;
+    let texts = read_pages(&repo, &tree)?;
+    let pages: Vec<_> = texts
+        .iter()
+        .map(|(file, text)| NamedPage { file, page: MemoryPage::parse(text) })
+        .collect();
+    let learnings = || pages.iter().flat_map(|page| page.page.learnings());
+    let cited: Vec<Citation> = learnings().flat_map(|one| one.citations.clone()).collect();
+    let faults = check_citations(place, &cited)?;
+    let faults: HashMap<String, String> = cited
+        .iter()
+        .zip(faults)
+        .filter_map(|(citation, fault)| Some((citation.to_string(), fault?)))
+        .collect();
+    let fault = |learning: &Learning| {
+        let mut cited = learning.citations.iter().map(ToString::to_string);
+        cited
+            .find_map(|citation| faults.get(&citation).cloned())
+            .or_else(|| find_lost_scope(&tree, learning))
+            .or_else(|| find_lost_symbol(&repo, &tree, learning))
+    };
+    Ok(find_signals(&pages, &read_journals(&repo, &tree)?, fault))
+}
+
+fn files_in(repo: &Repository, tree: &GitTree<'_>, folder: &str) -> Result<Vec<String>, ToolError> {
+    let Ok(entry) = tree.get_path(std::path::Path::new(folder)) else { return Ok(Vec::new()) };
+    let object = entry.to_object(repo)?;
+    let Some(folder) = object.as_tree() else { return Ok(Vec::new()) };
+    let names = folder.iter().filter_map(|entry| entry.name().ok().map(str::to_owned));
+    Ok(names.filter(|name| name.strip_suffix(".md").is_some()).collect())
+}
+
+fn read_pages(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<(String, String)>, ToolError> {
+    let mut pages = Vec::new();
+    for file in files_in(repo, tree, FOLDER)? {
+        // What can't be read is told where it is used.
+        if let Ok(Some(text)) = base::text(repo, tree, &format!("{FOLDER}/{file}"), MAX_PAGE) {
+            pages.push((file, text));
+        }
+    }
+    Ok(pages)
+}
+
+fn read_journals(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<PastThread>, ToolError> {
+    let folder = format!("{FOLDER}/journals");
+    let mut past = Vec::new();
+    for file in files_in(repo, tree, &folder)?.into_iter().rev() {
+        let began = file.strip_prefix("thread-").and_then(|rest| rest.get(..10)?.parse().ok());
+        let Some(began) = began.filter(|_| past.len() < MAX_JOURNALS) else { continue };
+        if let Ok(Some(text)) = base::text(repo, tree, &format!("{folder}/{file}"), MAX_PAGE) {
+            past.push(PastThread { began, marks: LearningMarks::parse(&text) });
+        }
+    }
+    Ok(past)
+}
+
+/// Nothing is left of the files and folders that it is about.
+fn find_lost_scope(tree: &GitTree<'_>, learning: &Learning) -> Option<String> {
+    let is_there = |scope: &String| {
+        let path = scope.trim_end_matches("/**").trim_end_matches('/');
+        path.contains(['*', '?', '[', '{']) || tree.get_path(std::path::Path::new(path)).is_ok()
+    };
+    let is_lost = !learning.scope.is_empty() && !learning.scope.iter().any(is_there);
+    is_lost.then(|| format!("`{}` does not exist any more", learning.scope.join("`, `")))
+}
+
+/// A function that it names stands in none of the files that it is about.
+fn find_lost_symbol(repo: &Repository, tree: &GitTree<'_>, learning: &Learning) -> Option<String> {
+    let cited = learning.citations.iter().filter_map(|citation| match citation {
+        Citation::File { path, .. } => Some(path),
+        Citation::Other(_) => None,
+    });
+    let files: Vec<&String> = learning.scope.iter().chain(cited).collect();
+    let texts: Vec<String> = files
+        .iter()
+        .filter_map(|path| base::text(repo, tree, path, MAX_CITED).ok().flatten())
+        .collect();
+    // A folder may have it anywhere.
+    if texts.is_empty() || texts.len() < files.len() {
+        return None;
+    }
+    let lost = named_functions(&learning.rule)
+        .find(|(_, name)| !texts.iter().any(|text| text.contains(name)))?;
+    Some(format!("`{}` stands in none of the files that it is about any more", lost.0))
+}
+
+/// Functions that are named in code, such as `parse()` or `price::parse()`: as written, and by their last name.
+fn named_functions(rule: &str) -> impl Iterator<Item = (&str, &str)> {
+    let quoted = rule.split('`').skip(1).step_by(2);
+    quoted.filter_map(|code| {
+        let path = code.split_once('(')?.0;
+        let name = path.rsplit([':', '.', '>']).next().unwrap_or(path);
+        let is_name = name.len() > 2 && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        is_name.then_some((code, name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::super::prepare;
+    use super::*;
+
+    #[test]
+    fn what_code_and_journals_no_longer_bear_out_is_found() {
+        let f = Fixture::new();
+        let entry = |id: u32, rest: &str| format!("### C{id} {{#l-{id:08x}}}\n{rest}\n\n");
+        let page = [
+            entry(1, "- Rule: call `price::parse()` first\n- Scope: src/price.rs"),
+            entry(2, "- Rule: call `round()` last\n- Scope: src/price.rs"),
+            entry(3, "- Rule: keep it small\n- Scope: web/**, old.rs"),
+            entry(4, "- Rule: see there\n- Cites: src/price.rs:1 \"fn nothing\""),
+            entry(5, "- Rule: trust it"),
+        ];
+        f.merge(&[
+            ("src/price.rs", "fn parse() {}\n"),
+            (".codebutler/coder.md", &format!("## Learnings\n\n{}", page.concat())),
+            (
+                ".codebutler/journals/thread-1700000000-000100.md",
+                "# A\n- Learnings that misled: l-00000005\n",
+            ),
+        ]);
+        prepare(&f.place).unwrap();
+        let found = find_stale_learnings(&f.place).unwrap();
+        let found: Vec<_> = found.iter().map(|one| format!("{} {}", one.id, one.why)).collect();
+        assert_eq!(
+            found,
+            [
+                "l-00000002 `round()` stands in none of the files that it is about any more",
+                "l-00000003 `web/**`, `old.rs` does not exist any more",
+                "l-00000004 `src/price.rs` has no line with `fn nothing` any more",
+                "l-00000005 it misled more often than it helped (1 : 0)",
+            ]
+        );
+    }
+}

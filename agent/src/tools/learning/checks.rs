@@ -1,0 +1,92 @@
+//! What a retrospective has to keep to.
+
+use super::{ProposeArgs, Verdict, page};
+use crate::memory::{LearningChange, LearningMarks, MAX_MEMORY_TOKENS, MemoryPage};
+use crate::prompt::MAX_OWN;
+use crate::text::clip;
+use crate::tools::{Context, Failure};
+
+/// Most changes of the memory that one conversation proposes.
+const MAX_PROPOSALS: usize = 3;
+/// Most points of each kind in a retrospective.
+const MAX_POINTS: usize = 3;
+/// Most entries that are judged.
+const MAX_VERDICTS: usize = 20;
+/// Every role is shown it beside its own page.
+const SHARED: &str = "global.md";
+
+/// A verdict on an entry, with the entry's words.
+pub struct ToldVerdict {
+    pub claim: String,
+    pub why: String,
+    pub misled: bool,
+}
+
+/// How much of each kind there may be.
+pub fn check_form(args: &ProposeArgs) -> Result<(), Failure> {
+    let respond = |why: &str| Err(Failure::Respond(why.to_owned()));
+    if args.went_well.is_empty() || args.went_well.len() > MAX_POINTS {
+        return respond("`wentWell` has one to three points");
+    }
+    if args.frictions.len() > MAX_POINTS {
+        return respond("`frictions` has at most three points: the ones that cost most");
+    }
+    if args.learnings.len() > MAX_PROPOSALS {
+        return respond("`learnings` has at most three proposals: the ones that help most");
+    }
+    Ok(())
+}
+
+/// What became of entries: for the journal, and for people.
+pub async fn find_marks(
+    cx: &Context,
+    args: &ProposeArgs,
+) -> Result<(LearningMarks, Vec<ToldVerdict>), Failure> {
+    let (mut marks, mut told) = (LearningMarks::default(), Vec::new());
+    let verdicts = args.helped.iter().map(|one| (one, false));
+    let verdicts = verdicts.chain(args.misled.iter().map(|one| (one, true)));
+    for (Verdict { file, id, why }, misled) in verdicts.take(MAX_VERDICTS) {
+        let text = page(cx, file).await?.unwrap_or_default();
+        let page = MemoryPage::parse(&text);
+        let Some(learning) = page.find(id.trim()) else {
+            let why = format!("`{file}` has no entry `{id}` that could have helped or misled");
+            return Err(Failure::Respond(why));
+        };
+        let ids = if misled { &mut marks.misled } else { &mut marks.helped };
+        ids.insert(learning.id.clone());
+        let why = clip(why.trim(), 200);
+        told.push(ToldVerdict { claim: learning.claim.clone(), why, misled });
+    }
+    Ok((marks, told))
+}
+
+/// A memory that fills what a role is shown grows no more: what comes takes the place of what goes.
+pub async fn check_growth(cx: &Context, changes: &[LearningChange]) -> Result<(), Failure> {
+    let mut files: Vec<&str> = changes.iter().map(|change| change.file.as_str()).collect();
+    files.sort_unstable();
+    files.dedup();
+    let shared = shown_size(page(cx, SHARED).await?.as_deref());
+    for file in files {
+        let old = page(cx, file).await?;
+        let mut new = old.clone();
+        for change in changes.iter().filter(|change| change.file == file) {
+            new = Some(change.apply(new.as_deref()).map_err(Failure::Respond)?);
+        }
+        let (before, after) = (shown_size(old.as_deref()), shown_size(new.as_deref()));
+        let beside = if file == SHARED { 0 } else { shared };
+        if after > before && after + beside > MAX_OWN {
+            return Err(Failure::Respond(format!(
+                "`.codebutler/{file}` and `{SHARED}` together are over the {MAX_MEMORY_TOKENS} tokens that a role is \
+                 shown: archive or shorten at least {} characters of entries in the same proposals, or propose nothing \
+                 for this page. ReviewThread lists what should go",
+                after - before
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Characters that can reach a prompt.
+fn shown_size(page: Option<&str>) -> usize {
+    MemoryPage::parse(page.unwrap_or_default()).filtered(|_, _, _| true).chars().count()
+}
