@@ -21,8 +21,15 @@ pub fn script(task: &Task, solver: Solver, patch: &str) -> Script {
         "decision": "merge", "waitForReply": true, "message": "Ready to merge: it does what the plan says.",
     });
     let pm = vec![Step::tool("Glob", json!({"pattern": "**/*"})), Step::tool("SendMessage", plan)];
+    let none = json!({"level": "none", "why": "It does what the plan says and no more."});
+    let goes_by = json!({
+        "invariants": ["What worked works."],
+        "risks": {"security": none, "performance": none, "compatibility": none, "correctness": none},
+        "noTests": "They are run on what is handed in.",
+    });
     let reviewer = vec![
         Step::tool("GitDiff", json!({})),
+        Step::tool("PlanReview", goes_by),
         Step::say("@codebutler.lead approved: it does what the plan says."),
     ];
     let lead = vec![Step::tool("SendMessage", ready)];

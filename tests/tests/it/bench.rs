@@ -57,7 +57,7 @@ async fn the_oracle_solves_a_task_of_each_kind_and_the_figures_say_so() {
         assert_eq!(cell["grade"]["FAIL_TO_PASS"]["failed"], Value::Array(Vec::new()), "{cell:#}");
         assert_eq!(cell["human"]["messages"], 1, "{cell:#}");
         assert_eq!(cell["human"]["plans"], 1, "{cell:#}");
-        assert_eq!(cell["dollars"], "0.009", "{cell:#}");
+        assert_eq!(cell["dollars"], "0.01", "{cell:#}");
         assert_eq!(cell["toolErrors"], 0, "{cell:#}");
         assert_eq!(cell["findings"], Value::Null, "{cell:#}");
     }

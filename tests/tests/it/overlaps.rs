@@ -47,7 +47,11 @@ async fn who_plans_at_the_same_files_is_told_and_so_is_who_is_merged_past() {
     let listed = listed.expect("the pm sees what the other thread changes");
     assert!(listed.contains("its branch changes: src/price.txt"), "{listed}");
     assert!(!listed.contains("secret words"), "what people say stays in their thread: {listed}");
-    let details = team.thread(&second).await.status.unwrap().plan_details.unwrap();
+    let has_details = |thread: &codebutler_crds::Thread| {
+        thread.status.as_ref().is_some_and(|status| status.plan_details.is_some())
+    };
+    let second_thread = team.thread_when(&second, "what its plan names", has_details).await;
+    let details = second_thread.status.unwrap().plan_details.unwrap();
     assert_eq!(details.files, ["src/price.txt"]);
 
     team.stack.slack.click(ana, channel, &ready.ts, "merge:merge").unwrap();

@@ -151,10 +151,14 @@ impl Browser {
 
     /// What an expression comes to, once it is settled.
     pub async fn value(&mut self, expression: &str) -> Value {
-        let wanted = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
-        let answer = self.call("Runtime.evaluate", wanted).await;
+        let answer = self.evaluate(expression).await;
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].clone()
+    }
+
+    async fn evaluate(&mut self, expression: &str) -> Value {
+        let wanted = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        self.call("Runtime.evaluate", wanted).await
     }
 
     /// Runs a statement.
@@ -162,12 +166,20 @@ impl Browser {
         self.value(&format!("void ({statement})")).await;
     }
 
-    /// Waits until an expression is true.
+    /// Waits until an expression is true. What it looks at may not be there yet.
     pub async fn until(&mut self, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
-        while self.value(&format!("Boolean({expression})")).await != json!(true) {
+        loop {
+            let answer = self.evaluate(&format!("Boolean({expression})")).await;
+            if answer["result"]["value"] == json!(true) {
+                return;
+            }
             let text = "document.body.innerText.slice(-2000)";
-            assert!(Instant::now() < deadline, "never {expression}\n{}", self.value(text).await);
+            assert!(
+                Instant::now() < deadline,
+                "never {expression}: {answer}\n{}",
+                self.value(text).await
+            );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
