@@ -49,8 +49,21 @@ pub enum Command {
     Install(InstallArgs),
     /// Checks a repository's `.codebutler/`: 0 if nothing is wrong, 1 if something is.
     Validate(ValidateArgs),
+    /// Writes the `.codebutler/` that a repository begins with.
+    Init(InitArgs),
     /// Says what commands would be taken for: whether they run, run after a snapshot, or ask people first.
     Policy(PolicyArgs),
+}
+
+/// What `init` writes, and where.
+#[derive(Clone, Debug, clap::Args)]
+pub struct InitArgs {
+    /// The repository's root.
+    pub dir: PathBuf,
+    /// A command that builds, tests or checks the project: it is run here, and written down if it ends with 0.
+    /// May be given several times.
+    #[arg(long, value_name = "COMMAND")]
+    pub run: Vec<String>,
 }
 
 /// The loop's configuration. Paths are those of the pod unless a test says otherwise.

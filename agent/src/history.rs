@@ -69,13 +69,44 @@ pub fn describe_thread(state_dir: &Path, usage: &[(String, Usage)]) -> String {
     if out.is_empty() { "no role has run yet".to_owned() } else { out }
 }
 
+/// Commands of a role that ended well, from its transcript.
+pub fn find_green_commands(folder: &Path) -> BTreeSet<String> {
+    let mut calls: Vec<Value> = Vec::new();
+    let mut green = BTreeSet::new();
+    for record in read_lines(&folder.join("transcript.jsonl")) {
+        match record["record"].as_str().unwrap_or_default() {
+            "answer" => {
+                calls = record["message"]["tool_calls"].as_array().cloned().unwrap_or_default();
+            }
+            "result" => {
+                let at = record["call"].as_u64().and_then(|at| usize::try_from(at).ok());
+                let call = at.and_then(|at| calls.get(at)).filter(|call| call_name(call) == "Bash");
+                let text = record["text"].as_str().unwrap_or_default();
+                if text.contains("[exit code 0, ") {
+                    green.extend(call.and_then(find_command));
+                }
+            }
+            _ => {}
+        }
+    }
+    green
+}
+
+fn find_command(call: &Value) -> Option<String> {
+    let arguments =
+        call["arguments"].as_str().or_else(|| call["function"]["arguments"].as_str())?;
+    let arguments: Value = serde_json::from_str(arguments).ok()?;
+    arguments["command"].as_str().map(|command| command.trim().to_owned())
+}
+
 /// Ids of the learnings that roles went by.
 pub fn find_used_learnings(state_dir: &Path) -> BTreeSet<String> {
     let roles = list_roles(state_dir).into_iter();
     roles.flat_map(|role| read_role(&state_dir.join(role)).used).collect()
 }
 
-fn list_roles(state_dir: &Path) -> Vec<String> {
+/// Roles that have worked here.
+pub fn list_roles(state_dir: &Path) -> Vec<String> {
     let folders = std::fs::read_dir(state_dir).into_iter().flatten().flatten();
     let mut roles: Vec<String> = folders
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))

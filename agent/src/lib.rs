@@ -9,6 +9,7 @@
 //! - [`builds`] keeps the pod's build slot at the gateway.
 //! - [`supervise`] is what the toolbox starts for each command, and [`sandbox`] what confines it.
 //! - [`validate`] judges a repository's `.codebutler/`, in its CI.
+//! - `init` writes the one that a repository begins with.
 //! - [`install`] copies this binary to where the toolbox's image finds it.
 
 pub mod args;
@@ -17,6 +18,7 @@ pub mod decisions;
 pub mod egress;
 pub mod gateway;
 pub mod history;
+pub mod init;
 pub mod install;
 mod journal;
 pub mod memory;
@@ -80,6 +82,7 @@ fn start(command: args::Command) -> anyhow::Result<ExitCode> {
         args::Command::Validate(args) => {
             Ok(validate::run(&args.dir, args.strict, &args.roles, &mut std::io::stdout()))
         }
+        args::Command::Init(args) => Ok(init::run(&args, &mut std::io::stdout())),
         args::Command::Policy(args) => {
             Ok(policy::tell::run(&args, &mut std::io::stdout(), &mut std::io::stderr()))
         }

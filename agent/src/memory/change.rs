@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::map::{find_map, replace_map};
 use super::{Learning, MemoryPage};
 
 /// What becomes of an entry.
@@ -10,6 +11,8 @@ use super::{Learning, MemoryPage};
 pub enum ChangeKind {
     Add,
     Replace,
+    /// The page's map of the project is written anew.
+    Map,
     /// It goes to the section of archived learnings, which no prompt has.
     Archive,
 }
@@ -24,6 +27,9 @@ pub struct LearningChange {
     pub learning: Learning,
     /// Why, in a sentence.
     pub reason: String,
+    /// Of a [map](ChangeKind::Map), all of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub map: String,
 }
 
 impl LearningChange {
@@ -61,6 +67,7 @@ impl LearningChange {
                 )),
                 None => Ok(page.with_added(id, &self.learning.render())),
             },
+            ChangeKind::Map => Ok(replace_map(text, &self.map)),
             ChangeKind::Replace => {
                 page.with_replaced(id, &self.learning.render()).ok_or_else(missing)
             }
@@ -73,10 +80,13 @@ impl LearningChange {
 
     /// What people are shown: the lines that go and come, as in a diff.
     pub fn show_diff(&self, page: Option<&str>) -> String {
+        if self.kind == ChangeKind::Map {
+            return show_lines(page.and_then(find_map).unwrap_or_default(), &self.map);
+        }
         let page = MemoryPage::parse(page.unwrap_or_default());
         let old = page.find(&self.learning.id).map(Learning::render).unwrap_or_default();
         let new = match self.kind {
-            ChangeKind::Archive => String::new(),
+            ChangeKind::Archive | ChangeKind::Map => String::new(),
             ChangeKind::Add | ChangeKind::Replace => self.learning.render(),
         };
         let mut lines = Vec::new();
@@ -91,4 +101,12 @@ impl LearningChange {
         }));
         lines.join("\n")
     }
+}
+
+/// The lines that go and come; those that stay are not shown.
+fn show_lines(old: &str, new: &str) -> String {
+    let lacks = |text: &str, line: &str| !text.lines().any(|other| other.trim() == line.trim());
+    let gone = old.lines().filter(|line| lacks(new, line)).map(|line| format!("- {line}"));
+    let come = new.lines().filter(|line| lacks(old, line)).map(|line| format!("+ {line}"));
+    gone.chain(come).collect::<Vec<_>>().join("\n")
 }

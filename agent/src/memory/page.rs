@@ -215,7 +215,8 @@ mod tests {
     fn change(kind: ChangeKind, id: &str, rule: &str) -> LearningChange {
         let (id, rule) = (id.to_owned(), rule.to_owned());
         let learning = Learning { id, claim: "New".to_owned(), rule, ..Learning::default() };
-        LearningChange { file: "coder.md".to_owned(), kind, learning, reason: String::new() }
+        let (reason, map) = (String::new(), String::new());
+        LearningChange { file: "coder.md".to_owned(), kind, learning, reason, map }
     }
 
     fn ids(text: &str) -> Vec<String> {

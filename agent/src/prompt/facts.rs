@@ -68,8 +68,23 @@ pub fn changing_facts(guides: &Guides, session: &Session) -> String {
              are shown whether what is pushed was tested with it."
         );
     }
+    if is_unknown(guides, session) {
+        out.push_str(
+            "- This is the first conversation about this repository, and it has no `.codebutler/` yet. Say so in one \
+             sentence at the end of your first answer: when people write `learn`, the team explores it and proposes \
+             what to remember.\n",
+        );
+    }
     plan(&mut out, session);
     out
+}
+
+/// There is code, and nobody has written down anything about it. The role that people talk to says so.
+fn is_unknown(guides: &Guides, session: &Session) -> bool {
+    let top = &guides.surroundings.top;
+    let is_first_role = session.roles.first().is_some_and(|card| card.role == session.role);
+    let is_kept = top.iter().any(|entry| entry.starts_with(".codebutler"));
+    session.is_first && is_first_role && !top.is_empty() && !is_kept
 }
 
 fn git(out: &mut String, guides: &Guides, session: &Session) {

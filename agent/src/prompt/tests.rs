@@ -49,6 +49,7 @@ fn session() -> Session {
         looks_back: false,
         keeps_journal: false,
         first_pass: None,
+        is_first: false,
         setup: None,
         parallelism: 1,
     }

@@ -38,6 +38,7 @@ impl Agent {
         let learns = self.session.tools.iter().any(|tool| tool == "ProposeLearnings");
         self.tools.thread = ThreadFacts {
             name: self.session.thread.clone(),
+            role: self.session.role.clone(),
             link: self.session.link.clone(),
             state_dir: self.state_dir.clone(),
             usage: self.session.usage.clone(),

@@ -18,11 +18,12 @@ fn one(asked: Asked) -> (String, Vec<(String, Option<String>)>) {
     }
 }
 
-const SHIPPED: [&str; 11] = [
+const SHIPPED: [&str; 12] = [
     "changelog",
     "docs",
     "explain",
     "hotfix",
+    "learn",
     "release",
     "review-pr",
     "security-scan",
@@ -33,7 +34,7 @@ const SHIPPED: [&str; 11] = [
 ];
 
 #[test]
-fn eleven_come_with_codebutler_and_each_is_whole() {
+fn twelve_come_with_codebutler_and_each_is_whole() {
     let (skills, wrong) = collect(&[], &[]);
     assert_eq!((named(&skills), wrong), (SHIPPED.to_vec(), vec![]));
     for skill in &skills {

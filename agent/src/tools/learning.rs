@@ -22,7 +22,7 @@ use crate::toolbox::protocol::{Reply, Request};
 use crate::transcript::{Record, ResultKind};
 
 /// Under the retrospective, if something is proposed.
-const ASK: &str = "*What of this shall the team remember?* Approve or reject each with its buttons, answer `all`, \
+pub(super) const ASK: &str = "*What of this shall the team remember?* Approve or reject each with its buttons, answer `all`, \
                    `none` or `1 and 3`, or say one better: `2: <the rule in your words>`.";
 
 /// In the order in which the model sees them.
@@ -292,7 +292,7 @@ async fn keep_journal(
 }
 
 /// The page as the branch has it.
-async fn page(cx: &Context, file: &str) -> Result<Option<String>, Failure> {
+pub(super) async fn page(cx: &Context, file: &str) -> Result<Option<String>, Failure> {
     match cx.toolbox.ask(Request::BranchPage { file: file.to_owned() }).await? {
         Reply::Guide(text) => Ok(text),
         Reply::Refused(why) => Err(Failure::Respond(why)),
@@ -346,7 +346,8 @@ async fn make_change(cx: &Context, proposal: &Proposal) -> Result<LearningChange
         return respond(format!("nobody is asked to remember that: {why}"));
     }
     let file = proposal.file.trim().trim_start_matches("./").trim_start_matches(".codebutler/");
-    Ok(LearningChange { file: file.to_owned(), kind, learning, reason: field(&proposal.reason) })
+    let (file, reason) = (file.to_owned(), field(&proposal.reason));
+    Ok(LearningChange { file, kind, learning, reason, map: String::new() })
 }
 
 async fn quote_all(cx: &Context, cited: &[String]) -> Result<Vec<Citation>, Failure> {

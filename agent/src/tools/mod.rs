@@ -5,6 +5,7 @@ pub mod args;
 mod canonical;
 mod history;
 pub mod learning;
+mod maps;
 mod plan;
 pub mod proof;
 mod push;
@@ -62,6 +63,8 @@ pub struct Context {
 pub struct ThreadFacts {
     /// Name of the Thread.
     pub name: String,
+    /// The role that calls.
+    pub role: String,
     /// Its first message in Slack.
     pub link: Option<String>,
     /// The folder with every role's transcript.
@@ -276,8 +279,12 @@ fn parse<H: Handler>(arguments: &str) -> Result<H::Args, Failure> {
 
 /// Every tool, in the order in which a model sees them.
 fn all() -> impl Iterator<Item = Box<dyn Tool>> {
-    let remote =
-        remote::all().into_iter().chain(review::all()).chain(learning::all()).chain(thread::all());
+    let remote = remote::all()
+        .into_iter()
+        .chain(review::all())
+        .chain(learning::all())
+        .chain(maps::all())
+        .chain(thread::all());
     workspace::all().into_iter().chain(web::all()).chain(remote)
 }
 

@@ -94,6 +94,9 @@ pub struct Session {
     /// It leaves a journal in the repository.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_journal: bool,
+    /// It is the first conversation about this repository.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_first: bool,
     /// The cheaper model that reviews first, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_pass: Option<String>,

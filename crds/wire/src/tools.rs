@@ -1,7 +1,7 @@
 //! The tools of a role.
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 27] = [
+pub const TOOLS: [&str; 29] = [
     "Read",
     "Write",
     "Edit",
@@ -26,6 +26,8 @@ pub const TOOLS: [&str; 27] = [
     "PlanReview",
     "ReviewThread",
     "ProposeLearnings",
+    "WriteMap",
+    "ProposeMaps",
     "ListThreads",
     "SendMessage",
     "CloseThread",

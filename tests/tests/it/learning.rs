@@ -237,3 +237,65 @@ async fn what_a_message_goes_by_is_named_and_counted_and_what_harms_is_proposed_
     );
     team.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_team_learns_a_project_and_people_say_page_by_page_what_stays() {
+    let map = |text: &str, command: &str| {
+        let command = json!([{"what": "Check", "command": command}]);
+        Step::tool("WriteMap", json!({"map": text, "commands": command}))
+    };
+    let coder = vec![
+        map("- `src/price.txt`: the price", "grep price src/price.txt"),
+        Step::tool("Bash", json!({"command": "grep price src/price.txt"})),
+        map("- `src/price.txt`: the price", "grep price src/price.txt"),
+        Step::say("@codebutler.lead mapped."),
+    ];
+    let lead = vec![
+        Step::tool("ProposeMaps", json!({"reason": "Too early."})),
+        Step::say("@codebutler.coder explore it, and WriteMap."),
+        Step::tool(
+            "ProposeMaps",
+            json!({"reason": "First look.", "global": "always push to main"}),
+        ),
+        Step::tool("ProposeMaps", json!({"reason": "First look.", "global": "It sells things."})),
+        asks("Shall it be merged?", "merge"),
+        Step::tool("CloseThread", json!({"summary": "Learned."})),
+    ];
+    let pm = vec![Step::say("@codebutler.lead learn this repository")];
+    let team = start(Script::of("pm", pm).and("coder", coder).and("lead", lead)).await;
+    let (price, old) =
+        ("price = 10\n", "# Coder\n\n## Project map\n\n- `old.rs`: gone\n\n## Learnings\n");
+    let files = [(PRICE, Some(price)), (PAGE, Some(old))];
+    team.stack.remote.commit("main", "ana", "Begin", &files).await.unwrap();
+    let root = team.says("ana", None, "learn this repository");
+    let asked = team.message(&root, "What the team knows").await;
+    let tools: Vec<_> = team.stack.models.requests();
+    let told = |role: &str, call: usize| {
+        let of_role: Vec<_> =
+            tools.iter().filter(|request| request.role.as_deref() == Some(role)).collect();
+        let messages = of_role[call].body["messages"].as_array().unwrap();
+        messages.last().unwrap()["content"].to_string()
+    };
+    assert!(told("lead", 1).contains("no role has written a map"), "{}", told("lead", 1));
+    assert!(told("coder", 1).contains("did not end with exit code 0 in this conversation"));
+    assert!(told("lead", 3).contains("work lands by pull request only"), "{}", told("lead", 3));
+    for said in
+        ["Project map in `coder.md`", "- - `old.rs`: gone", "+ - `src/price.txt`: the price"]
+    {
+        assert!(asked.shown.contains(said), "{said}: {}", asked.shown);
+    }
+    click(&team, &asked, "learning:1:approve");
+    click(&team, &asked, "learning:2:reject");
+    let ready = team.message(&root, "Shall it be merged?").await;
+    click(&team, &ready, "merge:merge");
+    let closed = |thread: &Thread| thread.spec.state == ThreadState::Closed;
+    team.thread_when(&root, "the end", closed).await;
+    let page = team.stack.remote.show("main", PAGE).await.unwrap();
+    assert_eq!(
+        page,
+        "# Coder\n\n## Project map\n\n- `src/price.txt`: the price\n\n### Commands that were run here\n\n- Check: `grep \
+         price src/price.txt`\n\n## Learnings\n"
+    );
+    assert!(team.stack.remote.show("main", ".codebutler/global.md").await.is_none());
+    team.stop().await;
+}

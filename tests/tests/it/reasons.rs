@@ -78,6 +78,7 @@ const OTHERS: &[&str] = &[
     "Modify",
     "PlanReview",
     "ProposeLearnings",
+    "ProposeMaps",
     "PullRequest",
     "Push",
     "Read",

@@ -275,7 +275,8 @@ mod tests {
             ..Learning::default()
         };
         let file = "coder.md".to_owned();
-        LearningChange { file, kind: ChangeKind::Add, learning, reason: String::new() }
+        let (kind, map) = (ChangeKind::Add, String::new());
+        LearningChange { file, kind, learning, reason: String::new(), map }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which of the base branch's learnings should go: their pages, the journals and what they speak of, looked up.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use git2::{Repository, Tree as GitTree};
 
@@ -8,7 +8,8 @@ use super::Place;
 use super::base::{self, FOLDER};
 use super::learn::{MAX_CITED, check_citations};
 use crate::memory::{
-    Citation, Learning, LearningMarks, MemoryPage, NamedPage, PastThread, PruneSignal, find_signals,
+    Citation, Learning, LearningMarks, MemoryPage, NamedPage, PastThread, PruneSignal, find_map,
+    find_signals, named_paths,
 };
 use crate::toolbox::ToolError;
 
@@ -16,6 +17,9 @@ use crate::toolbox::ToolError;
 const MAX_PAGE: usize = 256 * 1024;
 /// Journals that are read: the newest.
 const MAX_JOURNALS: usize = 200;
+/// A map is out of date where so many of its paths are gone, and one in so many.
+const LOST_PATHS: usize = 2;
+const LOST_SHARE: usize = 5;
 
 /// In the order of pages and entries.
 pub fn find_stale_learnings(place: &Place) -> Result<Vec<PruneSignal>, ToolError> {
@@ -41,7 +45,9 @@ pub fn find_stale_learnings(place: &Place) -> Result<Vec<PruneSignal>, ToolError
             .or_else(|| find_lost_scope(&tree, learning))
             .or_else(|| find_lost_symbol(&repo, &tree, learning))
     };
-    Ok(find_signals(&pages, &read_journals(&repo, &tree)?, fault))
+    let mut found = find_signals(&pages, &read_journals(&repo, &tree)?, fault);
+    found.extend(texts.iter().filter_map(|(file, text)| find_lost_map(&tree, file, text)));
+    Ok(found)
 }
 
 fn files_in(repo: &Repository, tree: &GitTree<'_>, folder: &str) -> Result<Vec<String>, ToolError> {
@@ -74,6 +80,30 @@ fn read_journals(repo: &Repository, tree: &GitTree<'_>) -> Result<Vec<PastThread
         }
     }
     Ok(past)
+}
+
+/// A map whose paths are gone leads astray.
+fn find_lost_map(tree: &GitTree<'_>, file: &str, text: &str) -> Option<PruneSignal> {
+    let named: BTreeSet<&str> = named_paths(find_map(text)?).collect();
+    let lost: Vec<_> = named
+        .iter()
+        .filter(|path| tree.get_path(std::path::Path::new(path)).is_err())
+        .copied()
+        .collect();
+    let is_stale = lost.len() >= LOST_PATHS && lost.len() * LOST_SHARE >= named.len();
+    let shown = lost.iter().take(LOST_PATHS).copied().collect::<Vec<_>>().join("`, `");
+    let why = format!(
+        "{} of the {} paths that it names are gone (`{shown}` …): propose that the team learns this project again, \
+         with the word `re-learn`",
+        lost.len(),
+        named.len()
+    );
+    is_stale.then(|| PruneSignal {
+        file: file.to_owned(),
+        id: String::new(),
+        claim: "Project map".to_owned(),
+        why,
+    })
 }
 
 /// Nothing is left of the files and folders that it is about.
@@ -138,6 +168,10 @@ mod tests {
             ("src/price.rs", "fn parse() {}\n"),
             (".codebutler/coder.md", &format!("## Learnings\n\n{}", page.concat())),
             (
+                ".codebutler/pm.md",
+                "## Project map\n- `src/price.rs`: prices\n- `web/a.ts`, `web/b.ts:3`: gone\n",
+            ),
+            (
                 ".codebutler/journals/thread-1700000000-000100.md",
                 "# A\n- Learnings that misled: l-00000005\n",
             ),
@@ -152,6 +186,8 @@ mod tests {
                 "l-00000003 `web/**`, `old.rs` does not exist any more",
                 "l-00000004 `src/price.rs` has no line with `fn nothing` any more",
                 "l-00000005 it misled more often than it helped (1 : 0)",
+                " 2 of the 3 paths that it names are gone (`web/a.ts`, `web/b.ts` …): propose that the team learns \
+                 this project again, with the word `re-learn`",
             ]
         );
     }

@@ -96,7 +96,8 @@ pub fn show_stale(stale: &[PruneSignal]) -> String {
     }
     let mut out = String::from("## Memory\nEntries to archive, or to say anew:\n");
     for PruneSignal { file, id, claim, why } in stale.iter().take(MAX_STALE) {
-        let _ = writeln!(out, "- `{file}` `{id}` “{}”: {why}", point(claim));
+        let id = if id.is_empty() { String::new() } else { format!(" `{id}`") };
+        let _ = writeln!(out, "- `{file}`{id} “{}”: {why}", point(claim));
     }
     if stale.len() > MAX_STALE {
         let _ = writeln!(out, "- and {} more", stale.len() - MAX_STALE);
@@ -106,11 +107,12 @@ pub fn show_stale(stale: &[PruneSignal]) -> String {
 
 /// One proposal, as people judge it: the lines that go and come.
 pub fn show_change(change: &LearningChange, page: Option<&str>) -> String {
-    let LearningChange { file, kind, learning, reason } = change;
+    let LearningChange { file, kind, learning, reason, .. } = change;
     let verb = match kind {
         ChangeKind::Add => "Add to",
         ChangeKind::Replace => "Change in",
         ChangeKind::Archive => "Archive in",
+        ChangeKind::Map => "Map in",
     };
     let warning = if learning.untrusted {
         " :warning: It comes from text that nobody of the team wrote."

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use codebutler_wire::{Message, Pending, PendingDecision, SlackTs};
 
-use crate::memory::{LearningChange, find_hostile_rule};
+use crate::memory::{ChangeKind, LearningChange, find_hostile_rule};
 
 /// The newest proposals. People's word on each counts once.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +80,8 @@ impl Proposals {
     /// The change with a person's words for the rule; nothing if they say none, or one that is not taken.
     fn edited(&self, item: u32, said: &str) -> Option<LearningChange> {
         let rule = said.split_once(':')?.1.trim();
-        let mut change = self.change(item)?.clone();
+        // A map is nothing that one sentence can take the place of.
+        let mut change = self.change(item).filter(|one| one.kind != ChangeKind::Map)?.clone();
         change.learning.rule = rule.split_whitespace().collect::<Vec<_>>().join(" ");
         change.learning.untrusted = false;
         (!rule.is_empty() && find_hostile_rule(&change.learning).is_none()).then_some(change)
@@ -116,6 +117,7 @@ mod tests {
 
     fn proposed(of: u32) -> Proposals {
         let change = |n: u32| LearningChange {
+            map: String::new(),
             file: "coder.md".to_owned(),
             kind: ChangeKind::Add,
             learning: Learning {

@@ -117,6 +117,7 @@ impl Inner {
                 looks_back: false,
                 keeps_journal: false,
                 first_pass: None,
+                is_first: false,
                 setup: None,
                 parallelism: 1,
             },

@@ -49,7 +49,8 @@ pub async fn session(
     let link =
         if learns { gateway.slack.permalink(&caller.repo, &caller.thread).await } else { None };
     let first_pass = first_pass(catalog, &caller, &session);
-    Ok(Json(Session { facts, plan_text, people, link, first_pass, ..session }))
+    let is_first = is_first(&gateway, &caller);
+    Ok(Json(Session { facts, plan_text, people, link, first_pass, is_first, ..session }))
 }
 
 /// Runs begin when the controller lets them: it counts, and knows whose turn it is.
@@ -122,9 +123,21 @@ fn describe(
         keeps_journal: looks_back
             && caller.repo.spec.retrospective.clone().unwrap_or_default().journal,
         first_pass: None,
+        is_first: false,
         setup: caller.repo.spec.worktree.setup.clone(),
         parallelism: role.at_once(),
     }
+}
+
+/// Whether nobody has talked about the repository before, as far as Threads are kept.
+fn is_first(gateway: &Shared, caller: &Caller) -> bool {
+    let own = caller.key();
+    let threads = gateway.context.threads.state();
+    let mut others = threads.iter().filter(|thread| ThreadKey::from(&***thread) != own);
+    !others.any(|thread| {
+        thread.namespace().as_deref() == Some(&*own.namespace)
+            && thread.spec.repo == caller.repo.name_any()
+    })
 }
 
 /// The cheapest of the models that a role talks with, if the Repo wants reviews to begin with it.

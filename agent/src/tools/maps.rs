@@ -1,0 +1,222 @@
+//! Learning a project: each role writes what it found from its own point of view, the lead brings the pages
+//! together, and people say which of them the team keeps.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use codebutler_wire as wire;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::learning::{ASK, page};
+use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
+use crate::memory::{ChangeKind, Learning, LearningChange, check_map, find_map};
+use crate::text::clip;
+use crate::transcript::{Record, ResultKind};
+
+/// Where a role keeps its map until it is on the branch, in its folder.
+const DRAFT: &str = "map.md";
+/// Most commands that a map names.
+const MAX_COMMANDS: usize = 12;
+const SHARED: &str = "global.md";
+/// Longest change that is shown of a page, in characters.
+const MAX_SHOWN: usize = 1400;
+
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![Box::new(WriteMap), Box::new(ProposeMaps)]
+}
+
+/// `WriteMap`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WriteMapArgs {
+    /// At most 200 lines of Markdown, headings from `###` on: what you need to find your way, with paths in
+    /// backticks; nothing that the code says by itself. It takes the place of your old map.
+    pub map: String,
+    /// How to build, test, check and run, one each. Only what you ran in this conversation and what ended with
+    /// exit code 0 is taken.
+    #[serde(default)]
+    pub commands: Vec<MapCommand>,
+}
+
+/// A command that works in this repository.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MapCommand {
+    /// Such as `Run all tests`.
+    pub what: String,
+    /// Exactly as it was run.
+    pub command: String,
+}
+
+struct WriteMap;
+
+#[async_trait]
+impl Handler for WriteMap {
+    type Args = WriteMapArgs;
+    const NAME: &'static str = "WriteMap";
+    const DESCRIPTION: &'static str = "Posts your map of this project in the conversation, and keeps it for the lead, \
+        who asks the people whether your page shall have it.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(
+        &self,
+        cx: &Context,
+        args: WriteMapArgs,
+        call: Call<'_>,
+    ) -> Result<Done, Failure> {
+        let folder = cx.thread.state_dir.join(&cx.thread.role);
+        let map = with_commands(&args, &folder)?;
+        check_map(&map).map_err(Failure::Respond)?;
+        let message = wire::PostMessage {
+            key: call.key.to_owned(),
+            text: format!("**Project map of {}**\n\n{map}", cx.thread.role),
+            ..wire::PostMessage::default()
+        };
+        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        keep_draft(&folder, &map)
+            .map_err(|error| Failure::Stop(format!("the map can't be kept: {error}")))?;
+        Ok(Done::plain(format!("Posted as message {ts}. The lead proposes it to the people.")))
+    }
+}
+
+fn keep_draft(folder: &Path, map: &str) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let fresh = folder.join(format!("{DRAFT}.new"));
+    std::fs::write(&fresh, map)?;
+    std::fs::rename(fresh, folder.join(DRAFT))
+}
+
+fn with_commands(args: &WriteMapArgs, folder: &Path) -> Result<String, Failure> {
+    if args.commands.len() > MAX_COMMANDS {
+        return Err(Failure::Respond(format!("`commands` has at most {MAX_COMMANDS} entries")));
+    }
+    let mut map = args.map.trim().to_owned();
+    let green = crate::history::find_green_commands(folder);
+    let mut lines = Vec::new();
+    for MapCommand { what, command } in &args.commands {
+        let command = command.trim();
+        if !green.contains(command) || command.contains(['`', '\n']) {
+            return Err(Failure::Respond(format!(
+                "`{command}` did not end with exit code 0 in this conversation: run exactly this in Bash, in the \
+                 foreground, or leave it out"
+            )));
+        }
+        lines.push(format!("- {}: `{command}`", clip(what.trim(), 80)));
+    }
+    if !lines.is_empty() {
+        map = format!("{map}\n\n### Commands that were run here\n\n{}", lines.join("\n"));
+    }
+    Ok(map)
+}
+
+/// `ProposeMaps`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProposeMapsArgs {
+    /// What all roles have to know, at most 200 lines of Markdown, headings from `###` on: architecture, stack,
+    /// conventions, decisions. Nothing that a role's own map says.
+    #[serde(default)]
+    pub global: Option<String>,
+    /// What is different from before, or why these pages: one or two sentences for the people.
+    pub reason: String,
+}
+
+struct ProposeMaps;
+
+#[async_trait]
+impl Handler for ProposeMaps {
+    type Args = ProposeMapsArgs;
+    const NAME: &'static str = "ProposeMaps";
+    const DESCRIPTION: &'static str = "Asks the people which of the maps that roles wrote in this conversation their \
+        pages shall have, one by one, yours for `global.md` among them. What they accept is committed for you.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(
+        &self,
+        cx: &Context,
+        args: ProposeMapsArgs,
+        call: Call<'_>,
+    ) -> Result<Done, Failure> {
+        let mut maps = read_drafts(cx.thread.state_dir.clone()).await?;
+        if let Some(global) = args.global.as_deref().filter(|map| !map.trim().is_empty()) {
+            check_map(global).map_err(Failure::Respond)?;
+            maps.push((SHARED.to_owned(), global.trim().to_owned()));
+        }
+        let (mut changes, mut shown) = (Vec::new(), Vec::new());
+        for (file, map) in maps {
+            let old = page(cx, &file).await?;
+            if old.as_deref().and_then(find_map) == Some(map.as_str()) {
+                continue;
+            }
+            let change = map_change(&file, &map, args.reason.trim());
+            shown.push(show_map(&change, old.as_deref()));
+            changes.push(change);
+        }
+        if changes.is_empty() {
+            return Err(Failure::Respond(
+                "no role has written a map that differs from what its page has: ask the roles for theirs (WriteMap), \
+                 and wait for them"
+                    .to_owned(),
+            ));
+        }
+        let reason = clip(args.reason.trim(), 600);
+        let message = wire::PostMessage {
+            key: call.key.to_owned(),
+            text: format!("**What the team knows of this project**\n\n{reason}\n\n{ASK}"),
+            learnings: shown,
+            asks: true,
+            ..wire::PostMessage::default()
+        };
+        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        let files: Vec<_> = changes.iter().map(|change| change.file.clone()).collect();
+        let text = format!(
+            "Posted as message {ts}: {}. Your run ends here and goes on with the answers.",
+            files.join(", ")
+        );
+        let record = Some(Record::Proposed { message: ts, changes });
+        Ok(Done { record, ..Done::of(text, ResultKind::Waits) })
+    }
+}
+
+fn map_change(file: &str, map: &str, reason: &str) -> LearningChange {
+    let name = file.trim_end_matches(".md");
+    let learning = Learning {
+        id: format!("map-{name}"),
+        claim: format!("Project map of {name}"),
+        ..Learning::default()
+    };
+    let (file, reason) = (file.to_owned(), clip(reason, 300));
+    LearningChange { file, kind: ChangeKind::Map, learning, reason, map: map.to_owned() }
+}
+
+fn show_map(change: &LearningChange, page: Option<&str>) -> String {
+    let diff = change.show_diff(page).replace("```", "'''");
+    let (file, lines) = (&change.file, change.map.lines().count());
+    let count = |sign: char| diff.lines().filter(|line| line.starts_with(sign)).count();
+    let (added, removed) = (count('+'), count('-'));
+    format!(
+        "**Project map in `{file}`** {lines} lines: {added} come, {removed} go.\n```\n{}\n```",
+        clip(&diff, MAX_SHOWN)
+    )
+}
+
+/// What roles wrote in this conversation: page and map.
+async fn read_drafts(state_dir: PathBuf) -> Result<Vec<(String, String)>, Failure> {
+    let read = move || {
+        let mut maps = Vec::new();
+        for role in crate::history::list_roles(&state_dir) {
+            if let Ok(map) = std::fs::read_to_string(state_dir.join(&role).join(DRAFT)) {
+                maps.push((format!("{role}.md"), map.trim().to_owned()));
+            }
+        }
+        maps
+    };
+    let maps = tokio::task::spawn_blocking(read).await;
+    let maps = maps.map_err(|error| Failure::Stop(error.to_string()))?;
+    // A draft lies on a volume that other pods write too.
+    for (file, map) in &maps {
+        check_map(map).map_err(|why| Failure::Respond(format!("the map for `{file}`: {why}")))?;
+    }
+    Ok(maps)
+}
