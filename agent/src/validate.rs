@@ -2,6 +2,7 @@
 //! that reads it in a run.
 
 mod mcp;
+mod roadmap;
 mod skill;
 
 use std::fmt;
@@ -81,6 +82,8 @@ pub fn check(folder: &Path, roles: &[String]) -> Vec<Finding> {
             with_text(&path, &mut findings, mcp::judge);
         } else if name == "policy.json" {
             with_text(&path, &mut findings, policy);
+        } else if name == codebutler_roadmap::FILE {
+            with_text(&path, &mut findings, roadmap::judge);
         } else if is_markdown(&path) {
             with_text(&path, &mut findings, guide);
         }
@@ -227,6 +230,19 @@ mod tests {
             assert!(said.starts_with(line) && said.contains(word), "{said}");
             assert_eq!(code, ExitCode::FAILURE);
         }
+    }
+
+    #[test]
+    fn a_roadmap_is_judged_by_its_own_rules() {
+        let good = b"# Roadmap\n\n## 1. Login\n- Status: done\n- Acceptance criteria: works\n";
+        assert_eq!(checked(&[("roadmap.md", good)]).0, "");
+        let bad =
+            b"## 1. A\n- Depends on: 2\n- Acceptance criteria: x\n\n## 2. B\n- Depends on: 1\n\
+            - Status: soon\n- Acceptance criteria: x\n";
+        let (said, code, _) = checked(&[("roadmap.md", bad)]);
+        assert!(said.contains("roadmap.md:1: error: items 1 \u{2192} 2 \u{2192} 1 wait"), "{said}");
+        assert!(said.contains("roadmap.md:7: error: `soon` is no status"), "{said}");
+        assert_eq!(code, ExitCode::FAILURE);
     }
 
     #[test]

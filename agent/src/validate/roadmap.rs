@@ -1,0 +1,11 @@
+//! `roadmap.md`, by the rules of [`Roadmap::read`].
+
+use codebutler_roadmap::{Fault, Roadmap};
+
+use super::{Found, Severity};
+
+/// What is wrong, by line. What is not mentioned here is worked on all the same.
+pub fn judge(text: &str) -> Found {
+    let faults = Roadmap::read(text).faults.into_iter();
+    faults.map(|Fault { line, message }| (line, Severity::Error, message)).collect()
+}

@@ -1,0 +1,111 @@
+//! Items that are not in the file yet.
+
+use crate::item::{Field, RoadmapItem, is_item_id};
+use crate::read::{MAX_TITLE, MAX_WORDS};
+
+/// Letters and digits that nobody mistakes for each other.
+const ALPHABET: &[u8; 30] = b"abcdefghjkmnpqrstvwxyz23456789";
+/// The first ones of them, with which an id begins: one that is drawn is never a number.
+const LETTERS: usize = 22;
+/// Of this many, a thousand that are drawn at once meet once in two thousand times.
+const LENGTH: usize = 7;
+
+/// An item as somebody proposes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DraftItem {
+    /// Drawn, or chosen by people.
+    pub id: String,
+    /// What it is.
+    pub title: String,
+    /// Items of the file, or of the same proposal.
+    pub depends_on: Vec<String>,
+    /// When it is done, a line each.
+    pub criteria: Vec<String>,
+    /// What else there is to know.
+    pub notes: String,
+}
+
+/// An id that no other branch has drawn: from nine bytes of chance or more.
+#[must_use]
+pub fn fresh_id(random: u64) -> String {
+    let mut left = random;
+    let mut id = String::with_capacity(LENGTH);
+    for place in 0..LENGTH {
+        let base = if place == 0 { LETTERS } else { ALPHABET.len() } as u64;
+        let at = usize::try_from(left % base).unwrap_or_default();
+        left /= base;
+        id.push(ALPHABET[at].into());
+    }
+    id
+}
+
+impl From<&RoadmapItem> for DraftItem {
+    fn from(item: &RoadmapItem) -> Self {
+        let line = |line: &str| line.strip_prefix("- ").unwrap_or(line).to_owned();
+        Self {
+            id: item.id.clone(),
+            title: item.title.clone(),
+            depends_on: item.depends_on.clone(),
+            criteria: item.criteria.lines().map(line).collect(),
+            notes: item.notes.clone(),
+        }
+    }
+}
+
+impl DraftItem {
+    /// As it stands in the file.
+    ///
+    /// # Errors
+    /// What is wrong with it, in a sentence.
+    pub fn write(&self) -> Result<String, String> {
+        let Self { id, title, depends_on, criteria, notes } = self;
+        if !is_item_id(id) {
+            return Err(format!("`{id}` is no item's id: small letters and digits, 12 at most"));
+        }
+        let title = one_line(title);
+        if title.is_empty() || title.chars().count() > MAX_TITLE {
+            return Err(format!("an item needs a title, of {MAX_TITLE} characters at most"));
+        }
+        let criteria: Vec<_> =
+            criteria.iter().map(|line| one_line(line)).filter(|line| !line.is_empty()).collect();
+        if criteria.is_empty() {
+            return Err(format!(
+                "“{title}” has no acceptance criteria: nobody could tell when it is done"
+            ));
+        }
+        if criteria.join("\n").chars().count() > MAX_WORDS || notes.chars().count() > MAX_WORDS {
+            return Err(format!(
+                "“{title}” says too much: {MAX_WORDS} characters at most, split it"
+            ));
+        }
+        let waits = if depends_on.is_empty() { "—".to_owned() } else { depends_on.join(", ") };
+        let criteria = match criteria.as_slice() {
+            [one] => format!(" {one}"),
+            all => format!("\n  - {}", all.join("\n  - ")),
+        };
+        let mut text = format!(
+            "## {id}. {title}\n- {}: pending\n- {}: {waits}\n- {}:{criteria}\n",
+            Field::Status.as_str(),
+            Field::DependsOn.as_str(),
+            Field::Criteria.as_str(),
+        );
+        if !notes.trim().is_empty() {
+            text = format!("{text}\n{}\n", tame(notes));
+        }
+        Ok(text)
+    }
+}
+
+/// On one line, with every run of blanks as one.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Notes in which nothing begins another item.
+fn tame(notes: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("## ").or_else(|| line.strip_prefix("# ")) {
+        Some(heading) => format!("### {heading}"),
+        None => line.to_owned(),
+    };
+    notes.trim().lines().map(line).collect::<Vec<_>>().join("\n")
+}

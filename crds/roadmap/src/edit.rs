@@ -1,0 +1,122 @@
+//! Changing one item and nothing else.
+
+use crate::draft::DraftItem;
+use crate::item::Field;
+use crate::line::{Line, field_of, lines};
+use crate::read::{MAX_FILE, Roadmap};
+
+/// Why the file stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    /// No item has this id, or two have.
+    #[error("the roadmap has no item {0}, or two of them")]
+    NoItem(String),
+    /// As a sentence.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A field of an item says this now. Of all other lines not one byte differs.
+///
+/// # Errors
+/// When there is no such item.
+pub fn set_field(text: &str, id: &str, field: Field, value: &str) -> Result<String, EditError> {
+    let missing = || EditError::NoItem(id.to_owned());
+    if Roadmap::read(text).item(id).is_none() {
+        return Err(missing());
+    }
+    let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    let value = if value.is_empty() { "—" } else { &value };
+    let head = Head::find(text, id, field).ok_or_else(missing)?;
+    let mut edited = text.to_owned();
+    if let Some((from, to)) = head.value {
+        edited.replace_range(from..to, &format!(" {value}"));
+    } else {
+        let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        let line = format!("- {}: {value}{newline}", field.as_str());
+        let broken = head.end > 0 && !text[..head.end].ends_with('\n');
+        let line = if broken { format!("{newline}{line}") } else { line };
+        edited.insert_str(head.end, &line);
+    }
+    Ok(edited)
+}
+
+/// The heading of an item and the fields below it, by their places in the text.
+struct Head {
+    /// Of the field that was looked for: from behind the colon to the end of its words.
+    value: Option<(usize, usize)>,
+    /// Behind the line of the first field, or of the heading.
+    end: usize,
+}
+
+impl Head {
+    fn find(text: &str, id: &str, field: Field) -> Option<Self> {
+        let mut found: Option<Self> = None;
+        let mut entered = false;
+        let mut all = lines(text).peekable();
+        let mut is_open = false;
+        while let Some((from, line)) = all.next() {
+            let next = all.peek().map_or(text.len(), |(next, _)| *next);
+            match (&mut found, line) {
+                (None, Line::Heading(heading)) => {
+                    let own = heading.split_once('.').map(|(own, _)| own.trim());
+                    if own == Some(id) {
+                        found = Some(Self { value: None, end: next });
+                    }
+                }
+                (None, _) | (Some(_), Line::Blank) => {}
+                (Some(head), Line::Entry { key, at, .. }) => {
+                    is_open = field_of(key) == Some(field);
+                    let words = text[from..next].trim_end().len();
+                    if is_open {
+                        head.value = Some((from + at, from + words.max(at)));
+                    }
+                    if !entered {
+                        (entered, head.end) = (true, next);
+                    }
+                }
+                // The rest of a value that goes on.
+                (Some(head), Line::Indented(_)) => {
+                    if let Some((_, to)) = head.value.as_mut().filter(|_| is_open) {
+                        *to = from + text[from..next].trim_end().len();
+                    }
+                }
+                // The next item, or words below the fields.
+                (Some(_), _) => break,
+            }
+        }
+        found
+    }
+}
+
+/// Items at the end of the file, which begins with them if there was none.
+///
+/// # Errors
+/// When an item is not as it has to be, or waits for one that is nowhere.
+pub fn add_items(text: &str, items: &[DraftItem]) -> Result<String, EditError> {
+    let before = Roadmap::read(text);
+    let mut edited = text.trim_end().to_owned();
+    if edited.is_empty() {
+        "# Roadmap".clone_into(&mut edited);
+    }
+    for item in items {
+        let written = item.write().map_err(EditError::Refused)?;
+        edited = format!("{edited}\n\n{}", written.trim_end());
+    }
+    edited.push('\n');
+    if text.contains("\r\n") {
+        edited = edited.replace("\r\n", "\n").replace('\n', "\r\n");
+    }
+    if edited.len() > MAX_FILE {
+        return Err(EditError::Refused(
+            "the roadmap gets too long: move what is done elsewhere".to_owned(),
+        ));
+    }
+    // What was wrong before is not this edit's to mend.
+    let after = Roadmap::read(&edited);
+    let known = |message: &str| before.faults.iter().any(|fault| fault.message == message);
+    match after.faults.iter().find(|fault| !known(&fault.message)) {
+        Some(fault) => Err(EditError::Refused(fault.message.clone())),
+        None => Ok(edited),
+    }
+}

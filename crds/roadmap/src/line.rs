@@ -1,0 +1,120 @@
+//! What a line of the file is.
+
+use crate::item::Field;
+
+/// A line by its form alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// Nothing but blanks.
+    Blank,
+    /// `# …`
+    Title(&'a str),
+    /// `## …`
+    Heading(&'a str),
+    /// `- Key: value`, with the place of the value in the line.
+    Entry { key: &'a str, value: &'a str, at: usize },
+    /// It begins with two blanks or a tab.
+    Indented(&'a str),
+    /// Anything else, and everything between fences.
+    Text(&'a str),
+}
+
+/// The lines of a text by their form, with where each one begins in it.
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
+    let mut fence: Option<&str> = None;
+    let mut at = 0;
+    text.split_inclusive('\n').map(move |whole| {
+        let from = at;
+        at += whole.len();
+        let line = whole.trim_end_matches(['\n', '\r']);
+        let mark = fence_mark(line);
+        let fenced = fence.is_some();
+        match (fence, mark) {
+            (None, Some(_)) => fence = mark,
+            (Some(open), Some(mark)) if mark.starts_with(open) => {
+                let closes = line.trim().len() == mark.len();
+                fence = if closes { None } else { fence };
+            }
+            _ => {}
+        }
+        (from, if fenced || mark.is_some() { plain(line) } else { form(line) })
+    })
+}
+
+/// The backticks or tildes that open or close a block of code.
+fn fence_mark(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let first = line.chars().next().filter(|first| matches!(first, '`' | '~'))?;
+    let length = line.chars().take_while(|c| *c == first).count();
+    (length >= 3).then(|| &line[..length])
+}
+
+fn plain(line: &str) -> Line<'_> {
+    if line.starts_with("  ") || line.starts_with('\t') {
+        Line::Indented(line)
+    } else {
+        Line::Text(line)
+    }
+}
+
+fn form(line: &str) -> Line<'_> {
+    if line.trim().is_empty() {
+        return Line::Blank;
+    }
+    if let Some(rest) = line.strip_prefix("## ") {
+        return Line::Heading(rest.trim());
+    }
+    if let Some(rest) = line.strip_prefix("# ") {
+        return Line::Title(rest.trim());
+    }
+    entry(line).unwrap_or_else(|| plain(line))
+}
+
+/// `- Key: value`, the key bold or not.
+fn entry(line: &str) -> Option<Line<'_>> {
+    let rest = line.strip_prefix("- ").or_else(|| line.strip_prefix("* "))?;
+    let (before, value) = rest.split_once(':')?;
+    let (key, value) = match before.trim().strip_prefix("**") {
+        None => (before.trim(), value),
+        Some(key) => match key.strip_suffix("**") {
+            Some(key) => (key, value),
+            None => (key, value.strip_prefix("**")?),
+        },
+    };
+    // Prose that happens to have a colon is none.
+    let is_key = !key.is_empty() && key.len() <= 24 && key.split(' ').count() <= 3;
+    let at = line.len() - value.len();
+    is_key.then(|| Line::Entry { key: key.trim(), value: value.trim(), at })
+}
+
+/// The field of an entry's key.
+pub fn field_of(key: &str) -> Option<Field> {
+    Field::find(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_what_it_looks_like_outside_of_fences() {
+        let text = "# Roadmap: x\r\n\n## 1. A\n- Status: done\n* **Depends on:** —\n- **PR**: 4\n  more\n\
+            ```sh\n## 2. no\n- Status: no\n```\n~~~~\n```\n~~~\n## no\n~~~~\n- why: a: b\n- a sentence of many words: b\n";
+        let all: Vec<_> = lines(text).map(|(_, line)| line).collect();
+        assert_eq!(all[0], Line::Title("Roadmap: x"));
+        assert_eq!(all[1], Line::Blank);
+        assert_eq!(all[2], Line::Heading("1. A"));
+        assert_eq!(all[3], Line::Entry { key: "Status", value: "done", at: 9 });
+        assert_eq!(all[4], Line::Entry { key: "Depends on", value: "—", at: 17 });
+        assert_eq!(all[5], Line::Entry { key: "PR", value: "4", at: 9 });
+        assert_eq!(all[6], Line::Indented("  more"));
+        assert!(all[7..16].iter().all(|line| matches!(line, Line::Text(_))), "{all:?}");
+        assert_eq!(all[16], Line::Entry { key: "why", value: "a: b", at: 6 });
+        assert_eq!(all[17], Line::Text("- a sentence of many words: b"));
+        for (from, line) in lines(text) {
+            if let Line::Entry { value, at, .. } = line {
+                assert!(text[from + at..].trim_start().starts_with(value));
+            }
+        }
+    }
+}
