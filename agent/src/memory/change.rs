@@ -1,5 +1,7 @@
 //! One change of a memory page: one entry comes, is said anew, or becomes history. Never a rewrite.
 
+use codebutler_roadmap::edit::add_items;
+use codebutler_roadmap::{DraftItem, Roadmap};
 use serde::{Deserialize, Serialize};
 
 use super::map::{find_map, replace_map};
@@ -13,6 +15,8 @@ pub enum ChangeKind {
     Replace,
     /// The page's map of the project is written anew.
     Map,
+    /// The roadmap gets an item.
+    Item,
     /// It goes to the section of archived learnings, which no prompt has.
     Archive,
 }
@@ -27,7 +31,7 @@ pub struct LearningChange {
     pub learning: Learning,
     /// Why, in a sentence.
     pub reason: String,
-    /// Of a [map](ChangeKind::Map), all of it.
+    /// Of a [map](ChangeKind::Map) or an [item](ChangeKind::Item), all of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub map: String,
 }
@@ -39,6 +43,9 @@ impl LearningChange {
     /// # Errors
     /// Why it can't be done, with file and line.
     pub fn apply(&self, page: Option<&str>) -> Result<String, String> {
+        if self.kind == ChangeKind::Item {
+            return add_item(page.unwrap_or_default(), &self.map);
+        }
         let empty;
         let text = if let Some(text) = page {
             text
@@ -67,7 +74,7 @@ impl LearningChange {
                 )),
                 None => Ok(page.with_added(id, &self.learning.render())),
             },
-            ChangeKind::Map => Ok(replace_map(text, &self.map)),
+            ChangeKind::Map | ChangeKind::Item => Ok(replace_map(text, &self.map)),
             ChangeKind::Replace => {
                 page.with_replaced(id, &self.learning.render()).ok_or_else(missing)
             }
@@ -80,13 +87,16 @@ impl LearningChange {
 
     /// What people are shown: the lines that go and come, as in a diff.
     pub fn show_diff(&self, page: Option<&str>) -> String {
+        if self.kind == ChangeKind::Item {
+            return show_lines("", &self.map);
+        }
         if self.kind == ChangeKind::Map {
             return show_lines(page.and_then(find_map).unwrap_or_default(), &self.map);
         }
         let page = MemoryPage::parse(page.unwrap_or_default());
         let old = page.find(&self.learning.id).map(Learning::render).unwrap_or_default();
         let new = match self.kind {
-            ChangeKind::Archive | ChangeKind::Map => String::new(),
+            ChangeKind::Archive | ChangeKind::Map | ChangeKind::Item => String::new(),
             ChangeKind::Add | ChangeKind::Replace => self.learning.render(),
         };
         let mut lines = Vec::new();
@@ -101,6 +111,21 @@ impl LearningChange {
         }));
         lines.join("\n")
     }
+}
+
+/// The roadmap with an item at its end. What it was to wait for and nobody accepted, it does not wait for.
+fn add_item(page: &str, written: &str) -> Result<String, String> {
+    let known = Roadmap::read(page);
+    let wanted = Roadmap::read(written);
+    let [item] = wanted.items.as_slice() else {
+        return Err("it is no item of a roadmap".to_owned());
+    };
+    if known.item(&item.id).is_some_and(|there| there.hash() == item.hash()) {
+        return Ok(page.to_owned());
+    }
+    let mut draft = DraftItem::from(item);
+    draft.depends_on.retain(|id| known.item(id).is_some());
+    add_items(page, &[draft]).map_err(|error| error.to_string())
 }
 
 /// The lines that go and come; those that stay are not shown.

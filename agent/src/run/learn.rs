@@ -9,7 +9,7 @@ use super::{Agent, RunError};
 use crate::decisions::Kind;
 use crate::gateway::GatewayError;
 use crate::journal::JournalFacts;
-use crate::memory::LearningChange;
+use crate::memory::{ChangeKind, LearningChange};
 use crate::step;
 use crate::text::clip;
 use crate::toolbox::protocol::{Reply, Request};
@@ -114,8 +114,9 @@ impl Agent {
         let claims: Vec<_> =
             changes.iter().map(|change| format!("“{}”", change.learning.claim)).collect();
         let short = clip(&commit, 10);
+        let done = if is_roadmap(changes) { "Planned" } else { "Remembered" };
         let text = format!(
-            "Remembered on this branch as {short}, in {}: {}.{opened}",
+            "{done} on this branch as {short}, in {}: {}.{opened}",
             files.join(", "),
             claims.join(", ")
         );
@@ -143,8 +144,16 @@ impl Agent {
     }
 }
 
+fn is_roadmap(changes: &[LearningChange]) -> bool {
+    changes.iter().all(|one| one.kind == ChangeKind::Item)
+}
+
 fn commit_message(changes: &[LearningChange], link: Option<&str>) -> String {
     let subject = match changes {
+        _ if is_roadmap(changes) => match changes {
+            [one] => format!("Plan: {}", clip(&one.learning.claim, 60)),
+            several => format!("Plan {} items of the roadmap", several.len()),
+        },
         [one] => format!("Learn: {}", clip(&one.learning.claim, 60)),
         several => format!("Learn {} things from this conversation", several.len()),
     };

@@ -11,6 +11,7 @@ pub mod proof;
 mod push;
 mod remote;
 pub mod review;
+mod roadmap;
 mod schema;
 mod thread;
 mod web;
@@ -284,6 +285,7 @@ fn all() -> impl Iterator<Item = Box<dyn Tool>> {
         .chain(review::all())
         .chain(learning::all())
         .chain(maps::all())
+        .chain(roadmap::all())
         .chain(thread::all());
     workspace::all().into_iter().chain(web::all()).chain(remote)
 }

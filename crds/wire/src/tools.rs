@@ -1,7 +1,7 @@
 //! The tools of a role.
 
 /// The tools that agents know: what `spec.tools.allow` may name.
-pub const TOOLS: [&str; 29] = [
+pub const TOOLS: [&str; 30] = [
     "Read",
     "Write",
     "Edit",
@@ -28,6 +28,7 @@ pub const TOOLS: [&str; 29] = [
     "ProposeLearnings",
     "WriteMap",
     "ProposeMaps",
+    "ProposeItems",
     "ListThreads",
     "SendMessage",
     "CloseThread",

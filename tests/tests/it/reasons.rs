@@ -79,6 +79,7 @@ const OTHERS: &[&str] = &[
     "PlanReview",
     "ProposeLearnings",
     "ProposeMaps",
+    "ProposeItems",
     "PullRequest",
     "Push",
     "Read",

@@ -113,6 +113,7 @@ pub fn show_change(change: &LearningChange, page: Option<&str>) -> String {
         ChangeKind::Replace => "Change in",
         ChangeKind::Archive => "Archive in",
         ChangeKind::Map => "Map in",
+        ChangeKind::Item => "Item in",
     };
     let warning = if learning.untrusted {
         " :warning: It comes from text that nobody of the team wrote."

@@ -80,8 +80,10 @@ impl Proposals {
     /// The change with a person's words for the rule; nothing if they say none, or one that is not taken.
     fn edited(&self, item: u32, said: &str) -> Option<LearningChange> {
         let rule = said.split_once(':')?.1.trim();
-        // A map is nothing that one sentence can take the place of.
-        let mut change = self.change(item).filter(|one| one.kind != ChangeKind::Map)?.clone();
+        // A map or an item is nothing that one sentence can take the place of.
+        let is_rule =
+            |one: &&LearningChange| !matches!(one.kind, ChangeKind::Map | ChangeKind::Item);
+        let mut change = self.change(item).filter(is_rule)?.clone();
         change.learning.rule = rule.split_whitespace().collect::<Vec<_>>().join(" ");
         change.learning.untrusted = false;
         (!rule.is_empty() && find_hostile_rule(&change.learning).is_none()).then_some(change)

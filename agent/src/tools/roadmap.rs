@@ -1,0 +1,216 @@
+//! What a team plans to build: items for the roadmap that people accept one by one. The harness lands what
+//! they accept, by a pull request.
+
+use async_trait::async_trait;
+use codebutler_roadmap::{DraftItem, FILE, Roadmap, fresh_id};
+use codebutler_wire as wire;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::learning::page;
+use super::{Call, Context, Done, Failure, Handler, Risk, Tool};
+use crate::memory::{ChangeKind, Learning, LearningChange};
+use crate::text::clip;
+use crate::transcript::{Record, ResultKind};
+
+/// What people are asked, below the items.
+const ASK: &str = "*Which of these shall the roadmap get?* Accept or reject each with its buttons, or answer `all`, \
+                   `none` or `1 and 3`.";
+const MAX_PROPOSED: usize = 10;
+
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![Box::new(ProposeItems)]
+}
+
+/// `ProposeItems`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProposeItemsArgs {
+    /// In the order in which they are to be built; at most ten. Each is one conversation and one pull request.
+    pub items: Vec<ProposedItem>,
+    /// What they come to together: one or two sentences for the people.
+    pub reason: String,
+}
+
+/// One thing to build.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ProposedItem {
+    /// A few words.
+    pub title: String,
+    /// What has to be true at the end, each so that somebody else can check it.
+    pub criteria: Vec<String>,
+    /// What has to be merged before: ids of items in the roadmap, or titles of other items proposed here.
+    #[serde(default)]
+    pub depends_on: Vec<String>,
+    /// What whoever builds it has to know besides.
+    #[serde(default)]
+    pub notes: String,
+}
+
+struct ProposeItems;
+
+#[async_trait]
+impl Handler for ProposeItems {
+    type Args = ProposeItemsArgs;
+    const NAME: &'static str = "ProposeItems";
+    const DESCRIPTION: &'static str = "Asks the people which of these items the repository's roadmap \
+        (`.codebutler/roadmap.md`) shall get, one by one. What they accept is committed for you, with ids.";
+    const RISK: Risk = Risk::Speaks;
+
+    async fn call(
+        &self,
+        cx: &Context,
+        args: ProposeItemsArgs,
+        call: Call<'_>,
+    ) -> Result<Done, Failure> {
+        let text = page(cx, FILE).await?.unwrap_or_default();
+        let mut random = rand::random::<u64>;
+        let changes = draft_changes(&text, &args, &mut random).map_err(Failure::Respond)?;
+        let shown = changes.iter().map(|change| clip(&change.map, 1900)).collect();
+        let reason = clip(args.reason.trim(), 600);
+        let message = wire::PostMessage {
+            key: call.key.to_owned(),
+            text: format!("**For the roadmap**\n\n{reason}\n\n{ASK}"),
+            learnings: shown,
+            asks: true,
+            ..wire::PostMessage::default()
+        };
+        let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
+        let text =
+            format!("Posted as message {ts}. Your run ends here and goes on with the answers.");
+        let record = Some(Record::Proposed { message: ts, changes });
+        Ok(Done { record, ..Done::of(text, ResultKind::Waits) })
+    }
+}
+
+/// The items as they would stand in the file. Pure but for the ids.
+fn draft_changes(
+    page: &str,
+    args: &ProposeItemsArgs,
+    random: &mut impl FnMut() -> u64,
+) -> Result<Vec<LearningChange>, String> {
+    if args.items.is_empty() || args.items.len() > MAX_PROPOSED {
+        return Err(format!("`items` has to have 1 to {MAX_PROPOSED}"));
+    }
+    let known = Roadmap::read(page);
+    let mut drawn: Vec<String> = Vec::new();
+    for _ in &args.items {
+        let mut id = fresh_id(random());
+        while known.items.iter().any(|item| item.id == id) || drawn.contains(&id) {
+            id = fresh_id(random());
+        }
+        drawn.push(id);
+    }
+    let titled = |title: &str| {
+        let at = args.items.iter().position(|item| item.title.trim() == title.trim());
+        at.map(|at| drawn[at].clone())
+    };
+    let (mut changes, mut text) = (Vec::new(), page.to_owned());
+    for (number, (item, id)) in (1..).zip(args.items.iter().zip(&drawn)) {
+        let wrong = |why: String| format!("item {number}: {why}");
+        let mut depends_on = Vec::new();
+        for name in &item.depends_on {
+            let given = name.trim().trim_start_matches('#');
+            let found = known.item(given).map(|item| item.id.clone()).or_else(|| titled(given));
+            depends_on.push(found.ok_or_else(|| {
+                let ids: Vec<_> = known.items.iter().map(|item| item.id.as_str()).collect();
+                wrong(format!(
+                    "`dependsOn` names `{given}`, which is no item of the roadmap ({}) and no title here",
+                    ids.join(", ")
+                ))
+            })?);
+        }
+        let draft = DraftItem {
+            id: id.clone(),
+            title: item.title.clone(),
+            depends_on,
+            criteria: item.criteria.clone(),
+            notes: item.notes.clone(),
+        };
+        let learning =
+            Learning { id: id.clone(), claim: item.title.trim().to_owned(), ..Learning::default() };
+        let map = draft.write().map_err(wrong)?;
+        let (file, kind) = (FILE.to_owned(), ChangeKind::Item);
+        let change = LearningChange { file, kind, learning, reason: String::new(), map };
+        // As if all before it were accepted.
+        text = change.apply(Some(&text)).map_err(wrong)?;
+        changes.push(change);
+    }
+    // Applied one by one, what waits for a later one would wait for nothing.
+    let forward = changes.iter().any(|change| {
+        let written = Roadmap::read(&change.map);
+        let there = Roadmap::read(&text);
+        written.items.iter().any(|item| {
+            there.item(&item.id).is_none_or(|in_file| in_file.depends_on != item.depends_on)
+        })
+    });
+    if forward {
+        return Err("put each item behind those that it depends on".to_owned());
+    }
+    Ok(changes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# Roadmap\n\n## 1. Login\n- Status: done\n- Acceptance criteria: works\n";
+
+    fn item(title: &str, depends_on: &[&str]) -> ProposedItem {
+        ProposedItem {
+            title: title.to_owned(),
+            criteria: vec!["finds shoes".to_owned(), "in 50 ms".to_owned()],
+            depends_on: depends_on.iter().map(|id| (*id).to_owned()).collect(),
+            notes: String::new(),
+        }
+    }
+
+    fn drafted(items: Vec<ProposedItem>) -> Result<Vec<LearningChange>, String> {
+        let mut seed = 0;
+        let mut random = || {
+            seed += 1;
+            seed / 2
+        };
+        draft_changes(PAGE, &ProposeItemsArgs { items, reason: String::new() }, &mut random)
+    }
+
+    #[test]
+    fn items_get_ids_of_their_own_and_wait_for_what_they_name() {
+        let changes =
+            drafted(vec![item("Search", &["#1"]), item("Filters", &["Search", "1"])]).unwrap();
+        let [search, filters] = changes.as_slice() else { panic!("{changes:?}") };
+        assert_ne!(search.learning.id, filters.learning.id);
+        let both = filters.apply(Some(&search.apply(Some(PAGE)).unwrap())).unwrap();
+        assert!(both.starts_with(PAGE.trim_end()), "{both}");
+        let roadmap = Roadmap::read(&both);
+        assert_eq!(roadmap.faults, []);
+        assert_eq!(roadmap.items[2].depends_on, [search.learning.id.as_str(), "1"]);
+        assert_eq!(search.apply(Some(&both)).unwrap(), both, "twice is once");
+        // Search was rejected.
+        let alone = Roadmap::read(&filters.apply(Some(PAGE)).unwrap());
+        assert_eq!(alone.items[1].depends_on, ["1"]);
+        assert_eq!(Roadmap::read(&search.apply(None).unwrap()).items.len(), 1);
+        assert!(search.show_diff(None).contains("+ - Acceptance criteria:"));
+    }
+
+    #[test]
+    fn what_can_not_stand_in_the_file_is_asked_of_nobody() {
+        for (items, says) in [
+            (Vec::new(), "1 to 10"),
+            (
+                vec![item("Search", &["9"])],
+                "item 1: `dependsOn` names `9`, which is no item of the roadmap (1)",
+            ),
+            (vec![item("A", &["B"]), item("B", &[])], "behind those that it depends on"),
+            (
+                vec![ProposedItem { criteria: vec![" ".to_owned()], ..item("A", &[]) }],
+                "no acceptance criteria",
+            ),
+            (vec![item(" ", &[])], "needs a title"),
+        ] {
+            let refused = drafted(items).unwrap_err();
+            assert!(refused.contains(says), "{refused}");
+        }
+    }
+}
