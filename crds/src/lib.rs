@@ -19,6 +19,7 @@ pub mod role;
 pub mod spelling;
 pub mod spend;
 pub mod thread;
+pub mod unclear;
 
 pub use codebutler_redact as redact;
 pub use codebutler_wire as wire;

@@ -35,7 +35,6 @@ reasons! {
         BadPattern at "Ready, Stalled, event": "A pattern of `spec.policy.redaction` can't be used.", "Correct the pattern that is named.";
         ChannelArchived at "SlackReachable, event": "The channel is archived.", "Unarchive it, or name another one.";
         ChannelNotFound at "SlackReachable, event": "The app sees no such channel.", "Check the id or name, and invite the app if the channel is private.";
-        ChannelTaken at "SlackReachable, event": "An older Repo has this channel and hears what is written there.", "Give this Repo another channel, or another app.";
         Checking at "Ready, Reconciling": "The gateway has not yet asked everything for the Repo as it is now.", "Wait. If it lasts, look at the gateway.";
         EgressNotEnforced at "Ready, Reconciling, event": "Agent pods could connect past the gateway, so that none works.", "Use a network plugin that enforces NetworkPolicies, or set `spec.egress.requireEnforcement: false`.";
         Enforced at "EgressEnforced": "Agent pods reach the gateway and nothing else.", "";

@@ -14,6 +14,7 @@ use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::review::ReviewSpec;
 use crate::spelling::{Outdated, Word};
 use crate::spend::RepoSpend;
+use crate::unclear::UnclearConversation;
 use crate::wire::CacheForm;
 use crate::{NanoUsd, SlackTs};
 
@@ -382,6 +383,10 @@ pub struct RepoSlackStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub ended: Vec<Ended>,
+    /// Conversations that are about this Repo or another one of its channel: people are asked which.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub unclear: Vec<UnclearConversation>,
 }
 
 /// A channel that was found by its name.

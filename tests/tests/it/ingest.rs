@@ -9,6 +9,7 @@ mod outside;
 mod presence;
 mod rights;
 mod setup;
+mod several;
 mod trouble;
 
 use std::time::Duration;

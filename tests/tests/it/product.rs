@@ -134,7 +134,7 @@ async fn a_model_that_talks_nonsense_is_told_five_times_and_then_the_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repo_becomes_ready_by_itself_and_a_second_one_on_its_channel_says_why_not() {
+async fn a_repo_becomes_ready_by_itself_and_a_second_one_on_its_channel_says_so() {
     let team = Setup::new(Script::of("pm", vec![Step::say("Hello.")])).start().await;
     let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
     let said = async |name: &str, type_: &str, status: &str, reason: &str| {
@@ -157,12 +157,18 @@ async fn a_repo_becomes_ready_by_itself_and_a_second_one_on_its_channel_says_why
     second.metadata = kube::api::ObjectMeta { name: Some("copy".to_owned()), ..<_>::default() };
     second.status = None;
     repos.create(&kube::api::PostParams::default(), &second).await.unwrap();
-    let message = said("copy", "SlackReachable", "False", "ChannelTaken").await;
-    assert!(message.contains("/shop`"), "{message}");
-    said("copy", "Ready", "False", "SlackNotReachable").await;
+    said("copy", "Ready", "True", "Ready").await;
+    for (name, other) in [("copy", "/shop`"), ("shop", "/copy`")] {
+        team.until("both to say that they share the channel", async || {
+            let message = said(name, "SlackReachable", "True", "Reachable").await;
+            message.contains(other).then_some(())
+        })
+        .await;
+    }
     // With the first one gone, the channel is the second one's.
     repos.delete("shop", &kube::api::DeleteParams::default()).await.unwrap();
-    said("copy", "Ready", "True", "Ready").await;
+    let root = team.says("ana", None, "hello");
+    team.message(&root, "Hello.").await;
     team.stop().await;
 }
 

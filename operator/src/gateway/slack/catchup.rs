@@ -21,6 +21,7 @@ use super::questions::plan;
 use super::reaction::{Reacted, Sign};
 use super::route::{self, Action, Channel};
 use super::web::{CallError, Web};
+use super::which::Whose;
 use super::{Inner, explain, history};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::writes;
@@ -128,7 +129,7 @@ fn soon(last: Option<Instant>) -> Instant {
 /// One sweep over an app's channels; answers whether all could be read.
 async fn sweep(inner: &Arc<Inner>, channels: &[Channel]) -> bool {
     let mut fine = true;
-    for channel in channels {
+    for channel in channels.iter().filter(|channel| channel.is_own) {
         let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
         let result = match inner.account(&repo).await {
             // Whatever else fails, fails for that.
@@ -222,7 +223,17 @@ impl Sweep<'_> {
 
     /// Takes in one message; answers whether it is stored.
     async fn take(&self, message: &Stored) -> bool {
-        match self.inner.carry_out(route::stored(message, self.channel)).await {
+        let sharing = self.inner.sharing(&self.channel.id);
+        let taken = match self.inner.whose_message(message, &sharing).await {
+            Ok(Whose::Done(effects)) => Ok(effects),
+            // The other's own sweep reads it.
+            Ok(Whose::One(other)) if other.uid != self.channel.uid => return true,
+            Ok(Whose::One(_) | Whose::Plain) => {
+                self.inner.carry_out(route::stored(message, self.channel)).await
+            }
+            Err(error) => Err(error),
+        };
+        match taken {
             Ok(effects) => {
                 self.inner.follow_up(effects);
                 true

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::route::Channel;
 use super::web::SlackToken;
-use super::{Inner, catchup, explain, socket};
+use super::{Inner, catchup, socket};
 
 /// How often Repos are compared with sockets.
 const COMPARE: Duration = Duration::from_secs(1);
@@ -77,15 +77,22 @@ async fn hold(
     );
 }
 
-/// Apps by their app token, with the channels of their Repos in a stable order.
+/// Apps by their app token, with the channels of their Repos in a stable order, and those of other
+/// apps' Repos in the same channels.
 async fn wanted(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<Channel>)> {
     let mut repos = inner.context.repos.state();
-    // Where two Repos name one channel, the older one has it.
+    // Where several Repos name one channel, the oldest one keeps what is unclear.
     repos.sort_by_key(|repo| (repo.creation_timestamp(), repo.namespace(), repo.name_any()));
     let mut wanted: BTreeMap<String, (SlackToken, Vec<Channel>)> = BTreeMap::new();
+    let mut places: Vec<(Option<String>, Channel)> = Vec::new();
     let accounts = futures::future::join_all(repos.iter().map(|repo| inner.account(repo))).await;
     for (repo, account) in repos.iter().zip(accounts) {
-        let Ok(account) = account else { continue };
+        let Ok(account) = account else {
+            if repo.channel().is_some() {
+                places.push((None, inner.place(repo, None)));
+            }
+            continue;
+        };
         if repo.channel().is_none() {
             inner.name_channel(repo, &account);
             continue;
@@ -93,16 +100,17 @@ async fn wanted(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<Channel
         if *inner.sweeps.borrow() {
             inner.reach.follow(repo).await;
         }
-        let channel = inner.channel(repo, &account);
         let app = account.app.expose().to_owned();
-        let (_, channels) = wanted.entry(app).or_insert_with(|| (account.app.clone(), Vec::new()));
-        match channels.iter().find(|known| known.id == channel.id) {
-            None => channels.push(channel),
-            Some(first) if *inner.sweeps.borrow() => {
-                inner.reach.tell(repo, Err(explain::channel_taken(repo, first))).await;
-            }
-            Some(_) => {}
-        }
+        wanted.entry(app.clone()).or_insert_with(|| (account.app.clone(), Vec::new()));
+        places.push((Some(app), inner.channel(repo, &account)));
     }
+    for (app, (_, channels)) in &mut wanted {
+        let is_own = |of: &Option<String>| of.as_ref() == Some(app);
+        let own: Vec<&str> =
+            places.iter().filter(|(of, _)| is_own(of)).map(|(_, place)| &*place.id).collect();
+        let here = places.iter().filter(|(_, place)| own.contains(&&*place.id));
+        channels.extend(here.map(|(of, place)| Channel { is_own: is_own(of), ..place.clone() }));
+    }
+    inner.places.send_replace(places.into_iter().map(|(_, place)| place).collect());
     wanted
 }

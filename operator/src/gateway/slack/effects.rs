@@ -51,6 +51,15 @@ pub enum Effect {
         root: SlackTs,
         user: String,
     },
+    /// A line that one person sees, where the conversation may have no Thread.
+    Tell {
+        /// Namespace and name of the Repo that speaks.
+        repo: (String, String),
+        /// First message of the conversation.
+        root: SlackTs,
+        user: String,
+        text: &'static str,
+    },
     /// The answer to somebody who writes to the app alone.
     Direct {
         /// The conversation with the app.
@@ -78,7 +87,12 @@ impl Inner {
             Effect::Settled { thread } => settle::all(self, &thread).await,
             Effect::Recheck { thread, ts } => self.recheck(&thread, &ts).await,
             Effect::Whisper { thread, user, text } => self.whisper(&thread, &user, &text).await,
-            Effect::Decline { repo, root, user } => self.decline(&repo, &root, &user).await,
+            Effect::Decline { repo, root, user } => {
+                self.tell_one(&repo, &root, &user, access::NOT_PERMITTED).await
+            }
+            Effect::Tell { repo, root, user, text } => {
+                self.tell_one(&repo, &root, &user, text).await
+            }
             Effect::LookAgain { channel, root, reacted } => {
                 for effect in self.look_again(&channel, &root, &reacted).await {
                     Box::pin(self.perform(effect)).await;
@@ -117,17 +131,18 @@ impl Inner {
         self.ephemeral(&account, slack, user, text).await
     }
 
-    async fn decline(
+    async fn tell_one(
         &self,
         (namespace, name): &(String, String),
         root: &SlackTs,
         user: &str,
+        text: &str,
     ) -> Result<(), AccessError> {
         let Some(repo) = self.context.repo(namespace, name) else { return Ok(()) };
         let account = self.account(&repo).await?;
         let Some(channel) = repo.channel() else { return Ok(()) };
         let slack = SlackThread { channel: channel.to_owned(), ts: root.clone() };
-        self.ephemeral(&account, &slack, user, access::NOT_PERMITTED).await
+        self.ephemeral(&account, &slack, user, text).await
     }
 
     async fn direct(&self, im: &str, channels: &[Channel]) -> Result<(), AccessError> {
@@ -141,7 +156,7 @@ impl Inner {
         Ok(())
     }
 
-    async fn ephemeral(
+    pub async fn ephemeral(
         &self,
         account: &Account,
         slack: &SlackThread,

@@ -41,13 +41,20 @@ pub fn no_channel(repo: &Repo) -> (&'static str, String) {
     ("ChannelNotFound", message)
 }
 
-/// An older Repo has the channel.
-pub fn channel_taken(repo: &Repo, first: &Channel) -> (&'static str, String) {
-    let (channel, Channel { namespace, repo: name, .. }) = (&repo.spec.slack.channel, first);
-    let message = format!(
-        "spec.slack.channel: {channel} is Repo `{namespace}/{name}`'s already, which hears what is written          there: give this one another channel, or another app"
-    );
-    ("ChannelTaken", message)
+/// Other Repos have the same channel: who is meant by what is written there.
+pub fn sharing(repo: &Repo, sharing: &[Channel]) -> Option<String> {
+    let others: Vec<String> = sharing
+        .iter()
+        .filter(|other| repo.metadata.uid.as_deref() != Some(&other.uid))
+        .map(|other| format!("`{}/{}`", other.namespace, other.repo))
+        .collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "shares it with {}: a message is for the Repo that it names, and people are asked \
+             where it names none",
+            others.join(", ")
+        )
+    })
 }
 
 /// Somebody else holds sockets of the same app.

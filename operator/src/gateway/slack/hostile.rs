@@ -11,6 +11,9 @@ use crate::gateway::dispatch::Team;
 
 fn channel() -> Channel {
     Channel {
+        git: String::new(),
+        is_own: true,
+        deaf: false,
         namespace: "team".to_owned(),
         repo: "shop".to_owned(),
         uid: "u".to_owned(),

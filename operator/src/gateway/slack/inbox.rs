@@ -286,6 +286,9 @@ mod tests {
             role: "coder",
             thread: &thread,
             channel: Channel {
+                git: String::new(),
+                is_own: true,
+                deaf: false,
                 namespace: "team".to_owned(),
                 repo: "shop".to_owned(),
                 uid: "u".to_owned(),

@@ -13,6 +13,7 @@ use super::effects::Effect;
 use super::event::{Frame, Payload};
 use super::route::{self, Action, Channel, Ignored};
 use super::said::{self, Said, Taken};
+use super::which::Whose;
 use super::{Inner, access, open};
 use crate::gateway::context::ThreadKey;
 use crate::gateway::threads::{Refusal, WriteError};
@@ -34,6 +35,11 @@ pub enum TakeError {
     /// Slack, when it had to be asked which Thread is meant.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// A Repo that keeps what is unclear.
+    #[error("the Repo can't be written")]
+    Repo(#[from] kube::Error),
+    #[error("Slack takes too long")]
+    Slow,
     /// Deleted, and the conversation is not told yet: what is said now begins it anew afterwards.
     #[error("the Thread `{0}` is being deleted")]
     Going(String),
@@ -48,19 +54,8 @@ impl Inner {
         if let Some(channel) = frame.shared_channel() {
             self.is_shared(channel, channels).await;
         }
-        let (outcome, action) = match frame.payload() {
-            Payload::Message(incoming) => ("message", route::message(&incoming, channels)),
-            Payload::Click(click) => ("click", route::click(&click, channels)),
-            Payload::Reaction(reaction) => ("reaction", route::reaction(&reaction, channels)),
-            Payload::Stopped(stopped) => ("click", route::stopped(&stopped, channels)),
-            Payload::Changed(changed) => ("message", route::changed(&changed, channels)),
-            Payload::Ignored => ("ignored", Action::Ignore(Ignored::NotOurs)),
-            Payload::Unknown => ("unknown", Action::Ignore(Ignored::NotOurs)),
-        };
-        let ignored = matches!(action, Action::Ignore(_));
-        let (outcome, effects) = match self.carry_out(action).await {
-            Ok(_) if ignored && outcome != "unknown" => ("ignored", Some(Vec::new())),
-            Ok(effects) => (outcome, Some(effects)),
+        let (outcome, effects) = match self.take(&frame.payload(), channels).await {
+            Ok((outcome, effects)) => (outcome, Some(effects)),
             Err(error) => {
                 tracing::warn!(%error, "not stored: it will come again");
                 ("failed", None)
@@ -68,6 +63,38 @@ impl Inner {
         };
         self.metrics.envelope(outcome);
         effects
+    }
+
+    /// Takes in what is in an envelope; answers what it was, too.
+    async fn take(
+        &self,
+        payload: &Payload,
+        channels: &[Channel],
+    ) -> Result<(&'static str, Vec<Effect>), TakeError> {
+        let one;
+        let (channels, done) = match self.whose(payload, channels).await? {
+            Whose::Plain => (channels, None),
+            Whose::One(channel) => {
+                one = [*channel];
+                (&one[..], None)
+            }
+            Whose::Done(effects) => (channels, Some(effects)),
+        };
+        let (outcome, action) = match payload {
+            Payload::Message(incoming) => ("message", route::message(incoming, channels)),
+            Payload::Click(click) => ("click", route::click(click, channels)),
+            Payload::Reaction(reaction) => ("reaction", route::reaction(reaction, channels)),
+            Payload::Stopped(stopped) => ("click", route::stopped(stopped, channels)),
+            Payload::Changed(changed) => ("message", route::changed(changed, channels)),
+            Payload::Ignored => ("ignored", Action::Ignore(Ignored::NotOurs)),
+            Payload::Unknown => ("unknown", Action::Ignore(Ignored::NotOurs)),
+        };
+        if let Some(effects) = done {
+            return Ok((outcome, effects));
+        }
+        let ignored = matches!(action, Action::Ignore(_)) && outcome != "unknown";
+        let effects = self.carry_out(action).await?;
+        Ok((if ignored { "ignored" } else { outcome }, effects))
     }
 
     /// Stores what is to be done; answers what follows, which may fail without harm.

@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 
 use super::account::{AccessError, Account};
 use super::scopes::Scopes;
-use super::{Inner, access, explain, reach, route};
+use super::{Inner, access, explain, reach, route, which};
 use crate::gateway::context::{ApiError, ThreadKey};
 use crate::gateway::dispatch::Team;
 
@@ -45,8 +45,12 @@ impl Inner {
         let channel = repo.channel().filter(|_| is_open).map(str::to_owned);
         let shared = channel.is_some_and(|channel| self.outside.contains(&channel));
         let limits = account.scopes.as_ref().and_then(Scopes::limits);
-        let told: Vec<String> =
-            limits.into_iter().chain(shared.then(|| access::SHARED.to_owned())).collect();
+        let others = self.sharing(repo.channel().unwrap_or_default());
+        let told: Vec<String> = limits
+            .into_iter()
+            .chain(shared.then(|| access::SHARED.to_owned()))
+            .chain(explain::sharing(repo, &others))
+            .collect();
         Ok((!told.is_empty()).then(|| told.join("; ")))
     }
 
@@ -96,15 +100,23 @@ impl Inner {
 
     /// A Repo as the router sees it.
     pub(super) fn channel(&self, repo: &Repo, account: &Account) -> route::Channel {
+        self.place(repo, Some(account))
+    }
+
+    /// The same; without an app it hears nothing.
+    pub(super) fn place(&self, repo: &Repo, account: Option<&Account>) -> route::Channel {
         route::Channel {
             namespace: repo.namespace().unwrap_or_default(),
             repo: repo.name_any(),
             uid: repo.uid().unwrap_or_default(),
             id: repo.channel().unwrap_or_default().to_owned(),
+            git: which::address(&repo.spec.git.url),
             secret: repo.spec.slack.credentials.name.clone(),
             team: self.team(repo),
-            bot_user: account.user.clone(),
+            bot_user: account.and_then(|account| account.user.clone()),
             bots: repo.spec.slack.allow_bots.clone(),
+            is_own: true,
+            deaf: account.is_none(),
         }
     }
 }

@@ -5,7 +5,8 @@
 //! of, settled questions) is looked for by [`tend`].
 //!
 //! Pure: [`access`], [`address`], [`blocks`], [`event`], [`explain`], [`markdown`], [`mrkdwn`], [`people`],
-//! [`questions`], [`route`], [`said`], [`split`], [`usage`], [`words`]. Acting: everything else.
+//! [`questions`], [`route`], [`said`], [`split`], [`usage`], [`words`]. Acting: everything else. Several Repos
+//! in one channel: [`which`].
 
 mod access;
 mod account;
@@ -61,6 +62,7 @@ mod tend;
 pub mod usage;
 mod verdict;
 mod web;
+mod which;
 mod words;
 
 use std::collections::{BTreeMap, HashMap};
@@ -147,6 +149,8 @@ struct Inner {
     sweeps: watch::Sender<bool>,
     /// Counts what Slack refused because of the Repo: whether it is mended is looked at.
     troubles: watch::Sender<u64>,
+    /// The Repos that name a channel, the oldest first.
+    places: watch::Sender<Vec<route::Channel>>,
     /// Channels of no Repo that were logged.
     strangers: Recent<String>,
     /// Apps, by their user id, that somebody else uses too, and when that was last seen.
@@ -186,6 +190,7 @@ impl Slack {
             lookups: named::Lookups::default(),
             sweeps: watch::Sender::new(false),
             troubles: watch::Sender::new(0),
+            places: watch::Sender::new(Vec::new()),
             strangers: Recent::default(),
             shared: Mutex::default(),
             background: TaskTracker::new(),
@@ -232,7 +237,8 @@ impl Slack {
     pub async fn show_runs(&self, stop: CancellationToken) {
         let _duty = catchup::Duty::begin(&self.inner.sweeps);
         let shown = progress::run(Arc::clone(&self.inner), stop.clone());
-        tokio::join!(shown, handover::run(Arc::clone(&self.inner), stop));
+        let asked = which::ask::run(Arc::clone(&self.inner), stop.clone());
+        tokio::join!(shown, asked, handover::run(Arc::clone(&self.inner), stop));
     }
 
     /// Why a run of a role should not end with these words yet, for the model.

@@ -145,7 +145,7 @@ impl Inner {
 
     /// The conversation in which a message is a question that is on record, as far as this process
     /// knows.
-    fn asked_in(&self, channel: &Channel, message: &SlackTs) -> Option<SlackTs> {
+    pub(super) fn asked_in(&self, channel: &Channel, message: &SlackTs) -> Option<SlackTs> {
         self.context.threads.state().iter().find_map(|thread| {
             let here = thread.conversation().filter(|slack| slack.channel == channel.id)?;
             let thread = self.thread(&ThreadKey::from(&**thread))?;
@@ -177,7 +177,7 @@ impl Inner {
     }
 
     /// The first message of the conversation that a message belongs to: Slack's event does not say.
-    async fn root_of(
+    pub(super) async fn root_of(
         &self,
         channel: &Channel,
         message: &SlackTs,

@@ -18,6 +18,8 @@ pub struct Channel {
     /// Of the Repo: one that is made anew is read anew.
     pub uid: String,
     pub id: String,
+    /// Its Git repository: host, owner and name, in small letters.
+    pub git: String,
     /// Name of the Secret with the app's tokens: with another one, everything is read anew.
     pub secret: String,
     pub team: Team,
@@ -25,6 +27,10 @@ pub struct Channel {
     pub bot_user: Option<String>,
     /// Bots that may write here, by bot id or user id.
     pub bots: Vec<String>,
+    /// Whether the app that hears this is the Repo's; false: another app's Repo in the same channel.
+    pub is_own: bool,
+    /// Whether Slack keeps it from hearing and answering.
+    pub deaf: bool,
 }
 
 impl Channel {
@@ -112,9 +118,10 @@ pub fn message(incoming: &Incoming, channels: &[Channel]) -> Action {
 
 fn direct(incoming: &Incoming, channels: &[Channel]) -> Action {
     let (im, message) = (incoming.channel.clone(), &incoming.message);
+    let channels: Vec<Channel> = channels.iter().filter(|known| known.is_own).cloned().collect();
     let own = channels.iter().find_map(|known| known.bot_user.as_deref());
     match message.person().filter(|user| Some(*user) != own) {
-        Some(_) => Action::Direct { im, ts: message.ts.clone(), channels: channels.to_vec() },
+        Some(_) => Action::Direct { im, ts: message.ts.clone(), channels },
         None => Action::Ignore(Ignored::NotAPerson),
     }
 }
@@ -122,7 +129,8 @@ fn direct(incoming: &Incoming, channels: &[Channel]) -> Action {
 fn foreign(incoming: &Incoming, channels: &[Channel]) -> Ignored {
     let (channel, message) = (incoming.channel.clone(), &incoming.message);
     let ours = message.metadata.as_ref().is_some_and(|m| m.event_type == EVENT_TYPE);
-    let bot = channels.iter().find_map(|known| known.bot_user.clone());
+    let mut own = channels.iter().filter(|known| known.is_own);
+    let bot = own.find_map(|known| known.bot_user.clone());
     match bot.filter(|bot| ours && message.user.as_ref() == Some(bot)) {
         Some(bot) => Ignored::Shared { channel, bot },
         None => Ignored::Channel(channel),
@@ -255,10 +263,13 @@ mod tests {
             repo: "shop".to_owned(),
             uid: "u".to_owned(),
             id: "C01".to_owned(),
+            git: "git.example.org/acme/shop".to_owned(),
             secret: "slack".to_owned(),
             team: Team { roles: vec!["pm".to_owned(), "coder".to_owned()], ..Team::default() },
             bot_user: Some("U0BOT".to_owned()),
             bots: vec!["B7".to_owned()],
+            is_own: true,
+            deaf: false,
         }]
     }
 

@@ -149,7 +149,7 @@ async fn report(
         return;
     }
     let channels = channels.borrow().clone();
-    for channel in channels {
+    for channel in channels.into_iter().filter(|channel| channel.is_own) {
         let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
         let error = call.clone().into();
         inner.reach.tell(&repo, Err(explain::condition(&error, &repo))).await;
