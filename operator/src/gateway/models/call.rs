@@ -13,6 +13,7 @@ use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::billing::{self, Bill};
 use super::breaker::Chosen;
@@ -21,6 +22,7 @@ use super::facts::price::Prices;
 use super::job::Job;
 use super::prepare::Shape;
 use super::stream::{self, BUFFER, Ended};
+use super::trace;
 use super::upstream::{self, ModelError, Question, Subject, Upstream};
 use super::verdict::classify_inner;
 use crate::gateway::api::Shared;
@@ -53,7 +55,8 @@ struct Made {
 pub async fn make(gateway: Shared, caller: Caller, job: Job, wanted: Wanted) {
     let begun = Instant::now();
     let mut made = Made { model: job.model().to_owned(), bill: None, begun, provider: None };
-    let outcome = Box::pin(tried(&gateway, &caller, &job, wanted, &mut made)).await;
+    let trying = Box::pin(tried(&gateway, &caller, &job, wanted, &mut made));
+    let outcome = trying.instrument(trace::span(&caller, job.model())).await;
     let label = outcome.as_ref().err().map_or("ok", |error| error.outcome());
     if !gateway.requests.are_cut() {
         note(&gateway, &caller, &made.model, outcome.as_ref().err().map(|error| &**error)).await;
@@ -402,12 +405,12 @@ fn keep(gateway: &Shared, caller: &Caller, call: &Call, usage: Usage, made: &Mad
     let id = call.id().map_or_else(own, ToOwned::to_owned);
     let effort = caller.role.spec.model.reasoning.and_then(|reasoning| reasoning.effort);
     let effort = effort.and_then(|effort| serde_json::to_value(effort).ok());
-    let told = ModelCall {
+    let told = trace::recorded(ModelCall {
         provider: made.provider.clone(),
         effort: effort.and_then(|effort| effort.as_str().map(ToOwned::to_owned)),
         millis: u64::try_from(made.begun.elapsed().as_millis()).ok(),
         ..billing::told(&made.model, &usage)
-    };
+    });
     gateway.context.history.call(&caller.key(), caller.role_name(), &id, told);
 }
 

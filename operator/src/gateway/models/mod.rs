@@ -23,6 +23,7 @@ pub mod retry;
 pub mod settle;
 pub mod sse;
 pub mod stream;
+mod trace;
 pub mod upstream;
 pub mod verdict;
 
