@@ -44,6 +44,10 @@ pub mod secret_key {
     pub const GIT_INSTALLATION_ID: &str = "installationId";
     /// The App's private key, as PEM.
     pub const GIT_PRIVATE_KEY: &str = "privateKey";
+    /// The product at whoever says who people are, for its pages.
+    pub const CLIENT_ID: &str = "clientId";
+    /// What it proves that with.
+    pub const CLIENT_SECRET: &str = "clientSecret";
     /// API key of the model provider.
     pub const MODEL_API_KEY: &str = "apiKey";
 }

@@ -5,13 +5,15 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use codebutler_crds::PodSettings;
 use codebutler_crds::pods::PullPolicy;
 use codebutler_history::Place;
+use url::Url;
 
 use crate::gateway::dial::DialOptions;
 use crate::gateway::history::follow::Retention;
+use crate::gateway::pages::options::PagesOptions;
 use crate::gateway::web::SearchOptions;
 use crate::lease::Settings;
 
@@ -39,18 +41,49 @@ pub enum Command {
     Gateway(Box<GatewayArgs>),
     /// Prints the list of metrics as a Markdown page.
     Metrics,
-    /// Prints what happened in a conversation, one JSON object a line.
-    History(HistoryArgs),
+    /// Prints what happened in a conversation, or takes somebody's words out of all that are kept.
+    History(Box<HistoryArgs>),
+}
+
+/// How a history is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum HistoryForm {
+    /// As it is kept: one JSON object a line.
+    #[default]
+    Lines,
+    /// One JSON object in the Agent Trajectory Interchange Format.
+    Atif,
 }
 
 /// Which history to print.
 #[derive(Clone, Debug, clap::Args)]
 pub struct HistoryArgs {
     /// The conversation: NAMESPACE/THREAD.
-    pub thread: Place,
+    #[arg(required_unless_present = "forget")]
+    pub thread: Option<Place>,
+    /// Object store of histories, as the gateway's flag has it.
+    #[arg(long, env = "CODEBUTLER_HISTORY_URL")]
+    pub history_url: Option<Url>,
+    /// Connections to the outside.
+    #[command(flatten)]
+    pub dial: DialOptions,
+    /// In which form.
+    #[arg(long, value_enum, default_value_t)]
+    pub form: HistoryForm,
+    /// Takes out of all histories what this Slack user said, and what quotes it, instead.
+    #[arg(long, value_name = "USER", conflicts_with = "thread", value_parser = slack_user)]
+    pub forget: Option<String>,
     /// Folder of histories.
     #[arg(long, env = "CODEBUTLER_HISTORY", default_value = "/var/lib/codebutler/history")]
     pub history: PathBuf,
+}
+
+fn slack_user(value: &str) -> Result<String, String> {
+    let plain = value.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+    if plain && (3..=21).contains(&value.len()) && value.starts_with(['U', 'W']) {
+        return Ok(value.to_owned());
+    }
+    Err("give a Slack user id, such as U0123ABCD".to_owned())
 }
 
 /// How to log.
@@ -199,9 +232,13 @@ pub struct GatewayArgs {
     /// Folder for histories: what happened in each conversation. Nothing is kept without it.
     #[arg(long, env = "CODEBUTLER_HISTORY")]
     pub history: Option<PathBuf>,
-    /// Where pages on threads are served: an address of the pod's own loopback, since nobody has to sign in.
-    #[arg(long, env = "CODEBUTLER_PAGES")]
-    pub pages: Option<SocketAddr>,
+    /// Object store for histories, such as `s3://bucket/folder`, `gs://…` or `az://…`, with what the variables
+    /// `AWS_…`, `GOOGLE_…` or `AZURE_…` say. The folder holds what was read of it.
+    #[arg(long, env = "CODEBUTLER_HISTORY_URL", requires = "history")]
+    pub history_url: Option<Url>,
+    /// Pages on threads.
+    #[command(flatten)]
+    pub pages: PagesOptions,
     /// Days after its last event that a history is kept; an open Thread's always is.
     #[arg(long, env = "CODEBUTLER_HISTORY_DAYS", default_value_t = 365,
           value_parser = clap::value_parser!(u32).range(1..=36_500))]

@@ -1,30 +1,61 @@
-//! Prints a history as it is kept.
+//! Prints a history, and takes somebody's words out of all.
 
 use std::io::{ErrorKind, Write};
 
 use anyhow::Context as _;
-use codebutler_history::{Store as _, Volume};
+use codebutler_crds::wire::history::Line;
+use codebutler_history::{AnyStore, Place, Store as _, Trajectory, forget};
 
-use crate::args::HistoryArgs;
+use crate::args::{HistoryArgs, HistoryForm};
+use crate::gateway::dial::Dialer;
+use crate::gateway::history::open;
 
 /// Read at once, in bytes.
 const CHUNK: u64 = 1024 * 1024;
 
-/// Prints all of it.
+/// Does what is wanted.
 ///
 /// # Errors
 /// When there is none, or it can't be read.
-pub fn print(wanted: &HistoryArgs, to: &mut impl Write) -> anyhow::Result<()> {
-    let volume = Volume::new(&wanted.history);
-    let unread = || format!("the history of {} can't be read", wanted.thread);
-    let length = volume.length(&wanted.thread).with_context(unread)?;
-    if length == 0 {
-        let folder = wanted.history.display();
-        anyhow::bail!("{folder} has no history of {}: name another --history", wanted.thread);
+pub fn run(wanted: &HistoryArgs, to: &mut impl Write) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let dialer = Dialer::new(&wanted.dial)?;
+    let url = wanted.history_url.as_ref();
+    let mut store = open(&wanted.history, url, &dialer, runtime.handle().clone())?;
+    match (&wanted.thread, &wanted.forget) {
+        (_, Some(user)) => remove_words(&mut store, user, to),
+        (Some(thread), None) => {
+            let unread = || format!("the history of {thread} can't be read");
+            if store.length(thread).with_context(unread)? == 0 {
+                let folder = wanted.history.display();
+                anyhow::bail!("{folder} has no history of {thread}: name another --history");
+            }
+            let printed = match wanted.form {
+                HistoryForm::Lines => print(&store, thread, to),
+                HistoryForm::Atif => print_trajectory(&store, thread, to),
+            };
+            printed.with_context(unread)
+        }
+        (None, None) => anyhow::bail!("name a thread: NAMESPACE/THREAD"),
     }
+}
+
+fn remove_words(store: &mut AnyStore, user: &str, to: &mut impl Write) -> anyhow::Result<()> {
+    let (mut lines, mut threads) = (0, 0);
+    for kept in store.list().context("the histories can't be read")? {
+        let found = forget(store, &kept.place, user)
+            .with_context(|| format!("the history of {} can't be changed", kept.place))?;
+        lines += found;
+        threads += usize::from(found > 0);
+    }
+    writeln!(to, "{lines} lines of {threads} threads had words of {user}: they are removed")?;
+    Ok(())
+}
+
+fn print(store: &AnyStore, thread: &Place, to: &mut impl Write) -> std::io::Result<()> {
     let mut from = 0;
     loop {
-        let text = volume.read(&wanted.thread, from, CHUNK).with_context(unread)?;
+        let text = store.read(thread, from, CHUNK)?;
         if text.is_empty() {
             return Ok(());
         }
@@ -33,6 +64,31 @@ pub fn print(wanted: &HistoryArgs, to: &mut impl Write) -> anyhow::Result<()> {
             // Who reads has seen enough.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             written => written?,
+        }
+    }
+}
+
+fn print_trajectory(store: &AnyStore, thread: &Place, to: &mut impl Write) -> std::io::Result<()> {
+    let mut trajectory = Trajectory::new(&thread.to_string());
+    let (mut from, mut rest) = (0, Vec::new());
+    loop {
+        let text = store.read(thread, from, CHUNK)?;
+        if text.is_empty() {
+            break;
+        }
+        from += text.len() as u64;
+        rest.extend(text);
+        let end = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = rest[..end].split(|byte| *byte == b'\n');
+        let lines = lines.filter_map(|line| serde_json::from_slice::<Line>(line).ok());
+        lines.for_each(|line| trajectory.add(&line));
+        rest.drain(..end);
+    }
+    match serde_json::to_writer_pretty(&mut *to, &trajectory.finish()) {
+        Err(error) if error.io_error_kind() == Some(ErrorKind::BrokenPipe) => Ok(()),
+        written => {
+            written?;
+            writeln!(to)
         }
     }
 }

@@ -46,7 +46,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     if let args::Command::History(wanted) = &parsed.command {
-        return match history::print(wanted, &mut std::io::stdout().lock()) {
+        return match history::run(wanted, &mut std::io::stdout().lock()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 let _ = writeln!(std::io::stderr(), "codebutler-operator: {error:#}");

@@ -45,6 +45,11 @@ securityContext:
 {{- with index . 1 }}--{{ index $ 0 }}={{ . }}{{ end -}}
 {{- end }}
 
+{{/* Where pages are served: for the pod alone unless people sign in. */}}
+{{- define "codebutler.pages.address" -}}
+{{- if .Values.pages.enabled }}--pages={{ ternary "[::]:8090" "127.0.0.1:8090" (ne .Values.pages.signIn "") }}{{ end -}}
+{{- end }}
+
 {{/* The nodes that the images are made for. */}}
 {{- define "codebutler.nodes" -}}
 kubernetes.io/os: linux

@@ -57,6 +57,16 @@ pub struct Line {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Event {
+    /// The conversation began.
+    Opened {
+        /// Name of the Repo.
+        repo: String,
+        /// Slack's id of the channel.
+        channel: String,
+        /// Slack user id of who asked for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
     /// Somebody said something in the conversation.
     Message {
         /// The message.
@@ -180,6 +190,16 @@ pub enum Event {
         command: String,
         /// What it ended with.
         exit_code: i32,
+    },
+    /// The branch got commits.
+    Pushed {
+        /// Its name.
+        branch: String,
+        /// What it is now.
+        commit: String,
+        /// First lines of the new commits, oldest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        subjects: Vec<String>,
     },
     /// The pull request was opened, or became something else.
     PullRequest {

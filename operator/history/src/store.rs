@@ -67,6 +67,9 @@ pub trait Store: Send + 'static {
     /// added lines, which have to be known first.
     fn append(&mut self, place: &Place, length: u64, lines: &[u8]) -> io::Result<bool>;
 
+    /// Puts other bytes in the place of as many that are there.
+    fn replace(&mut self, place: &Place, at: u64, text: &[u8]) -> io::Result<()>;
+
     fn list(&self) -> io::Result<Vec<Kept>>;
 
     fn remove(&mut self, place: &Place) -> io::Result<()>;
@@ -79,10 +82,23 @@ pub struct Volume {
 }
 
 const FILE: &str = "events.jsonl";
+/// Changes when something was replaced.
+const REPLACED: &str = ".replaced";
 
 impl Volume {
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
+    }
+
+    /// When something of what was written was replaced last.
+    pub fn replaced(&self) -> Option<SystemTime> {
+        fs::metadata(self.root.join(REPLACED)).ok()?.modified().ok()
+    }
+
+    /// Whoever has read something reads it again.
+    pub(crate) fn mark_replaced(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.root)?;
+        File::create(self.root.join(REPLACED))?.sync_all()
     }
 
     fn folder(&self, place: &Place) -> PathBuf {
@@ -149,6 +165,19 @@ impl Store for Volume {
         file.write_all(lines)?;
         file.sync_data()?;
         Ok(true)
+    }
+
+    fn replace(&mut self, place: &Place, at: u64, text: &[u8]) -> io::Result<()> {
+        let file = self.folder(place).join(FILE);
+        let mut file = OpenOptions::new().read(true).write(true).open(file)?;
+        file.lock()?;
+        if at + text.len() as u64 > file.metadata()?.len() {
+            return Err(io::Error::other("the history is shorter than it was"));
+        }
+        file.seek(SeekFrom::Start(at))?;
+        file.write_all(text)?;
+        file.sync_data()?;
+        self.mark_replaced()
     }
 
     fn list(&self) -> io::Result<Vec<Kept>> {

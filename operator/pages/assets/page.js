@@ -5,8 +5,10 @@
   const steps = document.getElementById("steps");
   if (!steps || !("live" in steps.dataset)) return;
   const base = steps.dataset.base;
+  const state = document.getElementById("state");
+  const news = document.getElementById("news");
   let after = Number(steps.dataset.after);
-  let stream = null, release = null, timer = null;
+  let stream = null, release = null, timer = null, over = false;
 
   const atEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
 
@@ -15,8 +17,32 @@
     if (!(upto > after)) return;
     after = upto;
     const follow = atEnd();
-    steps.insertAdjacentHTML("beforeend", html);
+    const part = document.createElement("template");
+    part.innerHTML = html;
+    overview(part.content.getElementById("now"));
+    // Several tell of what happens, each in its own time.
+    const when = (step) => step.querySelector("time").dateTime;
+    for (const step of [...part.content.children]) {
+      step.classList.add("fresh");
+      let before = steps.lastElementChild;
+      while (before && when(before) > when(step)) before = before.previousElementSibling;
+      if (before) before.after(step); else steps.prepend(step);
+    }
     if (follow) scrollTo(0, document.documentElement.scrollHeight);
+  }
+
+  // Where it stands now, with what was unfolded.
+  function overview(now) {
+    const before = document.getElementById("now");
+    if (!now || !before) return;
+    for (const one of before.querySelectorAll("details[open]")) {
+      const same = now.querySelector(`#${one.id}`);
+      if (same) same.open = true;
+    }
+    const focused = before.contains(document.activeElement) && document.activeElement.closest("details");
+    before.replaceWith(now);
+    if (focused) now.querySelector(`#${focused.id} summary`)?.focus();
+    if (state.textContent !== now.dataset.state) state.textContent = now.dataset.state;
   }
 
   function close() {
@@ -26,19 +52,33 @@
     stream = release = timer = null;
   }
 
-  function listen() {
-    stream = new EventSource(`${base}/events?after=${after}`);
-    stream.onmessage = (event) => add(event.data, Number(event.lastEventId));
-    // Refused, such as after the thread's end: the browser does not try again by itself.
-    stream.onerror = () => { if (stream && stream.readyState === EventSource.CLOSED) { close(); later(5000); } };
+  // Not to be seen any more by who looks: a reload says why.
+  function end(text) {
+    over = true;
+    close();
+    steps.replaceChildren();
+    document.getElementById("now")?.replaceChildren();
+    news.textContent = text;
   }
 
-  async function poll() {
+  function listen() {
+    stream = new EventSource(`${base}/events?after=${after}`);
+    stream.onmessage = (event) => { news.textContent = ""; add(event.data, Number(event.lastEventId)); };
+    stream.addEventListener("end", (event) => end(event.data));
+    stream.addEventListener("away", (event) => { news.textContent = event.data; });
+    // Refused, such as after signing out: the browser does not try again by itself.
+    stream.onerror = () => { if (stream && stream.readyState === EventSource.CLOSED) { close(); poll(5000); } };
+  }
+
+  async function poll(next) {
     try {
       const answer = await fetch(`${base}/steps?after=${after}`, { cache: "no-store" });
-      if (answer.ok) add(await answer.text(), Number(answer.headers.get("x-upto")));
-    } catch { /* away: asked again */ }
-    later(1000);
+      const text = await answer.text();
+      if (answer.ok) { news.textContent = ""; add(text, Number(answer.headers.get("x-upto"))); }
+      else if (answer.status === 401 || answer.status === 403) return end("This page is not shown to you any more: load it again to see why.");
+      else news.textContent = "The history can't be read right now.";
+    } catch { news.textContent = "The gateway does not answer: tried again."; }
+    later(next);
   }
 
   function later(ms) {
@@ -48,8 +88,8 @@
 
   // Takes one of the browser's three places, or polls.
   async function start() {
-    if (document.hidden || stream) return;
-    if (!navigator.locks) return poll();
+    if (document.hidden || stream || over) return;
+    if (!navigator.locks) return poll(1000);
     for (const place of ["codebutler-1", "codebutler-2", "codebutler-3"]) {
       const taken = await new Promise((tell) => {
         navigator.locks.request(place, { ifAvailable: true }, (lock) => {
@@ -59,11 +99,11 @@
       });
       if (taken) {
         release = taken;
-        if (document.hidden) close(); else listen();
+        if (document.hidden || over) close(); else listen();
         return;
       }
     }
-    poll();
+    poll(1000);
   }
 
   document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else start(); });

@@ -1,18 +1,29 @@
 //! Histories as pages for people: lines in, HTML out. Pure; who serves it and to whom is the gateway's.
 //!
 //! Every text is untrusted, and escaped by the templates: none of it is ever markup. [`step`] says what a
-//! line looks like, [`text`] folds and colours, [`summary`] adds up, [`page`] puts them together.
+//! line looks like, [`text`] folds and colours, [`summary`] adds up, [`timeline`] draws, [`page`], [`list`] and
+//! [`costs`] put them together.
 
+mod costs;
+mod list;
 mod page;
 mod step;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod text;
+mod timeline;
 
-pub use page::{Filter, Listed, ThreadPage, list, one_step, steps, thread};
+use std::collections::BTreeMap;
+
+pub use costs::costs;
+pub use list::{Filter, Listed, list};
+pub use page::{ThreadPage, Visitor, added, notice, one_step, thread};
 pub use step::Step;
-pub use summary::{Summary, Totals};
+pub use summary::{Purpose, STATES, Span, Summary, Totals};
+
+/// What people call themselves, by Slack user id.
+pub type Names = BTreeMap<String, String>;
 
 /// Styles of all pages.
 pub const STYLE: &str = include_str!("../assets/page.css");

@@ -1,12 +1,14 @@
-//! Whole pages, and the parts that are added to them while they are looked at.
+//! The page of one thread, and the parts that are added to it while it is looked at.
 
 use askama::Template;
 use codebutler_wire::history::Line;
 use jiff::Timestamp;
 
-use crate::step::Step;
-use crate::summary::{Summary, Totals};
+use crate::Names;
+use crate::step::{Step, waited_for};
+use crate::summary::{Span, Summary, Totals};
 use crate::text::{duration, grouped};
+use crate::timeline::Timeline;
 
 #[derive(Template)]
 #[template(path = "steps.html")]
@@ -16,19 +18,22 @@ struct Steps<'a> {
 }
 
 #[derive(Template)]
-#[template(path = "thread.html")]
-struct Thread<'a> {
-    page: &'a ThreadPage,
-    steps: String,
-    roles: Vec<Row>,
+#[template(path = "now.html")]
+struct Now<'a> {
+    summary: &'a Summary,
+    names: &'a Names,
+    roles: Vec<Money>,
+    timeline: Timeline,
+    spans: Vec<Row>,
 }
 
 #[derive(Template)]
-#[template(path = "list.html")]
-struct List<'a> {
-    threads: &'a [Row],
-    filter: &'a Filter,
-    total: String,
+#[template(path = "thread.html")]
+struct Thread<'a> {
+    page: &'a ThreadPage,
+    visitor: &'a Visitor,
+    now: String,
+    steps: String,
 }
 
 #[derive(Template)]
@@ -39,15 +44,46 @@ struct One<'a> {
     n: u64,
 }
 
+#[derive(Template)]
+#[template(path = "notice.html")]
+struct Notice<'a> {
+    title: &'a str,
+    text: &'a str,
+    action: Option<(&'a str, &'a str)>,
+}
+
 /// A row of a table of money.
+pub(crate) struct Money {
+    pub name: String,
+    pub link: Option<String>,
+    pub calls: String,
+    pub fresh: String,
+    pub cached: String,
+    pub written: String,
+    pub answered: String,
+    pub reasoning: String,
+    pub cost: String,
+    /// Of the dearest row, in thousandths.
+    pub share: u64,
+}
+
+/// A row of the timeline's table.
 struct Row {
-    name: String,
-    title: String,
-    state: &'static str,
-    last: String,
-    calls: String,
-    tokens: String,
-    cost: String,
+    who: String,
+    from: String,
+    lasted: String,
+    what: String,
+}
+
+/// Who looks at a page.
+#[derive(Clone, Debug, Default)]
+pub struct Visitor {
+    /// What to call them; nothing where nobody has to sign in.
+    pub name: String,
+    /// Comes with whatever they change; nothing where nothing can be changed.
+    pub token: Option<String>,
+    /// Whether they may end what runs in the thread.
+    pub may_stop: bool,
 }
 
 /// A part of one thread's history.
@@ -57,6 +93,8 @@ pub struct ThreadPage {
     pub base: String,
     pub summary: Summary,
     pub steps: Vec<Step>,
+    /// What people call themselves.
+    pub names: Names,
     /// Number of the line before the first that is shown, if there is one.
     pub earlier: Option<u64>,
     /// Number of the last line that was looked at.
@@ -67,83 +105,89 @@ pub struct ThreadPage {
     pub query: String,
 }
 
-/// What a list shows.
-#[derive(Clone, Debug, Default)]
-pub struct Filter {
-    pub state: String,
-    pub query: String,
-}
-
-/// One thread of a list.
-#[derive(Clone, Debug, Default)]
-pub struct Listed {
-    /// NAMESPACE/THREAD.
-    pub name: String,
-    pub summary: Summary,
-}
-
-fn render(template: &impl Template) -> String {
+pub(crate) fn render(template: &impl Template) -> String {
     template.render().unwrap_or_else(|_| "this page can't be shown".to_owned())
 }
 
-/// A line, if there is anything to be seen of it.
-pub fn steps(base: &str, lines: &[(u64, Line)]) -> String {
-    let steps: Vec<_> = lines.iter().filter_map(|(n, line)| Step::of(*n, line, false)).collect();
-    render(&Steps { steps: &steps, base })
+/// What is added to a page: where the thread stands now, and steps.
+pub fn added(base: &str, summary: &Summary, lines: &[(u64, Line)], names: &Names) -> String {
+    let steps = lines.iter().filter_map(|(n, line)| Step::of(*n, line, names, false));
+    let mut steps: Vec<_> = steps.collect();
+    // Several tell of what happens, each in its own time.
+    steps.sort_by(|a, b| a.at.cmp(&b.at));
+    now(summary, names) + &render(&Steps { steps: &steps, base })
+}
+
+fn now(summary: &Summary, names: &Names) -> String {
+    let by_role = summary.by_role.iter().map(|(role, totals)| Money::of(role, totals));
+    let roles = by_role.chain([Money::of("all", &summary.total)]).collect();
+    let timeline = Timeline::of(&summary.spans, summary.began, summary.last);
+    let spans = summary.spans.iter().map(|span| Row::of(span, summary.last)).collect();
+    render(&Now { summary, names, roles, timeline, spans })
 }
 
 /// A page with all of one step.
-pub fn one_step(base: &str, n: u64, line: &Line) -> String {
-    let steps: Vec<_> = Step::of(n, line, true).into_iter().collect();
+pub fn one_step(base: &str, n: u64, line: &Line, names: &Names) -> String {
+    let steps: Vec<_> = Step::of(n, line, names, true).into_iter().collect();
     render(&One { base, step: render(&Steps { steps: &steps, base }), n })
 }
 
 /// The page of one thread.
-pub fn thread(page: &ThreadPage) -> String {
-    let steps = render(&Steps { steps: &page.steps, base: &page.base });
-    let by_role = page.summary.by_role.iter();
-    let mut roles: Vec<_> =
-        by_role.map(|(role, totals)| row(role, totals, &Summary::default())).collect();
-    roles.push(row("all", &page.summary.total, &page.summary));
-    render(&Thread { page, steps, roles })
+pub fn thread(page: &ThreadPage, visitor: &Visitor) -> String {
+    let mut steps = page.steps.clone();
+    steps.sort_by(|a, b| a.at.cmp(&b.at));
+    let steps = render(&Steps { steps: &steps, base: &page.base });
+    render(&Thread { page, visitor, now: now(&page.summary, &page.names), steps })
 }
 
-/// The page of all threads, those first in which something happened last.
-pub fn list(mut threads: Vec<Listed>, filter: &Filter) -> String {
-    let query = filter.query.to_lowercase();
-    threads.retain(|one| {
-        let text = format!("{} {}", one.name, one.summary.title).to_lowercase();
-        (filter.state.is_empty() || one.summary.state == filter.state) && text.contains(&query)
-    });
-    threads.sort_by_key(|one| std::cmp::Reverse(one.summary.last));
-    let total = threads.iter().map(|one| one.summary.total.cost).sum::<codebutler_wire::NanoUsd>();
-    let rows: Vec<_> =
-        threads.iter().map(|one| row(&one.name, &one.summary.total, &one.summary)).collect();
-    render(&List { threads: &rows, filter, total: total.to_string() })
+/// A page that says one thing, and where to go: an address and words.
+pub fn notice(title: &str, text: &str, action: Option<(&str, &str)>) -> String {
+    render(&Notice { title, text, action })
 }
 
-fn row(name: &str, totals: &Totals, summary: &Summary) -> Row {
-    let last = i64::try_from(summary.last).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    let last = last.filter(|_| summary.last > 0);
-    Row {
-        name: name.to_owned(),
-        title: summary.title.clone(),
-        state: summary.state,
-        last: last.map(|at| at.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default(),
-        calls: grouped(totals.calls),
-        tokens: format!(
-            "{} fresh, {} cached, {} answered",
-            grouped(totals.fresh),
-            grouped(totals.cached),
-            grouped(totals.answered)
-        ),
-        cost: totals.cost.to_string(),
+/// A time, for people.
+pub(crate) fn moment(millis: u64, format: &str) -> String {
+    let at = i64::try_from(millis).ok().filter(|at| *at > 0);
+    let at = at.and_then(|at| Timestamp::from_millisecond(at).ok());
+    at.map(|at| at.strftime(format).to_string()).unwrap_or_default()
+}
+
+impl Money {
+    pub fn of(name: &str, totals: &Totals) -> Self {
+        Self {
+            name: name.to_owned(),
+            link: None,
+            calls: grouped(totals.calls),
+            fresh: grouped(totals.fresh),
+            cached: grouped(totals.cached),
+            written: grouped(totals.written),
+            answered: grouped(totals.answered),
+            reasoning: grouped(totals.reasoning),
+            cost: totals.cost.to_string(),
+            share: 0,
+        }
     }
 }
 
-impl ThreadPage {
+impl Row {
+    fn of(span: &Span, last: u64) -> Self {
+        let lasted = duration(span.ended.unwrap_or(last).saturating_sub(span.began));
+        let (who, what) = match span.role.as_str() {
+            "" => (format!("waits for {}", waited_for(&span.what)), String::new()),
+            role => (role.to_owned(), span.what.clone()),
+        };
+        let what = if span.ended.is_none() { "goes on".to_owned() } else { what };
+        Self { who, from: moment(span.began, "%Y-%m-%d %H:%M:%S"), lasted, what }
+    }
+}
+
+impl Now<'_> {
     /// How long the conversation lasts, or lasted.
     fn lasted(&self) -> String {
         duration(self.summary.last.saturating_sub(self.summary.began))
+    }
+
+    fn name<'a>(&'a self, user: &'a str) -> &'a str {
+        self.names.get(user).map_or(user, String::as_str)
     }
 }

@@ -1,10 +1,11 @@
 //! What a line of a history looks like.
 
 use codebutler_wire::Author;
-use codebutler_wire::history::{Event, Line, ModelCall, ToolUse};
+use codebutler_wire::history::{Event, Line, ModelCall, TodoEntry, ToolUse};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::Names;
 use crate::text::{Block, duration, grouped};
 
 /// Arguments that say best what a call is about, the best first.
@@ -33,7 +34,7 @@ pub struct Step {
 
 impl Step {
     /// Nothing if there is nothing to be seen. `whole`: with all of its text.
-    pub fn of(n: u64, line: &Line, whole: bool) -> Option<Self> {
+    pub fn of(n: u64, line: &Line, names: &Names, whole: bool) -> Option<Self> {
         let time = i64::try_from(line.at).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
         let time = time.unwrap_or(Timestamp::UNIX_EPOCH);
         let step = Self {
@@ -43,13 +44,25 @@ impl Step {
             who: line.role.clone().unwrap_or_else(|| "CodeButler".to_owned()),
             ..Self::default()
         };
-        step.with(&line.event, whole)
+        let mut step = step.with(&line.event, whole)?;
+        if let Some(name) = names.get(&step.who) {
+            name.clone_into(&mut step.who);
+        }
+        Some(step)
     }
 
     fn with(self, event: &Event, whole: bool) -> Option<Self> {
         Some(match event {
+            Event::Opened { repo, .. } => {
+                Self { class: "note", title: format!("opens a thread of {repo}"), ..self }
+            }
             Event::Message { author, text, .. } => {
                 Self { who: name(author), class: "message", text: Some(text.clone()), ..self }
+            }
+            Event::Pushed { branch, commit, subjects } => {
+                let commit = commit.get(..10).unwrap_or(commit);
+                let title = format!("pushed {branch}, now {commit}");
+                self.note("good", &title, &subjects.join("\n"))
             }
             Event::ModelCall(call) => self.model(call),
             Event::Answer { model, text, thoughts, calls } => {
@@ -108,24 +121,19 @@ impl Step {
                     ..self
                 }
             }
-            Event::Todo { items } => {
-                let mark = |state: &str| match state {
-                    "done" => "☑",
-                    "doing" => "▶",
-                    _ => "☐",
-                };
-                let lines = items.iter().map(|item| format!("{} {}", mark(&item.state), item.text));
-                let text = Some(lines.collect::<Vec<_>>().join("\n"));
-                Self { class: "note", title: "has to do".into(), text, ..self }
-            }
+            Event::Todo { items } => self.note("note", "has to do", &todo(items)),
             Event::PullRequest { number, url, state } => {
                 let title = format!("pull request #{number}: {state}");
                 let link = Some(url.clone()).filter(|url| url.starts_with("https://"));
                 Self { class: "decision", title, link, ..self }
             }
             Event::Waiting { what, now, why } => {
-                let title =
-                    if *now { format!("waits: {what}") } else { format!("goes on: {what}") };
+                let what = waited_for(what);
+                let title = if *now {
+                    format!("waits for {what}")
+                } else {
+                    format!("does not wait for {what}")
+                };
                 self.note("note", &title, why)
             }
             Event::Closed { by } => {
@@ -181,6 +189,27 @@ impl Step {
         blocks.push(out);
         let class = if good { "tool" } else { "tool bad" };
         Self { class, title: about(call), meta, blocks, ..self }
+    }
+}
+
+fn todo(items: &[TodoEntry]) -> String {
+    let mark = |state: &str| match state {
+        "done" => "☑",
+        "doing" => "▶",
+        _ => "☐",
+    };
+    let lines = items.iter().map(|item| format!("{} {}", mark(&item.state), item.text));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What a condition says is missing.
+pub fn waited_for(condition: &str) -> &str {
+    match condition {
+        "AwaitingUser" => "an answer",
+        "Queued" => "a slot",
+        "BudgetExceeded" => "money",
+        "Collecting" => "the end of a message",
+        other => other,
     }
 }
 

@@ -1,9 +1,14 @@
 //! What a history adds up to. Takes in its lines one after the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use codebutler_wire::NanoUsd;
-use codebutler_wire::history::{Event, Line};
+use codebutler_wire::history::{Event, Line, ModelCall};
+use codebutler_wire::{Author, NanoUsd, SlackTs};
+
+/// Messages whose text is at hand when one of them turns out to be the plan.
+const RECENT: usize = 16;
+/// Spans of a timeline.
+const SPANS: usize = 400;
 
 /// What calls used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,8 +16,86 @@ pub struct Totals {
     pub calls: u64,
     pub fresh: u64,
     pub cached: u64,
+    pub written: u64,
     pub answered: u64,
+    pub reasoning: u64,
     pub cost: NanoUsd,
+}
+
+impl Totals {
+    fn add(&mut self, call: &ModelCall) {
+        self.calls += 1;
+        self.fresh += call.fresh;
+        self.cached += call.cached;
+        self.written += call.written;
+        self.answered += call.answered;
+        self.reasoning += call.reasoning;
+        self.cost += call.cost;
+    }
+
+    /// Both together.
+    pub fn join(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.fresh += other.fresh;
+        self.cached += other.cached;
+        self.written += other.written;
+        self.answered += other.answered;
+        self.reasoning += other.reasoning;
+        self.cost += other.cost;
+    }
+}
+
+/// What money went to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Purpose {
+    /// Days since 1970, in UTC.
+    pub day: u64,
+    pub role: String,
+    pub model: String,
+}
+
+/// A run, or a wait, in time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The role that ran; empty for a wait.
+    pub role: String,
+    /// How the run ended, or why it waits.
+    pub what: String,
+    /// Milliseconds since 1970.
+    pub began: u64,
+    /// Nothing as long as it lasts.
+    pub ended: Option<u64>,
+}
+
+/// The plan that was posted last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanShown {
+    pub message: Option<SlackTs>,
+    pub text: String,
+    pub approved_by: Option<String>,
+}
+
+/// The newest proven test run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    pub commit: String,
+    pub command: String,
+    pub exit_code: i32,
+}
+
+impl Proof {
+    /// The commit, as people name it.
+    pub fn short(&self) -> &str {
+        self.commit.get(..10).unwrap_or(&self.commit)
+    }
+}
+
+/// The pull request, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullShown {
+    pub number: u64,
+    pub url: String,
+    pub state: String,
 }
 
 /// See the module.
@@ -21,15 +104,50 @@ pub struct Summary {
     pub lines: u64,
     /// The first words of the first message.
     pub title: String,
+    /// Name of the Repo, where it is told.
+    pub repo: String,
+    /// Channel of the conversation, where it is told.
+    pub channel: String,
+    /// Everybody who spoke or decided, as Slack knows them.
+    pub people: BTreeSet<String>,
     pub by_role: BTreeMap<String, Totals>,
+    pub by_purpose: BTreeMap<Purpose, Totals>,
     pub total: Totals,
+    pub plan: Option<PlanShown>,
+    pub receipt: Option<Proof>,
+    pub pull: Option<PullShown>,
+    /// Oldest first.
+    pub spans: Vec<Span>,
     /// Milliseconds since 1970.
     pub began: u64,
     pub last: u64,
-    pub state: &'static str,
+    pub closed: bool,
+    pub(crate) queued: bool,
+    pub(crate) asks: bool,
+    pub(crate) running: BTreeSet<String>,
+    pub(crate) rest: &'static str,
+    pub(crate) recent: VecDeque<(SlackTs, String)>,
 }
 
+/// Where a conversation stands.
+pub const STATES: [&str; 4] = ["running", "waiting for you", "queued", "done"];
+
 impl Summary {
+    /// One of [`STATES`].
+    pub fn state(&self) -> &'static str {
+        if self.closed {
+            "done"
+        } else if !self.running.is_empty() {
+            "running"
+        } else if self.queued {
+            "queued"
+        } else if self.asks || self.rest == "waiting" || self.rest == "failed" {
+            "waiting for you"
+        } else {
+            "done"
+        }
+    }
+
     /// Takes in the next line; one that can't be read counts as a line.
     pub fn add(&mut self, line: Option<&Line>) {
         self.lines += 1;
@@ -38,32 +156,188 @@ impl Summary {
             self.began = line.at;
         }
         self.last = self.last.max(line.at);
+        let role = || line.role.clone().unwrap_or_default();
         match &line.event {
-            Event::Message { text, .. } if self.title.is_empty() => {
-                let first = text.lines().next().unwrap_or_default();
-                first[..first.floor_char_boundary(120)].clone_into(&mut self.title);
+            Event::Opened { repo, channel, by } => {
+                repo.clone_into(&mut self.repo);
+                channel.clone_into(&mut self.channel);
+                self.people.extend(by.clone());
             }
+            Event::Message { ts, author, text } => self.message(ts, author, text),
             Event::ModelCall(call) => {
-                let role = line.role.clone().unwrap_or_default();
-                for totals in [&mut self.total, self.by_role.entry(role).or_default()] {
-                    totals.calls += 1;
-                    totals.fresh += call.fresh;
-                    totals.cached += call.cached;
-                    totals.answered += call.answered;
-                    totals.cost += call.cost;
+                let (day, model) = (line.at / 86_400_000, call.model.clone());
+                let purpose = Purpose { day, role: role(), model };
+                self.total.add(call);
+                self.by_role.entry(role()).or_default().add(call);
+                self.by_purpose.entry(purpose).or_default().add(call);
+            }
+            Event::RunStarted => {
+                self.running.insert(role());
+                self.queued = false;
+                self.end(&role(), "went on elsewhere", line.at);
+                self.begin(role(), String::new(), line.at);
+            }
+            Event::RunEnded { outcome, .. } => {
+                self.running.remove(&role());
+                self.rest = known(outcome);
+                self.end(&role(), outcome, line.at);
+            }
+            Event::Waiting { what, now, .. } => self.wait(what, *now, line.at),
+            Event::Plan { message, approved_by } => self.plan(message, approved_by.as_ref()),
+            Event::Decision { user, .. } => {
+                self.people.extend(Some(user.clone()).filter(|user| !user.is_empty()));
+            }
+            Event::Receipt { commit, command, exit_code } => {
+                let (commit, command) = (commit.clone(), command.clone());
+                self.receipt = Some(Proof { commit, command, exit_code: *exit_code });
+            }
+            Event::PullRequest { number, url, state } => {
+                let (url, state) = (url.clone(), state.clone());
+                self.pull = Some(PullShown { number: *number, url, state });
+            }
+            Event::Closed { .. } => {
+                self.closed = true;
+                self.running.clear();
+                for span in self.spans.iter_mut().filter(|span| span.ended.is_none()) {
+                    span.ended = Some(line.at);
                 }
             }
-            Event::RunStarted => self.state = "running",
-            Event::RunEnded { outcome, .. } if self.state != "closed" => {
-                self.state = match outcome.as_str() {
-                    "waiting" => "waiting for you",
-                    "failed" => "stopped",
-                    _ => "resting",
-                };
-            }
-            Event::Waiting { what, now: true, .. } if what == "Queued" => self.state = "queued",
-            Event::Closed { .. } => self.state = "closed",
             _ => {}
+        }
+    }
+
+    fn message(&mut self, ts: &SlackTs, author: &Author, text: &str) {
+        if self.title.is_empty() {
+            let first = text.lines().next().unwrap_or_default();
+            first[..first.floor_char_boundary(120)].clone_into(&mut self.title);
+        }
+        if let Author::User { id } = author {
+            self.people.insert(id.clone());
+        }
+        if let Some(plan) = self.plan.as_mut().filter(|plan| plan.message.as_ref() == Some(ts)) {
+            text.clone_into(&mut plan.text);
+        }
+        self.recent.push_back((ts.clone(), text.to_owned()));
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+    }
+
+    fn plan(&mut self, message: &SlackTs, approved_by: Option<&String>) {
+        self.people.extend(approved_by.cloned());
+        let known = self.plan.take().filter(|plan| plan.message.as_ref() == Some(message));
+        let mut plan = known.unwrap_or_else(|| {
+            let found = self.recent.iter().find(|(ts, _)| ts == message);
+            let text = found.map(|(_, text)| text.clone()).unwrap_or_default();
+            PlanShown { message: Some(message.clone()), text, approved_by: None }
+        });
+        if approved_by.is_some() {
+            plan.approved_by = approved_by.cloned();
+        }
+        self.plan = Some(plan);
+    }
+
+    fn wait(&mut self, what: &str, now: bool, at: u64) {
+        match what {
+            "Queued" => self.queued = now,
+            "AwaitingUser" => self.asks = now,
+            _ => {}
+        }
+        let open =
+            |span: &&mut Span| span.role.is_empty() && span.ended.is_none() && span.what == what;
+        match (now, self.spans.iter_mut().rev().find(open)) {
+            (true, None) => self.begin(String::new(), what.to_owned(), at),
+            (false, Some(span)) => span.ended = Some(at.max(span.began)),
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, role: String, what: String, began: u64) {
+        if self.spans.len() >= SPANS {
+            self.spans.remove(0);
+        }
+        self.spans.push(Span { role, what, began, ended: None });
+    }
+
+    fn end(&mut self, role: &str, outcome: &str, at: u64) {
+        let open = |span: &&mut Span| span.role == role && span.ended.is_none();
+        if let Some(span) = self.spans.iter_mut().rev().find(open) {
+            span.ended = Some(at.max(span.began));
+            outcome.clone_into(&mut span.what);
+        }
+    }
+}
+
+fn known(outcome: &str) -> &'static str {
+    match outcome {
+        "waiting" => "waiting",
+        "failed" => "failed",
+        _ => "idle",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(at: u64, role: &str, event: Event) -> Line {
+        let (source, role) = ("gateway".to_owned(), Some(role.to_owned()));
+        Line { v: 1, at, source, seq: None, key: None, role, run: None, event }
+    }
+
+    fn ended(outcome: &str) -> Event {
+        Event::RunEnded { outcome: outcome.to_owned(), reason: None }
+    }
+
+    fn waits(what: &str, now: bool) -> Event {
+        Event::Waiting { what: what.to_owned(), now, why: String::new() }
+    }
+
+    #[test]
+    fn the_state_follows_all_roles_and_a_timeline_has_their_spans() {
+        let mut summary = Summary::default();
+        for (at, role, event, state) in [
+            (1, "pm", waits("Queued", true), "queued"),
+            (5, "pm", waits("Queued", false), "done"),
+            (6, "pm", Event::RunStarted, "running"),
+            (7, "coder", Event::RunStarted, "running"),
+            (9, "pm", ended("idle"), "running"),
+            (12, "coder", ended("waiting"), "waiting for you"),
+            (13, "coder", Event::RunStarted, "running"),
+            (14, "coder", ended("idle"), "done"),
+            (15, "", waits("AwaitingUser", true), "waiting for you"),
+            (20, "", Event::Closed { by: None }, "done"),
+        ] {
+            summary.add(Some(&line(at, role, event)));
+            assert_eq!(summary.state(), state, "at {at}");
+        }
+        let spans: Vec<_> =
+            summary.spans.iter().map(|s| (s.role.as_str(), &*s.what, s.began, s.ended)).collect();
+        let expected = [
+            ("", "Queued", 1, Some(5)),
+            ("pm", "idle", 6, Some(9)),
+            ("coder", "waiting", 7, Some(12)),
+            ("coder", "idle", 13, Some(14)),
+            ("", "AwaitingUser", 15, Some(20)),
+        ];
+        assert_eq!(spans, expected);
+    }
+
+    #[test]
+    fn the_plan_is_found_whatever_is_told_first() {
+        let ts: SlackTs = "5.000000".parse().unwrap();
+        let author = Author::Role { role: "pm".into() };
+        let said = Event::Message { ts: ts.clone(), author, text: "Plan: look".into() };
+        let posted = Event::Plan { message: ts.clone(), approved_by: None };
+        let approved = Event::Plan { message: ts, approved_by: Some("U1".into()) };
+        for events in [[&said, &posted, &approved], [&posted, &approved, &said]] {
+            let mut summary = Summary::default();
+            for event in events {
+                summary.add(Some(&line(1, "pm", event.clone())));
+            }
+            let plan = summary.plan.unwrap();
+            assert_eq!((&*plan.text, plan.approved_by.as_deref()), ("Plan: look", Some("U1")));
+            assert!(summary.people.contains("U1"));
         }
     }
 }

@@ -3,7 +3,7 @@
 use codebutler_wire::history::{Event, Line, ModelCall, TodoEntry, ToolUse, VERSION};
 use codebutler_wire::{Author, NanoUsd};
 
-use crate::{Filter, Listed, Step, Summary, ThreadPage};
+use crate::{Filter, Listed, Names, Step, Summary, ThreadPage, Visitor};
 
 const PAYLOADS: [&str; 16] = [
     "<script>alert(1)</script>",
@@ -49,6 +49,7 @@ fn events(text: &str) -> Vec<Event> {
     let model = ModelCall { model, provider, effort, cost: NanoUsd(1), ..ModelCall::default() };
     let reason = Some(own());
     vec![
+        Event::Opened { repo: own(), channel: own(), by: Some(own()) },
         Event::Message { ts: ts(), author: Author::User { id: own() }, text: own() },
         Event::Message { ts: ts(), author: Author::Bot { id: own() }, text: own() },
         Event::ModelCall(model),
@@ -69,6 +70,7 @@ fn events(text: &str) -> Vec<Event> {
         Event::Model { model: own(), why: own() },
         Event::Note { text: own() },
         Event::RunEnded { outcome: own(), reason },
+        Event::Pushed { branch: own(), commit: own(), subjects: vec![own()] },
         Event::Plan { message: ts(), approved_by: Some(own()) },
         Event::Decision { kind: own(), choice: own(), user: own(), message: ts() },
         Event::Receipt { commit: own(), command: own(), exit_code: 0 },
@@ -90,15 +92,23 @@ fn page(text: &str) -> String {
     for line in &lines {
         summary.add(Some(line));
     }
-    let steps = lines.iter().zip(1..).filter_map(|(line, n)| Step::of(n, line, false)).collect();
+    let names = Names::from([(text.to_owned(), text.to_owned())]);
+    let steps = lines.iter().zip(1..).filter_map(|(line, n)| Step::of(n, line, &names, false));
+    let steps = steps.collect();
     let query = text.to_owned();
     let base = "/team/shop-1".to_owned();
-    let listed = Listed { name: "team/shop-1".to_owned(), summary: summary.clone() };
-    let page = ThreadPage { base, summary, steps, query, ..ThreadPage::default() };
-    let filter = Filter { state: String::new(), query: text.to_owned() };
-    crate::thread(&page)
-        + &crate::list(vec![listed], &filter)
-        + &crate::one_step("/team/shop-1", 4, &lines[3])
+    let listed = || vec![Listed { name: "team/shop-1".to_owned(), summary: summary.clone() }];
+    let visitor = Visitor { name: text.to_owned(), token: Some(text.to_owned()), may_stop: true };
+    let filter = Filter { query: text.to_owned(), person: text.to_owned(), ..Filter::default() };
+    let parts = [
+        crate::list(listed(), &Filter::default(), &names, &visitor),
+        crate::list(listed(), &filter, &names, &visitor),
+        crate::costs(&listed(), 0, 1, &visitor),
+        crate::one_step("/team/shop-1", 5, &lines[4], &names),
+        crate::notice(text, text, Some(("/", text))),
+    ];
+    let page = ThreadPage { base, summary, steps, names, query, ..ThreadPage::default() };
+    crate::thread(&page, &visitor) + &parts.concat()
 }
 
 #[test]
@@ -118,7 +128,7 @@ fn only_pages_of_the_web_are_led_to() {
         let event = Event::PullRequest { number: 1, url: url.to_owned(), state: "open".into() };
         let source = "gateway".to_owned();
         let line = Line { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
-        assert_eq!(Step::of(1, &line, false).unwrap().link, None, "{url}");
+        assert_eq!(Step::of(1, &line, &Names::new(), false).unwrap().link, None, "{url}");
     }
 }
 
@@ -133,6 +143,7 @@ fn a_page_adds_up_what_calls_have_cost() {
     }
     assert_eq!(summary.total.cost, NanoUsd(1_000_123_459));
     assert_eq!(summary.by_role["pm"].cost, NanoUsd(123_458));
-    let page = crate::thread(&ThreadPage { summary, ..ThreadPage::default() });
+    let page = ThreadPage { summary, ..ThreadPage::default() };
+    let page = crate::thread(&page, &Visitor::default());
     assert!(page.contains("$1.000123459"), "{page}");
 }

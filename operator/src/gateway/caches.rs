@@ -40,6 +40,7 @@ pub async fn start(
         github: super::github::Access::default(),
         dialer,
         history: super::history::History::default(),
+        pages: None,
     };
     // Whoever keeps them ends only when told to stop.
     stop.run_until_cancelled(context.synced()).await?.ok()?;

@@ -67,6 +67,8 @@ pub struct Context {
     pub dialer: Dialer,
     /// What happened in each conversation.
     pub history: History,
+    /// Where people watch conversations, without a slash at the end.
+    pub pages: Option<Arc<str>>,
 }
 
 impl Context {
@@ -98,6 +100,11 @@ impl Context {
         let find = |ns: &str, name: &str| self.roles.get(&ObjectRef::new(name).within(ns));
         let found = |name: &String| find(&namespace, name).or_else(|| find(&self.namespace, name));
         repo.spec.roles.iter().filter_map(found).collect()
+    }
+
+    /// Address of the page on a Thread, if there is one.
+    pub fn page(&self, thread: &ThreadKey) -> Option<String> {
+        self.pages.as_ref().map(|base| format!("{base}/{thread}"))
     }
 
     /// The client for model providers and Git hosts.

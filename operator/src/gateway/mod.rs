@@ -34,7 +34,7 @@ pub mod metrics;
 pub mod models;
 mod origin;
 pub mod overlap;
-mod pages;
+pub mod pages;
 pub mod pulse;
 mod receipt;
 pub mod redact;
@@ -106,8 +106,11 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let own = (args.namespace.clone(), dialer.clone());
     let started = caches::start(client.clone(), own, &scope, &index, &shutdown).await;
     let Some(mut context) = started else { return Ok(()) };
+    context.pages = args.pages.links().map(Into::into);
     if let Some(root) = &args.history {
-        context.history = history::History::at(root, metrics.clone())?;
+        let url = args.history_url.as_ref();
+        let dialer = context.dialer.clone();
+        context.history = history::History::at(root, url, &dialer, metrics.clone())?;
     }
     let tls = tls::server_config(&client, &args, shutdown.clone()).await?;
     let threads = Threads::new(client.clone(), metrics.clone());
@@ -133,9 +136,7 @@ pub async fn run(args: GatewayArgs) -> anyhow::Result<()> {
         connections: Tasks::default(),
         shutdown: shutdown.clone(),
     };
-    if let Some(address) = args.pages {
-        pages::serve(address, &gateway.context.history, shutdown.clone())?;
-    }
+    pages::serve(&args.pages, &gateway, shutdown.clone())?;
     // Slack is heard by every replica, agents by the holder of the lease alone.
     ready.set(true);
     let agents = holder::run(&gateway, &args, tls);

@@ -7,6 +7,7 @@ use codebutler_crds::thread::ApprovalAnswer;
 use codebutler_crds::{Repo, Thread};
 
 use super::api::Shared;
+use super::context::ThreadKey;
 
 /// Longest name of whoever asked, in characters.
 const MAX_NAME: usize = 64;
@@ -25,7 +26,9 @@ pub async fn read(gateway: &Shared, repo: &Repo, thread: &Thread) -> (Option<Str
 /// Markdown of a few lines, for the pull request.
 pub async fn of(gateway: &Shared, repo: &Repo, thread: &Thread) -> String {
     let (link, names) = read(gateway, repo, thread).await;
-    shown(thread, link.as_deref(), &names)
+    let page = gateway.context.page(&ThreadKey::from(thread));
+    let page = page.map(|page| format!("- [What happened](<{page}>)\n"));
+    shown(thread, link.as_deref(), &names) + &page.unwrap_or_default()
 }
 
 /// Somebody by id, and by name where it is known.

@@ -23,7 +23,7 @@ use crate::models::Script;
 use crate::place::Place;
 use crate::scenario::World as _;
 use crate::stack::outside::{Models, Provider, Surroundings};
-use crate::stack::{Stack, StackOptions, manifests};
+use crate::stack::{PagesAccess, Stack, StackOptions, manifests};
 
 const LOOK: Duration = Duration::from_millis(200);
 /// The repository's branch.
@@ -169,6 +169,7 @@ impl Trial<'_> {
             late_wall: None,
             agent_silence: None,
             nodes: None,
+            pages: PagesAccess::default(),
         })
     }
 

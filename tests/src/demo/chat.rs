@@ -14,7 +14,7 @@ use crate::place::Place;
 use crate::scenario::Scenario;
 use crate::stack::kept::Kept;
 use crate::stack::outside::{Models, RepositoryContent, Surroundings, repository_dir};
-use crate::stack::{Stack, StackOptions, manifests};
+use crate::stack::{PagesAccess, Stack, StackOptions, manifests};
 
 /// What a kept folder says about the sample repository.
 const SAMPLE: &str = "the sample repository";
@@ -191,6 +191,7 @@ fn options(
     dir: &Path,
 ) -> anyhow::Result<StackOptions> {
     let mut options = super::options(scenario, args, program, dir)?;
+    options.pages = PagesAccess::Open;
     // A person's burst of messages is one request.
     options.debounce_seconds = options.debounce_seconds.max(1);
     Ok(options)

@@ -26,7 +26,7 @@ use crate::place::Place;
 use crate::scenario::{Content, Scenario, play};
 use crate::stack::nodes::NodeArgs;
 use crate::stack::outside::{OWNER, RepositoryContent, Surroundings, repository_dir};
-use crate::stack::{Stack, StackOptions, manifests};
+use crate::stack::{PagesAccess, Stack, StackOptions, manifests};
 
 /// The whole product on one machine: embedded Kubernetes, Slack, model API and GitHub.
 #[derive(Debug, Parser)]
@@ -288,6 +288,7 @@ fn options(
         late_wall: None,
         agent_silence: None,
         nodes: args.nodes.settle()?,
+        pages: PagesAccess::Unlinked,
     })
 }
 

@@ -16,7 +16,7 @@ use self::opencode::Opencode;
 use super::{Figure, memory, product};
 use crate::models::{Script, Step};
 use crate::stack::outside::Surroundings;
-use crate::stack::{Stack, StackOptions};
+use crate::stack::{PagesAccess, Stack, StackOptions};
 
 /// Messages of history at which turns are measured, and over how many turns.
 const HISTORY: [usize; 3] = [10, 100, 1_000];
@@ -61,6 +61,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         late_wall: None,
         agent_silence: None,
         nodes: None,
+        pages: PagesAccess::default(),
     };
     std::fs::create_dir_all(&options.dir)?;
     let surroundings = Surroundings { agent: Some(agent), ..Surroundings::default() };

@@ -26,7 +26,7 @@ use crate::models::{ModelServer, Script, Step};
 use crate::place::{Place, TEAM};
 use crate::slack::{MessageView, SlackServer};
 use crate::stack::part::Part;
-use crate::stack::{Stack, StackOptions};
+use crate::stack::{PagesAccess, Stack, StackOptions};
 
 /// Processes that are killed.
 const KILLS: usize = 100;
@@ -79,6 +79,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         late_wall: None,
         agent_silence: None,
         nodes: None,
+        pages: PagesAccess::default(),
     };
     std::fs::create_dir_all(&options.dir)?;
     let mut stack = Box::pin(Stack::start(options)).await?;

@@ -65,6 +65,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         github: codebutler_operator::gateway::github::Access::default(),
         dialer: Dialer::new(&DialOptions::default())?,
         history: codebutler_operator::gateway::history::History::default(),
+        pages: None,
     };
     let api_url = slack.api_url().parse()?;
     let mut families = registry();

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::Figure;
 use crate::models::{CacheRule, ModelCard, ModelOptions, Pricing, Script, Served, Step};
 use crate::stack::outside::Surroundings;
-use crate::stack::{Stack, StackOptions};
+use crate::stack::{PagesAccess, Stack, StackOptions};
 
 /// Model calls that read something, before the last word.
 const TURNS: usize = 50;
@@ -84,6 +84,7 @@ async fn run(card: ModelCard) -> anyhow::Result<Vec<Served>> {
         late_wall: None,
         agent_silence: None,
         nodes: None,
+        pages: PagesAccess::default(),
     };
     std::fs::create_dir_all(&options.dir)?;
     let provider = ModelOptions { metered: true, ..ModelOptions::default() }.offer(card);

@@ -17,7 +17,7 @@ use crate::models::{Script, Step};
 use crate::place::Place;
 use crate::stack::nodes::NodeArgs;
 use crate::stack::toolchain::WORKSPACE_IMAGE;
-use crate::stack::{Stack, StackOptions};
+use crate::stack::{PagesAccess, Stack, StackOptions};
 
 /// Conversations that are measured, after one that has the images pulled.
 const CONVERSATIONS: usize = 20;
@@ -59,6 +59,7 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
         late_wall: None,
         agent_silence: None,
         nodes,
+        pages: PagesAccess::default(),
     };
     std::fs::create_dir_all(&options.dir)?;
     let stack = Box::pin(Stack::start(options)).await?;

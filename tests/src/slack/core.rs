@@ -12,6 +12,7 @@ use super::delivery::{Dispatcher, EnvelopeKind, Timer};
 use super::failure::{Failure, fail};
 use super::interaction::Hook;
 use super::limits::Limits;
+use super::openid::OpenId;
 use super::options::Options;
 use super::render::{self, MetadataView};
 use super::view::{Change, MessageView};
@@ -42,6 +43,8 @@ pub(super) struct Core {
     pub app_token: String,
     /// Why the workspace does not know the app's tokens any more.
     pub revoked: Option<String>,
+    /// Who signs in by Slack, and with what.
+    pub openid: OpenId,
     /// Set when the app's Socket Mode was switched off.
     pub link_disabled: bool,
 }
@@ -116,6 +119,7 @@ impl Core {
             changes: broadcast::Sender::new(4096),
             hooks: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            openid: OpenId::new(format!("{}.{}", unix_now(), world.app.id), secret()),
             bot_token: format!("xoxb-{}", secret()),
             app_token: format!("xapp-1-{}-{}", world.app.id, secret()),
             revoked: None,

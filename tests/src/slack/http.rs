@@ -17,6 +17,7 @@ use super::core::{Core, Inner};
 use super::failure::{Failure, Reply, fail};
 use super::limits::Fault;
 use super::methods::{self, Method, Needs};
+use super::openid;
 use super::page;
 use super::render::ORIGIN;
 use super::socket;
@@ -34,8 +35,9 @@ pub(super) fn router(inner: Arc<Inner>) -> Router {
         .route("/upload/v1/{file}", post(upload))
         .route("/files-pri/{file}/{name}", get(download))
         .route("/actions/{token}", post(respond))
-        .with_state(inner)
+        .with_state(Arc::clone(&inner))
         .merge(page)
+        .merge(openid::router(inner))
 }
 
 async fn call(State(inner): Shared, Path(name): Path<String>, request: Request) -> Response {

@@ -22,6 +22,7 @@ mod http;
 mod interaction;
 mod limits;
 mod methods;
+mod openid;
 mod options;
 mod page;
 mod render;

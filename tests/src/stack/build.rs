@@ -15,7 +15,7 @@ use super::outside::{self, Models, Outside as Running, Surroundings};
 use super::part::Part;
 use super::process::{Process, ProcessCommand};
 use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, images};
-use super::{Metrics, Stack, StackError, StackOptions};
+use super::{Metrics, PagesAccess, Stack, StackError, StackOptions};
 use crate::apiserver;
 use crate::cluster::Cluster;
 use crate::controllers::{ControllerManager, ControllerOptions};
@@ -74,7 +74,7 @@ pub async fn start(
             let product = on_nodes(&nodes, &cluster, &options, &surroundings.models, &api).await?;
             (options, product)
         }
-        None => here(&cluster, options, &surroundings, &api).await?,
+        None => here(&cluster, options, &surroundings, &outside).await?,
     };
 
     let what = pointed_at(&options, &outside, &surroundings.models);
@@ -137,8 +137,9 @@ async fn here(
     cluster: &Cluster,
     options: StackOptions,
     surroundings: &Surroundings,
-    slack_api: &str,
+    outside: &Running,
 ) -> Result<(StackOptions, Product), StackError> {
+    let slack_api = outside.slack.api_url();
     let dir = options.dir.clone();
     let operator = link(&dir, &options.program, "codebutler-operator")?;
     let watched = options.place.watched(cluster);
@@ -183,7 +184,9 @@ async fn here(
         // The outside world of the testbed is on this machine.
         "--egress-allow=127.0.0.0/8".to_owned(),
     ];
-    let flags = flags.into_iter().chain(silence).collect();
+    let flags: Vec<String> = flags.into_iter().chain(silence).collect();
+    let watched_by = watching(cluster, &options, pages, outside).await?;
+    let flags = [flags, watched_by].concat();
     let mut gateway = processes.spawn("gateway", flags).await?;
     let mut controller = processes
         .spawn(
@@ -204,6 +207,33 @@ async fn here(
     let (gateway, controller) = (gateway.into(), controller.into());
     let (kubelet, controllers) = (Some(kubelet), Some(controllers));
     Ok((options, Product { gateway, controller, metrics, kubelet, controllers }))
+}
+
+/// How pages are reached, and what it takes to sign in.
+async fn watching(
+    cluster: &Cluster,
+    options: &StackOptions,
+    address: SocketAddr,
+    outside: &Running,
+) -> Result<Vec<String>, StackError> {
+    let own = format!("http://{address}");
+    match options.pages {
+        PagesAccess::Unlinked => Ok(Vec::new()),
+        PagesAccess::Open => Ok(vec![format!("--pages-url={own}")]),
+        PagesAccess::Slack => {
+            outside.slack.allow_redirect(&format!("{own}/sign-in/done"));
+            let client = outside.slack.openid_client();
+            for object in manifests::sign_in(&options.place, outside.slack.origin(), &client) {
+                apply(cluster, &object).await?;
+            }
+            Ok(vec![
+                format!("--pages-url={own}"),
+                "--pages-sign-in=slack".to_owned(),
+                format!("--pages-issuer={}", outside.slack.origin()),
+                format!("--pages-secret={}", manifests::SIGN_IN),
+            ])
+        }
+    }
 }
 
 /// What the team's Repo points at.

@@ -162,6 +162,23 @@ pub fn team(
     ]
 }
 
+/// Name of the Secret with which people sign in.
+pub const SIGN_IN: &str = "codebutler-pages";
+
+/// That Secret, and the right to read it.
+pub fn sign_in(
+    place: &Place,
+    issuer: &str,
+    (id, secret): &(String, String),
+) -> [serde_json::Value; 2] {
+    let mut right = binding(place);
+    right["metadata"]["namespace"] = place.system.clone().into();
+    let data = [(key::CLIENT_ID, id), (key::CLIENT_SECRET, secret)];
+    let mut secret = self::secret(place, SIGN_IN, &origin(issuer), &data);
+    secret["metadata"]["namespace"] = place.system.clone().into();
+    [right, secret]
+}
+
 fn secret(place: &Place, name: &str, hosts: &str, data: &[(&str, &String)]) -> serde_json::Value {
     let secret = Secret {
         metadata: ObjectMeta {

@@ -70,6 +70,20 @@ pub struct StackOptions {
     pub agent_silence: Option<Duration>,
     /// Whose nodes run the product; processes of this machine if absent.
     pub nodes: Option<OwnNodes>,
+    /// Who may look at pages on threads, and whether threads link there.
+    pub pages: PagesAccess,
+}
+
+/// Who may look at pages on threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PagesAccess {
+    /// Whoever reaches the address, which nothing links to.
+    #[default]
+    Unlinked,
+    /// Whoever reaches the address.
+    Open,
+    /// Who has signed in with Slack, and is in the thread's channel.
+    Slack,
 }
 
 /// Changes a Repo's spec.

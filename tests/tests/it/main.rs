@@ -59,6 +59,7 @@ mod review;
 mod sandbox;
 mod scenario;
 mod seeds;
+mod signing_in;
 mod skills;
 mod slack;
 mod soak;

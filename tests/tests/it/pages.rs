@@ -83,7 +83,7 @@ async fn a_thread_is_watched_live_and_read_later() {
         .await;
     assert!(!whole.contains(HOSTILE) && whole.contains("&#60;img"), "{whole}");
     let cost = team.thread(&root).await.status.unwrap().cost.unwrap();
-    assert!(whole.contains(&format!("Cost: ${cost}")), "{whole}");
+    assert!(whole.contains(&format!("Cost by role: ${cost}<")), "{whole}");
     assert!(text(&team, "/").await.contains(&page));
     let found = text(&team, &format!("{page}?q=EXIT%207")).await;
     assert!(found.contains("exit code 7") && !found.contains("All done."), "{found}");

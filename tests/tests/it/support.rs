@@ -13,7 +13,7 @@ use codebutler_testbed::place::{Lease, Place};
 use codebutler_testbed::slack::MessageView;
 use codebutler_testbed::stack::nodes::{NodeArgs, OwnNodes};
 use codebutler_testbed::stack::outside::Surroundings;
-use codebutler_testbed::stack::{RepoEdit, RoleEdit, Stack, StackOptions};
+use codebutler_testbed::stack::{PagesAccess, RepoEdit, RoleEdit, Stack, StackOptions};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -70,6 +70,7 @@ pub struct Setup {
     pub inject_env: Option<Arc<InjectEnv>>,
     pub late_wall: Option<Duration>,
     pub agent_silence: Option<Duration>,
+    pub pages: PagesAccess,
 }
 
 impl Setup {
@@ -85,6 +86,7 @@ impl Setup {
             inject_env: None,
             late_wall: None,
             agent_silence: None,
+            pages: PagesAccess::default(),
         }
     }
 
@@ -135,6 +137,12 @@ impl Setup {
         self
     }
 
+    /// Who may look at pages on threads.
+    pub fn pages(mut self, access: PagesAccess) -> Self {
+        self.pages = access;
+        self
+    }
+
     /// How long an agent may say nothing.
     pub fn agent_silence(mut self, limit: Duration) -> Self {
         self.agent_silence = Some(limit);
@@ -172,6 +180,7 @@ impl Setup {
             late_wall: self.late_wall,
             agent_silence: self.agent_silence,
             nodes: own_nodes(),
+            pages: self.pages,
         };
         std::fs::create_dir_all(&options.dir).unwrap();
         let surroundings = Surroundings { provider: self.models, ..Surroundings::default() };

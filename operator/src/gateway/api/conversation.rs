@@ -82,13 +82,23 @@ pub async fn message(
     let plans = message.decision == Some(Decision::Plan);
     let forecast = plans.then(|| forecast_plan(&gateway.context, &caller.repo, message.complexity));
     let foreseen = forecast.as_ref().map(|forecast| forecast.line.clone());
-    let note: Vec<String> =
-        note.into_iter().chain(foreseen).chain(overlap::lines(&overlaps)).collect();
+    let page = page_link(&gateway, &caller);
+    let notes = note.into_iter().chain(foreseen).chain(overlap::lines(&overlaps));
+    let note: Vec<String> = notes.chain(page).collect();
     let note = (!note.is_empty()).then(|| note.join("\n"));
     let estimate = forecast.and_then(|forecast| forecast.estimate);
     let beside = Beside { closing_head: head, note, estimate };
     let posted = gateway.slack.post_noted(&caller, &message, beside).await?;
     Ok(axum::Json(Posted { overlaps, ..posted }))
+}
+
+/// Where the thread is watched: said once, with the first answer in it.
+fn page_link(gateway: &Shared, caller: &Caller) -> Option<String> {
+    let thread = gateway.context.thread(&caller.key()).unwrap_or_else(|| caller.thread.clone());
+    let roles = thread.status.iter().flat_map(|status| status.roles.values());
+    let is_first = roles.into_iter().all(|role| role.said.is_none());
+    let page = gateway.context.page(&caller.key()).filter(|_| is_first)?;
+    Some(format!("[Watch what happens]({page})"))
 }
 
 /// The query of `/v1/pictures`.

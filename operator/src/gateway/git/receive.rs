@@ -7,6 +7,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::extract::State;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
+use codebutler_crds::wire::history::Event;
 use codebutler_crds::{ThreadStatus, names};
 use futures::StreamExt as _;
 use http::HeaderMap;
@@ -23,6 +24,7 @@ use super::rules::{self, Incoming, Rules};
 use super::{Answered, Bench, Fresh, GitError, PUSH, RESULT, answer, bench, finish};
 use crate::gateway::api::{Open, Shared};
 use crate::gateway::context::Caller;
+use crate::gateway::history::Telling;
 use crate::gateway::redact::Redactor;
 use crate::gateway::{approval, consent};
 use crate::step;
@@ -31,6 +33,8 @@ use crate::step;
 /// instead of a broken connection.
 const MAX_DRAIN: usize = 256 * 1024 * 1024;
 
+/// New commits that are told of by name.
+const SUBJECTS: usize = 50;
 /// The folder of what the team remembers.
 const MEMORY: &str = ".codebutler/";
 /// How long the list of refs may take, and what is thrown away of a refused push.
@@ -211,7 +215,36 @@ async fn pass(
             told
         }
     };
+    if told.reason.is_empty() {
+        tell_history(gateway, caller, &update, &incoming, &redactor);
+    }
     Ok(told)
+}
+
+/// Puts a push into the Thread's history.
+fn tell_history(
+    gateway: &Shared,
+    caller: &Caller,
+    update: &Update,
+    incoming: &Incoming,
+    redactor: &Redactor,
+) {
+    let subjects = incoming.commits.iter().map(|commit| subject(&commit.text));
+    let (branch, commit) = (update.name.trim_start_matches("refs/heads/"), update.new.clone());
+    let event = Event::Pushed {
+        branch: branch.to_owned(),
+        commit,
+        subjects: subjects.take(SUBJECTS).collect(),
+    };
+    let (key, role) = (format!("push:{}", update.new), Some(caller.role_name().to_owned()));
+    let told = Telling { key, at: None, role, run: None, event };
+    gateway.context.history.tell(&caller.key(), redactor, told);
+}
+
+/// The first line of a commit's message.
+fn subject(commit: &str) -> String {
+    let message = commit.split_once("\n\n").map_or("", |(_, message)| message);
+    message.lines().next().unwrap_or_default().to_owned()
 }
 
 /// A commit of nothing but what the team remembers leaves tested what was tested before it.

@@ -19,7 +19,7 @@ const WAITS: [&str; 4] = [
 /// All that it says.
 pub fn of(thread: &Thread) -> Vec<Fact> {
     let Some(status) = &thread.status else { return Vec::new() };
-    let mut facts = Vec::new();
+    let mut facts: Vec<_> = opened(thread).into_iter().collect();
     if let Some(plan) = &status.plan {
         let fact = |approved_by: Option<String>| {
             let by = approved_by.as_deref().unwrap_or_default();
@@ -52,6 +52,14 @@ pub fn of(thread: &Thread) -> Vec<Fact> {
         facts.push(("closed".to_owned(), None, Event::Closed { by }));
     }
     facts
+}
+
+/// Whose channel it is in decides who may read of it, and does so when the Thread is gone.
+fn opened(thread: &Thread) -> Option<Fact> {
+    let conversation = thread.conversation()?;
+    let (repo, channel) = (thread.spec.repo.clone(), conversation.channel.clone());
+    let by = thread.spec.requested_by.clone();
+    Some((format!("opened:{channel}"), None, Event::Opened { repo, channel, by }))
 }
 
 fn approval(approval: &codebutler_crds::thread::Approval) -> Option<Fact> {
@@ -101,7 +109,7 @@ mod tests {
         let thread: Thread = serde_json::from_value(json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"name": "shop-1", "namespace": "team"},
-            "spec": {"repo": "shop", "state": "Closed"},
+            "spec": {"repo": "shop", "state": "Closed", "slack": {"channel": "C1", "ts": "1.000000"}},
             "status": {
                 "plan": {"ts": "2.000000", "hash": "h", "role": "pm", "approvedBy": "U1"},
                 "pullRequest": {"number": 3, "url": "https://x/3", "state": "merged"},
@@ -117,6 +125,7 @@ mod tests {
         .unwrap();
         let keys: Vec<_> = of(&thread).into_iter().map(|(key, ..)| key).collect();
         let expected = [
+            "opened:C1",
             "plan:2.000000:",
             "plan:2.000000:U1",
             "pull:3:merged",

@@ -29,7 +29,7 @@ pub struct Retention {
 
 /// Tells until the gateway stops.
 pub async fn run(gateway: &Gateway, retention: Retention) {
-    if gateway.context.history.volume().is_none() {
+    if gateway.context.history.store().is_none() {
         return;
     }
     tokio::join!(follow(gateway), tidy(gateway, retention));
@@ -90,10 +90,10 @@ async fn tidy(gateway: &Gateway, retention: Retention) {
 }
 
 fn remove(history: &History, retention: Retention, open: &[ThreadKey]) -> std::io::Result<()> {
-    let Some(mut volume) = history.volume().cloned() else { return Ok(()) };
-    for kept in due(volume.list()?, retention, SystemTime::now(), open) {
+    let Some(mut store) = history.store().cloned() else { return Ok(()) };
+    for kept in due(store.list()?, retention, SystemTime::now(), open) {
         tracing::info!(thread = %kept.place, "a history is removed: it was kept long enough");
-        volume.remove(&kept.place)?;
+        store.remove(&kept.place)?;
     }
     Ok(())
 }

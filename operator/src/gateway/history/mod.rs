@@ -14,15 +14,19 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use anyhow::Context as _;
 use codebutler_crds::wire::history::{Event, HistoryBatch, ModelCall};
 use codebutler_crds::wire::{Author, Message};
 use codebutler_crds::{Repo, SlackTs};
-use codebutler_history::{Place, Volume};
+use codebutler_history::{AnyStore, Bucket, Place, Volume};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use url::Url;
 
 use self::writer::{Batch, Note, Order, Writer};
 use super::context::{Caller, ThreadKey};
+use super::dial::{Dialer, Reach};
 use super::redact::Redactor;
 
 pub use self::facts::decision;
@@ -32,23 +36,29 @@ pub use self::writer::{Away, News};
 #[derive(Clone, Default)]
 pub struct History {
     writer: Option<Writer>,
-    volume: Option<Volume>,
+    store: Option<AnyStore>,
 }
 
 impl History {
-    /// Writes below a folder.
+    /// Writes below a folder, or, with an address, to an object store: then the folder holds what was read
+    /// of it.
     ///
     /// # Errors
-    /// When no thread can be had for it.
-    pub fn at(root: &Path, metrics: super::metrics::Metrics) -> std::io::Result<Self> {
-        let volume = Volume::new(root);
-        let writer = Writer::start(volume.clone(), metrics)?;
-        Ok(Self { writer: Some(writer), volume: Some(volume) })
+    /// When no thread can be had for it, or the address is wrong.
+    pub fn at(
+        root: &Path,
+        url: Option<&Url>,
+        dialer: &Dialer,
+        metrics: super::metrics::Metrics,
+    ) -> anyhow::Result<Self> {
+        let store = open(root, url, dialer, Handle::current())?;
+        let writer = Writer::start(store.clone(), metrics)?;
+        Ok(Self { writer: Some(writer), store: Some(store) })
     }
 
     /// Where they can be read.
-    pub fn volume(&self) -> Option<&Volume> {
-        self.volume.as_ref()
+    pub fn store(&self) -> Option<&AnyStore> {
+        self.store.as_ref()
     }
 
     /// Says when a history has grown.
@@ -130,6 +140,24 @@ impl History {
         writer.order(Order::Batch(Batch { place, role, told: batch, reply }))?;
         kept.await.unwrap_or(Err(Away))
     }
+}
+
+/// Where histories are kept.
+///
+/// # Errors
+/// When the address is wrong.
+pub fn open(
+    root: &Path,
+    url: Option<&Url>,
+    dialer: &Dialer,
+    handle: Handle,
+) -> anyhow::Result<AnyStore> {
+    let volume = Volume::new(root);
+    let Some(url) = url else { return Ok(AnyStore::Volume(volume)) };
+    let http = dialer.http(Reach::Anywhere).clone();
+    let bucket = Bucket::open(url, volume, http, handle);
+    let bucket = bucket.with_context(|| format!("--history-url={url}"))?;
+    Ok(AnyStore::Bucket(Box::new(bucket)))
 }
 
 /// Something that the gateway tells.

@@ -325,6 +325,9 @@ mod tests {
             }
             self.0.append(place, length, lines)
         }
+        fn replace(&mut self, place: &Place, at: u64, text: &[u8]) -> io::Result<()> {
+            self.0.replace(place, at, text)
+        }
         fn list(&self) -> io::Result<Vec<codebutler_history::Kept>> {
             self.0.list()
         }

@@ -1,35 +1,53 @@
-//! What holds for every page: who may ask, and what a browser may do with the answer.
+//! What holds for every page: which names lead to it, and what a browser may do with the answer.
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderValue, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderValue, ORIGIN, REFERRER_POLICY,
+    STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, StatusCode};
+use url::Url;
+
+use super::Pages;
+use super::door::Door;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Lets requests through that were made to this machine by its own name.
-pub async fn guard(request: Request, next: Next) -> Response {
-    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
-    let mut answer = if !host.is_some_and(is_own) {
+/// Lets requests through that were made to these pages by their own name.
+pub async fn guard(State(pages): State<Pages>, request: Request, next: Next) -> Response {
+    let own = match &pages.door {
+        Door::Open => None,
+        Door::Signed(sign_in) => Some(&sign_in.plan.own),
+    };
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let mut answer = match (own, request.method()) {
         // A page of another site whose name leads here could read everything.
-        let sentence = "Ask for localhost or 127.0.0.1: this is no public address.\n";
-        (StatusCode::FORBIDDEN, sentence).into_response()
-    } else if matches!(*request.method(), Method::GET | Method::HEAD) {
-        next.run(request).await
-    } else {
-        (StatusCode::METHOD_NOT_ALLOWED, "Nothing can be changed here.\n").into_response()
+        (None, _) if !is_own(host) => {
+            let sentence = "Ask for localhost or 127.0.0.1: this is no public address.\n";
+            (StatusCode::FORBIDDEN, sentence).into_response()
+        }
+        (Some(own), _) if !is_of(host, own) => {
+            (StatusCode::FORBIDDEN, format!("Ask for {own}: these pages have one name.\n"))
+                .into_response()
+        }
+        (_, &Method::GET | &Method::HEAD) => next.run(request).await,
+        (Some(own), &Method::POST) if is_from(request.headers(), own) => next.run(request).await,
+        _ => (StatusCode::METHOD_NOT_ALLOWED, "Nothing can be changed so.\n").into_response(),
     };
     let headers = answer.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if own.is_some_and(|own| own.scheme() == "https") {
+        let year = HeaderValue::from_static("max-age=31536000");
+        headers.insert(STRICT_TRANSPORT_SECURITY, year);
+    }
     answer
 }
 
@@ -43,9 +61,22 @@ fn is_own(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
+/// Whether a `Host` is that of an address.
+fn is_of(host: &str, own: &Url) -> bool {
+    let named = Url::parse(&format!("{}://{host}", own.scheme()));
+    named.is_ok_and(|named| named.origin() == own.origin() && named.username().is_empty())
+}
+
+/// Whether a browser says that a change was asked for on a page of this address. It always says so.
+fn is_from(headers: &HeaderMap, own: &Url) -> bool {
+    let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
+    let origin = origin.and_then(|origin| Url::parse(origin).ok());
+    origin.is_some_and(|origin| origin.origin() == own.origin())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_own;
+    use super::*;
 
     #[test]
     fn names_of_other_sites_lead_nowhere() {
@@ -61,5 +92,24 @@ mod tests {
         ] {
             assert!(!is_own(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_public_address_has_one_name_and_changes_come_from_its_own_pages() {
+        let own = Url::parse("https://butler.example.com").unwrap();
+        assert!(is_of("butler.example.com", &own) && is_of("Butler.example.com:443", &own));
+        for other in ["butler.example.com:8090", "evil.example", "", "x@butler.example.com", "a b"]
+        {
+            assert!(!is_of(other, &own), "{other}");
+        }
+        let from = |origin: &str| {
+            let headers = [(ORIGIN, origin.parse().unwrap())];
+            is_from(&headers.into_iter().collect(), &own)
+        };
+        assert!(from("https://butler.example.com"));
+        assert!(
+            !from("https://evil.example") && !from("null") && !from("http://butler.example.com")
+        );
+        assert!(!is_from(&HeaderMap::new(), &own));
     }
 }

@@ -1,25 +1,32 @@
 //! What is added to a page while somebody looks at it: as server-sent events, and for who asks again and
-//! again. A line's number is the event's id, so whoever comes back misses nothing.
+//! again. A line's number is the event's id, so whoever comes back misses nothing. Who may not see the
+//! thread any more is cut off.
 
 use std::convert::Infallible;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Path, Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use codebutler_history::Place;
+use codebutler_pages::Names;
 use futures::{Stream, stream};
 use http::HeaderMap;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::door::Viewer;
 use super::{Pages, Problem, base, place};
 
 /// Lines that are sent at once.
 const LINES: u64 = 100;
 /// How often it is looked for what another gateway has written.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often it is asked whether somebody may still see it.
+const RECHECK: Duration = Duration::from_secs(15);
+const OVER: &str = "This page is not shown to you any more: load it again to see why.";
+const AWAY: &str = "The history can't be read right now: what happens is shown when it can.";
 
 #[derive(Deserialize)]
 pub struct After {
@@ -30,11 +37,15 @@ pub struct After {
 /// What was added, as it is now.
 pub async fn steps(
     State(pages): State<Pages>,
+    viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
     Query(After { after }): Query<After>,
 ) -> Result<Response, Problem> {
     let place = place(&namespace, &name)?;
-    let (upto, html) = added(&pages, &place, after).await?.unwrap_or((after, String::new()));
+    pages.permit(&viewer, &place).await?;
+    let names = Names::new();
+    let (upto, html) =
+        added(&pages, &place, after, &names).await?.unwrap_or((after, String::new()));
     let headers =
         [("content-type", "text/html; charset=utf-8".to_owned()), ("x-upto", upto.to_string())];
     Ok((headers, html).into_response())
@@ -43,16 +54,21 @@ pub async fn steps(
 /// What is added, as it happens.
 pub async fn events(
     State(pages): State<Pages>,
+    viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
     Query(After { after }): Query<After>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let place = place(&namespace, &name)?;
+    let (summary, _) = pages.permit(&viewer, &place).await?;
+    let names = pages.names(&place, &summary).await;
     // Whoever was cut off says what came last.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let after = last.and_then(|id| id.parse().ok()).unwrap_or(after);
     let news = pages.shelf.news(&place);
-    let watching = Watching { pages, place, after, news };
+    let checked = Instant::now();
+    let watching =
+        Watching { pages, viewer, place, names, after, news, checked, away: false, over: false };
     let events = Sse::new(watching.stream()).keep_alive(KeepAlive::default());
     // A proxy must not gather them.
     Ok(([("x-accel-buffering", "no")], events).into_response())
@@ -60,9 +76,16 @@ pub async fn events(
 
 struct Watching {
     pages: Pages,
+    viewer: Viewer,
     place: Place,
+    names: Names,
     after: u64,
     news: watch::Receiver<u64>,
+    /// When it was last seen that this may be seen.
+    checked: Instant,
+    /// It was told that the history can't be read.
+    away: bool,
+    over: bool,
 }
 
 impl Watching {
@@ -75,16 +98,30 @@ impl Watching {
 
     /// Nothing once the gateway stops: the browser asks the next one.
     async fn next(&mut self) -> Option<Event> {
+        if self.over {
+            return None;
+        }
         loop {
+            if self.checked.elapsed() >= RECHECK {
+                if self.pages.permit(&self.viewer, &self.place).await.is_err() {
+                    self.over = true;
+                    return Some(Event::default().event("end").data(OVER));
+                }
+                self.checked = Instant::now();
+            }
             // Seen before it is looked, so that nothing is overlooked.
             self.news.mark_unchanged();
-            match added(&self.pages, &self.place, self.after).await {
+            match added(&self.pages, &self.place, self.after, &self.names).await {
                 Ok(Some((upto, html))) => {
-                    self.after = upto;
+                    (self.after, self.away) = (upto, false);
                     return Some(Event::default().id(upto.to_string()).data(html));
                 }
-                Ok(None) => {}
-                Err(problem) => tracing::debug!(?problem, "a page waits"),
+                Err(problem) if !self.away => {
+                    tracing::warn!(?problem, "a page waits");
+                    self.away = true;
+                    return Some(Event::default().event("away").data(AWAY));
+                }
+                Ok(None) | Err(_) => {}
             }
             let stop = self.pages.stop.clone();
             stop.run_until_cancelled(timeout(LOOK, self.news.changed())).await?.ok();
@@ -92,11 +129,17 @@ impl Watching {
     }
 }
 
-/// Lines after this one as steps, with the number of the last.
-async fn added(pages: &Pages, place: &Place, after: u64) -> Result<Option<(u64, String)>, Problem> {
+/// Lines after this one as steps, and where the thread stands now, with the number of the last.
+async fn added(
+    pages: &Pages,
+    place: &Place,
+    after: u64,
+    names: &Names,
+) -> Result<Option<(u64, String)>, Problem> {
     let lines = pages.shelf.lines(place, after.saturating_add(1), LINES).await?;
     let Some((upto, _)) = lines.last() else { return Ok(None) };
     let upto = *upto;
+    let summary = pages.shelf.summary(place).await?;
     let lines: Vec<_> = lines.into_iter().filter_map(|(n, line)| Some((n, line?))).collect();
-    Ok(Some((upto, codebutler_pages::steps(&base(place), &lines))))
+    Ok(Some((upto, codebutler_pages::added(&base(place), &summary, &lines, names))))
 }

@@ -1,43 +1,55 @@
-//! Pages on which people watch threads: histories, served over HTTP to who reaches the pod's own
-//! loopback, which is where `kubectl port-forward` comes from. Nothing can be changed there.
+//! Pages on which people watch threads: histories, served over HTTP on a port of their own, to who has
+//! signed in and is in the thread's channel, or to who reaches the pod's own loopback, which is where
+//! `kubectl port-forward` comes from.
 //!
 //! What a page looks like is in [`codebutler_pages`]; [`shelf`] finds its lines, [`live`] keeps it up to
-//! date.
+//! date, [`door`] says who sees what. Pure: [`options`], [`seal`].
 
+mod door;
 mod guard;
+mod issuer;
 mod live;
+pub mod options;
+mod problem;
+mod seal;
 mod shelf;
-
-use std::net::SocketAddr;
-use std::sync::Arc;
+mod signing;
+mod whole;
 
 use anyhow::Context as _;
-use axum::Router;
-use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use axum::middleware;
-use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
-use codebutler_history::{Place, Store as _};
-use codebutler_pages::{Filter, SCRIPT, STYLE, Step, ThreadPage};
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use axum::routing::{get, post};
+use axum::{Form, Router, middleware};
+use codebutler_history::Place;
+use codebutler_pages::{Filter, Names, SCRIPT, STYLE, Step, Summary, ThreadPage};
 use http::{StatusCode, header};
+use kube::ResourceExt as _;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
+use self::door::{Door, Permit, Sight, SignIn, Viewer};
+use self::options::{PagesOptions, PagesPlan};
+use self::problem::Problem;
 use self::shelf::Shelf;
-use super::history::History;
+use self::signing::Change;
+use super::api::Gateway;
+use super::context::ThreadKey;
+use super::history::now;
 use crate::listen::listen;
 
 /// Lines of a page.
 const LINES: u64 = 300;
 /// Lines that a search finds at most.
 const FOUND: usize = 200;
-/// Read at once of a history that is handed out whole.
-const CHUNK: u64 = 1024 * 1024;
+/// People whose names are asked for.
+const PEOPLE: usize = 50;
 
 #[derive(Clone)]
 struct Pages {
     shelf: Shelf,
+    door: Door,
+    sight: Sight,
     stop: CancellationToken,
 }
 
@@ -46,21 +58,21 @@ struct Pages {
 /// # Errors
 /// When there is no history, the address is open to others, or taken.
 pub fn serve(
-    address: SocketAddr,
-    history: &History,
+    options: &PagesOptions,
+    gateway: &Gateway,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    if !address.ip().is_loopback() {
-        anyhow::bail!(
-            "--pages={address}: whoever reaches it sees every thread, so it has to be a loopback \
-             address such as 127.0.0.1:8090; kubectl port-forward leads there"
-        );
-    }
-    let shelf = Shelf::of(history).context("--pages shows histories: set --history, too")?;
+    let Some(PagesPlan { address, sign_in }) = options.plan()? else { return Ok(()) };
+    let context = gateway.context.clone();
+    let shelf =
+        Shelf::of(&context.history).context("--pages shows histories: set --history, too")?;
     let listener = listen(address)
         .with_context(|| format!("pages can't be served on {address}: choose another --pages"))?;
-    tracing::info!(%address, "serving pages");
-    let app = router(Pages { shelf, stop: stop.clone() });
+    tracing::info!(%address, sign_in = ?sign_in.as_ref().map(|plan| plan.kind), "serving pages");
+    let signed = |plan| Door::Signed(SignIn::new(plan, context.clone()).into());
+    let door = sign_in.map_or(Door::Open, signed);
+    let sight = Sight { context: context.clone(), slack: gateway.slack.clone() };
+    let app = router(Pages { shelf, door, sight, stop: stop.clone() });
     tokio::spawn(async move {
         let serving = axum::serve(listener, app).with_graceful_shutdown(stop.cancelled_owned());
         if let Err(error) = serving.await {
@@ -76,42 +88,41 @@ fn router(pages: Pages) -> Router {
     };
     Router::new()
         .route("/", get(list))
+        .route("/costs", get(costs))
         .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
         .route("/assets/page.css", asset("text/css; charset=utf-8", STYLE))
         .route("/assets/page.js", asset("text/javascript; charset=utf-8", SCRIPT))
+        .route("/sign-in", get(signing::begin))
+        .route(signing::DONE, get(signing::done))
+        .route("/sign-out", post(signing::out))
         .route("/{namespace}/{name}", get(thread))
+        .route("/{namespace}/{name}/stop", post(end))
         .route("/{namespace}/{name}/steps", get(live::steps))
         .route("/{namespace}/{name}/events", get(live::events))
         .route("/{namespace}/{name}/lines/{n}", get(line))
-        .route("/{namespace}/{name}/events.jsonl", get(whole))
+        .route("/{namespace}/{name}/events.jsonl", get(whole::lines))
+        .route("/{namespace}/{name}/trajectory.json", get(whole::trajectory))
         .fallback(|| async { Problem::NoPage })
-        .layer(middleware::from_fn(guard::guard))
+        .layer(middleware::from_fn_with_state(pages.clone(), guard::guard))
         .with_state(pages)
 }
 
-/// Why there is no page.
-#[derive(Debug)]
-enum Problem {
-    NoPage,
-    Away(std::io::Error),
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        match self {
-            Self::NoPage => (StatusCode::NOT_FOUND, "There is no such page.\n").into_response(),
-            Self::Away(error) => {
-                tracing::warn!(%error, "a page could not be shown");
-                let sentence = "The history can't be read right now: try again in a minute.\n";
-                (StatusCode::SERVICE_UNAVAILABLE, sentence).into_response()
-            }
-        }
+impl Pages {
+    /// A thread's sums, and what somebody may do with it.
+    ///
+    /// # Errors
+    /// When they may not see it, or it can't be told.
+    async fn permit(&self, viewer: &Viewer, place: &Place) -> Result<(Summary, Permit), Problem> {
+        let summary = self.shelf.summary(place).await?;
+        let permit = self.sight.permit(viewer, place, &summary).await?;
+        Ok((summary, permit.ok_or(Problem::NotShown)?))
     }
-}
 
-impl From<std::io::Error> for Problem {
-    fn from(error: std::io::Error) -> Self {
-        Self::Away(error)
+    /// What the people of a thread call themselves.
+    async fn names(&self, place: &Place, summary: &Summary) -> Names {
+        let Some((repo, _)) = self.sight.origin(place, summary) else { return Names::new() };
+        let people = summary.people.iter().take(PEOPLE);
+        self.sight.slack.names(&repo, people).await.into_iter().collect()
     }
 }
 
@@ -124,20 +135,52 @@ fn base(place: &Place) -> String {
 }
 
 #[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
 struct Wanted {
-    #[serde(default)]
     q: String,
-    #[serde(default)]
     state: String,
+    repo: String,
+    person: String,
+    cost: String,
+    page: usize,
 }
 
 async fn list(
     State(pages): State<Pages>,
+    viewer: Viewer,
     Query(wanted): Query<Wanted>,
 ) -> Result<Html<String>, Problem> {
-    let filter = Filter { state: wanted.state, query: wanted.q };
-    let threads = pages.shelf.all().await?;
-    Ok(Html(codebutler_pages::list(threads, &filter)))
+    let Wanted { q: query, state, repo, person, cost, page } = wanted;
+    let filter = Filter { state, query, repo, person, cost, page };
+    let threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await;
+    let mut names = Names::new();
+    for repo in pages.sight.context.repos.state() {
+        let own = threads.iter().filter(|one| one.summary.repo == repo.name_any());
+        let people: std::collections::BTreeSet<_> =
+            own.flat_map(|one| &one.summary.people).take(PEOPLE).collect();
+        names.extend(pages.sight.slack.names(&repo, people.into_iter()).await);
+    }
+    Ok(Html(codebutler_pages::list(threads, &filter, &names, &viewer.visitor())))
+}
+
+#[derive(Deserialize)]
+struct Days {
+    #[serde(default = "month")]
+    days: u64,
+}
+
+const fn month() -> u64 {
+    30
+}
+
+async fn costs(
+    State(pages): State<Pages>,
+    viewer: Viewer,
+    Query(Days { days }): Query<Days>,
+) -> Result<Html<String>, Problem> {
+    let threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await;
+    Ok(Html(codebutler_pages::costs(&threads, days, now(), &viewer.visitor())))
 }
 
 #[derive(Deserialize)]
@@ -150,12 +193,14 @@ struct Part {
 
 async fn thread(
     State(pages): State<Pages>,
+    viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
     Query(part): Query<Part>,
 ) -> Result<Response, Problem> {
     let place = place(&namespace, &name)?;
     let query = part.q.trim().to_owned();
-    let summary = pages.shelf.summary(&place).await?;
+    let (summary, permit) = pages.permit(&viewer, &place).await?;
+    let names = pages.names(&place, &summary).await;
     let newest = summary.lines.saturating_sub(LINES) + 1;
     let first = match (part.from, part.before) {
         (Some(from), _) => from.max(1),
@@ -167,50 +212,50 @@ async fn thread(
         query => pages.shelf.find(&place, query, FOUND).await?,
     };
     let upto = lines.last().map_or(first.saturating_sub(1), |(n, _)| *n);
-    let steps = lines.iter().filter_map(|(n, line)| Step::of(*n, line.as_ref()?, false)).collect();
+    let steps =
+        lines.iter().filter_map(|(n, line)| Step::of(*n, line.as_ref()?, &names, false)).collect();
     let searched = !query.is_empty();
     let page = ThreadPage {
         base: base(&place),
         earlier: (first > 1 && !searched).then_some(first - 1),
         live: upto >= summary.lines && !searched,
         steps,
+        names,
         upto,
         query,
         summary,
     };
+    let mut visitor = viewer.visitor();
+    visitor.may_stop = permit.steers;
     let status = if page.summary.lines == 0 { StatusCode::NOT_FOUND } else { StatusCode::OK };
-    Ok((status, Html(codebutler_pages::thread(&page))).into_response())
+    Ok((status, Html(codebutler_pages::thread(&page, &visitor))).into_response())
 }
 
 async fn line(
     State(pages): State<Pages>,
+    viewer: Viewer,
     Path((namespace, name, n)): Path<(String, String, u64)>,
 ) -> Result<Html<String>, Problem> {
     let place = place(&namespace, &name)?;
+    let (summary, _) = pages.permit(&viewer, &place).await?;
+    let names = pages.names(&place, &summary).await;
     let lines = pages.shelf.lines(&place, n, 1).await?;
     let Some((n, Some(line))) = lines.first() else { return Err(Problem::NoPage) };
-    Ok(Html(codebutler_pages::one_step(&base(&place), *n, line)))
+    Ok(Html(codebutler_pages::one_step(&base(&place), *n, line, &names)))
 }
 
-/// As it is kept.
-async fn whole(
+/// Ends what runs in a thread, for who may.
+async fn end(
     State(pages): State<Pages>,
+    viewer: Viewer,
     Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Problem> {
+    Form(change): Form<Change>,
+) -> Result<Redirect, Problem> {
     let place = place(&namespace, &name)?;
-    if pages.shelf.summary(&place).await?.lines == 0 {
-        return Err(Problem::NoPage);
-    }
-    let volume = Arc::new(pages.shelf.volume().clone());
-    let pieces = futures::stream::try_unfold(0, move |from| {
-        let (volume, place) = (Arc::clone(&volume), place.clone());
-        async move {
-            let read = move || volume.read(&place, from, CHUNK);
-            let text = tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other)??;
-            let next = from + text.len() as u64;
-            Ok::<_, std::io::Error>((!text.is_empty()).then_some((text, next)))
-        }
-    });
-    let kind = [(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")];
-    Ok((kind, Body::from_stream(pieces)).into_response())
+    signing::person(&viewer, &change)?;
+    let (_, permit) = pages.permit(&viewer, &place).await?;
+    let user = permit.user.filter(|_| permit.steers).ok_or(Problem::NotSteering)?;
+    let key = ThreadKey { namespace, name };
+    pages.sight.slack.stop(&key, &user).await.map_err(|error| Problem::Unknown(error.message))?;
+    Ok(Redirect::to(&base(&place)))
 }

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use codebutler_crds::wire::history::Line;
-use codebutler_history::{Index, Place, Store as _, Volume};
+use codebutler_history::{AnyStore, Index, Place, Store as _};
 use codebutler_pages::{Listed, Summary};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -30,19 +31,21 @@ struct View {
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Shelf {
-    volume: Volume,
+    store: AnyStore,
     news: News,
     views: Arc<Mutex<HashMap<Place, Arc<Mutex<View>>>>>,
+    /// When words were taken out of what was read.
+    replaced: Arc<Mutex<Option<SystemTime>>>,
 }
 
 impl Shelf {
     pub fn of(history: &History) -> Option<Self> {
-        let volume = history.volume()?.clone();
-        Some(Self { volume, news: history.news(), views: Arc::default() })
+        let store = history.store()?.clone();
+        Some(Self { store, news: history.news(), views: Arc::default(), replaced: Arc::default() })
     }
 
-    pub const fn volume(&self) -> &Volume {
-        &self.volume
+    pub const fn store(&self) -> &AnyStore {
+        &self.store
     }
 
     /// Changes when this history has grown.
@@ -53,7 +56,7 @@ impl Shelf {
     pub async fn all(&self) -> io::Result<Vec<Listed>> {
         let own = self.clone();
         blocking(move || {
-            let kept = own.volume.list()?;
+            let kept = own.store.list()?;
             // Those that are gone are forgotten.
             lock(&own.views).retain(|place, _| kept.iter().any(|kept| kept.place == *place));
             let listed = kept.into_iter().map(|kept| {
@@ -73,7 +76,7 @@ impl Shelf {
     pub async fn lines(&self, place: &Place, first: u64, most: u64) -> io::Result<Vec<Numbered>> {
         let (own, place) = (self.clone(), place.clone());
         blocking(move || {
-            own.with(&place, |view| page(&view.index, &own.volume, &place, first, most))
+            own.with(&place, |view| page(&view.index, &own.store, &place, first, most))
         })
         .await
     }
@@ -85,7 +88,7 @@ impl Shelf {
             let index = own.with(&place, |view| Ok(view.index.clone()))?;
             let (mut found, mut first) = (Vec::new(), 1);
             while first <= index.lines() {
-                let lines = page(&index, &own.volume, &place, first, STRIDE)?;
+                let lines = page(&index, &own.store, &place, first, STRIDE)?;
                 first += lines.len().max(1) as u64;
                 found.extend(lines.into_iter().filter(|(_, line)| says(line.as_ref(), &text)));
                 let over = found.len().saturating_sub(most);
@@ -98,18 +101,22 @@ impl Shelf {
 
     /// With what was added since the last look.
     fn with<T>(&self, place: &Place, what: impl FnOnce(&View) -> io::Result<T>) -> io::Result<T> {
-        if self.volume.length(place)? == 0 {
+        if self.store.length(place)? == 0 {
             return what(&View::default());
+        }
+        let replaced = self.store.replaced();
+        if std::mem::replace(&mut *lock(&self.replaced), replaced) != replaced {
+            lock(&self.views).clear();
         }
         let view = Arc::clone(lock(&self.views).entry(place.clone()).or_default());
         let mut view = lock(&view);
-        let lines = view.index.refresh(&self.volume, place)?;
+        let lines = view.index.refresh(&self.store, place)?;
         if lines < view.summary.lines {
             view.summary = Summary::default();
         }
         while view.summary.lines < lines {
             let next = view.summary.lines + 1;
-            let added = page(&view.index, &self.volume, place, next, STRIDE)?;
+            let added = page(&view.index, &self.store, place, next, STRIDE)?;
             if added.is_empty() {
                 break;
             }
@@ -123,12 +130,12 @@ impl Shelf {
 
 fn page(
     index: &Index,
-    volume: &Volume,
+    store: &AnyStore,
     place: &Place,
     first: u64,
     most: u64,
 ) -> io::Result<Vec<Numbered>> {
-    let page = index.page(volume, place, first, (most, BYTES))?;
+    let page = index.page(store, place, first, (most, BYTES))?;
     let lines = page.lines.iter().map(|line| serde_json::from_str(line).ok());
     Ok((page.first..).zip(lines).collect())
 }

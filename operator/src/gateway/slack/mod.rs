@@ -37,6 +37,7 @@ mod links;
 mod literal;
 mod markdown;
 mod meaning;
+mod members;
 pub mod metrics;
 mod mrkdwn;
 mod named;
@@ -84,6 +85,7 @@ use self::account::Accounts;
 use self::effects::Effect;
 use self::event::Metadata;
 pub use self::finish::due as finish_due;
+pub use self::members::Whom;
 pub use self::metrics::Metrics;
 pub use self::post::Beside;
 use self::post::Sent;
@@ -117,6 +119,11 @@ struct Inner {
     sent: Sent,
     plans: pinned::Plans,
     persons: person::People,
+    /// Who is in which channel, and who has which address.
+    channels: members::Channels,
+    mails: members::Mails,
+    /// One question about a channel at a time.
+    asking: Keyed<(String, String)>,
     /// Channels that are shared with another organisation.
     outside: Recent<String>,
     /// Texts that came as files.
@@ -174,6 +181,9 @@ impl Slack {
             sent: Sent::default(),
             plans: pinned::Plans::default(),
             persons: person::People::default(),
+            channels: members::Channels::default(),
+            mails: members::Mails::default(),
+            asking: Keyed::default(),
             outside: Recent::default(),
             contents: files::Contents::default(),
             scribe: Mutex::default(),

@@ -95,6 +95,13 @@ const METHODS: &[Method] = &[
     method("reactions.remove", &["reactions:write"], Tier::Two, JSON, reactions::remove),
     method("reactions.get", &["reactions:read"], Tier::Three, FORM, reactions::get),
     method("users.info", &["users:read"], Tier::Four, FORM, people::info),
+    method(
+        "users.lookupByEmail",
+        &["users:read.email"],
+        Tier::Three,
+        FORM,
+        people::lookup_by_email,
+    ),
     method("users.list", &["users:read"], Tier::Two, FORM, people::list),
     method("bots.info", &["users:read"], Tier::Three, FORM, people::bot_info),
 ];

@@ -6,12 +6,21 @@ use super::super::args::Args;
 use super::super::core::Core;
 use super::super::failure::{Reply, answer, fail};
 use super::super::render;
-use super::super::world::unix_now;
+use super::super::world::{User, unix_now};
 
 pub(super) fn info(core: &mut Core, args: &Args) -> Reply {
     let id = args.need("user")?;
     let Some(user) = core.world.users.get(&id) else { return fail("user_not_found") };
     answer(json!({ "user": render::user(&core.world, user) }))
+}
+
+pub(super) fn lookup_by_email(core: &mut Core, args: &Args) -> Reply {
+    let email = args.need("email")?;
+    let person = |user: &&User| !user.is_bot && format!("{}@example.com", user.name) == email;
+    match core.world.users.values().find(person) {
+        Some(user) => answer(json!({ "user": render::user(&core.world, user) })),
+        None => fail("users_not_found"),
+    }
 }
 
 pub(super) fn list(core: &mut Core, args: &Args) -> Reply {

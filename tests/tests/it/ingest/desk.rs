@@ -89,6 +89,7 @@ impl Gateway {
             namespace: place.system.clone(),
             redactors: codebutler_operator::gateway::redact::Redactors::default(),
             history: codebutler_operator::gateway::history::History::default(),
+            pages: None,
             github: codebutler_operator::gateway::github::Access::default(),
             dialer: Dialer::new(&DialOptions::default()).unwrap(),
         };

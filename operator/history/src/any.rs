@@ -1,0 +1,65 @@
+//! One of the stores.
+
+use std::io;
+use std::time::SystemTime;
+
+use crate::{Bucket, Kept, Place, Store, Volume};
+
+/// Where histories are kept. Cheap to clone.
+#[derive(Clone)]
+pub enum AnyStore {
+    /// On a volume.
+    Volume(Volume),
+    /// In an object store.
+    Bucket(Box<Bucket>),
+}
+
+impl AnyStore {
+    /// When something of what was written was replaced last, as far as it was noticed.
+    pub fn replaced(&self) -> Option<SystemTime> {
+        match self {
+            Self::Volume(volume) => volume.replaced(),
+            Self::Bucket(bucket) => bucket.replaced(),
+        }
+    }
+
+    fn store(&self) -> &dyn Store {
+        match self {
+            Self::Volume(volume) => volume,
+            Self::Bucket(bucket) => &**bucket,
+        }
+    }
+
+    fn store_mut(&mut self) -> &mut dyn Store {
+        match self {
+            Self::Volume(volume) => volume,
+            Self::Bucket(bucket) => &mut **bucket,
+        }
+    }
+}
+
+impl Store for AnyStore {
+    fn length(&self, place: &Place) -> io::Result<u64> {
+        self.store().length(place)
+    }
+
+    fn read(&self, place: &Place, from: u64, most: u64) -> io::Result<Vec<u8>> {
+        self.store().read(place, from, most)
+    }
+
+    fn append(&mut self, place: &Place, length: u64, lines: &[u8]) -> io::Result<bool> {
+        self.store_mut().append(place, length, lines)
+    }
+
+    fn replace(&mut self, place: &Place, at: u64, text: &[u8]) -> io::Result<()> {
+        self.store_mut().replace(place, at, text)
+    }
+
+    fn list(&self) -> io::Result<Vec<Kept>> {
+        self.store().list()
+    }
+
+    fn remove(&mut self, place: &Place) -> io::Result<()> {
+        self.store_mut().remove(place)
+    }
+}

@@ -1,0 +1,179 @@
+//! Takes a person's words out of histories: what they said, and what quotes it. A line keeps its length, so
+//! that whoever reads or writes the history meanwhile finds everything where it was. Pure but for [`forget`].
+
+use std::io;
+
+use serde_json::Value;
+
+use crate::{Place, Store};
+
+/// Stands for words that are gone, and for who said them.
+const GONE: &str = "[removed]";
+const NOBODY: &str = "-";
+/// Shorter words are everybody's.
+const QUOTED: usize = 12;
+/// Read at once.
+const CHUNK: u64 = 4 * 1024 * 1024;
+
+/// Somebody, and what they said in one conversation.
+#[derive(Clone, Debug, Default)]
+pub struct Speaker {
+    user: String,
+    /// Longest first.
+    said: Vec<String>,
+}
+
+impl Speaker {
+    pub fn new(user: &str) -> Self {
+        Self { user: user.to_owned(), said: Vec::new() }
+    }
+
+    fn is_by(&self, line: &Value) -> bool {
+        line["event"] == "message" && line["author"]["id"] == self.user.as_str()
+    }
+
+    /// Takes in a line of the conversation.
+    pub fn hear(&mut self, line: &[u8]) {
+        let Ok(line) = serde_json::from_slice::<Value>(line) else { return };
+        let Some(text) = line["text"].as_str().filter(|_| self.is_by(&line)) else { return };
+        let parts = text.lines().chain([text]).map(str::trim);
+        let parts = parts.filter(|part| part.chars().count() >= QUOTED);
+        for part in parts {
+            let escaped = Value::from(part).to_string();
+            // In a tool's arguments it stands as JSON within JSON.
+            let escaped = escaped.trim_matches('"').to_owned();
+            self.said.extend([part.to_owned(), escaped]);
+        }
+        self.said.sort_by_key(|part| std::cmp::Reverse(part.len()));
+        self.said.dedup();
+    }
+
+    /// The line without them, as long as it was; nothing if they are not in it.
+    pub fn without(&self, line: &[u8]) -> Option<Vec<u8>> {
+        let mut value: Value = serde_json::from_slice(line).ok()?;
+        let before = value.clone();
+        if self.is_by(&value)
+            && let Some(text) = value["text"].as_str()
+        {
+            value["text"] = if text.len() < GONE.len() { "".into() } else { GONE.into() };
+        }
+        self.walk(&mut value);
+        if value == before {
+            return None;
+        }
+        let mut text = value.to_string().into_bytes();
+        let whole = line.strip_suffix(b"\n").unwrap_or(line);
+        // Shorter words stand for longer ones.
+        text.resize(text.len().max(whole.len()), b' ');
+        text.extend_from_slice(&line[whole.len()..]);
+        (text.len() == line.len()).then_some(text)
+    }
+
+    fn walk(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                for part in &self.said {
+                    if text.contains(part.as_str()) {
+                        *text = text.replace(part.as_str(), GONE);
+                    }
+                }
+                if !self.user.is_empty() && text.contains(&self.user) {
+                    *text = text.replace(&self.user, NOBODY);
+                }
+            }
+            Value::Array(values) => values.iter_mut().for_each(|value| self.walk(value)),
+            Value::Object(fields) => fields.values_mut().for_each(|value| self.walk(value)),
+            _ => {}
+        }
+    }
+}
+
+/// Takes somebody's words out of one history; how many lines had some. Done again, it finds what is left.
+///
+/// # Errors
+/// When it can't be read or written.
+pub fn forget(store: &mut impl Store, place: &Place, user: &str) -> io::Result<usize> {
+    let mut speaker = Speaker::new(user);
+    each(store, place, |_, line| {
+        speaker.hear(line);
+        None
+    })?;
+    each(store, place, |_, line| speaker.without(line))
+}
+
+/// Looks at every whole line, and writes back what is told; how many were.
+fn each(
+    store: &mut impl Store,
+    place: &Place,
+    mut what: impl FnMut(u64, &[u8]) -> Option<Vec<u8>>,
+) -> io::Result<usize> {
+    let (mut at, mut count) = (0, 0);
+    loop {
+        let text = store.read(place, at, CHUNK)?;
+        let mut taken = 0;
+        for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"))
+        {
+            if let Some(new) = what(at + taken, line) {
+                store.replace(place, at + taken, &new)?;
+                count += 1;
+            }
+            taken += line.len() as u64;
+        }
+        if taken == 0 {
+            return Ok(count);
+        }
+        at += taken;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Index, Volume};
+    use codebutler_wire::Author;
+    use codebutler_wire::history::{Event, Line, ToolUse};
+
+    fn line(event: Event) -> String {
+        let source = "gateway".to_owned();
+        let line = Line { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
+        serde_json::to_string(&line).unwrap() + "\n"
+    }
+
+    fn said(by: &str, text: &str) -> String {
+        let author = Author::User { id: by.into() };
+        line(Event::Message { ts: "1.000000".parse().unwrap(), author, text: text.into() })
+    }
+
+    #[test]
+    fn a_persons_words_go_wherever_they_are_and_no_line_moves() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::new("team", "shop-1").unwrap();
+        let mut volume = Volume::new(dir.path());
+        let words = "My \"own\" address is 5 Lake Road";
+        let arguments = serde_json::json!({"message": format!("> {words}")}).to_string();
+        let call = ToolUse { tool: "SendMessage".into(), arguments };
+        let output = format!("U0ANA said: {words}");
+        let text = [
+            said("U0ANA", words),
+            said("U0BEN", "hello there, everybody"),
+            line(Event::Tool { call, output, ok: true, exit_code: None, millis: None }),
+            said("U0ANA", "yes!"),
+        ];
+        let whole = text.concat();
+        assert!(volume.append(&place, 0, whole.as_bytes()).unwrap());
+        let mut index = Index::default();
+        index.refresh(&volume, &place).unwrap();
+        assert_eq!(forget(&mut volume, &place, "U0ANA").unwrap(), 3);
+        assert_eq!(volume.length(&place).unwrap(), whole.len() as u64);
+        let lines = index.page(&volume, &place, 1, (9, 9999)).unwrap().lines;
+        for gone in ["Lake Road", "U0ANA", "yes!"] {
+            assert!(!lines.concat().contains(gone), "{gone}: {lines:?}");
+        }
+        assert!(lines[1].contains("hello there") && lines[2].contains(GONE));
+        for line in &lines {
+            let line: Line = serde_json::from_str(line).unwrap();
+            assert_ne!(line.event, Event::Unknown);
+        }
+        assert_eq!(forget(&mut volume, &place, "U0ANA").unwrap(), 0, "done again, nothing is left");
+    }
+}

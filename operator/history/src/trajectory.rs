@@ -1,0 +1,264 @@
+//! A history in the Agent Trajectory Interchange Format, which other tools read. Takes in lines one after
+//! the other. Pure.
+//!
+//! What people and the gateway say are steps of the user and the system; each answer of a model is a step
+//! of the agent, with what the tools said that it asked for and with what it cost. The role is in `extra`,
+//! and so is the exact price: the format's own is a float.
+
+use std::collections::BTreeMap;
+
+use codebutler_wire::history::{Event, Line, ModelCall, ToolUse};
+use codebutler_wire::{Author, NanoUsd};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// The version of the format.
+const FORMAT: &str = "ATIF-v1.4";
+
+/// See the module.
+#[derive(Debug)]
+pub struct Trajectory {
+    session: String,
+    steps: Vec<Value>,
+    /// The newest answer of each source, by its place, with its calls that nothing came of yet.
+    open: BTreeMap<String, (usize, Vec<(String, ToolUse)>)>,
+    /// What each role's calls cost whose answers were not told yet.
+    paid: BTreeMap<String, Vec<ModelCall>>,
+    /// Answers of each role that nothing was paid for yet.
+    unpaid: BTreeMap<String, usize>,
+    total: ModelCall,
+    calls: u64,
+}
+
+impl Trajectory {
+    /// Of a conversation: NAMESPACE/THREAD.
+    pub fn new(session: &str) -> Self {
+        Self {
+            session: session.to_owned(),
+            steps: Vec::new(),
+            open: BTreeMap::new(),
+            paid: BTreeMap::new(),
+            unpaid: BTreeMap::new(),
+            total: ModelCall::default(),
+            calls: 0,
+        }
+    }
+
+    /// Takes in the next line.
+    pub fn add(&mut self, line: &Line) {
+        match &line.event {
+            // What a role says is its answer already.
+            Event::Message { author, text, .. } if !matches!(author, Author::Role { .. }) => {
+                let user = matches!(author, Author::User { .. } | Author::Prompt { .. });
+                let source = if user { "user" } else { "system" };
+                self.push(line, source, text, &json!({"by": author}));
+            }
+            Event::Answer { .. } => self.answer(line),
+            Event::Tool { call, output, .. } => self.result(line, call, output),
+            Event::ModelCall(call) => self.pay(line.role.as_deref().unwrap_or_default(), call),
+            Event::Decision { kind, choice, user, .. } => {
+                let text = format!("{kind}: {choice}");
+                self.push(line, "user", &text, &json!({"by": {"kind": "user", "id": user}}));
+            }
+            Event::Note { text } | Event::Flawed { why: text } => {
+                self.push(line, "system", text, &json!({}));
+            }
+            _ => {}
+        }
+    }
+
+    fn push(&mut self, line: &Line, source: &str, message: &str, extra: &Value) -> usize {
+        let at = i64::try_from(line.at).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
+        let mut step = json!({
+            "step_id": self.steps.len() + 1,
+            "source": source,
+            "message": message,
+            "extra": extra,
+        });
+        if let Some(at) = at {
+            step["timestamp"] = json!(at.to_string());
+        }
+        if let Some(role) = &line.role {
+            step["extra"]["role"] = json!(role);
+        }
+        self.steps.push(step);
+        self.steps.len() - 1
+    }
+
+    fn answer(&mut self, line: &Line) {
+        let Event::Answer { model, text, thoughts, calls } = &line.event else { return };
+        let place = self.push(line, "agent", text.as_deref().unwrap_or_default(), &json!({}));
+        let step = &mut self.steps[place];
+        if let Some(model) = model {
+            step["model_name"] = json!(model);
+        }
+        if let Some(thoughts) = thoughts {
+            step["reasoning_content"] = json!(thoughts);
+        }
+        let named = calls.iter().enumerate();
+        let named = named.map(|(n, call)| (format!("call_{}_{}", place + 1, n + 1), call.clone()));
+        let named: Vec<_> = named.collect();
+        if !named.is_empty() {
+            let shown = named.iter().map(|(id, call)| {
+                let arguments = serde_json::from_str::<Map<String, Value>>(&call.arguments);
+                let arguments =
+                    arguments.map_or_else(|_| json!({"text": call.arguments}), Value::Object);
+                json!({"tool_call_id": id, "function_name": call.tool, "arguments": arguments})
+            });
+            step["tool_calls"] = shown.collect();
+        }
+        self.open.insert(line.source.clone(), (place, named));
+        let role = line.role.clone().unwrap_or_default();
+        match self.paid.remove(&role) {
+            Some(paid) => self.meter(place, &paid),
+            None => {
+                self.unpaid.insert(role, place);
+            }
+        }
+    }
+
+    fn result(&mut self, line: &Line, call: &ToolUse, output: &str) {
+        let Some((place, open)) = self.open.get_mut(&line.source) else { return };
+        let found = open.iter().position(|(_, one)| one == call);
+        let id = found.map(|found| open.remove(found).0);
+        let mut result = json!({"content": output});
+        if let Some(id) = id {
+            result["source_call_id"] = json!(id);
+        }
+        let step = &mut self.steps[*place];
+        match step["observation"]["results"].as_array_mut() {
+            Some(results) => results.push(result),
+            None => step["observation"] = json!({"results": [result]}),
+        }
+    }
+
+    fn pay(&mut self, role: &str, call: &ModelCall) {
+        self.calls += 1;
+        add(&mut self.total, call);
+        match self.unpaid.remove(role) {
+            Some(place) => self.meter(place, std::slice::from_ref(call)),
+            None => self.paid.entry(role.to_owned()).or_default().push(call.clone()),
+        }
+    }
+
+    fn meter(&mut self, place: usize, paid: &[ModelCall]) {
+        let mut sum = ModelCall::default();
+        for call in paid {
+            add(&mut sum, call);
+        }
+        let last = paid.last();
+        let mut extra = metered(&sum);
+        if let Some(provider) = last.and_then(|call| call.provider.as_ref()) {
+            extra["provider"] = json!(provider);
+        }
+        let step = &mut self.steps[place];
+        if let Some(effort) = last.and_then(|call| call.effort.as_ref()) {
+            step["reasoning_effort"] = json!(effort);
+        }
+        step["metrics"] = json!({
+            "prompt_tokens": sum.fresh + sum.cached,
+            "completion_tokens": sum.answered,
+            "cached_tokens": sum.cached,
+            "cost_usd": sum.cost.as_f64(),
+            "extra": extra,
+        });
+    }
+
+    /// The whole, as one JSON object.
+    pub fn finish(self) -> Value {
+        let mut extra = metered(&self.total);
+        extra["model_calls"] = json!(self.calls);
+        json!({
+            "schema_version": FORMAT,
+            "session_id": self.session,
+            "agent": {"name": "codebutler", "version": env!("CARGO_PKG_VERSION")},
+            "final_metrics": {
+                "total_prompt_tokens": self.total.fresh + self.total.cached,
+                "total_completion_tokens": self.total.answered,
+                "total_cached_tokens": self.total.cached,
+                "total_cost_usd": self.total.cost.as_f64(),
+                "total_steps": self.steps.len(),
+                "extra": extra,
+            },
+            "steps": self.steps,
+        })
+    }
+}
+
+fn add(sum: &mut ModelCall, call: &ModelCall) {
+    sum.fresh += call.fresh;
+    sum.cached += call.cached;
+    sum.written += call.written;
+    sum.answered += call.answered;
+    sum.reasoning += call.reasoning;
+    sum.cost += call.cost;
+}
+
+fn metered(sum: &ModelCall) -> Value {
+    let cost: NanoUsd = sum.cost;
+    json!({
+        "cost_usd": cost.to_string(),
+        "cache_write_tokens": sum.written,
+        "reasoning_tokens": sum.reasoning,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(role: &str, event: Event) -> Line {
+        let (source, role) = (format!("agent/{role}/j"), Some(role.to_owned()));
+        Line { v: 1, at: 1_700_000_000_000, source, seq: None, key: None, role, run: None, event }
+    }
+
+    #[test]
+    fn answers_have_what_their_tools_said_and_what_they_cost() {
+        let call = |n: u32| ToolUse { tool: "Bash".into(), arguments: format!("{{\"n\":{n}}}") };
+        let paid = |nanos| {
+            let cost = NanoUsd(nanos);
+            Event::ModelCall(ModelCall { fresh: 10, cached: 5, cost, ..ModelCall::default() })
+        };
+        let answer = |calls| {
+            let (model, text) = (Some("m".to_owned()), Some("look".to_owned()));
+            Event::Answer { model, text, thoughts: Some("hm".into()), calls }
+        };
+        let result = |n: u32| {
+            let output = format!("out {n}");
+            Event::Tool { call: call(n), output, ok: true, exit_code: None, millis: None }
+        };
+        let author = Author::User { id: "U1".into() };
+        let said = Event::Message { ts: "1.000000".parse().unwrap(), author, text: "hi".into() };
+        let mut trajectory = Trajectory::new("team/shop-1");
+        for (role, event) in [
+            ("pm", said),
+            ("pm", paid(123_457)),
+            ("pm", answer(vec![call(1), call(2)])),
+            ("coder", answer(vec![call(1)])),
+            ("pm", result(2)),
+            ("pm", result(1)),
+            ("coder", result(1)),
+            ("coder", paid(1)),
+        ] {
+            trajectory.add(&line(role, event));
+        }
+        let whole = trajectory.finish();
+        let steps = whole["steps"].as_array().unwrap();
+        let ids: Vec<_> = steps.iter().map(|step| step["step_id"].as_u64().unwrap()).collect();
+        assert_eq!(ids, [1, 2, 3]);
+        assert_eq!(
+            (steps[0]["source"].as_str(), steps[1]["source"].as_str()),
+            (Some("user"), Some("agent"))
+        );
+        let results = &steps[1]["observation"]["results"];
+        assert_eq!(results[0]["source_call_id"], "call_2_2");
+        assert_eq!(results[1]["source_call_id"], "call_2_1");
+        assert_eq!(steps[1]["metrics"]["prompt_tokens"], 15);
+        assert_eq!(steps[2]["metrics"]["extra"]["cost_usd"], "0.000000001");
+        assert_eq!(steps[2]["observation"]["results"][0]["source_call_id"], "call_3_1");
+        assert_eq!(steps[1]["tool_calls"][1]["arguments"], json!({"n": 2}));
+        assert_eq!(whole["final_metrics"]["extra"]["cost_usd"], "0.000123458");
+        assert_eq!(whole["schema_version"], FORMAT);
+        assert!(steps[0].get("tool_calls").is_none() && steps[0].get("metrics").is_none());
+    }
+}

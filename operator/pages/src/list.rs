@@ -1,0 +1,193 @@
+//! The page of all threads. What it shows is in its address.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use askama::Template;
+use codebutler_wire::NanoUsd;
+
+use crate::Names;
+use crate::page::{Visitor, moment, render};
+use crate::summary::{STATES, Summary};
+use crate::text::duration;
+
+/// Threads of one page.
+const MOST: usize = 200;
+
+#[derive(Template)]
+#[template(path = "list.html")]
+struct List<'a> {
+    rows: Vec<Row>,
+    filter: &'a Filter,
+    visitor: &'a Visitor,
+    states: [&'static str; 4],
+    repos: BTreeSet<String>,
+    people: BTreeMap<String, String>,
+    count: usize,
+    total: String,
+    older: Option<String>,
+}
+
+struct Row {
+    name: String,
+    title: String,
+    state: &'static str,
+    repo: String,
+    last: String,
+    lasted: String,
+    cost: String,
+}
+
+/// What a list shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// One of [`STATES`].
+    pub state: String,
+    /// Words of the title, or the name.
+    pub query: String,
+    pub repo: String,
+    /// Slack user id of somebody who took part.
+    pub person: String,
+    /// USD, at least.
+    pub cost: String,
+    /// From 0.
+    pub page: usize,
+}
+
+/// One thread of a list.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// NAMESPACE/THREAD.
+    pub name: String,
+    pub summary: Summary,
+}
+
+impl Filter {
+    fn takes(&self, one: &Listed) -> bool {
+        let Listed { name, summary } = one;
+        let text = format!("{name} {}", summary.title).to_lowercase();
+        let least = NanoUsd::parse(self.cost.trim()).unwrap_or_default();
+        (self.state.is_empty() || summary.state() == self.state)
+            && (self.repo.is_empty() || summary.repo == self.repo)
+            && (self.person.is_empty() || summary.people.contains(&self.person))
+            && summary.total.cost >= least
+            && text.contains(&self.query.trim().to_lowercase())
+    }
+
+    /// The address of another page of the same list.
+    fn address(&self, page: usize) -> String {
+        let fields = [
+            ("q", &self.query),
+            ("state", &self.state),
+            ("repo", &self.repo),
+            ("person", &self.person),
+            ("cost", &self.cost),
+        ];
+        let said = fields.iter().filter(|(_, value)| !value.is_empty());
+        let said = said.map(|(name, value)| format!("{name}={}", encoded(value)));
+        let said: Vec<_> = said.chain((page > 0).then(|| format!("page={page}"))).collect();
+        format!("/?{}", said.join("&"))
+    }
+}
+
+/// For a query.
+fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' => out.push(byte.into()),
+            _ => drop(write!(out, "%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// The page of threads, those first in which something happened last.
+pub fn list(threads: Vec<Listed>, filter: &Filter, names: &Names, visitor: &Visitor) -> String {
+    let repos = threads.iter().map(|one| one.summary.repo.clone());
+    let repos = repos.filter(|repo| !repo.is_empty()).collect();
+    let people = threads.iter().flat_map(|one| &one.summary.people);
+    let people = people.map(|user| (user.clone(), names.get(user).unwrap_or(user).clone()));
+    let people = people.collect();
+    let mut taken: Vec<_> = threads.into_iter().filter(|one| filter.takes(one)).collect();
+    taken.sort_by_key(|one| std::cmp::Reverse(one.summary.last));
+    let total = taken.iter().map(|one| one.summary.total.cost).sum::<NanoUsd>();
+    let (count, first) = (taken.len(), filter.page.saturating_mul(MOST));
+    let rows = taken.iter().skip(first).take(MOST).map(Row::of).collect();
+    let older = (count > first.saturating_add(MOST)).then(|| filter.address(filter.page + 1));
+    let (states, total) = (STATES, total.to_string());
+    render(&List { rows, filter, visitor, states, repos, people, count, total, older })
+}
+
+impl Row {
+    fn of(one: &Listed) -> Self {
+        let Listed { name, summary } = one;
+        let title = if summary.title.is_empty() { name } else { &summary.title };
+        Self {
+            name: name.clone(),
+            title: title.clone(),
+            state: summary.state(),
+            repo: summary.repo.clone(),
+            last: moment(summary.last, "%Y-%m-%d %H:%M"),
+            lasted: duration(summary.last.saturating_sub(summary.began)),
+            cost: summary.total.cost.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codebutler_wire::history::{Event, Line, ModelCall};
+
+    fn listed(name: &str, repo: &str, by: &str, cost: u64) -> Listed {
+        let line = |event| Line {
+            v: 1,
+            at: 5,
+            source: "gateway".to_owned(),
+            seq: None,
+            key: None,
+            role: Some("pm".to_owned()),
+            run: None,
+            event,
+        };
+        let mut summary = Summary::default();
+        let (repo, channel, by) = (repo.to_owned(), "C1".to_owned(), Some(by.to_owned()));
+        summary.add(Some(&line(Event::Opened { repo, channel, by })));
+        let cost = NanoUsd(cost);
+        summary.add(Some(&line(Event::ModelCall(ModelCall { cost, ..ModelCall::default() }))));
+        Listed { name: name.to_owned(), summary }
+    }
+
+    #[test]
+    fn the_address_says_which_threads_are_shown() {
+        let all =
+            || vec![listed("t/a", "shop", "U1", 5), listed("t/b", "docs", "U2", 2_000_000_000)];
+        let shown = |filter: Filter| {
+            let page = list(all(), &filter, &Names::default(), &Visitor::default());
+            ["/t/a\"", "/t/b\""].map(|link| page.contains(link))
+        };
+        let of = |set: fn(&mut Filter)| {
+            let mut filter = Filter::default();
+            set(&mut filter);
+            shown(filter)
+        };
+        assert_eq!(of(|_| {}), [true, true]);
+        assert_eq!(of(|f| f.repo = "shop".into()), [true, false]);
+        assert_eq!(of(|f| f.person = "U2".into()), [false, true]);
+        assert_eq!(of(|f| f.cost = "1.5".into()), [false, true]);
+        assert_eq!(of(|f| f.cost = "nonsense".into()), [true, true]);
+        assert_eq!(of(|f| f.state = "done".into()), [true, true]);
+        assert_eq!(of(|f| f.state = "running".into()), [false, false]);
+        assert_eq!(of(|f| f.query = "T/A".into()), [true, false]);
+    }
+
+    #[test]
+    fn a_long_list_has_pages_that_keep_the_filter() {
+        let many = (0..450).map(|n| listed(&format!("t/n{n}"), "shop", "U1", 1)).collect();
+        let filter = Filter { person: "U1".into(), page: 1, ..Filter::default() };
+        let page = list(many, &filter, &Names::default(), &Visitor::default());
+        assert_eq!(page.matches("<th scope=\"row\">").count(), MOST);
+        assert!(page.contains("/?person=U1&#38;page=2"), "{page}");
+    }
+}

@@ -1,0 +1,259 @@
+//! Who looks at pages, and what of them they may see: what they may see in Slack, and nothing more.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use axum::extract::FromRequestParts;
+use codebutler_crds::Repo;
+use codebutler_crds::names::secret_key;
+use codebutler_crds::repo::SecretRef;
+use codebutler_history::Place;
+use codebutler_pages::{Listed, Summary, Visitor};
+use futures::future::join_all;
+use http::header::COOKIE;
+use http::request::Parts;
+use tokio::sync::Mutex;
+
+use super::issuer::{Identity, Issuer, Registration};
+use super::options::SignInPlan;
+use super::seal::Seal;
+use super::{Pages, Problem};
+use crate::gateway::context::{Context, SecretError, ThreadKey};
+use crate::gateway::dial::Reach;
+use crate::gateway::slack::{Slack, Whom};
+
+/// How long a Secret is not read again.
+const FRESH: Duration = Duration::from_mins(1);
+/// Of the cookie that says who somebody is.
+pub const SESSION: &str = "session";
+
+/// Whether people have to say who they are.
+#[derive(Clone)]
+pub enum Door {
+    /// Whoever reaches the address sees everything.
+    Open,
+    Signed(Arc<SignIn>),
+}
+
+/// What it takes to sign in.
+pub struct SignIn {
+    pub plan: SignInPlan,
+    pub issuer: Issuer,
+    context: Context,
+    keys: Mutex<Option<(Instant, Arc<Keys>)>>,
+}
+
+/// From the Secret. No Debug.
+pub struct Keys {
+    pub registration: Registration,
+    pub seal: Seal,
+}
+
+impl SignIn {
+    pub fn new(plan: SignInPlan, context: Context) -> Self {
+        let issuer = Issuer::new(plan.kind, &plan.issuer, context.dialer.clone());
+        Self { plan, issuer, context, keys: Mutex::default() }
+    }
+
+    /// What the Secret says now.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub async fn keys(&self) -> Result<Arc<Keys>, SecretError> {
+        let mut known = self.keys.lock().await;
+        if let Some((at, keys)) = &*known
+            && at.elapsed() < FRESH
+        {
+            return Ok(Arc::clone(keys));
+        }
+        let reference = SecretRef { name: self.plan.secret.clone() };
+        let to = (&self.plan.issuer, Reach::Anywhere);
+        let opened = self.context.open_secret(&self.context.namespace, &reference, to).await?;
+        let secret = opened.value(secret_key::CLIENT_SECRET)?;
+        let seal = Seal::of(&secret);
+        let mut redirect = self.plan.own.clone();
+        redirect.set_path(super::signing::DONE);
+        let id = opened.value(secret_key::CLIENT_ID)?;
+        let keys = Arc::new(Keys { registration: Registration { id, secret, redirect }, seal });
+        *known = Some((Instant::now(), Arc::clone(&keys)));
+        Ok(keys)
+    }
+
+    /// Begins with this where cookies go over TLS alone: then nobody else can have set them.
+    pub fn cookie(&self, name: &str) -> String {
+        let prefix = if self.is_secure() { "__Host-" } else { "" };
+        format!("{prefix}codebutler-{name}")
+    }
+
+    pub fn is_secure(&self) -> bool {
+        self.plan.own.scheme() == "https"
+    }
+}
+
+/// Who asks.
+#[derive(Clone)]
+pub enum Viewer {
+    /// Who reached an open address.
+    Anyone,
+    Person(Box<Person>),
+}
+
+/// Somebody who has signed in.
+#[derive(Clone)]
+pub struct Person {
+    pub identity: Identity,
+    /// The cookie's value, which their changes are bound to.
+    session: String,
+    seal: Seal,
+}
+
+impl Person {
+    /// Whether a change comes from a page that this person was shown.
+    pub fn sent(&self, token: &str) -> bool {
+        self.seal.takes(&self.session, token)
+    }
+}
+
+impl Viewer {
+    fn name(&self) -> String {
+        match self {
+            Self::Anyone => String::new(),
+            Self::Person(person) => match &person.identity {
+                Identity::Slack { user, .. } => user.clone(),
+                Identity::Mail(mail) => mail.clone(),
+            },
+        }
+    }
+
+    /// As pages show it. Of a page on which nothing can be changed but that one may leave.
+    pub fn visitor(&self) -> Visitor {
+        let token = match self {
+            Self::Anyone => None,
+            Self::Person(person) => Some(person.seal.token(&person.session)),
+        };
+        Visitor { name: self.name(), token, may_stop: false }
+    }
+}
+
+impl FromRequestParts<Pages> for Viewer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, Problem> {
+        let Door::Signed(sign_in) = &pages.door else { return Ok(Self::Anyone) };
+        let keys = sign_in.keys().await.map_err(|error| {
+            tracing::warn!(%error, "nobody can sign in to pages");
+            Problem::NoSignIn
+        })?;
+        let name = sign_in.cookie(SESSION);
+        let session = cookies(parts).find(|(own, _)| *own == name).map(|(_, value)| value);
+        let opened = session.and_then(|value| {
+            let identity: Identity = keys.seal.open(SESSION, value, seconds())?;
+            let (session, seal) = (value.to_owned(), keys.seal.clone());
+            Some(Self::Person(Box::new(Person { identity, session, seal })))
+        });
+        opened.ok_or_else(|| {
+            let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+            Problem::SignIn { to: path.to_owned() }
+        })
+    }
+}
+
+/// Names and values.
+pub fn cookies(parts: &Parts) -> impl Iterator<Item = (&str, &str)> {
+    let headers = parts.headers.get_all(COOKIE).into_iter();
+    let pairs = headers.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
+    pairs.filter_map(|pair| pair.trim().split_once('='))
+}
+
+pub fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// What somebody may do with a thread that they see.
+#[derive(Clone, Debug, Default)]
+pub struct Permit {
+    /// Who they are in Slack.
+    pub user: Option<String>,
+    /// Whether they may end what runs in it.
+    pub steers: bool,
+}
+
+/// Threads by namespace, Repo and channel.
+type ByChannel = HashMap<(String, String, String), (Arc<Repo>, Vec<Listed>)>;
+
+/// Knows which thread was held where, and who is there.
+#[derive(Clone)]
+pub struct Sight {
+    pub context: Context,
+    pub slack: Slack,
+}
+
+impl Sight {
+    /// The Repo of a thread and the channel that it was held in, however long ago.
+    pub fn origin(&self, place: &Place, summary: &Summary) -> Option<(Arc<Repo>, String)> {
+        let (namespace, name) = (place.namespace().to_owned(), place.name().to_owned());
+        let thread = self.context.thread(&ThreadKey { namespace, name });
+        let told = thread.and_then(|thread| {
+            Some((thread.spec.repo.clone(), thread.conversation()?.channel.clone()))
+        });
+        let kept = || {
+            let known = !summary.repo.is_empty() && !summary.channel.is_empty();
+            known.then(|| (summary.repo.clone(), summary.channel.clone()))
+        };
+        let (repo, channel) = told.or_else(kept)?;
+        Some((self.context.repo(place.namespace(), &repo)?, channel))
+    }
+
+    /// What somebody may do with a thread; nothing if they may not even see it.
+    ///
+    /// # Errors
+    /// When Slack does not say who is in the channel: then nobody sees it.
+    pub async fn permit(
+        &self,
+        viewer: &Viewer,
+        place: &Place,
+        summary: &Summary,
+    ) -> Result<Option<Permit>, Problem> {
+        let Viewer::Person(person) = viewer else { return Ok(Some(Permit::default())) };
+        let Some((repo, channel)) = self.origin(place, summary) else { return Ok(None) };
+        let user = self.member(person, &repo, &channel).await?;
+        Ok(user.map(|user| {
+            let steers = self.slack.may_steer(&repo, &user);
+            Permit { user: Some(user), steers }
+        }))
+    }
+
+    async fn member(
+        &self,
+        person: &Person,
+        repo: &Repo,
+        channel: &str,
+    ) -> Result<Option<String>, Problem> {
+        let whom = match &person.identity {
+            Identity::Slack { user, team, enterprise } => {
+                Whom::User(user, team, enterprise.as_deref())
+            }
+            Identity::Mail(mail) => Whom::Mail(mail),
+        };
+        let member = self.slack.member(repo, channel, whom).await;
+        member.map_err(|error| Problem::Unknown(error.message))
+    }
+
+    /// Those of all threads that somebody sees. What can't be told is left out.
+    pub async fn seen(&self, viewer: &Viewer, all: Vec<Listed>) -> Vec<Listed> {
+        let Viewer::Person(person) = viewer else { return all };
+        let mut by_channel = ByChannel::new();
+        for one in all {
+            let Ok(place) = one.name.parse::<Place>() else { continue };
+            let Some((repo, channel)) = self.origin(&place, &one.summary) else { continue };
+            let key = (place.namespace().to_owned(), one.summary.repo.clone(), channel);
+            by_channel.entry(key).or_insert_with(|| (repo, Vec::new())).1.push(one);
+        }
+        let asked = by_channel.into_iter().map(async |((.., channel), (repo, own))| {
+            let member = self.member(person, &repo, &channel).await;
+            if matches!(member, Ok(Some(_))) { own } else { Vec::new() }
+        });
+        join_all(asked).await.into_iter().flatten().collect()
+    }
+}

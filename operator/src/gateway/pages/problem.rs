@@ -1,0 +1,113 @@
+//! Why there is no page, as a page that says what to do.
+
+use axum::response::{Html, IntoResponse, Response};
+use http::StatusCode;
+use url::form_urlencoded::byte_serialize;
+
+#[derive(Debug)]
+pub enum Problem {
+    NoPage,
+    /// Nobody is signed in.
+    SignIn {
+        /// What they wanted to see.
+        to: String,
+    },
+    /// Not by this person: it may or may not exist.
+    NotShown,
+    NotSteering,
+    /// A change that was not asked for on a page of these.
+    NotAsked,
+    /// The issuer or the Secret is away.
+    NoSignIn,
+    /// The issuer said no.
+    NotSignedIn {
+        to: String,
+    },
+    /// An answer of the issuer that nobody waits for.
+    SignedInLate,
+    /// Slack or the cluster does not say; a sentence.
+    Unknown(String),
+    Away(std::io::Error),
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let again = |to: &str| {
+            let to: String = byte_serialize(to.as_bytes()).collect();
+            format!("/sign-in?to={to}")
+        };
+        let home = || ("/".to_owned(), "All threads");
+        let (status, title, text, action) = match self {
+            Self::NoPage => (
+                StatusCode::NOT_FOUND,
+                "There is no such page",
+                "The address is wrong, or its time is over.".to_owned(),
+                Some(home()),
+            ),
+            Self::SignIn { to } => (
+                StatusCode::UNAUTHORIZED,
+                "Sign in to see this",
+                "Threads are shown to the members of the channel that they are held in.".to_owned(),
+                Some((again(&to), "Sign in")),
+            ),
+            Self::NotShown => (
+                StatusCode::FORBIDDEN,
+                "This is not shown to you",
+                "There is no such thread, or you are not in its channel, or signed in to another \
+                 workspace. Join the channel in Slack and load this page again."
+                    .to_owned(),
+                Some(home()),
+            ),
+            Self::NotSteering => (
+                StatusCode::FORBIDDEN,
+                "You can't steer here",
+                "spec.access.users of this channel's Repo does not name you.".to_owned(),
+                None,
+            ),
+            Self::NotAsked => (
+                StatusCode::FORBIDDEN,
+                "Nothing was changed",
+                "The page was too old, or another site asked for this: load the page again and \
+                 press the button there."
+                    .to_owned(),
+                Some(home()),
+            ),
+            Self::NoSignIn => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Nobody can sign in right now",
+                "The gateway's log says why. Try again in a minute.".to_owned(),
+                None,
+            ),
+            Self::NotSignedIn { to } => (
+                StatusCode::FORBIDDEN,
+                "You are not signed in",
+                "The sign-in was cancelled or refused.".to_owned(),
+                Some((again(&to), "Try again")),
+            ),
+            Self::SignedInLate => (
+                StatusCode::BAD_REQUEST,
+                "This link has expired",
+                "Signing in takes ten minutes at most, and is done in one browser.".to_owned(),
+                Some((again("/"), "Sign in")),
+            ),
+            Self::Unknown(sentence) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "Nobody knows right now", sentence, None)
+            }
+            Self::Away(error) => {
+                tracing::warn!(%error, "a page could not be shown");
+                let text = "Work goes on, and what happens is kept until it can. Try again in a \
+                            minute."
+                    .to_owned();
+                (StatusCode::SERVICE_UNAVAILABLE, "The history can't be read right now", text, None)
+            }
+        };
+        let action = action.as_ref().map(|(address, words)| (address.as_str(), *words));
+        (status, Html(codebutler_pages::notice(title, &text, action))).into_response()
+    }
+}
+
+impl From<std::io::Error> for Problem {
+    fn from(error: std::io::Error) -> Self {
+        Self::Away(error)
+    }
+}

@@ -1,0 +1,172 @@
+//! Signing in and out. What a browser was sent away with comes back in a signed cookie: an answer that was
+//! asked for by nobody here, or by another browser, signs nobody in.
+
+use std::sync::Arc;
+
+use axum::Form;
+use axum::extract::{Query, Request, State};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use http::HeaderValue;
+use http::header::SET_COOKIE;
+use serde::{Deserialize, Serialize};
+
+use super::door::{Door, Keys, Person, SESSION, SignIn, Viewer, cookies, seconds};
+use super::{Pages, Problem};
+
+/// Where the issuer sends people back to.
+pub const DONE: &str = "/sign-in/done";
+/// How long signing in may take.
+const FLOW_LIFE: u64 = 600;
+/// How long somebody stays signed in.
+const SESSION_LIFE: u64 = 8 * 3600;
+const FLOW: &str = "flow";
+
+#[derive(Serialize, Deserialize)]
+struct Flow {
+    state: String,
+    nonce: String,
+    to: String,
+}
+
+#[derive(Deserialize)]
+pub struct Wanted {
+    #[serde(default)]
+    to: String,
+}
+
+#[derive(Deserialize)]
+pub struct Returned {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    error: String,
+}
+
+/// A change, with what shows where it comes from.
+#[derive(Deserialize)]
+pub struct Change {
+    #[serde(default)]
+    pub token: String,
+}
+
+fn signed(pages: &Pages) -> Result<&Arc<SignIn>, Problem> {
+    match &pages.door {
+        Door::Signed(sign_in) => Ok(sign_in),
+        Door::Open => Err(Problem::NoPage),
+    }
+}
+
+async fn keys(sign_in: &SignIn) -> Result<Arc<Keys>, Problem> {
+    sign_in.keys().await.map_err(|error| {
+        tracing::warn!(%error, "nobody can sign in to pages");
+        Problem::NoSignIn
+    })
+}
+
+/// Sends somebody to the issuer.
+pub async fn begin(
+    State(pages): State<Pages>,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Problem> {
+    let sign_in = signed(&pages)?;
+    let keys = keys(sign_in).await?;
+    let question = sign_in.issuer.question(&keys.registration).await.map_err(|error| {
+        tracing::warn!(%error, "nobody can sign in to pages");
+        Problem::NoSignIn
+    })?;
+    let flow = Flow { state: question.state, nonce: question.nonce, to: own_path(&wanted.to) };
+    let value = keys.seal.close(FLOW, flow, seconds() + FLOW_LIFE).ok_or(Problem::NoSignIn)?;
+    let mut answer = Redirect::to(question.address.as_str()).into_response();
+    set(&mut answer, sign_in, FLOW, &value, FLOW_LIFE);
+    Ok(answer)
+}
+
+/// Takes somebody in who comes back.
+pub async fn done(
+    State(pages): State<Pages>,
+    Query(returned): Query<Returned>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let sign_in = signed(&pages)?;
+    let keys = keys(sign_in).await?;
+    let (parts, _) = request.into_parts();
+    let name = sign_in.cookie(FLOW);
+    let value = cookies(&parts).find(|(own, _)| *own == name).map(|(_, value)| value);
+    let flow: Option<Flow> = value.and_then(|value| keys.seal.open(FLOW, value, seconds()));
+    let flow = flow.filter(|flow| !flow.state.is_empty() && flow.state == returned.state);
+    let Some(flow) = flow else { return Err(Problem::SignedInLate) };
+    if !returned.error.is_empty() || returned.code.is_empty() {
+        return Err(Problem::NotSignedIn { to: flow.to });
+    }
+    let answered = sign_in.issuer.answer(&keys.registration, returned.code, &flow.nonce).await;
+    let identity = answered.map_err(|error| {
+        tracing::warn!(%error, "a sign-in failed");
+        Problem::NotSignedIn { to: flow.to.clone() }
+    })?;
+    let value = keys.seal.close(SESSION, identity, seconds() + SESSION_LIFE);
+    let value = value.ok_or(Problem::NoSignIn)?;
+    // The code is not in the address any more.
+    let mut answer = Redirect::to(&flow.to).into_response();
+    set(&mut answer, sign_in, SESSION, &value, SESSION_LIFE);
+    set(&mut answer, sign_in, FLOW, "", 0);
+    Ok(answer)
+}
+
+/// Forgets who somebody is.
+pub async fn out(
+    State(pages): State<Pages>,
+    viewer: Viewer,
+    Form(change): Form<Change>,
+) -> Result<Response, Problem> {
+    let sign_in = signed(&pages)?;
+    person(&viewer, &change)?;
+    let mut answer = Redirect::to("/").into_response();
+    set(&mut answer, sign_in, SESSION, "", 0);
+    Ok(answer)
+}
+
+/// Who asks for a change, and is shown to have done so.
+///
+/// # Errors
+/// When another site may have asked for it.
+pub fn person<'a>(viewer: &'a Viewer, change: &Change) -> Result<&'a Person, Problem> {
+    match viewer {
+        Viewer::Person(person) if person.sent(&change.token) => Ok(person),
+        _ => Err(Problem::NotAsked),
+    }
+}
+
+fn set(answer: &mut Response, sign_in: &SignIn, name: &str, value: &str, life: u64) {
+    let secure = if sign_in.is_secure() { "; Secure" } else { "" };
+    let name = sign_in.cookie(name);
+    // Lax, not Strict: people come from Slack, and back from the issuer.
+    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={life}{secure}");
+    if let Ok(value) = HeaderValue::from_str(&text) {
+        answer.headers_mut().append(SET_COOKIE, value);
+    }
+}
+
+/// A path of this site: whatever else is wanted leads to the list.
+fn own_path(to: &str) -> String {
+    let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'\\' | b'"' | b'<' | b'>');
+    let is_own = to.starts_with('/') && !to.starts_with("//") && to.len() < 1000;
+    if is_own && to.bytes().all(plain) { to.to_owned() } else { "/".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_path;
+
+    #[test]
+    fn nobody_is_sent_to_another_site() {
+        for own in ["/", "/team/shop-1", "/?state=done&q=a%20b", "/team/shop-1?from=3"] {
+            assert_eq!(own_path(own), own);
+        }
+        for other in ["", "//evil.example", "https://evil.example", "/\\evil.example", "/a b", "/é"]
+        {
+            assert_eq!(own_path(other), "/", "{other}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Histories handed out whole: as they are kept, and in an open form.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
+use codebutler_history::{Store as _, Trajectory};
+use http::header;
+
+use super::door::Viewer;
+use super::{Pages, Problem, place};
+
+/// Read at once.
+const CHUNK: u64 = 1024 * 1024;
+/// Lines that are looked through at once.
+const STRIDE: u64 = 1024;
+
+/// As it is kept.
+pub async fn lines(
+    State(pages): State<Pages>,
+    viewer: Viewer,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let place = place(&namespace, &name)?;
+    if pages.permit(&viewer, &place).await?.0.lines == 0 {
+        return Err(Problem::NoPage);
+    }
+    let store = Arc::new(pages.shelf.store().clone());
+    let pieces = futures::stream::try_unfold(0, move |from| {
+        let (store, place) = (Arc::clone(&store), place.clone());
+        async move {
+            let read = move || store.read(&place, from, CHUNK);
+            let text = tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other)??;
+            let next = from + text.len() as u64;
+            Ok::<_, std::io::Error>((!text.is_empty()).then_some((text, next)))
+        }
+    });
+    let kind = [(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")];
+    Ok((kind, Body::from_stream(pieces)).into_response())
+}
+
+/// As a trajectory.
+pub async fn trajectory(
+    State(pages): State<Pages>,
+    viewer: Viewer,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let place = place(&namespace, &name)?;
+    let (summary, _) = pages.permit(&viewer, &place).await?;
+    if summary.lines == 0 {
+        return Err(Problem::NoPage);
+    }
+    let (mut trajectory, mut next) = (Trajectory::new(&place.to_string()), 1);
+    while next <= summary.lines {
+        let lines = pages.shelf.lines(&place, next, STRIDE).await?;
+        let Some((last, _)) = lines.last() else { break };
+        next = last + 1;
+        lines.iter().filter_map(|(_, line)| line.as_ref()).for_each(|line| trajectory.add(line));
+    }
+    let kind = [(header::CONTENT_TYPE, "application/json; charset=utf-8")];
+    Ok((kind, trajectory.finish().to_string()).into_response())
+}

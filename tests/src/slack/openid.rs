@@ -1,0 +1,282 @@
+//! Sign in with Slack: discovery, consent page, code, identity token, keys. As strict as Slack: a code is
+//! good once, for ten minutes, for the client and the address that it was given for.
+//!
+//! Which person sits at the browser is the driver's to say: nobody types a password here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::rand::SystemRandom;
+use ring::rsa::PublicKeyComponents;
+use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::{Value, json};
+
+use super::SlackServer;
+use super::core::{Core, Inner};
+use super::world::unix_now;
+
+/// Signs nothing but this fake's identities.
+const KEY: &str = include_str!("../github/app.pem");
+const KEY_ID: &str = "testbed";
+const CODE_LIFE: Duration = Duration::from_mins(10);
+/// As in Slack's own tokens, in seconds.
+const TOKEN_LIFE: i64 = 300;
+
+type Shared = State<Arc<Inner>>;
+type Fields = BTreeMap<String, String>;
+
+/// The app as a client, and what it was given.
+#[derive(Debug, Default)]
+pub(super) struct OpenId {
+    client: String,
+    secret: String,
+    /// Addresses that the app's configuration names.
+    redirects: Vec<String>,
+    /// Who sits at the browser: user and workspace.
+    browser: Option<(String, String)>,
+    codes: BTreeMap<String, Grant>,
+    tokens: BTreeMap<String, Grant>,
+}
+
+#[derive(Clone, Debug)]
+struct Grant {
+    user: String,
+    team: String,
+    redirect: String,
+    nonce: Option<String>,
+    scopes: Vec<String>,
+    given: Instant,
+    used: bool,
+}
+
+impl OpenId {
+    pub fn new(client: String, secret: String) -> Self {
+        Self { client, secret, ..Self::default() }
+    }
+}
+
+impl SlackServer {
+    /// Client id and secret of the app.
+    pub fn openid_client(&self) -> (String, String) {
+        self.inner.read(|core| (core.openid.client.clone(), core.openid.secret.clone()))
+    }
+
+    /// Names an address to which people may be sent back.
+    pub fn allow_redirect(&self, address: &str) {
+        self.inner.update(|core| core.openid.redirects.push(address.to_owned()));
+    }
+
+    /// This person sits at every browser now; of another workspace than the app's, if one is named.
+    pub fn sit_down(&self, user: &str, team: Option<&str>) {
+        self.inner.update(|core| {
+            let team = team.unwrap_or(&core.world.team.id).to_owned();
+            core.openid.browser = Some((user.to_owned(), team));
+        });
+    }
+}
+
+pub(super) fn router(inner: Arc<Inner>) -> Router {
+    Router::new()
+        .route("/.well-known/openid-configuration", get(configuration))
+        .route("/openid/connect/authorize", get(authorize))
+        .route("/openid/connect/keys", get(keys))
+        .route("/api/openid.connect.token", post(token))
+        .route("/api/openid.connect.userInfo", get(user_info).post(user_info))
+        .with_state(inner)
+}
+
+async fn configuration(State(inner): Shared) -> Json<Value> {
+    let at = |path: &str| format!("{}{path}", inner.origin);
+    Json(json!({
+        "issuer": inner.origin,
+        "authorization_endpoint": at("/openid/connect/authorize"),
+        "token_endpoint": at("/api/openid.connect.token"),
+        "userinfo_endpoint": at("/api/openid.connect.userInfo"),
+        "jwks_uri": at("/openid/connect/keys"),
+        "scopes_supported": ["openid", "profile", "email"],
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["form_post"],
+        "grant_types_supported": ["authorization_code"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["RS256"],
+        "claims_supported": ["sub", "auth_time", "iss"],
+        "claims_parameter_supported": false,
+        "request_parameter_supported": false,
+        "request_uri_parameter_supported": true,
+        "token_endpoint_auth_methods_supported": ["client_secret_post", "client_secret_basic"],
+    }))
+}
+
+/// What Slack says to people whose app asked wrongly.
+fn wrong(what: &str) -> Response {
+    (StatusCode::BAD_REQUEST, format!("Something went wrong: {what}\n")).into_response()
+}
+
+async fn authorize(State(inner): Shared, Query(asked): Query<Fields>) -> Response {
+    inner.update(|core| consent(core, &asked))
+}
+
+fn consent(core: &mut Core, asked: &Fields) -> Response {
+    let of = |name: &str| asked.get(name).map(String::as_str).unwrap_or_default();
+    let openid = &mut core.openid;
+    if of("client_id") != openid.client {
+        return wrong("invalid_client_id");
+    }
+    if !openid.redirects.iter().any(|known| known == of("redirect_uri")) {
+        return wrong("redirect_uri did not match any configured URIs");
+    }
+    if of("response_type") != "code" {
+        return wrong("response_type has to be code");
+    }
+    let scopes: Vec<String> = of("scope").split([' ', ',']).map(str::to_owned).collect();
+    if !scopes.iter().any(|scope| scope == "openid") {
+        return wrong("scope has to include openid");
+    }
+    let Some((user, team)) = openid.browser.clone() else { return wrong("nobody is signed in") };
+    let Ok(mut back) = url::Url::parse(of("redirect_uri")) else { return wrong("redirect_uri") };
+    let ticket = format!("{}.{}", unix_now(), uuid::Uuid::new_v4().simple());
+    back.query_pairs_mut().append_pair("code", &ticket).append_pair("state", of("state"));
+    let nonce = asked.get("nonce").cloned();
+    let redirect = of("redirect_uri").to_owned();
+    let grant = Grant { user, team, redirect, nonce, scopes, given: Instant::now(), used: false };
+    openid.codes.insert(ticket, grant);
+    Redirect::to(back.as_str()).into_response()
+}
+
+fn signer() -> Option<RsaKeyPair> {
+    match PrivateKeyDer::from_pem_slice(KEY.as_bytes()).ok()? {
+        PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()).ok(),
+        _ => None,
+    }
+}
+
+async fn keys() -> Response {
+    let Some(signer) = signer() else { return wrong("no key") };
+    let public: PublicKeyComponents<Vec<u8>> = signer.public().into();
+    let part = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+    let (n, e) = (part(&public.n), part(&public.e));
+    let key = json!({"e": e, "n": n, "use": "sig", "kid": KEY_ID, "alg": "RS256", "kty": "RSA"});
+    Json(json!({"keys": [key]})).into_response()
+}
+
+fn refused(code: &str) -> Response {
+    Json(json!({"ok": false, "error": code})).into_response()
+}
+
+async fn token(State(inner): Shared, headers: HeaderMap, body: Bytes) -> Response {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded")) {
+        return refused("invalid_form_data");
+    }
+    let form: Fields = url::form_urlencoded::parse(&body).into_owned().collect();
+    let (id, secret) = basic(&headers).unwrap_or_else(|| {
+        let of = |name: &str| form.get(name).cloned().unwrap_or_default();
+        (of("client_id"), of("client_secret"))
+    });
+    let issuer = inner.origin.clone();
+    inner.update(|core| exchange(core, &issuer, (&id, &secret), &form))
+}
+
+fn exchange(core: &mut Core, issuer: &str, (id, secret): (&str, &str), form: &Fields) -> Response {
+    let of = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+    if id != core.openid.client {
+        return refused("invalid_client_id");
+    }
+    if secret != core.openid.secret {
+        return refused("bad_client_secret");
+    }
+    if !matches!(of("grant_type"), "" | "authorization_code") {
+        return refused("invalid_grant_type");
+    }
+    let Some(grant) = core.openid.codes.get_mut(of("code")) else { return refused("invalid_code") };
+    if grant.used {
+        return refused("code_already_used");
+    }
+    if grant.given.elapsed() > CODE_LIFE {
+        return refused("invalid_code");
+    }
+    if grant.redirect != of("redirect_uri") {
+        return refused("bad_redirect_uri");
+    }
+    grant.used = true;
+    let grant = grant.clone();
+    let access = format!("xoxp-{}", uuid::Uuid::new_v4().simple());
+    core.openid.tokens.insert(access.clone(), grant.clone());
+    let mut claims = about(core, &grant);
+    let now = unix_now();
+    for (name, value) in [
+        ("iss", json!(issuer)),
+        ("aud", json!(id)),
+        ("iat", json!(now)),
+        ("auth_time", json!(now)),
+        ("exp", json!(now + TOKEN_LIFE)),
+    ] {
+        claims[name] = value;
+    }
+    if let Some(nonce) = &grant.nonce {
+        claims["nonce"] = json!(nonce);
+    }
+    let Some(identity) = signed(&claims) else { return refused("internal_error") };
+    Json(json!({"ok": true, "access_token": access, "token_type": "Bearer", "id_token": identity}))
+        .into_response()
+}
+
+/// What is said of a person.
+fn about(core: &Core, grant: &Grant) -> Value {
+    let name = core.world.users.get(&grant.user).map_or("somebody", |user| user.name.as_str());
+    let mut claims = json!({
+        "sub": grant.user,
+        "https://slack.com/user_id": grant.user,
+        "https://slack.com/team_id": grant.team,
+    });
+    if grant.scopes.iter().any(|scope| scope == "email") {
+        claims["email"] = json!(format!("{name}@example.com"));
+        claims["email_verified"] = json!(true);
+    }
+    claims
+}
+
+fn signed(claims: &Value) -> Option<String> {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let head = json!({"alg": "RS256", "typ": "JWT", "kid": KEY_ID});
+    let text = format!("{}.{}", part(&head), part(claims));
+    let signer = signer()?;
+    let mut mark = vec![0; signer.public().modulus_len()];
+    signer.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut mark).ok()?;
+    Some(format!("{text}.{}", URL_SAFE_NO_PAD.encode(mark)))
+}
+
+async fn user_info(State(inner): Shared, headers: HeaderMap) -> Response {
+    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = token.and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
+    let Some(token) = token else { return refused("not_authed") };
+    inner.read(|core| {
+        let Some(grant) = core.openid.tokens.get(&token) else { return refused("invalid_auth") };
+        let mut claims = about(core, grant);
+        claims["ok"] = json!(true);
+        Json(claims).into_response()
+    })
+}
+
+/// Client id and secret, form-encoded each, as RFC 6749 has it.
+fn basic(headers: &HeaderMap) -> Option<(String, String)> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Basic ")?;
+    let text = String::from_utf8(STANDARD.decode(value).ok()?).ok()?;
+    let (id, secret) = text.split_once(':')?;
+    let decoded = |part: &str| {
+        let mut parsed = url::form_urlencoded::parse(part.as_bytes());
+        parsed.next().map(|(name, _)| name.into_owned()).unwrap_or_default()
+    };
+    Some((decoded(id), decoded(secret)))
+}

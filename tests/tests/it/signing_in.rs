@@ -1,0 +1,207 @@
+//! Signing in to pages with Slack: who sees what, for how long, and what they may do there.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::stack::PagesAccess;
+use futures::StreamExt as _;
+use reqwest::{Method, Response, StatusCode, header};
+use serde_json::json;
+
+use crate::support::{Setup, Team};
+
+/// Who leaves a channel is out within this time.
+const OUT: Duration = Duration::from_mins(1);
+
+/// What leads to a page.
+const LINK: &str = "Watch what happens";
+
+/// One browser: it keeps cookies, and goes where it is sent.
+struct Browsing {
+    client: reqwest::Client,
+    base: String,
+    cookies: BTreeMap<String, String>,
+    /// Attributes of the newest cookie, and every address that it was sent to.
+    attributes: String,
+    sent: Vec<String>,
+}
+
+impl Browsing {
+    fn new(team: &Team) -> Self {
+        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+        let base = format!("http://{}", team.stack.metrics.pages.unwrap());
+        let client = client.build().unwrap();
+        Self { client, base, cookies: BTreeMap::new(), attributes: String::new(), sent: Vec::new() }
+    }
+
+    async fn ask(&mut self, method: Method, url: &str, body: Option<(&str, &str)>) -> Response {
+        let url = if url.starts_with('/') { format!("{}{url}", self.base) } else { url.to_owned() };
+        let mut request = self.client.request(method, &url);
+        if url.starts_with(&self.base) {
+            let cookies = self.cookies.iter().map(|(name, value)| format!("{name}={value}"));
+            request = request.header(header::COOKIE, cookies.collect::<Vec<_>>().join("; "));
+        }
+        if let Some((origin, body)) = body {
+            let form = "application/x-www-form-urlencoded";
+            request = request.header(header::CONTENT_TYPE, form).body(body.to_owned());
+            request = request.header(header::ORIGIN, origin);
+        }
+        let answer = request.send().await.unwrap();
+        for cookie in answer.headers().get_all(header::SET_COOKIE) {
+            let (pair, attributes) = cookie.to_str().unwrap().split_once(';').unwrap();
+            let (name, value) = pair.split_once('=').unwrap();
+            if attributes.contains("Max-Age=0") {
+                self.cookies.remove(name);
+            } else {
+                self.cookies.insert(name.to_owned(), value.to_owned());
+                attributes.clone_into(&mut self.attributes);
+            }
+        }
+        answer
+    }
+
+    async fn get(&mut self, url: &str) -> Response {
+        self.ask(Method::GET, url, None).await
+    }
+
+    /// Status and text of a page, wherever it leads.
+    async fn open(&mut self, url: &str) -> (StatusCode, String) {
+        let mut answer = self.get(url).await;
+        while answer.status().is_redirection() {
+            let to = answer.headers()[header::LOCATION].to_str().unwrap().to_owned();
+            self.sent.push(to.clone());
+            answer = self.get(&to).await;
+        }
+        (answer.status(), answer.text().await.unwrap())
+    }
+
+    async fn sign_in(team: &Team, user: &str, workspace: Option<&str>, to: &str) -> Self {
+        let mut browsing = Self::new(team);
+        team.stack.slack.sit_down(user, workspace);
+        browsing.open(&format!("/sign-in?to={to}")).await;
+        browsing
+    }
+
+    /// What comes with a change that a page offers.
+    async fn token(&mut self, page: &str) -> String {
+        let (_, text) = self.open(page).await;
+        let (_, rest) = text.split_once("name=\"token\" value=\"").expect(&text);
+        rest.split_once('"').unwrap().0.to_owned()
+    }
+}
+
+fn script() -> Script {
+    let wait = Step::tool("Bash", json!({"command": "sleep 600"}));
+    let steps = vec![Step::say("Looked."), wait, Step::say("As you wish.")];
+    Script::of("coder", steps)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_of_the_channel_see_its_threads_until_they_leave_it() {
+    let team = Setup::new(script()).pages(PagesAccess::Slack).start().await;
+    let (slack, channel) = (&team.stack.slack, &team.stack.channel);
+    let ana = team.stack.users["ana"].clone();
+    let root = team.says("ana", None, "@codebutler.coder look");
+    let said = team.message(&root, "Looked.").await;
+    let name = team.thread(&root).await.metadata.name.unwrap();
+    let page = format!("/{}/{name}", team.stack.place.team);
+    assert!(said.shown.contains(LINK), "the first answer links its page: {}", said.shown);
+    let world = serde_json::to_string(&slack.snapshot()).unwrap();
+    assert!(world.contains(&format!("{page}|Watch what happens")), "{world}");
+    team.settled(&root, "coder").await;
+
+    // Nobody in particular is told where to sign in, and nothing else.
+    let mut stranger = Browsing::new(&team);
+    for path in [&*page, "/", "/costs", &format!("{page}/events"), &format!("{page}/events.jsonl")]
+    {
+        let (status, text) = stranger.open(path).await;
+        assert_eq!(status, 401, "{path}");
+        assert!(text.contains("/sign-in?to=") && !text.contains("Looked."), "{text}");
+    }
+
+    let mut browsing = Browsing::sign_in(&team, &ana, None, &page).await;
+    assert_eq!(browsing.sent.last().unwrap(), &page, "no code stays in the address");
+    let (status, text) = browsing.open(&page).await;
+    assert_eq!(status, 200);
+    assert!(text.contains("Looked.") && text.contains("Stop what runs"), "{text}");
+    for attribute in ["HttpOnly", "SameSite=Lax", "Path=/", "Max-Age=28800"] {
+        assert!(browsing.attributes.contains(attribute), "{}", browsing.attributes);
+    }
+    assert!(browsing.open("/").await.1.contains(&page));
+
+    // What came back once is good for nobody else, and for nobody twice.
+    let back = browsing.sent.iter().find(|to| to.contains("/sign-in/done?")).unwrap().clone();
+    for other in [&mut browsing, &mut stranger] {
+        let (status, text) = other.open(&back).await;
+        assert_eq!(status, 400);
+        assert!(text.contains("This link has expired"), "{text}");
+    }
+    let forged = stranger.open("/sign-in/done?code=1.2&state=").await;
+    assert_eq!(forged.0, 400);
+
+    let eve = slack.create_user("eve", "Eve");
+    for (user, workspace) in [(&eve, None), (&ana, Some("T0OTHER"))] {
+        let mut other = Browsing::sign_in(&team, user, workspace, &page).await;
+        let (status, text) = other.open(&page).await;
+        assert_eq!(status, 403, "{user} of {workspace:?}");
+        assert!(text.contains("This is not shown to you") && !text.contains("Looked."), "{text}");
+        assert!(!other.open("/").await.1.contains(&page));
+        assert_eq!(other.open(&format!("{page}/steps")).await.0, 403);
+    }
+
+    // A stream that is open ends with the right to it.
+    let answer = browsing.get(&format!("{page}/events?after=0")).await;
+    let (mut pieces, mut heard) = (answer.bytes_stream(), String::new());
+    slack.remove_member(channel, &ana).unwrap();
+    let over = tokio::time::timeout(OUT, async {
+        while let Some(Ok(piece)) = pieces.next().await {
+            heard += &String::from_utf8_lossy(&piece);
+        }
+    });
+    over.await.expect("a stream outlives its reader's membership");
+    assert!(heard.contains("Looked.") && heard.contains("event: end"), "{heard}");
+    assert_eq!(browsing.open(&page).await.0, 403);
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_steer_stops_what_runs_from_its_page_and_no_other_site_does() {
+    let team = Setup::new(script()).pages(PagesAccess::Slack).start().await;
+    let ben = team.stack.users["ben"].clone();
+    let root = team.says("ana", None, "@codebutler.coder look");
+    team.message(&root, "Looked.").await;
+    team.settled(&root, "coder").await;
+    team.says("ana", Some(&root), "@codebutler.coder wait");
+    let name = team.thread(&root).await.metadata.name.unwrap();
+    let page = format!("/{}/{name}", team.stack.place.team);
+    let mut browsing = Browsing::sign_in(&team, &ben, None, &page).await;
+    while !browsing.open(&page).await.1.contains("wants Bash") {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let (stop, token) = (format!("{page}/stop"), browsing.token(&page).await);
+    let own = browsing.base.clone();
+    let form = format!("token={token}");
+    for (origin, body, status) in [
+        ("http://evil.example", &*form, 405),
+        ("null", &*form, 405),
+        (&*own, "token=", 403),
+        (&*own, "token=AAAA", 403),
+    ] {
+        let answer = browsing.ask(Method::POST, &stop, Some((origin, body))).await;
+        assert_eq!(answer.status(), status, "{origin} {body}");
+    }
+    let mut stranger = Browsing::new(&team);
+    let answer = stranger.ask(Method::POST, &stop, Some((&*own, &*form))).await;
+    assert_eq!(answer.status(), 401);
+    let answer = browsing.ask(Method::POST, &stop, Some((&*own, &*form))).await;
+    assert_eq!(answer.status(), 303);
+    team.message(&root, "Stopped").await;
+
+    let answer = browsing.ask(Method::POST, "/sign-out", Some((&*own, &*form))).await;
+    assert_eq!(answer.status(), 303);
+    assert_eq!(browsing.open(&page).await.0, 401);
+    let links = team.messages(&root).iter().filter(|m| m.shown.contains(LINK)).count();
+    assert_eq!(links, 1, "a page is linked once");
+    team.stop().await;
+}
