@@ -14,6 +14,7 @@ mod learnings;
 mod memory;
 mod operator;
 mod packs;
+mod pages;
 mod price;
 mod product;
 mod proxy;
@@ -128,6 +129,7 @@ pub const NAMES: &[&str] = &[
     "ingest",
     "memory",
     "packs",
+    "pages",
     "price",
     "proxy",
     "reconcile",
@@ -151,6 +153,7 @@ pub async fn measure(name: &str) -> anyhow::Result<Vec<Figure>> {
         "ingest" => ingest::measure().await,
         "memory" => learnings::measure(),
         "packs" => packs::measure().await,
+        "pages" => Box::pin(pages::measure()).await,
         "price" => Box::pin(price::measure()).await,
         "proxy" => proxy::measure().await,
         "reconcile" => reconcile::measure().await,
