@@ -145,6 +145,36 @@ impl Browser {
         self.value("new Promise(done => requestAnimationFrame(() => setTimeout(done)))").await;
     }
 
+    /// What people prefer: `light` or `dark`.
+    pub async fn prefer(&mut self, scheme: &str) {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.call("Emulation.setEmulatedMedia", json!({"features": features})).await;
+    }
+
+    /// The tab that is spoken to.
+    pub async fn tab(&mut self) -> Value {
+        self.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true})).await;
+        self.session.clone()
+    }
+
+    /// Opens one more, which is looked at like all others.
+    pub async fn open_tab(&mut self, url: &str) -> Value {
+        self.session = Value::Null;
+        let target = self.call("Target.createTarget", json!({"url": "about:blank"})).await;
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        self.session = self.call("Target.attachToTarget", attach).await["sessionId"].clone();
+        self.call("Page.enable", json!({})).await;
+        self.call("Runtime.enable", json!({})).await;
+        let tab = self.tab().await;
+        self.open(url).await;
+        tab
+    }
+
+    /// Speaks to another tab from now on.
+    pub fn turn_to(&mut self, tab: &Value) {
+        self.session.clone_from(tab);
+    }
+
     pub async fn open(&mut self, url: &str) {
         self.call("Page.navigate", json!({"url": url})).await;
     }

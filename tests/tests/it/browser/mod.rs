@@ -1,6 +1,7 @@
 //! The chat page in a real browser: the bugfix from the first message to the merge, on a desktop and
 //! on a phone, with screenshots below `target/screenshots`.
 
+mod accessible;
 mod chromium;
 mod situations;
 mod watching;
@@ -93,6 +94,13 @@ async fn the_bugfix_from_message_to_merge_in_a_browser() {
     browser.key("Escape").await;
     browser.until("document.querySelector('#thread').hidden").await;
     picture(&mut browser, "5-channel").await;
+    // The same from the inside: the README's picture.
+    browser.open(&chat.line("at work:")).await;
+    browser.until("document.querySelector('tbody th a')").await;
+    browser.run("document.querySelector('tbody th a').click()").await;
+    browser.until("document.querySelector('#now')?.textContent.includes('#1 merged')").await;
+    browser.run("(document.querySelector('#plan').open = true, scrollTo(0, 0))").await;
+    picture(&mut browser, "14-watched").await;
     assert_eq!(browser.complaints(), Vec::<String>::new());
     browser.close().await;
     let (code, rest) = chat.interrupt().await;

@@ -5,8 +5,57 @@ use codebutler_testbed::models::{Script, Step};
 use serde_json::json;
 
 use super::chromium::Browser;
-use super::{DESKTOP, picture};
+use super::{DESKTOP, accessible, picture};
 use crate::support::Setup;
+
+/// In both sizes, in light and in dark, and by who does not see it.
+async fn looked_at(browser: &mut Browser, name: &str) {
+    for scheme in ["dark", "light"] {
+        browser.prefer(scheme).await;
+        picture(browser, &format!("{name}-{scheme}")).await;
+        accessible::check(browser, name).await;
+    }
+}
+
+/// Browsers allow six connections to a server over HTTP/1.1.
+const TABS: usize = 10;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_tabs_stay_live_over_http_1() {
+    let Some(mut browser) = Browser::start().await else { return };
+    let slow = Step::tool("Bash", json!({"command": "until [ -e go ]; do sleep 0.2; done"}));
+    let write = Step::tool("Bash", json!({"command": "touch go"}));
+    let script = Script::of("coder", vec![slow, Step::say("All of you see this.")])
+        .and("reviewer", vec![write, Step::say("Begun.")]);
+    let team = Setup::new(script).start().await;
+    let root = team.says("ana", None, "@codebutler.coder wait");
+    let name = team.thread(&root).await.metadata.name.unwrap();
+    let page =
+        format!("http://{}/{}/{name}", team.stack.metrics.pages.unwrap(), team.stack.place.team);
+    let at_work = || async {
+        let text = reqwest::get(&page).await.ok()?.text().await.ok()?;
+        text.contains("wants Bash").then_some(())
+    };
+    team.until("the coder to wait", at_work).await;
+    browser.open(&page).await;
+    let mut tabs = vec![browser.tab().await];
+    for _ in 1..TABS {
+        tabs.push(browser.open_tab(&page).await);
+    }
+    for tab in &tabs {
+        browser.turn_to(tab);
+        browser.until("document.querySelector('#steps').children.length > 0").await;
+    }
+    team.says("ana", Some(&root), "@codebutler.reviewer let it go on");
+    for tab in &tabs {
+        browser.turn_to(tab);
+        browser
+            .until("document.querySelector('#steps').textContent.includes('All of you see this.')")
+            .await;
+    }
+    browser.close().await;
+    team.stop().await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_is_watched_in_a_browser() {
@@ -46,10 +95,13 @@ async fn a_thread_is_watched_in_a_browser() {
     let twice = "new Set([...document.querySelectorAll('.step')].map(s => s.id)).size \
         === document.querySelectorAll('.step').length";
     assert_eq!(browser.value(twice).await, json!(true));
-    picture(&mut browser, "11-thread").await;
+    looked_at(&mut browser, "11-thread").await;
     browser.open(&format!("http://{pages}/")).await;
     browser.until("document.querySelectorAll('tbody tr').length === 1").await;
-    picture(&mut browser, "12-threads").await;
+    looked_at(&mut browser, "12-threads").await;
+    browser.open(&format!("http://{pages}/costs")).await;
+    browser.until("document.body.textContent.includes('0.012345678')").await;
+    looked_at(&mut browser, "13-costs").await;
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{complaints:?}");
     browser.close().await;
