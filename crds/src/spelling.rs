@@ -93,6 +93,104 @@ impl<T: JsonSchema> JsonSchema for Word<T> {
     }
 }
 
+/// A word in a status: written with a capital, read in either spelling. For `serde(with)`; the schema of
+/// such a field is that of a [`Word`].
+pub mod word {
+    use super::{Deserialize, Deserializer, Serialize, Serializer, Word};
+
+    /// Writes it.
+    pub fn serialize<T, S>(value: &T, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        T: Serialize + Copy,
+        S: Serializer,
+    {
+        Word::from(*value).serialize(serializer)
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+    where
+        T: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Word::deserialize(deserializer).map(|word| word.value)
+    }
+}
+
+/// As [`word`], where there may be none.
+pub mod optional_word {
+    use super::{Deserialize, Deserializer, Serialize, Serializer, Word};
+
+    /// Writes it.
+    pub fn serialize<T, S>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        T: Serialize + Copy,
+        S: Serializer,
+    {
+        value.map(Word::from).serialize(serializer)
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        T: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        let word = Option::<Word<T>>::deserialize(deserializer)?;
+        Ok(word.map(|word| word.value))
+    }
+}
+
+/// A pull request as a status has it, whose agents are told of it in small letters.
+pub mod pull_request {
+    use codebutler_wire::{PullRequest, PullState};
+    use schemars::{JsonSchema as _, Schema, SchemaGenerator};
+    use serde::de::Error as _;
+    use serde::ser::Error as _;
+    use serde_json::Value;
+
+    use super::{Deserialize, Deserializer, Serialize, Serializer, Word, capital, with_first};
+
+    /// Writes it.
+    pub fn serialize<S: Serializer>(
+        value: &Option<PullRequest>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut value = serde_json::to_value(value).map_err(S::Error::custom)?;
+        spell(&mut value, capital);
+        value.serialize(serializer)
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<PullRequest>, D::Error> {
+        let mut value = Value::deserialize(deserializer)?;
+        spell(&mut value, |word| with_first(word, char::to_ascii_lowercase));
+        serde_json::from_value(value).map_err(D::Error::custom)
+    }
+
+    fn spell(value: &mut Value, how: impl Fn(&str) -> String) {
+        if let Some(state) = value.get_mut("state")
+            && let Some(word) = state.as_str()
+        {
+            *state = how(word).into();
+        }
+    }
+
+    /// Its schema.
+    pub fn schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = PullRequest::json_schema(generator);
+        let properties = schema.get_mut("properties");
+        if let Some(state) = properties.and_then(|all| all.get_mut("state")) {
+            let told = state["description"].take();
+            *state = Word::<PullState>::json_schema(generator).into();
+            state["description"] = told;
+        }
+        schema
+    }
+}
+
 /// How an enum's value is written by itself.
 fn name(value: &impl Serialize) -> Option<String> {
     match serde_json::to_value(value) {
@@ -122,9 +220,13 @@ fn with_first(word: &str, change: impl Fn(&char) -> char) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kube::CustomResourceExt as _;
+    use serde_json::json;
+
     use super::*;
     use crate::repo::ModelApi;
     use crate::role::WorktreeAccess;
+    use crate::{Thread, ThreadStatus};
 
     #[test]
     fn both_spellings_are_read_and_the_old_one_is_named() {
@@ -140,5 +242,46 @@ mod tests {
             assert_eq!(serde_json::to_value(read(word).unwrap()).unwrap(), word);
         }
         assert_eq!(serde_json::to_value(Word::from(ModelApi::OpenAi)).unwrap(), "OpenAI");
+    }
+
+    #[test]
+    fn a_status_is_written_with_capitals_and_read_in_either_spelling() {
+        let (ts, expires) = ("1767268700.000100", "2026-01-01T00:00:00Z");
+        let stored = json!({
+            "approvals": [{"id": "coder:k", "role": "coder", "tool": "Bash", "hash": "a", "ts": ts,
+                           "expires": expires, "answer": "expired"}],
+            "budget": {"ask": {"ts": ts, "limit": "callsPerHour"}},
+            "closing": {"ts": ts, "role": "lead", "choice": "merge", "waits": "checks"},
+            "handovers": [{"id": "a", "why": "planWaits"}],
+            "offers": [{"ts": ts, "role": "lead", "kind": "learnings", "of": 2}],
+            "planDetails": {"plan": ts, "complexity": "complex"},
+            "pullRequest": {"number": 1, "url": "u", "state": "merged"},
+        });
+        let status: ThreadStatus = serde_json::from_value(stored).unwrap();
+        let written = serde_json::to_value(&status).unwrap();
+        for (field, word) in [
+            ("/approvals/0/answer", "Expired"),
+            ("/budget/ask/limit", "CallsPerHour"),
+            ("/closing/choice", "Merge"),
+            ("/closing/waits", "Checks"),
+            ("/handovers/0/why", "PlanWaits"),
+            ("/offers/0/kind", "Learnings"),
+            ("/planDetails/complexity", "Complex"),
+            ("/pullRequest/state", "Merged"),
+        ] {
+            assert_eq!(written.pointer(field), Some(&json!(word)), "{field}");
+        }
+        assert_eq!(serde_json::from_value::<ThreadStatus>(written).unwrap(), status);
+        // Agents are told of it as they always were.
+        let told = serde_json::to_value(status.pull_request).unwrap();
+        assert_eq!(told["state"], "merged");
+        // What is stored has to be valid until it is written anew.
+        let definition = serde_json::to_string(&Thread::crd()).unwrap();
+        for word in
+            ["expired", "callsPerHour", "checks", "planWaits", "learnings", "complex", "merged"]
+        {
+            let both = [capital(word), word.to_owned()];
+            assert!(both.iter().all(|word| definition.contains(&format!("\"{word}\""))), "{word}");
+        }
     }
 }

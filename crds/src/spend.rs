@@ -10,8 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::thread::Usage;
+use crate::spelling::{Word, word};
 use crate::{NanoUsd, SlackTs};
+use codebutler_wire::Usage;
 
 /// Most calls in [`ThreadBudget::open`].
 pub const OPEN_IN_THREAD: usize = 16;
@@ -110,6 +111,8 @@ pub struct BudgetAsk {
     /// The message that asks.
     pub ts: SlackTs,
     /// What was reached.
+    #[serde(with = "word")]
+    #[schemars(with = "Word<Limit>")]
     pub limit: Limit,
     /// Roles that go on with the answer.
     #[serde(default)]

@@ -19,6 +19,7 @@ pub use self::decisions::{
     PlanDetails, PlanEstimate, Receipt, StandingApproval,
 };
 pub use self::handover::{HandOver, HandOverReason, QueuedRole, Rounds, RoutedReply};
+use crate::spelling::pull_request;
 use crate::spend::ThreadBudget;
 use crate::{NanoUsd, SlackTs};
 pub use codebutler_wire::{Complexity, Pending, Plan, PullRequest, PullState, RoleState, Usage};
@@ -159,7 +160,8 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// The pull request. (Gateway.)
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "pull_request", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "pull_request::schema")]
     pub pull_request: Option<PullRequest>,
     /// The plan that was posted last, and who approved it. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use codebutler_wire::{Complexity, NanoUsd};
 
 use crate::SlackTs;
+use crate::spelling::{Word, optional_word, word};
 
 /// One action that people were asked about: a yes is for exactly what the hash stands for, once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,7 +29,8 @@ pub struct Approval {
     /// After this nobody's yes counts any more.
     pub expires: Time,
     /// The answer, once there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Word<ApprovalAnswer>>")]
     pub answer: Option<ApprovalAnswer>,
     /// Slack user id of who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,6 +92,8 @@ pub struct Offer {
     /// The role that asks.
     pub role: String,
     /// What is asked.
+    #[serde(with = "word")]
+    #[schemars(with = "Word<OfferKind>")]
     pub kind: OfferKind,
     /// How many there are to choose from or to judge.
     #[schemars(range(min = 1, max = 10))]
@@ -145,7 +149,8 @@ pub struct PlanDetails {
     #[schemars(length(min = 1, max = 200))]
     pub test: Option<String>,
     /// How hard the work is: decides which of a role's models does it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Word<Complexity>>")]
     pub complexity: Option<Complexity>,
     /// Files and folders that the work will change, relative to the root: by them threads are warned
     /// that get in each other's way.
@@ -194,7 +199,8 @@ pub struct Closing {
     /// The role that acts on the answer.
     pub role: String,
     /// The user's answer, once given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Word<ClosingChoice>>")]
     pub choice: Option<ClosingChoice>,
     /// Slack user id of who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -203,7 +209,8 @@ pub struct Closing {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
     /// What the merge waits for, if GitHub did not do it at once. The gateway goes on by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "optional_word", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Word<MergeWait>>")]
     pub waits: Option<MergeWait>,
 }
 

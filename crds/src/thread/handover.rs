@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::SlackTs;
+use crate::spelling::{Word, word};
 
 /// A decision about who goes on, made from the facts and not by a model. It is kept until the
 /// conversation was told.
@@ -27,6 +28,8 @@ pub struct HandOver {
     #[schemars(length(max = 16))]
     pub with: Option<String>,
     /// Why.
+    #[serde(with = "word")]
+    #[schemars(with = "Word<HandOverReason>")]
     pub why: HandOverReason,
     /// Messages that say more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
