@@ -11,13 +11,12 @@
 
 mod campaign;
 mod record;
+mod settings;
 mod store;
 mod time;
 
 #[cfg(test)]
 mod tests;
-
-use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::watch;
@@ -25,50 +24,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::campaign::Campaign;
+pub use self::settings::{GIVE_UP, Leadership, Settings};
 use self::store::Kubernetes;
 use self::time::System;
-
-/// How long giving up may take.
-pub const GIVE_UP: Duration = Duration::from_secs(2);
-
-/// Which lease, who asks, and how patient everybody is.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub namespace: String,
-    pub name: String,
-    /// Who asks: no two processes that live at the same time may share one. A process that is
-    /// started again under the same identity goes on with its predecessor's lease at once.
-    pub identity: String,
-    /// How long others wait for a holder that is not heard of. Whole seconds, at least 3.
-    pub duration: Duration,
-}
-
-impl Settings {
-    /// How long after its last successful renewal a holder may act: of 15 seconds 10, as client-go has
-    /// it.
-    fn deadline(&self) -> Duration {
-        self.duration * 2 / 3
-    }
-
-    /// Time between renewals.
-    fn interval(&self) -> Duration {
-        self.duration / 4
-    }
-
-    /// Time between two looks of a candidate, before jitter.
-    fn retry(&self) -> Duration {
-        (self.duration / 4).min(Duration::from_secs(1))
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leadership {
-    /// Somebody else holds the lease, or nobody yet.
-    Waiting,
-    Held,
-    /// We held it and don't any more: others may act already. The end of this campaign.
-    Lost,
-}
 
 /// A running campaign. Dropping it stops renewing without a word, as a crash would.
 #[derive(Debug)]

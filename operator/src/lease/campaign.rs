@@ -7,9 +7,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::record::{Record, Seen};
+use super::settings::{GIVE_UP, Leadership, Settings};
 use super::store::{Store, StoreError, Versioned};
 use super::time::Time;
-use super::{GIVE_UP, Leadership, Settings};
 
 /// One replica's attempt to get and keep the lease.
 pub struct Campaign<S, T> {

@@ -8,8 +8,8 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::{Api, Client};
 
-use super::Settings;
 use super::record::Record;
+use super::settings::Settings;
 use crate::apply::created_by;
 
 /// Why something was not written or read.

@@ -5,6 +5,7 @@ use std::collections::btree_map::OccupiedEntry;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 use std::time::Instant;
 
 use futures::executor::LocalPool;

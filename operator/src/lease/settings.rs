@@ -1,0 +1,45 @@
+//! What a campaign is run by, and how it can stand.
+
+use std::time::Duration;
+
+/// How long giving up may take.
+pub const GIVE_UP: Duration = Duration::from_secs(2);
+
+/// Which lease, who asks, and how patient everybody is.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub namespace: String,
+    pub name: String,
+    /// Who asks: no two processes that live at the same time may share one. A process that is
+    /// started again under the same identity goes on with its predecessor's lease at once.
+    pub identity: String,
+    /// How long others wait for a holder that is not heard of. Whole seconds, at least 3.
+    pub duration: Duration,
+}
+
+impl Settings {
+    /// How long after its last successful renewal a holder may act: of 15 seconds 10, as client-go has
+    /// it.
+    pub(super) fn deadline(&self) -> Duration {
+        self.duration * 2 / 3
+    }
+
+    /// Time between renewals.
+    pub(super) fn interval(&self) -> Duration {
+        self.duration / 4
+    }
+
+    /// Time between two looks of a candidate, before jitter.
+    pub(super) fn retry(&self) -> Duration {
+        (self.duration / 4).min(Duration::from_secs(1))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// Somebody else holds the lease, or nobody yet.
+    Waiting,
+    Held,
+    /// We held it and don't any more: others may act already. The end of this campaign.
+    Lost,
+}
