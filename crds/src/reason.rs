@@ -134,7 +134,7 @@ reasons! {
         PodNotStarted at "Ready, Reconciling, event": "A pod with a node has not started for two minutes.", "See `kubectl describe pod`.";
         PodStarted at "event": "A role's first pod was made.", "";
         PodStarting at "Ready, Reconciling": "A pod is on its way.", "";
-        PodUnschedulable at "Ready, Reconciling, event": "No node takes a pod.", "Add room, or change resources, node selector or tolerations.";
+        PodUnschedulable at "Ready, Reconciling, event": "No node takes a pod, and no autoscaler adds one.", "Add room or raise the autoscaler's limits, or change resources, node selector or tolerations.";
         PromptNotFound at "Ready, Reconciling, event": "The AgentRole lacks its `spec.promptFrom`.", "See the AgentRole's conditions.";
         Queued at "Ready, Reconciling, event": "All places of the Repo are taken; it starts by itself.", "Wait, or raise `spec.limits`.";
         QuotaExceeded at "Ready, Reconciling": "The namespace's ResourceQuota is full.", "Wait, or raise it.";

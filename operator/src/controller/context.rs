@@ -16,6 +16,7 @@ use super::metrics::Metrics;
 use super::queues::Queues;
 use super::refusals::Refusals;
 use super::rewritten::Rewritten;
+use super::scale_up::ScaleUps;
 use super::serving::Serving;
 use super::slots::Slots;
 use super::thread::Fence;
@@ -60,6 +61,8 @@ pub struct Context {
     pub refusals: Refusals,
     /// Where volumes are that no pod finds a node for.
     pub homes: Homes,
+    /// What autoscalers say of pods that find no node.
+    pub scale_ups: ScaleUps,
     /// Pods whose images somebody else's admission chose.
     pub rewritten: Rewritten,
     /// Looks that are under way.

@@ -23,6 +23,7 @@ mod resolvers;
 mod retention;
 mod rewritten;
 mod role;
+mod scale_up;
 mod serving;
 mod slots;
 mod spelling;
@@ -173,6 +174,7 @@ impl Replica {
             rewritten: rewritten::Rewritten::default(),
             refusals: refusals::Refusals::default(),
             homes: homes::Homes::new(self.client.clone()),
+            scale_ups: scale_up::ScaleUps::new(self.client.clone()),
             looks: Tasks::default(),
         })
     }

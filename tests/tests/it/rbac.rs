@@ -41,6 +41,7 @@ const RARELY: &[(&str, &str)] = &[
     ("controller: patch /persistentvolumeclaims ", "a Repo whose size grows"),
     ("controller: patch codebutler.dev/threads ", "a Thread deleted while there is no gateway"),
     ("controller: delete codebutler.dev/threads ", "a Thread that was closed long ago"),
+    ("controller: list events.k8s.io/events ", "a pod that finds no node"),
     ("controller: patch events.k8s.io/events ", "an event that comes again"),
     ("controller: create coordination.k8s.io/leases ", LEASE),
     ("controller: get coordination.k8s.io/leases ", LEASE),

@@ -8,8 +8,8 @@ use codebutler_crds::{ThreadStatus, condition};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::desired::{View, definition};
 use super::plan::Plan;
+use super::view::{View, definition};
 use crate::controller::health::Notice;
 
 /// Silence after which a Thread may be forgotten.

@@ -3,22 +3,21 @@
 use std::collections::BTreeSet;
 
 use codebutler_crds::thread::{RoleState, ThreadState};
-use codebutler_crds::{AgentRole, Repo, Thread, ThreadStatus, condition};
+use codebutler_crds::{Thread, condition};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt as _;
 
 use super::collect;
 use super::ends;
 use super::life::{self, Life};
 use super::observe::{Admission, Observed};
-use super::plan::{Gone, Plan, Repair};
+use super::plan::{Plan, Repair};
 use super::queue;
-use super::role::{self, Role};
-use super::shield;
+use super::role;
 use super::status::Own;
-use super::{volume, volume_need};
+use super::view::{Role, View, definition, id, is_idle, not_ending, role_of, time_to_end};
+use super::{disruption, volume, volume_need};
 use crate::args::ControllerArgs;
 use crate::controller::health::{Health, Level, Notice};
 use crate::controller::labels;
@@ -55,17 +54,6 @@ pub fn desired(
     verdict.write(&mut plan.status.conditions, thread.metadata.generation, now);
     worktree_ready(thread, observed, &mut plan, now);
     plan
-}
-
-/// All that is known when a role is decided on.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    pub thread: &'a Thread,
-    pub status: &'a ThreadStatus,
-    pub repo: &'a Repo,
-    pub observed: &'a Observed,
-    pub args: &'a ControllerArgs,
-    pub now: Timestamp,
 }
 
 fn work(view: &View, plan: &mut Plan) -> Health {
@@ -106,7 +94,7 @@ fn work(view: &View, plan: &mut Plan) -> Health {
         verdicts.extend(unserved(view, plan));
     }
     look_at_labels(view, plan);
-    shield::look(view, plan);
+    disruption::look(view, plan);
     queue::tell(view.repo, view.thread, view.observed, plan, view.now);
     progress(view, &pods, plan);
     budget(view, plan);
@@ -159,7 +147,7 @@ fn keep_slots(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timest
         if life != Life::Ending && !(life.is_live() && plan.delete_pods.contains(&id(pod))) {
             continue;
         }
-        let (role, left) = (role_of(thread, pod), role::time_to_end(pod, now));
+        let (role, left) = (role_of(thread, pod), time_to_end(pod, now));
         let works = status.is_running(&role) || status.wants(&role);
         if works && left.is_positive() && status.may_run(&role, false) {
             plan.busy.insert(role);
@@ -194,16 +182,6 @@ fn unopened(thread: &Thread) -> Option<Health> {
     })
 }
 
-/// The role that a pod is for. By its name, which can't be edited, unlike its labels.
-pub fn role_of(thread: &Thread, pod: &Pod) -> String {
-    let (pod, thread) = (pod.name_any(), thread.name_any());
-    pod.strip_prefix(&thread).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&pod).to_owned()
-}
-
-pub fn definition<'a>(observed: &'a Observed, role: &str) -> Option<&'a AgentRole> {
-    observed.roles.iter().map(|found| &**found).find(|found| found.spec.role == role)
-}
-
 /// A pod that finds no room on the Thread's node: its siblings that sleep go first, and once all are
 /// gone, the Thread moves.
 ///
@@ -234,21 +212,15 @@ fn in_the_way(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) -> Option<H
     // Of a role that is wanted, it is told anyhow.
     let ending =
         pods.iter().filter(|(role, pod)| Life::of(pod) == Life::Ending && !view.status.wants(role));
-    let late = |pod: &Pod| role::time_to_end(pod, view.now);
+    let late = |pod: &Pod| time_to_end(pod, view.now);
     let mut lost = None;
     for (_, pod) in ending {
         match late(pod) {
             left if left.is_positive() => plan.look_again_in(left.unsigned_abs()),
-            _ => lost = Some(role::not_ending(pod)),
+            _ => lost = Some(not_ending(pod)),
         }
     }
     lost
-}
-
-/// Whether a live pod has nothing to do.
-pub fn is_idle(view: &View, pod: &Pod) -> bool {
-    let role = role_of(view.thread, pod);
-    Life::of(pod).is_live() && !view.status.is_running(&role) && !view.status.wants(&role)
 }
 
 /// Which role is at work, and whether a person is waited for.
@@ -321,10 +293,6 @@ fn at_rest(pods: &[(String, &Pod)]) -> Health {
     } else {
         Health::new(Level::Ready, "Awake", format!("awake: {}", awake.join(", ")))
     }
-}
-
-pub fn id(pod: &Pod) -> Gone {
-    Gone { name: pod.name_any(), uid: pod.uid().unwrap_or_default() }
 }
 
 fn worktree_ready(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) {

@@ -1,7 +1,7 @@
 //! How a Thread ends: closed, deleted, or left alone by its Repo. Pods go first, then the volume; what
 //! does not go is named, with the way out. Pure.
 
-use codebutler_crds::names::{self, FINALIZER};
+use codebutler_crds::names::FINALIZER;
 use codebutler_crds::thread::PullState;
 use codebutler_crds::{Thread, ThreadStatus, condition};
 use jiff::{SignedDuration, Timestamp};
@@ -9,11 +9,10 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 
-use super::desired::id;
 use super::life::Life;
 use super::observe::Observed;
-use super::plan::{Gone, Plan};
-use super::role;
+use super::plan::Plan;
+use super::view::{not_ending, remove_pods, time_to_end};
 use super::volume::State;
 use crate::controller::health::{Health, Level, Notice};
 
@@ -104,9 +103,9 @@ pub fn close(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timesta
 fn stuck(observed: &Observed, plan: &mut Plan, now: Timestamp) -> Option<Health> {
     let mut stuck = None;
     for pod in observed.pods.iter().filter(|pod| Life::of(pod) == Life::Ending) {
-        match role::time_to_end(pod, now) {
+        match time_to_end(pod, now) {
             left if left.is_positive() => plan.look_again_in(left.unsigned_abs()),
-            _ => stuck = Some(role::not_ending(pod)),
+            _ => stuck = Some(not_ending(pod)),
         }
     }
     let idle = observed.volume.as_ref().filter(|_| observed.pods.is_empty());
@@ -160,22 +159,4 @@ fn outcome(status: &ThreadStatus) -> (String, String) {
         ("Closed", "somebody closed it".to_owned())
     };
     (reason.to_owned(), message)
-}
-
-/// Removes all pods that are not on their way out.
-pub fn remove_pods(thread: &Thread, observed: &Observed, plan: &mut Plan) {
-    let doomed = observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
-    for pod in doomed.map(|pod| id(pod)) {
-        if !plan.delete_pods.contains(&pod) {
-            plan.delete_pods.push(pod);
-        }
-    }
-    let there = |uid: &String| observed.pods.iter().any(|pod| pod.uid().as_ref() == Some(uid));
-    for (name, role) in &mut plan.status.roles {
-        role.failures = 0;
-        if let Some(uid) = role.pod_uid.take_if(|uid| !there(uid)) {
-            let pod = names::pod_name(&thread.name_any(), name);
-            plan.verify_gone.insert(name.clone(), Gone { name: pod, uid });
-        }
-    }
 }

@@ -6,10 +6,9 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::desired::{View, id};
 use super::life;
 use super::plan::Plan;
-use super::role::{self, Role};
+use super::view::{Role, View, id, moved, starting, unknown};
 use crate::controller::health::{Health, Level, Notice};
 
 /// Agents of a role that may hang in a row before a person has to look.
@@ -57,17 +56,17 @@ pub fn replace(
     if let Some(definition) = definition
         && failures >= MAX_HANGS
     {
-        if !role::moved(view, role.name, pod, definition) {
+        if !moved(view, role.name, pod, definition) {
             return Some(hangs(role, pod, silence, failures));
         }
         own.failures = 0;
         plan.delete_pods.push(id(pod));
-        return Some(role::starting(role.name));
+        return Some(starting(role.name));
     }
     plan.delete_pods.push(id(pod));
     match definition {
         Some(_) => Some(replaced(role, pod, silence, failures)),
-        None => role.wanted.then(|| role::unknown(view, role.name)),
+        None => role.wanted.then(|| unknown(view, role.name)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod collect;
 mod desired;
+mod disruption;
 mod ends;
 mod fence;
 mod hang;
@@ -13,11 +14,13 @@ mod pod;
 mod queue;
 mod repair;
 mod role;
+mod scale_up;
 mod security;
 mod shield;
 mod size;
 mod status;
 mod stranded;
+mod view;
 mod volume;
 mod volume_need;
 mod volumes;
@@ -138,6 +141,13 @@ async fn act(
         context.homes.look(&Key::of(thread), &claim).await;
         return Ok(Action::requeue(Duration::ZERO));
     }
+    if !plan.ask_scale_up.is_empty() {
+        let namespace = thread.namespace().unwrap_or_default();
+        for pod in &plan.ask_scale_up {
+            context.scale_ups.look(&namespace, pod).await;
+        }
+        return Ok(Action::requeue(Duration::ZERO));
+    }
     for (role, new) in &plan.create_pods {
         match apply.create(&*new.pod, &owner).await? {
             Made::New(pod) => {
@@ -173,7 +183,7 @@ async fn act(
     if let Some(wait) = queue::ended_wait(thread, &plan, context.clock.now()) {
         context.metrics.waited(&repo, wait);
     }
-    shield::change(thread, &plan, context).await?;
+    disruption::change(thread, &plan, context).await?;
     told.extend(plan.notices.iter().map(|notice| (None, notice.clone())));
     remove(thread, &plan, context).await?;
     if plan.release {

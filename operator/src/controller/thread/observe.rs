@@ -1,5 +1,6 @@
 //! What a decision on a Thread is made from, gathered from the caches.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use crate::controller::gateway::Gateway;
 use crate::controller::homes::Home;
 use crate::controller::index::Key;
 use crate::controller::repo;
+use crate::controller::scale_up::ScaleUp;
 use crate::controller::slots::Roles;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub struct Observed {
     pub rewritten: Vec<String>,
     /// Where the volume is, if that was asked.
     pub home: Option<Home>,
+    /// What autoscalers say of its pods, by their UID, where that was asked.
+    pub scale_ups: BTreeMap<String, ScaleUp>,
     /// Why the volume could not be made larger, if it could not.
     pub unexpanded: Option<String>,
 }
@@ -66,7 +70,13 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
     let mine = |pod: &Arc<Pod>| owned_by(&**pod, &uid);
     let pods: Vec<_> = context.pods.of(&key).into_iter().filter(mine).collect();
     let rewritten = pods.iter().filter(|pod| context.rewritten.knows(pod));
+    let scale_ups = pods.iter().filter_map(|pod| {
+        let uid = pod.uid()?;
+        let said = context.scale_ups.of(&uid)?;
+        Some((uid, said))
+    });
     Observed {
+        scale_ups: scale_ups.collect(),
         rewritten: rewritten.filter_map(|pod| pod.uid()).collect(),
         roles: repo.iter().flat_map(|repo| context.roles_of(repo)).collect(),
         prepared: repo.as_ref().is_some_and(|repo| repo::observe::is_prepared(context, repo)),

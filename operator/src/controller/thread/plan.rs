@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde::Serialize;
 
-use super::shield::Change;
+use super::shield::Shield;
 use super::status::Own;
 use crate::controller::health::Notice;
 
@@ -22,6 +22,9 @@ pub struct Plan {
     /// Find out whether the nodes of the volume still exist, and decide anew.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub find_home: bool,
+    /// Ask what an autoscaler says of the pods with these UIDs, and decide anew.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub ask_scale_up: BTreeSet<String>,
     /// Pods to create by role; their UIDs go into `status`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub create_pods: BTreeMap<String, NewPod>,
@@ -36,7 +39,7 @@ pub struct Plan {
     pub repair: Option<Repair>,
     /// Pods that autoscalers are to leave alone from now on, or no longer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub shields: Vec<Change>,
+    pub shields: Vec<ShieldChange>,
     /// The controller's part of the status.
     pub status: Own,
     /// Pods to delete: `(name, UID)`.
@@ -60,6 +63,13 @@ impl Plan {
     pub fn look_again_in(&mut self, delay: Duration) {
         self.again = Some(self.again.map_or(delay, |again| again.min(delay)));
     }
+}
+
+/// A pod whose annotations say something else than they should.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShieldChange {
+    pub pod: PodId,
+    pub shield: Shield,
 }
 
 /// Whose labels are to be looked at and put back.

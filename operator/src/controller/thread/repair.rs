@@ -5,8 +5,8 @@ use codebutler_crds::{Thread, names};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::{Resource as _, ResourceExt as _};
 
-use super::desired::role_of;
 use super::plan::Repair;
+use super::view::role_of;
 use crate::apply::{ApplyError, Object, owned_by};
 use crate::controller::context::Context;
 use crate::controller::health::Notice;

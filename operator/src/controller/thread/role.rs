@@ -2,26 +2,24 @@
 
 use std::time::Duration;
 
-use codebutler_crds::{AgentRole, names};
+use codebutler_crds::names;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::desired::{View, id};
 use super::life::{self, Cause, Life, Trouble};
 use super::observe::Admission;
 use super::plan::{Gone, NewPod, Plan};
-use super::{hang, pod, stranded, volume_need};
-use crate::controller::gateway::Gateway;
+use super::view::{
+    Role, View, id, input, is_outdated, moved, not_ending, starting, time_to_end, unknown,
+};
+use super::{hang, scale_up, stranded, volume_need};
 use crate::controller::health::{Health, Level, Notice};
-use crate::controller::rewritten;
 
 /// Pods that may die in a row before a person has to look.
 pub const MAX_FAILURES: u32 = 5;
 /// A pod that has not started after this long is reported.
 const SLOW_START: SignedDuration = SignedDuration::from_secs(120);
-/// A pod that is still there this long after its grace is reported.
-const SLOW_END: SignedDuration = SignedDuration::from_secs(60);
 /// A pod that can't start this long keeps no place from others.
 const HOLDS_PLACE: SignedDuration = SignedDuration::from_secs(60);
 /// Where the gateway is away, the next pod waits this long, so that many don't come at once.
@@ -32,17 +30,6 @@ const AFTER_EVICTION: SignedDuration = SignedDuration::from_secs(5);
 const AFTER_OUT_OF_MEMORY: SignedDuration = SignedDuration::from_secs(5);
 /// A message from further in the future than this shows that clocks differ.
 const SKEW: SignedDuration = SignedDuration::from_secs(2);
-
-/// One role as it stands.
-#[derive(Clone, Copy)]
-pub struct Role<'a> {
-    pub name: &'a str,
-    /// What it is, if the Repo has it.
-    pub definition: Option<&'a AgentRole>,
-    pub pod: Option<&'a Pod>,
-    /// Whether it has something to do.
-    pub wanted: bool,
-}
 
 /// Adds to the plan what this role needs; tells what is in the way.
 pub fn decide(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
@@ -133,7 +120,8 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
         plan.busy.insert(role.name.to_owned());
     }
     let trouble = life::trouble(pod, view.now).map(|t| volume_need::unbound(view, t));
-    if let Some(trouble) = trouble.map(|t| stranded::explain(view, t, plan)) {
+    let trouble = trouble.map(|t| stranded::explain(view, t, plan));
+    if let Some(trouble) = trouble.map(|t| scale_up::explain(view, pod, t, plan)) {
         if stranded::is_lost(view, pod, &trouble) {
             return Some(stranded::rebuild(view, plan));
         }
@@ -220,22 +208,6 @@ fn ending(view: &View, role: &Role, pod: &Pod, plan: &mut Plan) -> Option<Health
         return Some(Health::new(Level::Reconciling, "PodEnding", message));
     }
     Some(not_ending(pod))
-}
-
-/// A pod whose node does not answer any more.
-pub fn not_ending(pod: &Pod) -> Health {
-    let name = pod.name_any();
-    let message = format!(
-        "pod `{name}` does not go: its node may be lost; if it is, `kubectl delete pod {name} \
-         --force`"
-    );
-    Health::new(Level::Trouble, "PodNotEnding", message)
-}
-
-/// How long a pod that is being deleted may still take, from when its grace ends.
-pub fn time_to_end(pod: &Pod, now: Timestamp) -> SignedDuration {
-    let due = pod.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
-    SLOW_END - now.duration_since(due)
 }
 
 /// The cluster took the pod away. That is nobody's failure: it is made again, a little later.
@@ -390,27 +362,6 @@ fn unconfined(view: &View, role: &Role, pod: &Pod) -> String {
     format!("node `{node}`: {said}")
 }
 
-/// Whether something changed since the pod was made that may make the next one work.
-pub fn moved(view: &View, role: &str, failed: &Pod, definition: &AgentRole) -> bool {
-    let woken_for = failed.annotations().get(pod::ANNOTATION_WOKEN_FOR);
-    woken_for.is_none_or(|before| *before != pod::woken_for(view.thread, role))
-        || is_outdated(view, failed, definition)
-}
-
-/// Whether a pod made now would be another one. Nothing is known while the gateway can't be found.
-fn is_outdated(view: &View, pod: &Pod, definition: &AgentRole) -> bool {
-    let Ok(gateway) = &view.observed.gateway else { return false };
-    let (made_from, input) =
-        (pod.annotations().get(pod::ANNOTATION_CONFIG), input(view, definition, gateway));
-    let rewritten = pod.uid().is_some_and(|uid| view.observed.rewritten.contains(&uid));
-    made_from != Some(&input.config())
-        || (!rewritten && rewritten::images(pod) != rewritten::images(&input.build()))
-}
-
-fn input<'a>(view: &View<'a>, role: &'a AgentRole, gateway: &'a Gateway) -> pod::Input<'a> {
-    pod::Input { thread: view.thread, repo: view.repo, role, gateway, args: view.args }
-}
-
 fn is_admitted(view: &View, role: &Role) -> bool {
     match &view.observed.admission {
         Admission::All => true,
@@ -456,17 +407,4 @@ fn gathering(view: &View, role: &str) -> Option<Duration> {
     let burst = SignedDuration::from_secs(view.repo.spec.slack.debounce_seconds.into());
     let left = posted.saturating_add(burst).ok()?.duration_since(view.now);
     left.is_positive().then(|| left.unsigned_abs())
-}
-
-pub fn starting(role: &str) -> Health {
-    Health::new(Level::Reconciling, "PodStarting", format!("starting role `{role}`"))
-}
-
-pub fn unknown(view: &View, role: &str) -> Health {
-    let repo = &view.thread.spec.repo;
-    let message = format!(
-        "role `{role}` has mail, but none of the AgentRoles in spec.roles of Repo `{repo}` is it: \
-         add one"
-    );
-    Health::new(Level::Stalled, "RoleNotFound", message)
 }

@@ -6,10 +6,9 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::desired::View;
-use super::ends::remove_pods;
 use super::life::{self, Trouble};
 use super::plan::Plan;
+use super::view::{View, remove_pods};
 use super::volume::State;
 use crate::controller::health::{Health, Level, Notice};
 use crate::controller::homes::{FRESH, Home};

@@ -5,6 +5,7 @@ mod changes;
 mod ends;
 mod hangs;
 mod readers;
+mod scale_up;
 mod slots;
 mod stranded;
 
@@ -53,6 +54,7 @@ fn world() -> Observed {
         admission: Admission::All,
         refusal: None,
         home: None,
+        scale_ups: [].into(),
         unexpanded: None,
         rewritten: Vec::new(),
     }

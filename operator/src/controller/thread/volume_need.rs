@@ -3,10 +3,9 @@
 use codebutler_crds::names;
 use kube::ResourceExt as _;
 
-use super::desired::{View, id, is_idle};
-use super::ends::remove_pods;
 use super::life::Trouble;
 use super::plan::Plan;
+use super::view::{View, id, is_idle, remove_pods};
 use super::volume::{self, State};
 use crate::controller::health::{Health, Level, Notice};
 

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use codebutler_crds::{AgentRole, Repo, Thread};
 use codebutler_testbed::controllers::{ControllerManager, ControllerOptions};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{
-    Namespace, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount,
+    Event as CoreEvent, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount,
 };
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -299,6 +300,22 @@ async fn an_agent_role_in_use_can_be_deleted_and_its_pod_goes() {
     world.event(THREAD, "RoleNotFound").await;
 }
 
+impl World {
+    /// In the form in which cluster-autoscaler writes events: the older one.
+    async fn autoscaler_says(&self, pod: &Pod, reason: &str, message: &str) {
+        let now = Timestamp::now();
+        let event = json!({
+            "metadata": {"generateName": "scale-up-"}, "reason": reason, "message": message, "type": "Normal",
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": pod.name_any(),
+                               "namespace": self.place.team, "uid": pod.uid()},
+            "source": {"component": "cluster-autoscaler"}, "count": 1,
+            "firstTimestamp": now, "lastTimestamp": now,
+        });
+        let event = serde_json::from_value(event).unwrap();
+        self.api::<CoreEvent>().create(&PostParams::default(), &event).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn what_keeps_a_pod_from_working_is_told_and_forgotten() {
     let world = World::start().await;
@@ -311,9 +328,11 @@ async fn what_keeps_a_pod_from_working_is_told_and_forgotten() {
             "name": "toolbox", "image": "debain:12", "imageID": "", "ready": false,
             "restartCount": 0, "state": {"waiting": {"reason": reason, "message": "no"}}}]})
     };
+    let since = Timestamp::now().saturating_sub(SignedDuration::from_secs(30)).unwrap();
     let unschedulable = json!({"phase": "Pending", "initContainerStatuses": null, "conditions": [{
-        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": since,
         "message": "0/1 nodes are available: 1 Insufficient memory."}]});
+    world.autoscaler_says(&pod, "NotTriggerScaleUp", "1 max node group size reached").await;
     let is = |status: Value| {
         let (pods, name) = (world.api::<Pod>(), pod.name_any());
         async move {
@@ -322,7 +341,7 @@ async fn what_keeps_a_pod_from_working_is_told_and_forgotten() {
         }
     };
     for (status, reason, says) in [
-        (unschedulable, "PodUnschedulable", "Insufficient memory"),
+        (unschedulable, "PodUnschedulable", "(1 max node group size reached)"),
         (waiting("ImagePullBackOff"), "ImageNotPulled", "debain:12"),
         (waiting("CrashLoopBackOff"), "ContainerCrashes", "kubectl logs"),
         (waiting("CreateContainerConfigError"), "ContainerNotCreated", "toolbox"),

@@ -1,0 +1,40 @@
+//! Shields of pods: up while a role works, down while it waits for the next message.
+
+use codebutler_crds::Thread;
+use kube::ResourceExt as _;
+
+use super::life::Life;
+use super::plan::{Plan, ShieldChange};
+use super::shield::Shield;
+use super::view::{View, id, role_of};
+use crate::apply::ApplyError;
+use crate::controller::context::Context;
+use crate::controller::index::Key;
+
+/// Whose shield is to change.
+pub fn look(view: &View, plan: &mut Plan) {
+    for pod in &view.observed.pods {
+        let (role, pod_id) = (role_of(view.thread, pod), id(pod));
+        if !Life::of(pod).is_live() || plan.delete_pods.contains(&pod_id) {
+            continue;
+        }
+        let works = view.status.is_running(&role) || view.status.wants(&role);
+        let shield = if works { Shield::Up } else { Shield::Down };
+        if !shield.is_on(pod) {
+            plan.shields.push(ShieldChange { pod: pod_id, shield });
+        }
+    }
+}
+
+/// Carries it out. A pod that has gone meanwhile needs none.
+pub async fn change(thread: &Thread, plan: &Plan, context: &Context) -> Result<(), ApplyError> {
+    for pod in context.pods.of(&Key::of(thread)) {
+        let wanted = plan.shields.iter().find(|change| Some(&change.pod.uid) == pod.uid().as_ref());
+        let Some(wanted) = wanted else { continue };
+        match context.apply.annotate(&*pod, &wanted.shield.annotations()).await {
+            Ok(()) | Err(ApplyError::Stale { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

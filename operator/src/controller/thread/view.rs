@@ -1,0 +1,128 @@
+//! What is known when something is decided about a Thread, and what its parts share. Pure.
+
+use codebutler_crds::{AgentRole, Repo, Thread, ThreadStatus, names};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+use super::life::Life;
+use super::observe::Observed;
+use super::plan::{Gone, Plan};
+use super::pod;
+use crate::args::ControllerArgs;
+use crate::controller::gateway::Gateway;
+use crate::controller::health::{Health, Level};
+use crate::controller::rewritten;
+
+/// A pod that is still there this long after its grace is reported.
+const SLOW_END: SignedDuration = SignedDuration::from_secs(60);
+
+/// All that is known when a role is decided on.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub thread: &'a Thread,
+    pub status: &'a ThreadStatus,
+    pub repo: &'a Repo,
+    pub observed: &'a Observed,
+    pub args: &'a ControllerArgs,
+    pub now: Timestamp,
+}
+
+/// One role as it stands.
+#[derive(Clone, Copy)]
+pub struct Role<'a> {
+    pub name: &'a str,
+    /// What it is, if the Repo has it.
+    pub definition: Option<&'a AgentRole>,
+    pub pod: Option<&'a Pod>,
+    /// Whether it has something to do.
+    pub wanted: bool,
+}
+
+/// The role that a pod is for. By its name, which can't be edited, unlike its labels.
+pub fn role_of(thread: &Thread, pod: &Pod) -> String {
+    let (pod, thread) = (pod.name_any(), thread.name_any());
+    pod.strip_prefix(&thread).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&pod).to_owned()
+}
+
+pub fn definition<'a>(observed: &'a Observed, role: &str) -> Option<&'a AgentRole> {
+    observed.roles.iter().map(|found| &**found).find(|found| found.spec.role == role)
+}
+
+/// Whether a live pod has nothing to do.
+pub fn is_idle(view: &View, pod: &Pod) -> bool {
+    let role = role_of(view.thread, pod);
+    Life::of(pod).is_live() && !view.status.is_running(&role) && !view.status.wants(&role)
+}
+
+pub fn id(pod: &Pod) -> Gone {
+    Gone { name: pod.name_any(), uid: pod.uid().unwrap_or_default() }
+}
+
+/// Whether something changed since the pod was made that may make the next one work.
+pub fn moved(view: &View, role: &str, failed: &Pod, definition: &AgentRole) -> bool {
+    let woken_for = failed.annotations().get(pod::ANNOTATION_WOKEN_FOR);
+    woken_for.is_none_or(|before| *before != pod::woken_for(view.thread, role))
+        || is_outdated(view, failed, definition)
+}
+
+/// Whether a pod made now would be another one. Nothing is known while the gateway can't be found.
+pub fn is_outdated(view: &View, pod: &Pod, definition: &AgentRole) -> bool {
+    let Ok(gateway) = &view.observed.gateway else { return false };
+    let (made_from, input) =
+        (pod.annotations().get(pod::ANNOTATION_CONFIG), input(view, definition, gateway));
+    let rewritten = pod.uid().is_some_and(|uid| view.observed.rewritten.contains(&uid));
+    made_from != Some(&input.config())
+        || (!rewritten && rewritten::images(pod) != rewritten::images(&input.build()))
+}
+
+pub fn input<'a>(view: &View<'a>, role: &'a AgentRole, gateway: &'a Gateway) -> pod::Input<'a> {
+    pod::Input { thread: view.thread, repo: view.repo, role, gateway, args: view.args }
+}
+
+/// A pod whose node does not answer any more.
+pub fn not_ending(pod: &Pod) -> Health {
+    let name = pod.name_any();
+    let message = format!(
+        "pod `{name}` does not go: its node may be lost; if it is, `kubectl delete pod {name} \
+         --force`"
+    );
+    Health::new(Level::Trouble, "PodNotEnding", message)
+}
+
+/// How long a pod that is being deleted may still take, from when its grace ends.
+pub fn time_to_end(pod: &Pod, now: Timestamp) -> SignedDuration {
+    let due = pod.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
+    SLOW_END - now.duration_since(due)
+}
+
+pub fn starting(role: &str) -> Health {
+    Health::new(Level::Reconciling, "PodStarting", format!("starting role `{role}`"))
+}
+
+pub fn unknown(view: &View, role: &str) -> Health {
+    let repo = &view.thread.spec.repo;
+    let message = format!(
+        "role `{role}` has mail, but none of the AgentRoles in spec.roles of Repo `{repo}` is it: \
+         add one"
+    );
+    Health::new(Level::Stalled, "RoleNotFound", message)
+}
+
+/// Removes all pods that are not on their way out.
+pub fn remove_pods(thread: &Thread, observed: &Observed, plan: &mut Plan) {
+    let doomed = observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
+    for pod in doomed.map(|pod| id(pod)) {
+        if !plan.delete_pods.contains(&pod) {
+            plan.delete_pods.push(pod);
+        }
+    }
+    let there = |uid: &String| observed.pods.iter().any(|pod| pod.uid().as_ref() == Some(uid));
+    for (name, role) in &mut plan.status.roles {
+        role.failures = 0;
+        if let Some(uid) = role.pod_uid.take_if(|uid| !there(uid)) {
+            let pod = names::pod_name(&thread.name_any(), name);
+            plan.verify_gone.insert(name.clone(), Gone { name: pod, uid });
+        }
+    }
+}
