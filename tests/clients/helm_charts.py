@@ -7,6 +7,7 @@ exits 1 at the first thing that is not as it should be.
 import contextlib
 import json
 import os
+import re
 import sys
 
 import helm_python as helm
@@ -152,6 +153,18 @@ def images_come_before_they_are_needed(chart):
     assert (spec["tolerations"], spec["imagePullSecrets"]) == ([{"key": "agents"}], [{"name": "pull"}]), spec
 
 
+def nothing_is_pulled_from_elsewhere(chart):
+    """Where nodes reach one registry alone, all that is run is there."""
+    values = {"images": {"registry": "registry.internal:5000/team", "prePull": {"enabled": True}}}
+    rendered = chart.render(values)
+    images = [flag(rendered["codebutler/templates/controller.yaml"], name) for name in ["agent-image", "workspace-image"]]
+    for text in rendered.values():
+        images += re.findall(r"^ *(?:- )?image: *\"?([^\"\n]+)", text, re.M)
+    assert len(images) >= 6 and all(image.startswith("registry.internal:5000/team/") for image in images), images
+    for role in documents(rendered["codebutler/templates/roles.yaml"]):
+        assert "image" not in role["spec"].get("workspace", {}), role
+
+
 def every_alert_has_its_page(chart):
     page = "https://wiki.example.com/runbook"
     values = {"metrics": {"prometheusRule": {"enabled": True, "runbook": page}}}
@@ -208,6 +221,7 @@ def render_everything():
     secrets_are_the_teams_unless_the_values_say_otherwise(chart)
     pods_are_as_the_values_say(chart)
     images_come_before_they_are_needed(chart)
+    nothing_is_pulled_from_elsewhere(chart)
     whoever_may_see_a_namespace_sees_threads()
     rule = rendered["codebutler/templates/alerts.yaml"]
     for part in ["kind: PrometheusRule", "release: kps", "{{ $labels.repo }}", "record: codebutler:"]:

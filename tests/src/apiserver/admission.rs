@@ -1,7 +1,8 @@
 //! What upstream's default admission refuses although the caller may write: pods below their
 //! namespace's security standard, and rights that the caller does not have himself. And what that of
-//! OpenShift makes of pods, and a webhook that is out of order.
+//! OpenShift and of GKE Autopilot makes of pods, and a webhook that is out of order.
 
+mod autopilot;
 mod escalation;
 mod openshift;
 mod security;
@@ -9,6 +10,7 @@ mod webhook;
 
 use serde_json::Value;
 
+pub use autopilot::adjust;
 pub use openshift::constrain;
 
 use super::auth::User;

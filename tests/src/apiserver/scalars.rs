@@ -72,6 +72,11 @@ impl Quantity {
         Some(Self { nanos: if negative { -nanos } else { nanos }, form })
     }
 
+    /// The amount in billionths.
+    pub const fn nanos(self) -> i128 {
+        self.nanos
+    }
+
     /// Whether it is below zero.
     pub fn is_negative(self) -> bool {
         self.nanos < 0

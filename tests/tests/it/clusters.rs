@@ -8,25 +8,33 @@ use serde_json::json;
 
 use crate::support::{Setup, Team};
 
-const DEFINITION: &str = r"
-apiVersion: apiextensions.k8s.io/v1
+/// The definition that makes a cluster one of a vendor's.
+fn definition(group: &str, version: &str, kind: &str) -> String {
+    let plural =
+        if kind.ends_with('s') { kind.to_lowercase() } else { format!("{}s", kind.to_lowercase()) };
+    let singular = kind.to_lowercase();
+    format!(
+        "apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: securitycontextconstraints.security.openshift.io}
+metadata: {{name: {plural}.{group}}}
 spec:
-  group: security.openshift.io
-  names: {kind: SecurityContextConstraints, plural: securitycontextconstraints, singular: securitycontextconstraints, listKind: SecurityContextConstraintsList}
+  group: {group}
+  names: {{kind: {kind}, plural: {plural}, singular: {singular}, listKind: {kind}List}}
   scope: Cluster
   versions:
-    - name: v1
+    - name: {version}
       served: true
       storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-";
+      schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+"
+    )
+}
 
 /// Makes the cluster one of OpenShift's, and gives the team's namespace its users.
 async fn turn_into_openshift(team: &mut Team) {
     team.stack.controller.stop().await.unwrap();
-    team.stack.cluster.apply_yaml(DEFINITION).await.unwrap();
+    let constraints = definition("security.openshift.io", "v1", "SecurityContextConstraints");
+    team.stack.cluster.apply_yaml(&constraints).await.unwrap();
     let given = json!({"metadata": {"annotations": {
         "openshift.io/sa.scc.uid-range": "1000660000/10000",
         "openshift.io/sa.scc.supplemental-groups": "1000660000/10000",
@@ -97,5 +105,67 @@ async fn a_thread_is_answered_on_openshift_with_what_its_platform_team_added() {
         .then_some(())
     })
     .await;
+    team.stop().await;
+}
+
+/// What a pod of ours requests is written anew there, and it has to be content with that: it is neither
+/// replaced for it nor evicted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_is_answered_on_autopilot_which_rewrites_what_its_pod_asks_for() {
+    let steps = vec![
+        Step::tool("Bash", json!({"command": "echo built on autopilot"})),
+        Step::say("It is built.").expecting("built on autopilot"),
+        Step::say("It still is."),
+    ];
+    let setup = Setup::new(Script::of("coder", steps)).role(|role| {
+        // More memory than Autopilot gives to so few processors.
+        let asked =
+            json!({"requests": {"cpu": "100m", "memory": "3Gi"}, "limits": {"memory": "3Gi"}});
+        role.workspace.resources = serde_json::from_value(asked).unwrap();
+    });
+    let team = setup.start().await;
+    if !team.stack.cluster.is_embedded() {
+        team.stop().await;
+        return;
+    }
+    let allowlists = definition("auto.gke.io", "v1", "AllowlistSynchronizer");
+    team.stack.cluster.apply_yaml(&allowlists).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    let pod = json!({"metadata": {"name": "usual"}, "spec": {
+        "hostNetwork": true, "volumes": [{"name": "root", "hostPath": {"path": "/"}}],
+        "nodeSelector": {"pool": "x"},
+        "containers": [{"name": "agent", "image": "x", "securityContext": {"privileged": true},
+                        "resources": {"requests": {"ephemeral-storage": "20Gi"}}}],
+    }});
+    let pod = serde_json::from_value(pod).unwrap();
+    let refused = pods.create(&PostParams::default(), &pod).await.unwrap_err().to_string();
+    for why in [
+        "hostNetwork",
+        "uses path /",
+        "of pool in a node selector",
+        "privileged",
+        "maximum of '10Gi'",
+    ] {
+        assert!(refused.contains(why), "{refused}");
+    }
+
+    let root = team.says("ana", None, "@codebutler.coder build it");
+    team.message(&root, "It is built.").await;
+    team.settled(&root, "coder").await;
+    let pod = pods.get(&team.pod(&root, "coder").await).await.unwrap();
+    let said = &pod.annotations()["autopilot.gke.io/resource-adjustment"];
+    let said: serde_json::Value = serde_json::from_str(said).unwrap();
+    assert_ne!(said["input"], said["output"]);
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    for container in containers {
+        let resources = serde_json::to_value(&container.resources).unwrap();
+        let disk = |kind: &str| resources[kind]["ephemeral-storage"].clone();
+        assert!(disk("requests").is_string() && disk("requests") == disk("limits"), "{resources}");
+    }
+    team.says("ana", Some(&root), "@codebutler.coder is it still?");
+    team.message(&root, "It still is.").await;
+    let later = pods.get(&pod.name_any()).await.unwrap();
+    assert_eq!(later.uid(), pod.uid(), "the same pod");
+    assert_eq!(team.stack.models.failures(), Vec::<String>::new());
     team.stop().await;
 }

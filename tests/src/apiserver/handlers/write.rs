@@ -115,6 +115,7 @@ impl Context<'_> {
         if kind.is("", "pods") {
             strategy::admit_pod(&server.store, &mut value)?;
             admission::constrain(&server.store, &mut value)?;
+            admission::adjust(&server.store, &mut value)?;
         }
         // Held until the service is stored, so that an address is given once.
         let addresses = kind.is("", "services").then(|| server.lock_addresses());

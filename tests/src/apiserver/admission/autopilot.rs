@@ -1,0 +1,189 @@
+//! GKE Autopilot's admission: it writes what a pod requests anew, and refuses what would reach its nodes.
+
+use serde_json::{Value, json};
+
+use crate::apiserver::object::{self, text};
+use crate::apiserver::scalars::Quantity;
+use crate::apiserver::status::ApiError;
+use crate::apiserver::store::Store;
+
+/// The kind whose definition makes a cluster one of Autopilot's.
+const ALLOWLISTS: &str = "allowlistsynchronizers.auto.gke.io";
+const WEBHOOK: &str = "warden-validating.common-webhooks.networking.gke.io";
+const ADJUSTED: &str = "autopilot.gke.io/resource-adjustment";
+/// What a container that asks for nothing gets.
+const DEFAULTS: [(&str, &str); 3] =
+    [("cpu", "500m"), ("memory", "2Gi"), ("ephemeral-storage", "1Gi")];
+/// What a pod gets at least, all containers together, in billionths.
+const LEAST_CPU: i128 = 50_000_000;
+const LEAST_MEMORY: i128 = 52 * MEBI;
+/// All of a pod's disk at most.
+const MOST_DISK: i128 = 10 * 1024 * MEBI;
+/// A pod has a GiB for each processor at least, and six and a half at most.
+const RATIO: (i128, i128) = (1024 * MEBI, 6656 * MEBI);
+const MEBI: i128 = 1024 * 1024 * ONE;
+const ONE: i128 = 1_000_000_000;
+/// Labels of nodes that a pod may ask for; with the prefix also whatever GKE has of its own.
+const SELECTABLE: [&str; 4] = [
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
+const OWN: &str = "cloud.google.com/";
+
+/// Changes and refuses.
+pub fn adjust(store: &Store, pod: &mut Value) -> Result<(), ApiError> {
+    let known = store.get("customresourcedefinitions.apiextensions.k8s.io", "", ALLOWLISTS);
+    let Some(spec) = pod.get_mut("spec").filter(|_| known.is_some()) else { return Ok(()) };
+    let before = requests(spec);
+    fill(spec);
+    balance(spec);
+    let after = requests(spec);
+    let wrong = violations(spec);
+    if !wrong.is_empty() {
+        let details = wrong.iter().map(|(rule, why)| (format!("[denied by {rule}]"), json!([why])));
+        let details = Value::Object(details.collect());
+        let why = format!(
+            "admission webhook \"{WEBHOOK}\" denied the request: GKE Warden rejected the request because it \
+             violates one or more constraints.\nViolations details: {details}"
+        );
+        return Err(ApiError::forbidden("", "pods", object::name(pod), &why));
+    }
+    if before != after {
+        let said = json!({"input": before, "output": after, "modified": true}).to_string();
+        if let Some(metadata) = pod.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+            let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+            annotations[ADJUSTED] = said.into();
+        }
+    }
+    Ok(())
+}
+
+/// Main containers and sidecars run at once; an init container's part does not add to theirs.
+fn running(spec: &mut Value) -> Vec<&mut Value> {
+    let Some(spec) = spec.as_object_mut() else { return Vec::new() };
+    let mut found = Vec::new();
+    for (field, containers) in spec.iter_mut() {
+        let always = |c: &Value| text(c, "/restartPolicy") == Some("Always");
+        let counts = |c: &Value| field == "containers" || (field == "initContainers" && always(c));
+        let containers = containers.as_array_mut().into_iter().flatten();
+        found.extend(containers.filter(|c| counts(c)));
+    }
+    found
+}
+
+fn requests(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    let running = running(&mut spec).into_iter();
+    running.map(|c| json!({"name": c["name"], "requests": c["resources"]["requests"]})).collect()
+}
+
+fn fill(spec: &mut Value) {
+    for container in running(spec) {
+        for (resource, default) in DEFAULTS {
+            let resources = &mut container["resources"];
+            if resources["requests"][resource].is_null() {
+                let limit = resources["limits"][resource].clone();
+                resources["requests"][resource] =
+                    if limit.is_null() { default.into() } else { limit };
+            }
+        }
+        // No disk beyond what was asked for; processors and memory may burst.
+        let disk = container["resources"]["requests"]["ephemeral-storage"].clone();
+        container["resources"]["limits"]["ephemeral-storage"] = disk;
+    }
+}
+
+fn amount(container: &Value, resource: &str) -> i128 {
+    let quantity = text(container, &format!("/resources/requests/{resource}"));
+    quantity.and_then(Quantity::parse).map_or(0, Quantity::nanos)
+}
+
+fn sum(spec: &mut Value, resource: &str) -> i128 {
+    running(spec).iter().map(|container| amount(container, resource)).sum()
+}
+
+/// Brings processors and memory of the pod into their ratio, by more of what there is too little of.
+fn balance(spec: &mut Value) {
+    let (cpu, memory) = (sum(spec, "cpu"), sum(spec, "memory"));
+    let (fewest, most) = RATIO;
+    let new_cpu = cpu.max(LEAST_CPU).max(memory * ONE / most);
+    let new_memory = memory.max(LEAST_MEMORY).max(new_cpu * fewest / ONE);
+    raise(spec, "cpu", new_cpu - cpu);
+    raise(spec, "memory", new_memory - memory);
+}
+
+fn raise(spec: &mut Value, resource: &str, more: i128) {
+    let Some(first) = running(spec).into_iter().next().filter(|_| more > 0) else { return };
+    let new = amount(first, resource) + more;
+    let written = match resource {
+        "cpu" => format!("{}m", (new + 999_999) / 1_000_000),
+        _ => format!("{}Mi", (new + MEBI - 1) / MEBI),
+    };
+    if let Some(limit) = text(first, &format!("/resources/limits/{resource}"))
+        && Quantity::parse(limit).is_some_and(|limit| limit.nanos() < new)
+    {
+        first["resources"]["limits"][resource] = written.clone().into();
+    }
+    first["resources"]["requests"][resource] = written.into();
+}
+
+type Violation = (&'static str, String);
+
+fn violations(spec: &mut Value) -> Vec<Violation> {
+    let mut wrong = Vec::new();
+    for host in ["hostNetwork", "hostPID", "hostIPC"] {
+        if spec[host] == true {
+            let why = format!("enabling {host} is not allowed in Autopilot.");
+            wrong.push(("autogke-disallow-hostnamespaces", why));
+        }
+    }
+    for volume in spec["volumes"].as_array().into_iter().flatten() {
+        if let Some(path) = text(volume, "/hostPath/path")
+            && !path.starts_with("/var/log/")
+        {
+            let name = text(volume, "/name").unwrap_or_default();
+            let why = format!(
+                "hostPath volume {name} uses path {path} which is not allowed in Autopilot. Allowed path \
+                 prefixes for hostPath volumes are: [/var/log/]."
+            );
+            wrong.push(("autogke-no-write-mode-hostpath", why));
+        }
+    }
+    let selected = spec["nodeSelector"].as_object().into_iter().flatten();
+    for (label, _) in selected {
+        if !SELECTABLE.contains(&&**label) && !label.starts_with(OWN) {
+            let why = format!("Auto GKE disallows use of {label} in a node selector");
+            wrong.push(("autogke-node-affinity-selector-limitation", why));
+        }
+    }
+    let disk = sum(spec, "ephemeral-storage");
+    if disk > MOST_DISK {
+        let why = format!(
+            "Total ephemeral-storage requests of {} MiB are higher than the Autopilot maximum of '10Gi'.",
+            disk / MEBI
+        );
+        wrong.push(("autogke-pod-limit-constraints", why));
+    }
+    for container in running(spec) {
+        wrong.extend(of_container(container));
+    }
+    wrong
+}
+
+fn of_container(container: &Value) -> Vec<Violation> {
+    let name = text(container, "/name").unwrap_or_default();
+    let mut wrong = Vec::new();
+    if container["securityContext"]["privileged"] == true {
+        let why = format!("container {name} is privileged; not allowed in Autopilot");
+        wrong.push(("autogke-disallow-privilege", why));
+    }
+    let mut ports = container["ports"].as_array().into_iter().flatten();
+    if ports.any(|port| port["hostPort"].as_u64().is_some_and(|port| port > 0)) {
+        let why =
+            format!("container {name} specifies host ports, which are disallowed in Autopilot.");
+        wrong.push(("autogke-no-host-port", why));
+    }
+    wrong
+}
