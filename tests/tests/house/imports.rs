@@ -1,0 +1,202 @@
+//! What each file of a crate imports, by its paths.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+type Module = Vec<String>;
+
+/// Files of a crate without those of tests.
+pub struct Sources {
+    pub files: BTreeMap<PathBuf, String>,
+}
+
+impl Sources {
+    pub fn read(folder: &Path) -> Self {
+        let mut files = BTreeMap::new();
+        gather(folder, folder, &mut files);
+        Self { files }
+    }
+
+    /// Modules that can be reached from themselves.
+    pub fn circles(&self) -> Vec<BTreeSet<String>> {
+        let graph = Graph::of(self);
+        let mut left: BTreeSet<&Module> = graph.arrows.keys().collect();
+        let mut circles = Vec::new();
+        while let Some(module) = left.pop_first() {
+            let there = graph.reach(module);
+            let both = there.iter().filter(|other| graph.reach(other).contains(module));
+            let circle: BTreeSet<Module> = both.cloned().collect();
+            if circle.len() > 1 {
+                left.retain(|module| !circle.contains(*module));
+                circles.push(circle.iter().map(|module| module.join("::")).collect());
+            }
+        }
+        circles
+    }
+}
+
+fn gather(root: &Path, folder: &Path, files: &mut BTreeMap<PathBuf, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let is_test = ["tests", "fuzz", "testing", "corpus", "hostile"].contains(&&*name);
+        if path.is_dir() && !is_test {
+            gather(root, &path, files);
+        } else if path.extension().is_some_and(|end| end == "rs") && !is_test {
+            let text = fs::read_to_string(&path).unwrap();
+            files.insert(path.strip_prefix(root).unwrap().to_owned(), text);
+        }
+    }
+}
+
+/// Where a file stands among the modules.
+fn module_of(file: &Path) -> Module {
+    let parts = file.with_extension("");
+    let mut parts: Module = parts.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    if parts.last().is_some_and(|last| ["mod", "lib", "main"].contains(&&**last)) {
+        parts.pop();
+    }
+    parts
+}
+
+/// Which module speaks of which other.
+struct Graph {
+    arrows: BTreeMap<Module, BTreeSet<Module>>,
+}
+
+impl Graph {
+    fn of(sources: &Sources) -> Self {
+        let texts: BTreeMap<Module, String> =
+            sources.files.iter().map(|(file, text)| (module_of(file), own(text))).collect();
+        let mut exports = BTreeMap::<Module, BTreeMap<String, Module>>::new();
+        for (module, text) in &texts {
+            let passed_on = exported(text, module, &texts);
+            exports.insert(module.clone(), passed_on);
+        }
+        let mut arrows = BTreeMap::new();
+        for (module, text) in &texts {
+            let named = mentioned(text).into_iter().map(|path| absolute(&path, module));
+            let found = named.map(|path| resolve(path, &texts, &exports, 0));
+            let others = found.filter(|other| other != module).collect();
+            arrows.insert(module.clone(), others);
+        }
+        Self { arrows }
+    }
+
+    fn reach(&self, from: &Module) -> BTreeSet<Module> {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<&Module> = self.arrows.get(from).into_iter().flatten().collect();
+        while let Some(module) = next.pop() {
+            if seen.insert(module.clone()) {
+                next.extend(self.arrows.get(module).into_iter().flatten());
+            }
+        }
+        seen
+    }
+}
+
+/// Without tests and comments.
+fn own(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    Regex::new("//[^\n]*").unwrap().replace_all(text, "").into_owned()
+}
+
+/// Paths that begin in this crate, in `use` and elsewhere, but not what is only passed on.
+fn mentioned(text: &str) -> Vec<String> {
+    let used = Regex::new(r"(?m)^\s*(?:pub(?:\([a-z ]+\))?\s+)?use\s+([^;]+);").unwrap();
+    let path = Regex::new(r"\b(?:crate|super|self)(?:::\w+)+").unwrap();
+    let mut found: Vec<String> = used
+        .captures_iter(text)
+        .flat_map(|use_| expanded(&use_[1]))
+        .filter(|path| ["crate", "super"].iter().any(|start| path.starts_with(start)))
+        .collect();
+    let rest = used.replace_all(text, "");
+    let rest = path.find_iter(&rest).map(|path| path.as_str().to_owned());
+    found.extend(rest.filter(|path| !path.starts_with("self")));
+    found
+}
+
+/// What a module passes on as its own, and where it is from.
+fn exported(
+    text: &str,
+    module: &Module,
+    all: &BTreeMap<Module, String>,
+) -> BTreeMap<String, Module> {
+    let passed = Regex::new(r"(?m)^\s*pub(?:\([a-z ]+\))?\s+use\s+([^;]+);").unwrap();
+    let mut exports = BTreeMap::new();
+    for path in passed.captures_iter(text).flat_map(|use_| expanded(&use_[1])) {
+        let mut full = absolute(&path, module);
+        let child: Module =
+            module.iter().cloned().chain(path.split("::").map(str::to_owned)).collect();
+        if !["crate", "super", "self"].iter().any(|start| path.starts_with(start)) {
+            full = child;
+        }
+        let head = full.iter().take(module.len() + 1).cloned().collect::<Module>();
+        if let Some(name) = full.last().filter(|_| all.contains_key(&head) || full != head) {
+            exports.insert(name.clone(), full.clone());
+        }
+    }
+    exports
+}
+
+/// Each path of a tree of them: `a::{b, c::d}`.
+fn expanded(tree: &str) -> Vec<String> {
+    let tree = tree.split_whitespace().collect::<Vec<_>>().join(" ");
+    let Some(open) = tree.find('{') else {
+        return vec![tree.split(" as ").next().unwrap_or_default().trim().to_owned()];
+    };
+    let (before, inner) = (&tree[..open], &tree[open + 1..tree.rfind('}').unwrap_or(tree.len())]);
+    let (mut depth, mut parts, mut part) = (0, Vec::new(), String::new());
+    for letter in inner.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(std::mem::take(&mut part));
+                continue;
+            }
+            _ => {}
+        }
+        part.push(letter);
+    }
+    parts.push(part);
+    let parts = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+    parts.flat_map(|part| expanded(&format!("{before}{part}"))).collect()
+}
+
+fn absolute(path: &str, module: &Module) -> Module {
+    let mut at = module.clone();
+    let mut parts = path.split("::").peekable();
+    if parts.next_if_eq(&"crate").is_some() {
+        at.clear();
+    }
+    while let Some(part) = parts.next_if(|part| ["self", "super"].contains(part)) {
+        if part == "super" {
+            at.pop();
+        }
+    }
+    at.extend(parts.map(str::to_owned));
+    at
+}
+
+/// The module in which what a path names is declared.
+fn resolve(
+    path: Module,
+    all: &BTreeMap<Module, String>,
+    exports: &BTreeMap<Module, BTreeMap<String, Module>>,
+    depth: usize,
+) -> Module {
+    let at = (0..=path.len()).rev().find(|at| all.contains_key(&path[..*at])).unwrap_or_default();
+    let (module, rest) = (path[..at].to_vec(), &path[at..]);
+    let exported = rest.first().and_then(|name| exports.get(&module)?.get(name));
+    match exported {
+        Some(from) if depth < 6 && *from != path => {
+            let further = from.iter().chain(&rest[1..]).cloned().collect();
+            resolve(further, all, exports, depth + 1)
+        }
+        _ => module,
+    }
+}

@@ -1,0 +1,94 @@
+//! Rules of the house that a machine can check: how long files are, what names are given twice, what imports
+//! what, and how long the first page is. A limit is where things stand, or better: lower it with what gets better.
+
+mod imports;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use imports::Sources;
+use regex::Regex;
+
+/// Lines of a file, its tests included.
+const LONGEST: usize = 510;
+/// Words of the first page.
+const WORDS: usize = 1200;
+
+/// A crate, and what is true of it.
+struct Crate {
+    folder: &'static str,
+    /// Types of a hundred that share their name with another one.
+    shared_names: usize,
+    /// Files that import each other in a circle.
+    circles: usize,
+}
+
+const CRATES: &[Crate] = &[
+    Crate { folder: "crds/src", shared_names: 0, circles: 0 },
+    Crate { folder: "crds/redact/src", shared_names: 0, circles: 0 },
+    Crate { folder: "crds/wire/src", shared_names: 0, circles: 0 },
+    Crate { folder: "operator/history/src", shared_names: 0, circles: 0 },
+    Crate { folder: "operator/pages/src", shared_names: 20, circles: 0 },
+    Crate { folder: "operator/src", shared_names: 40, circles: 130 },
+    Crate { folder: "agent/src", shared_names: 35, circles: 25 },
+    Crate { folder: "tests/src", shared_names: 35, circles: 75 },
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn no_file_is_too_long_to_read() {
+    let mut long = Vec::new();
+    for Crate { folder, .. } in CRATES {
+        for (path, text) in &Sources::read(&root().join(folder)).files {
+            let lines = text.lines().count();
+            if lines > LONGEST {
+                long.push(format!("{} has {lines} lines", path.display()));
+            }
+        }
+    }
+    assert!(long.is_empty(), "more than {LONGEST}: {long:?}");
+}
+
+#[test]
+fn a_type_can_be_found_by_its_name() {
+    let declared =
+        Regex::new(r"(?m)^(?:pub(?:\([a-z ]+\))? )?(?:struct|enum|trait|type) (\w+)").unwrap();
+    for Crate { folder, shared_names, .. } in CRATES {
+        let mut places = BTreeMap::<String, Vec<String>>::new();
+        for (path, text) in &Sources::read(&root().join(folder)).files {
+            for found in declared.captures_iter(text) {
+                places.entry(found[1].to_owned()).or_default().push(path.display().to_string());
+            }
+        }
+        let all: usize = places.values().map(Vec::len).sum();
+        places.retain(|_, files| files.len() > 1);
+        let shared: usize = places.values().map(Vec::len).sum();
+        assert!(
+            shared * 100 <= all * shared_names,
+            "{folder}: {shared} of {all} types share their name: {places:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_imported_does_not_import_back() {
+    for Crate { folder, circles, .. } in CRATES {
+        let found = Sources::read(&root().join(folder)).circles();
+        let files: usize = found.iter().map(BTreeSet::len).sum();
+        assert!(files <= *circles, "{folder}: {files} files import each other: {found:#?}");
+    }
+    // Observe, decide, apply: each imports what is before it.
+    let found = Sources::read(&root().join("operator/src")).circles();
+    let controller = found.iter().flatten().filter(|module| module.starts_with("controller::"));
+    assert_eq!(controller.collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+#[test]
+fn the_first_page_is_short() {
+    let words = fs::read_to_string(root().join("README.md")).unwrap().split_whitespace().count();
+    assert!(words <= WORDS, "README.md has {words} words, more than {WORDS}");
+}
