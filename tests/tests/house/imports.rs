@@ -3,10 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use regex::Regex;
 
 type Module = Vec<String>;
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).unwrap()
+}
+
+static COMMENT: LazyLock<Regex> = LazyLock::new(|| pattern("//[^\n]*"));
+static USED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?m)^\s*(?:pub(?:\([a-z ]+\))?\s+)?use\s+([^;]+);"));
+static PASSED_ON: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?m)^\s*pub(?:\([a-z ]+\))?\s+use\s+([^;]+);"));
+static NAMED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:crate|super|self)(?:::\w+)+"));
 
 /// Files of a crate without those of tests.
 pub struct Sources {
@@ -24,10 +36,11 @@ impl Sources {
     pub fn circles(&self) -> Vec<BTreeSet<String>> {
         let graph = Graph::of(self);
         let mut left: BTreeSet<&Module> = graph.arrows.keys().collect();
+        let reached: BTreeMap<_, _> =
+            left.iter().map(|module| (*module, graph.reach(module))).collect();
         let mut circles = Vec::new();
         while let Some(module) = left.pop_first() {
-            let there = graph.reach(module);
-            let both = there.iter().filter(|other| graph.reach(other).contains(module));
+            let both = reached[module].iter().filter(|other| reached[other].contains(module));
             let circle: BTreeSet<Module> = both.cloned().collect();
             if circle.len() > 1 {
                 left.retain(|module| !circle.contains(*module));
@@ -79,7 +92,7 @@ impl Graph {
         let mut arrows = BTreeMap::new();
         for (module, text) in &texts {
             let named = mentioned(text).into_iter().map(|path| absolute(&path, module));
-            let found = named.map(|path| resolve(path, &texts, &exports, 0));
+            let found = named.map(|path| resolve(&path, &texts, &exports, 0));
             let others = found.filter(|other| other != module).collect();
             arrows.insert(module.clone(), others);
         }
@@ -101,20 +114,18 @@ impl Graph {
 /// Without tests and comments.
 fn own(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-    Regex::new("//[^\n]*").unwrap().replace_all(text, "").into_owned()
+    COMMENT.replace_all(text, "").into_owned()
 }
 
 /// Paths that begin in this crate, in `use` and elsewhere, but not what is only passed on.
 fn mentioned(text: &str) -> Vec<String> {
-    let used = Regex::new(r"(?m)^\s*(?:pub(?:\([a-z ]+\))?\s+)?use\s+([^;]+);").unwrap();
-    let path = Regex::new(r"\b(?:crate|super|self)(?:::\w+)+").unwrap();
-    let mut found: Vec<String> = used
+    let mut found: Vec<String> = USED
         .captures_iter(text)
         .flat_map(|use_| expanded(&use_[1]))
         .filter(|path| ["crate", "super"].iter().any(|start| path.starts_with(start)))
         .collect();
-    let rest = used.replace_all(text, "");
-    let rest = path.find_iter(&rest).map(|path| path.as_str().to_owned());
+    let rest = USED.replace_all(text, "");
+    let rest = NAMED.find_iter(&rest).map(|path| path.as_str().to_owned());
     found.extend(rest.filter(|path| !path.starts_with("self")));
     found
 }
@@ -125,9 +136,8 @@ fn exported(
     module: &Module,
     all: &BTreeMap<Module, String>,
 ) -> BTreeMap<String, Module> {
-    let passed = Regex::new(r"(?m)^\s*pub(?:\([a-z ]+\))?\s+use\s+([^;]+);").unwrap();
     let mut exports = BTreeMap::new();
-    for path in passed.captures_iter(text).flat_map(|use_| expanded(&use_[1])) {
+    for path in PASSED_ON.captures_iter(text).flat_map(|use_| expanded(&use_[1])) {
         let mut full = absolute(&path, module);
         let child: Module =
             module.iter().cloned().chain(path.split("::").map(str::to_owned)).collect();
@@ -184,7 +194,7 @@ fn absolute(path: &str, module: &Module) -> Module {
 
 /// The module in which what a path names is declared.
 fn resolve(
-    path: Module,
+    path: &[String],
     all: &BTreeMap<Module, String>,
     exports: &BTreeMap<Module, BTreeMap<String, Module>>,
     depth: usize,
@@ -193,9 +203,9 @@ fn resolve(
     let (module, rest) = (path[..at].to_vec(), &path[at..]);
     let exported = rest.first().and_then(|name| exports.get(&module)?.get(name));
     match exported {
-        Some(from) if depth < 6 && *from != path => {
-            let further = from.iter().chain(&rest[1..]).cloned().collect();
-            resolve(further, all, exports, depth + 1)
+        Some(from) if depth < 6 && from != path => {
+            let further: Module = from.iter().chain(&rest[1..]).cloned().collect();
+            resolve(&further, all, exports, depth + 1)
         }
         _ => module,
     }
