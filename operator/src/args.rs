@@ -55,6 +55,16 @@ pub enum HistoryForm {
     Atif,
 }
 
+impl Command {
+    /// As what its spans are known.
+    pub const fn service(&self) -> &'static str {
+        match self {
+            Self::Controller(_) => "codebutler-controller",
+            Self::Gateway(_) | Self::Metrics | Self::History(_) => "codebutler-gateway",
+        }
+    }
+}
+
 /// Which history to print.
 #[derive(Clone, Debug, clap::Args)]
 pub struct HistoryArgs {
@@ -95,6 +105,10 @@ pub struct TelemetryArgs {
     /// One JSON object a line instead of text.
     #[arg(long, env = "CODEBUTLER_LOG_JSON", global = true)]
     pub log_json: bool,
+    /// Collector that spans are sent to over OTLP (HTTP, protobuf), such as
+    /// `http://collector.monitoring:4318`; none if absent.
+    #[arg(long, env = "CODEBUTLER_TRACES", global = true)]
+    pub traces: Option<Url>,
 }
 
 /// Which of several replicas acts.

@@ -22,6 +22,7 @@ pub mod scope;
 pub mod step;
 pub mod tasks;
 pub mod telemetry;
+pub mod traces;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -54,7 +55,8 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
             }
         };
     }
-    telemetry::init(&parsed.telemetry);
+    // Until the end: what is on its way to a collector is sent before.
+    let _traces = telemetry::init(&parsed.telemetry, parsed.command.service());
     match run(parsed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

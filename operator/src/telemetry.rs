@@ -8,12 +8,17 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
 use crate::args::TelemetryArgs;
+use crate::traces::Traces;
 
 /// The filter of this process's log, which is one for all of it.
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
-/// Starts logging to stderr, credentials masked. A filter that can't be parsed is reported and replaced by `info`.
-pub fn init(args: &TelemetryArgs) {
+/// Spans are sent whatever is logged.
+const SPANS: &str = "codebutler_operator=info";
+
+/// Starts logging to stderr, credentials masked, and sending spans where a collector is named, until what is
+/// answered is dropped. A filter that can't be parsed is reported and replaced by `info`.
+pub fn init(args: &TelemetryArgs, service: &'static str) -> Option<Traces> {
     let (filter, problem) = match EnvFilter::try_new(&args.log) {
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new("info"), Some(error)),
@@ -26,13 +31,24 @@ pub fn init(args: &TelemetryArgs) {
         let lines = fmt::layer().with_writer(|| OneLine(MaskedLog(std::io::stderr())));
         lines.with_ansi(false).boxed()
     };
+    let traces = args.traces.as_ref().map(|endpoint| Traces::start(endpoint, service)).transpose();
+    let (traces, untraced) = match traces {
+        Ok(traces) => (traces, None),
+        Err(error) => (None, Some(error)),
+    };
+    let spans = traces.as_ref().map(|traces| traces.layer().with_filter(EnvFilter::new(SPANS)));
+    let lines = lines.with_filter(filter);
     // A second call (tests) keeps the first subscriber.
-    if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
+    if tracing_subscriber::registry().with(lines).with(spans).try_init().is_ok() {
         let _ = FILTER.set(handle);
+    }
+    if let Some(error) = untraced {
+        tracing::error!(error = format!("{error:#}"), "no spans are sent");
     }
     if let Some(error) = problem {
         tracing::warn!(%error, filter = args.log, "unusable log filter, logging at `info`");
     }
+    traces
 }
 
 /// Why the filter was not changed.

@@ -14,6 +14,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
+use tracing::field::{Empty, display};
 
 use super::backoff::Backoff;
 use super::context::Context;
@@ -127,7 +128,11 @@ where
 {
     let metrics = context.metrics.clone();
     let looks = context.looks.clone();
-    let span = tracing::info_span!("reconcile", kind = kind::<K>(), object = %key);
+    let kind_of = kind::<K>();
+    let span = tracing::info_span!("reconcile", kind = kind_of, object = %key, thread = Empty);
+    if kind_of == "Thread" {
+        span.record("thread", display(&key));
+    }
     let looking = async move {
         let start = Instant::now();
         let result = reconcile(object, context).await;

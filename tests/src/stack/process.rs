@@ -88,6 +88,12 @@ impl Process {
         }
     }
 
+    /// Has it start with this in its environment from now on.
+    pub fn set_env(&mut self, name: &str, value: &str) {
+        self.command.env.retain(|(known, _)| known != name);
+        self.command.env.push((name.to_owned(), value.into()));
+    }
+
     /// Starts it again after it ended or was killed.
     pub fn restart(&mut self) -> io::Result<()> {
         *self = self.command.spawn()?;

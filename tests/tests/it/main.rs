@@ -66,6 +66,7 @@ mod soak;
 mod stop;
 mod support;
 mod switching;
+mod traces;
 mod webhooks;
 mod worktrees;
 mod world;

@@ -7,6 +7,7 @@ use codebutler_crds::thread::{SlackThread, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadSpec, ThreadStatus, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
+use tracing::field::display;
 
 use super::account::AccessError;
 use super::effects::Effect;
@@ -188,6 +189,7 @@ impl Inner {
             None => self.start(channel, root, starter).await?,
         };
         let mut key = ThreadKey::from(&*thread);
+        tracing::Span::current().record("thread", display(&key));
         if thread.is_going() {
             return Err(TakeError::Going(key.name));
         }

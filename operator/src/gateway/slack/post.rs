@@ -12,6 +12,7 @@ use codebutler_crds::thread::{PlanEstimate, SlackThread, ThreadState};
 use codebutler_crds::wire::{Decision, ErrorCode, PostMessage, Posted};
 use codebutler_crds::{Repo, SlackTs, Thread};
 use serde::Deserialize;
+use tracing::Instrument as _;
 
 use super::account::{AccessError, Account};
 use super::files::{self, Attachment};
@@ -263,6 +264,12 @@ pub async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>
 
 /// The same, with what was decided about each part when it was posted.
 async fn once_in_parts(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<Part>, AccessError> {
+    let (thread, role) = (ThreadKey::from(outgoing.thread), outgoing.role_name());
+    let span = tracing::info_span!("post", %thread, role, kind = outgoing.kind);
+    post_parts(inner, outgoing).instrument(span).await
+}
+
+async fn post_parts(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<Part>, AccessError> {
     let thread = ThreadKey::from(outgoing.thread);
     let account = inner.account(outgoing.repo).await?;
     let mut sent = Vec::new();

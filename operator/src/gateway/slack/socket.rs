@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use super::event::Frame;
 use super::route::Channel;
@@ -260,7 +261,7 @@ impl One {
                 let inner = Arc::clone(&self.inner);
                 let channels = self.channels.borrow().clone();
                 let acks = acks.clone();
-                let span = tracing::info_span!("envelope", id, kind = frame.kind);
+                let span = tracing::info_span!("envelope", id, kind = frame.kind, thread = Empty);
                 let taking = async move {
                     let Some(effects) = inner.take_in(&frame, &channels).await else {
                         // Not stored: not acknowledged, so it comes again.

@@ -1,0 +1,198 @@
+//! Spans on their way to a collector, over OTLP, where the installation names one. All spans of a Thread are one
+//! trace, in whichever process they began: from the envelope that brings a message to the post that answers it.
+//! What leaves is masked as a line of the log is.
+
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use codebutler_crds::redact::log::MaskedLog;
+use http::{Request, Response};
+use opentelemetry::trace::{SpanContext, TraceId, TraceState, TracerProvider as _};
+use opentelemetry::{KeyValue, StringValue, Value};
+use opentelemetry_http::{HttpClient, HttpError};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter as Export};
+use sha2::{Digest as _, Sha256};
+use tracing::Subscriber;
+use tracing_opentelemetry::OpenTelemetryLayer;
+use tracing_subscriber::registry::LookupSpan;
+use url::Url;
+
+/// The field of a span that says of which Thread it is: `namespace/name`.
+const THREAD: &str = "thread";
+/// How long a collector may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What has not been sent when the process ends gets this long.
+const LAST: Duration = Duration::from_secs(2);
+/// That spans are not taken is logged this often.
+const QUIET: Duration = Duration::from_mins(1);
+
+/// What sends spans, until it is dropped.
+pub struct Traces(SdkTracerProvider);
+
+impl Traces {
+    /// Sends to the collector at `endpoint`, such as `http://collector:4318`, as what `service` says.
+    ///
+    /// # Errors
+    /// When no client can be made.
+    pub fn start(endpoint: &Url, service: &'static str) -> anyhow::Result<Self> {
+        let mut endpoint = endpoint.clone();
+        endpoint
+            .path_segments_mut()
+            .map_err(|()| anyhow::anyhow!("not an address of HTTP"))?
+            .pop_if_empty()
+            .extend(["v1", "traces"]);
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(Collector::new()?)
+            .with_endpoint(endpoint)
+            .with_timeout(PATIENCE)
+            .build()?;
+        let resource = Resource::builder_empty()
+            .with_service_name(service)
+            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+            .build();
+        let provider = SdkTracerProvider::builder().with_resource(resource);
+        Ok(Self(provider.with_batch_exporter(ByThread(exporter)).build()))
+    }
+
+    /// Takes spans in.
+    pub fn layer<S>(&self) -> OpenTelemetryLayer<S, opentelemetry_sdk::trace::SdkTracer>
+    where
+        S: Subscriber + for<'span> LookupSpan<'span>,
+    {
+        let tracer = self.0.tracer("codebutler-operator");
+        tracing_opentelemetry::layer()
+            .with_tracer(tracer)
+            .with_location(false)
+            .with_threads(false)
+            .with_target(false)
+            .with_tracked_inactivity(false)
+    }
+}
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        // A collector that is away has been told of.
+        let _ = self.0.shutdown_with_timeout(LAST);
+    }
+}
+
+/// Puts the spans of each Thread into a trace of its own, and masks what they say.
+#[derive(Debug)]
+struct ByThread<E>(E);
+
+impl<E: Export> Export for ByThread<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        self.0.export(batch.into_iter().map(prepared).collect()).await
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.0.set_resource(resource);
+    }
+}
+
+fn prepared(mut span: SpanData) -> SpanData {
+    let thread = span.attributes.iter().find(|field| field.key.as_str() == THREAD);
+    if let Some(thread) = thread.map(|field| field.value.as_str()) {
+        let own = &span.span_context;
+        let (id, flags) = (own.span_id(), own.trace_flags());
+        span.span_context =
+            SpanContext::new(trace_of(&thread), id, flags, false, TraceState::default());
+    }
+    span.attributes.iter_mut().for_each(mask);
+    let events = span.events.events.iter_mut();
+    events.flat_map(|event| &mut event.attributes).for_each(mask);
+    span
+}
+
+/// The same in every process, so that none has to tell another.
+fn trace_of(thread: &str) -> TraceId {
+    let hash = Sha256::digest(thread.as_bytes());
+    let mut id = [0; 16];
+    id.copy_from_slice(&hash[..16]);
+    TraceId::from_bytes(id)
+}
+
+fn mask(field: &mut KeyValue) {
+    if let Value::String(text) = &field.value {
+        let mut masked = Vec::new();
+        // A vector takes everything.
+        let _ = MaskedLog(&mut masked).write_all(text.as_str().as_bytes());
+        field.value = StringValue::from(String::from_utf8_lossy(&masked).into_owned()).into();
+    }
+}
+
+/// The way to the collector. Spans leave on a thread of their own, which waits here.
+#[derive(Debug)]
+struct Collector {
+    client: reqwest::Client,
+    runtime: tokio::runtime::Runtime,
+    told: Mutex<Option<Instant>>,
+}
+
+impl Collector {
+    fn new() -> anyhow::Result<Self> {
+        // One crypto provider for everything; whoever comes first says which.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().timeout(PATIENCE).build().context("no client")?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { client, runtime, told: Mutex::default() })
+    }
+
+    async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let answer = self.client.execute(request.try_into()?).await?.error_for_status()?;
+        let status = answer.status();
+        Ok(Response::builder().status(status).body(answer.bytes().await?)?)
+    }
+
+    fn complain(&self, error: &HttpError) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_none_or(|at| at.elapsed() > QUIET) {
+            *told = Some(Instant::now());
+            tracing::warn!(%error, "the collector of traces takes no spans: they are lost");
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl HttpClient for Collector {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let sent = self.runtime.block_on(self.send(request));
+        sent.inspect_err(|error| self.complain(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_one_trace_wherever_it_is_seen() {
+        assert_eq!(trace_of("team/shop-1"), trace_of("team/shop-1"));
+        assert_ne!(trace_of("team/shop-1"), trace_of("team/shop-2"));
+        assert_ne!(trace_of("team/shop-1"), TraceId::INVALID);
+    }
+
+    #[test]
+    fn what_is_secret_does_not_leave() {
+        let token = ["xoxb", "12345678901", "12345678901", "abcdefghijklmnopqrstuvwx"].join("-");
+        let mut field = KeyValue::new("error", format!("refused: {token}"));
+        mask(&mut field);
+        let said = field.value.as_str().into_owned();
+        assert!(said.starts_with("refused: ") && !said.contains(&token), "{said}");
+    }
+}

@@ -1,0 +1,115 @@
+//! A message, followed from the socket that brings it to the post that answers it, by what a collector gets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use codebutler_testbed::models::{Script, Step};
+use codebutler_testbed::serving::Serving;
+use codebutler_testbed::stack::part::Part;
+use kube::ResourceExt as _;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use prost::Message as _;
+
+use crate::support::Setup;
+
+/// What a collector has been sent.
+#[derive(Clone, Default)]
+struct Spans(Arc<Mutex<Vec<(Bytes, ExportTraceServiceRequest)>>>);
+
+impl Spans {
+    /// Over HTTP, in protobuf: nothing else is taken.
+    async fn collect(&self) -> Serving {
+        let taken = self.clone();
+        let take = move |headers: HeaderMap, body: Bytes| async move {
+            let is_protobuf =
+                headers.get("content-type").is_some_and(|t| t == "application/x-protobuf");
+            match ExportTraceServiceRequest::decode(body.clone()) {
+                Ok(request) if is_protobuf => {
+                    taken.0.lock().unwrap().push((body, request));
+                    StatusCode::OK
+                }
+                _ => StatusCode::BAD_REQUEST,
+            }
+        };
+        Serving::start(Router::new().route("/v1/traces", post(take))).await.unwrap()
+    }
+
+    /// The names of a Thread's spans, by trace, each as which process it was seen in.
+    fn of(&self, thread: &str) -> BTreeMap<Vec<u8>, BTreeSet<String>> {
+        let mut found = BTreeMap::<_, BTreeSet<_>>::new();
+        let taken = self.0.lock().unwrap();
+        for spans in taken.iter().flat_map(|(_, request)| &request.resource_spans) {
+            let service = spans.resource.as_ref().unwrap().attributes.iter();
+            let service =
+                service.filter(|a| a.key == "service.name").find_map(|a| text(a.value.as_ref()));
+            for span in spans.scope_spans.iter().flat_map(|scope| &scope.spans) {
+                let its = span.attributes.iter().find(|a| a.key == "thread");
+                if its.and_then(|a| text(a.value.as_ref())) == Some(thread) {
+                    let name = format!("{}: {}", service.unwrap_or_default(), span.name);
+                    found.entry(span.trace_id.clone()).or_default().insert(name);
+                }
+            }
+        }
+        found
+    }
+
+    fn contains(&self, words: &str) -> bool {
+        let taken = self.0.lock().unwrap();
+        taken
+            .iter()
+            .any(|(bytes, _)| bytes.windows(words.len()).any(|seen| seen == words.as_bytes()))
+    }
+}
+
+fn text(value: Option<&opentelemetry_proto::tonic::common::v1::AnyValue>) -> Option<&str> {
+    match value?.value.as_ref()? {
+        Value::StringValue(text) => Some(text),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_followed_from_socket_to_post() {
+    let spans = Spans::default();
+    let collector = spans.collect().await;
+    let script = Script::of("pm", vec![Step::say("Both kinds are counted.")]);
+    let mut team = Setup::new(script).start().await;
+    if !matches!(team.stack.gateway, Part::Process(_)) {
+        // A Deployment is told by the chart's values.
+        team.stop().await;
+        return;
+    }
+    for part in [&mut team.stack.controller, &mut team.stack.gateway] {
+        let Part::Process(process) = part else { unreachable!() };
+        process.set_env("CODEBUTLER_TRACES", &collector.url());
+        process.stop().await.unwrap();
+        process.restart().unwrap();
+    }
+    team.stack.slack.wait_connected(1, Duration::from_mins(1)).await.unwrap();
+    let root = team.says("ana", None, "@codebutler.pm which kinds are counted?");
+    team.message(&root, "Both kinds are counted.").await;
+    let name = team.thread(&root).await.name_any();
+    let thread = format!("{}/{name}", team.stack.place.team);
+    team.until("all of the way to be one trace", || async {
+        let seen = spans.of(&thread);
+        let way = [
+            "codebutler-gateway: envelope",
+            "codebutler-controller: reconcile",
+            "codebutler-gateway: call",
+            "codebutler-gateway: post",
+        ];
+        let seen = (seen.len() == 1).then(|| seen.into_values().next())??;
+        way.iter().all(|step| seen.contains(*step)).then_some(())
+    })
+    .await;
+    for words in ["which kinds", "Both kinds", "xoxb-", "xapp-"] {
+        assert!(!spans.contains(words), "{words}");
+    }
+    team.stop().await;
+}
