@@ -5,12 +5,13 @@
 //! back with the last holder; whatever ends without a word loses it after
 //! [`BUILD_SLOT_SECONDS`](codebutler_wire::BUILD_SLOT_SECONDS).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use codebutler_wire::{
     BUILD_SLOT_SECONDS, BuildClaim, BuildTurn, BuildWant, ErrorCode, PostMessage,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::AbortHandle;
 
 use crate::gateway::{Gateway, GatewayError};
@@ -195,7 +196,7 @@ async fn renew(gateway: Gateway, id: String) {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

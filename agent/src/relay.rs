@@ -8,7 +8,7 @@ mod proxy;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use codebutler_wire::path;
@@ -20,6 +20,7 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tracing::Instrument as _;
 
@@ -92,22 +93,22 @@ impl Relay {
 
     /// The gateway's last refusal, once: Git itself throws its words away.
     pub fn take_refusal(&self) -> Option<Refusal> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.refused.lock().take()
     }
 
     /// What commands were refused since this was asked last, a sentence for each host: most tools
     /// keep the gateway's words to themselves.
     pub fn take_turned_away(&self) -> Vec<String> {
-        std::mem::take(&mut *self.turned_away.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.turned_away.lock())
     }
 
     fn refuse(&self, said: String, passes: bool) {
         let refusal = Refusal { said, passes };
-        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+        *self.refused.lock() = Some(refusal);
     }
 
     fn turn_away(&self, why: &str) {
-        let mut known = self.turned_away.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.turned_away.lock();
         if known.len() < MAX_TURNED_AWAY && !known.iter().any(|known| known == why) {
             known.push(why.to_owned());
         }

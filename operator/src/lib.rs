@@ -18,6 +18,7 @@ mod listen;
 pub mod metrics;
 pub mod platform;
 pub mod quantity;
+mod recent;
 pub mod scope;
 pub mod step;
 pub mod tasks;

@@ -3,7 +3,6 @@
 //! What leaves is masked as a line of the log is.
 
 use std::io::Write as _;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -17,6 +16,7 @@ use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as 
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter as Export};
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tracing::Subscriber;
 use tracing_opentelemetry::OpenTelemetryLayer;
@@ -160,7 +160,7 @@ impl Collector {
     }
 
     fn complain(&self, error: &HttpError) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         if told.is_none_or(|at| at.elapsed() > QUIET) {
             *told = Some(Instant::now());
             tracing::warn!(%error, "the collector of traces takes no spans: they are lost");

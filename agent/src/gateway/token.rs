@@ -4,8 +4,10 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
+
+use parking_lot::Mutex;
 
 use super::GatewayError;
 
@@ -32,7 +34,7 @@ impl TokenFile {
     pub fn read(&self) -> Result<String, GatewayError> {
         let fail = |source| GatewayError::Token { path: self.path.clone(), source };
         let modified = fs::metadata(&self.path).and_then(|meta| meta.modified()).map_err(fail)?;
-        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.cached.lock();
         if let Some((at, token)) = &*cached
             && *at == modified
         {

@@ -6,10 +6,11 @@
 //! about it, so a killed pod goes on with what is open and repeats nothing.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_wire::{Pending, RoleState, RunReport, Session, SlackTs};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 use tracing::Instrument as _;
@@ -158,7 +159,7 @@ impl Agent {
         for id in open {
             let given = self.transcript.state().desk().given(&id);
             if let Some(tray) = places.trays.get(&id) {
-                *tray.lock().unwrap_or_else(PoisonError::into_inner) = given;
+                *tray.lock() = given;
                 continue;
             }
             let most = usize::try_from(self.session.parallelism).unwrap_or(1).max(1);

@@ -2,10 +2,10 @@
 //! lost is told again a little later.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use codebutler_wire::{Progress, Session, SlackTs};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -87,7 +87,7 @@ impl Board {
     }
 
     fn with(&self, change: impl FnOnce(&mut BTreeMap<SlackTs, (u32, String)>)) {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = self.parts.lock();
         change(&mut parts);
         let turns = parts.values().map(|(turns, _)| turns).sum();
         let doing: Vec<_> = parts.values().map(|(_, doing)| doing.as_str()).collect();

@@ -1,10 +1,11 @@
 //! One of several conversations that a role has at the same time: about one request, with a
 //! transcript of its own, and with its own mail.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_wire::{Author, Inbox, Pending, SlackTs};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::mail::{self, Mail};
@@ -108,7 +109,7 @@ impl Agent {
         }
         let inbox = Inbox { pending: vec![], ..inbox };
         let mut mail = mail::sort(inbox, state, &self.session.role, None);
-        let given = seat.tray.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let given = seat.tray.lock().clone();
         mail.messages.retain(|message| !message.addressed || message.ts < seat.id);
         for message in &mut mail.messages {
             message.addressed = false;

@@ -7,10 +7,11 @@ mod file;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_wire::HistoryKept;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::Instrument as _;
@@ -44,7 +45,7 @@ impl Growth {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, u64>> {
-        self.0.grown.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.grown.lock()
     }
 }
 

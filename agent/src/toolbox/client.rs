@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{SinkExt as _, StreamExt as _};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::codec::Framed;
@@ -104,7 +105,7 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 fn lock(waiting: &Waiting) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender<Reply>>>> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    waiting.lock()
 }
 
 async fn carry(

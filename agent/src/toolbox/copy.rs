@@ -2,7 +2,9 @@
 //! own, under `copy/<role>` on the Thread's volume.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::ToolError;
 use super::command::Shell;
@@ -19,7 +21,7 @@ pub const NEEDS_LANDLOCK: &str = "this role works in a copy of the worktree (`wo
     Landlock keeps its commands in there: it can't run any with `workspace.sandbox: Runtime`";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 //! the sandbox: what answers may be the repository's own.
 
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::ToolError;
 use super::command::Ran;
@@ -71,7 +72,7 @@ impl Programs {
         if wanted.is_empty() {
             return Vec::new();
         }
-        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || self.0.lock();
         if let Some(known) = known().as_ref().filter(|known| known.wanted == wanted) {
             return known.versions.clone();
         }

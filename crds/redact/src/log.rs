@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::{RedactionRule, Redactor};
 
@@ -30,7 +32,7 @@ struct Own {
 
 /// Masks what a Repo's own patterns find in all that is logged from now on.
 pub fn also(rules: &[RedactionRule]) {
-    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut own = OWN.lock();
     let new: Vec<_> = rules.iter().filter(|rule| !own.rules.contains(rule)).cloned().collect();
     if new.is_empty() {
         return;
@@ -44,7 +46,7 @@ pub fn also(rules: &[RedactionRule]) {
 /// Masks a credential in all that is logged from now on, whatever it looks like. Of one with several
 /// lines, each.
 pub fn hold(secret: &str) {
-    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut held = HELD.lock();
     for line in secret.lines().map(str::trim).filter(|line| line.len() >= SHORTEST) {
         if held.iter().any(|known| known == line) {
             continue;
@@ -99,10 +101,10 @@ impl<W: Write> Write for MaskedLog<W> {
 
 fn masked(text: &str) -> Cow<'_, str> {
     let held: Vec<String> = {
-        let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = HELD.lock();
         held.iter().filter(|secret| text.contains(secret.as_str())).cloned().collect()
     };
-    let own = OWN.lock().unwrap_or_else(PoisonError::into_inner).redactor.clone();
+    let own = OWN.lock().redactor.clone();
     let redactor = own.unwrap_or_default();
     if held.is_empty() {
         return redactor.mask_but(text, SHOWN);

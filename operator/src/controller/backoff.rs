@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_mins(1);
@@ -23,7 +24,7 @@ impl<K> Default for Backoff<K> {
 impl<K: Eq + Hash> Backoff<K> {
     /// Counts a failure and says how long to wait.
     pub fn failed(&self, key: K) -> Duration {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         let count = counts.entry(key).or_default();
         let delay = FIRST.saturating_mul(1 << (*count).min(16)).min(LONGEST);
         *count = count.saturating_add(1);
@@ -32,7 +33,7 @@ impl<K: Eq + Hash> Backoff<K> {
 
     /// Forgets an object: it succeeded, or it is gone.
     pub fn reset(&self, key: &K) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.0.lock().remove(key);
     }
 }
 

@@ -2,7 +2,6 @@
 //! finds no node for its volume, and at no other time: neither nodes nor volumes are watched.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{
@@ -10,6 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
+use parking_lot::Mutex;
 
 use super::index::Key;
 
@@ -44,7 +44,7 @@ impl Homes {
 
     /// What is known by now of exactly this claim.
     pub fn of(&self, thread: &Key, claim: &PersistentVolumeClaim) -> Option<Home> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let (uid, home, at) = known.get(thread)?;
         (*uid == claim.uid() && at.elapsed() < FRESH).then(|| home.clone())
     }
@@ -55,7 +55,7 @@ impl Homes {
             tracing::debug!(%thread, %error, "where the volume is, is not known");
             Home::Somewhere(Vec::new())
         });
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.retain(|_, (_, _, at)| at.elapsed() < FRESH);
         known.insert(thread.clone(), (claim.uid(), home, Instant::now()));
     }

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt as _};
+use parking_lot::RwLock;
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,27 +72,27 @@ impl<K: Resource, V> Index<K, V> {
     }
 
     pub fn of(&self, owner: &Key) -> Vec<Arc<V>> {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.read();
         let group = groups.get(owner).into_iter().flat_map(BTreeMap::values);
         group.filter_map(Entry::current).cloned().collect()
     }
 
     /// The names in one group.
     pub fn names(&self, owner: &Key) -> Vec<String> {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.read();
         let group = groups.get(owner).into_iter().flatten();
         group.filter(|(_, entry)| entry.current().is_some()).map(|(name, _)| name.clone()).collect()
     }
 
     /// How many are in one group. Counts what is only assumed to exist for as long as it is kept.
     pub fn count(&self, owner: &Key) -> usize {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.read();
         groups.get(owner).map_or(0, BTreeMap::len)
     }
 
     /// Every group: whose it is, and the names in it.
     pub fn groups(&self) -> Vec<(Key, Vec<String>)> {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.read();
         let named = |(owner, group): (&Key, &BTreeMap<String, Entry<V>>)| {
             (owner.clone(), group.keys().cloned().collect())
         };
@@ -100,14 +101,14 @@ impl<K: Resource, V> Index<K, V> {
 
     /// How many are in each group, which costs the same however many these are.
     pub fn counts(&self) -> Vec<(Key, usize)> {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.read();
         groups.iter().map(|(owner, group)| (owner.clone(), group.len())).collect()
     }
 
     /// Takes in what a watch says and returns whose groups it touched.
     pub fn apply(&self, event: &Event<K>) -> Vec<Key> {
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
-        let mut listing = self.listing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.write();
+        let mut listing = self.listing.write();
         match event {
             Event::Apply(object) => self.insert(&mut groups, object).into_iter().collect(),
             Event::Delete(object) => self.remove(&mut groups, object).into_iter().collect(),
@@ -155,7 +156,7 @@ impl<O: Resource> Index<O, O> {
     /// called, the watch will never tell of it: so it is forgotten after a while.
     pub fn assume(&self, object: &O) {
         let Some((owner, Some(value))) = (self.project)(object) else { return };
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.write();
         let group = groups.entry(owner).or_default();
         let known = group.get(&object.name_any());
         if known.is_none_or(|known| known.value.meta().uid != object.meta().uid) {

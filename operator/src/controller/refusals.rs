@@ -1,10 +1,10 @@
 //! What the API server says no to: how it is told, and how long until it is asked again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use codebutler_crds::policy::RedactionRule;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::health::{Health, Level};
 use super::index::Key;
@@ -58,7 +58,7 @@ impl Refusals {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Row>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

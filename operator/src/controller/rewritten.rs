@@ -1,17 +1,22 @@
 //! Pods that were made with other images than were asked for: an admission webhook, such as one that
 //! names a mirror, did that. What they run is nobody's meddling afterwards.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
-
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-/// Beyond this many all are forgotten, which costs one replacement of each idle pod.
+use crate::recent::Recent;
+
+/// Beyond this many the oldest are forgotten, which costs one replacement of each, once it is idle.
 const REMEMBERED: usize = 4096;
 
-#[derive(Debug, Default)]
-pub struct Rewritten(Mutex<HashSet<String>>);
+#[derive(Debug)]
+pub struct Rewritten(Recent<String>);
+
+impl Default for Rewritten {
+    fn default() -> Self {
+        Self(Recent::of(REMEMBERED))
+    }
+}
 
 impl Rewritten {
     /// Compares a pod that was just made with what was asked for.
@@ -19,17 +24,14 @@ impl Rewritten {
         if images(wanted) == images(pod) {
             return;
         }
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED {
-            known.clear();
+        if let Some(uid) = pod.uid() {
+            self.0.first_time(uid);
         }
-        known.extend(pod.uid());
     }
 
     /// Whether a pod's images are not what was asked for from the start.
     pub fn knows(&self, pod: &Pod) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pod.uid().is_some_and(|uid| known.contains(&uid))
+        pod.uid().is_some_and(|uid| self.0.contains(&uid))
     }
 }
 

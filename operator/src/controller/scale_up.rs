@@ -2,13 +2,13 @@
 //! events about the pod. They are asked for when a pod finds no node, and at no other time: no event is watched.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 
 use crate::apply::shortened;
 
@@ -83,7 +83,7 @@ impl ScaleUps {
 
     /// What is known by now.
     pub fn of(&self, pod_uid: &str) -> Option<ScaleUp> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let (said, at) = known.get(pod_uid)?;
         (at.elapsed() < FRESH).then(|| said.clone())
     }
@@ -99,7 +99,7 @@ impl ScaleUps {
                 ScaleUp::Unknown
             }
         };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.retain(|_, (_, at)| at.elapsed() < FRESH);
         known.insert(pod_uid.to_owned(), (said, Instant::now()));
     }

@@ -1,9 +1,10 @@
 //! Whether a gateway serves: its Lease says who, and how lately by the clock of this process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::queues::Queues;
 
@@ -71,7 +72,7 @@ impl Serving {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -6,10 +6,10 @@
 //! may still see as given is not given twice.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
 
 use codebutler_crds::limits::LimitsSpec;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use super::index::Key;
 
@@ -58,7 +58,7 @@ pub struct Slots(Mutex<HashMap<Key, Queue>>);
 impl Slots {
     /// Nothing is known any more: somebody else counts.
     pub fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.lock().clear();
     }
 
     /// A Thread tells what it holds and gets what it may run.
@@ -82,7 +82,7 @@ impl Slots {
 
     /// How many Threads and roles hold a slot, by Repo as `namespace/name`.
     pub fn used(&self) -> HashMap<String, (usize, usize)> {
-        let repos = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let repos = self.0.lock();
         let used = |queue: &Queue| (queue.held.len(), queue.held.values().map(BTreeSet::len).sum());
         repos.iter().map(|(key, queue)| (key.to_string(), used(queue))).collect()
     }
@@ -98,7 +98,7 @@ impl Slots {
     }
 
     fn with<T>(&self, repo: &Key, change: impl FnOnce(&mut Queue) -> T) -> T {
-        let mut repos = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut repos = self.0.lock();
         let queue = repos.entry(repo.clone()).or_default();
         let result = change(queue);
         if queue.held.is_empty() && queue.waiting.is_empty() {

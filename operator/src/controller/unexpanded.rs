@@ -1,8 +1,9 @@
 //! Claims that could not be made larger, so that the API server is not asked again all the time.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::index::Key;
 
@@ -41,6 +42,6 @@ impl Unexpanded {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut HashMap<Key, Refused>) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.lock())
     }
 }

@@ -2,13 +2,14 @@
 //! these: a closed one that was told costs nothing any more, however many there are.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::ThreadState;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::watcher::Event;
+use parking_lot::RwLock;
 
 use super::context::ThreadKey;
 use super::slack::finish_due;
@@ -26,14 +27,14 @@ pub struct Attended {
 
 impl Attended {
     pub fn all(&self) -> Vec<Arc<Thread>> {
-        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now.read();
         now.values().cloned().collect()
     }
 
     /// Takes in what the watch says.
     pub fn observe(&self, event: &Event<Thread>) {
-        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
-        let mut listing = self.listing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.now.write();
+        let mut listing = self.listing.write();
         match event {
             Event::Apply(thread) => take(&mut now, thread),
             Event::Delete(thread) => drop(now.remove(&ThreadKey::from(thread))),
@@ -116,8 +117,8 @@ mod tests {
         attended.observe(&Event::InitDone);
         assert_eq!(names(&attended), ["open"]);
         // What a look walks through, and what is held of a list that is over.
-        assert_eq!(attended.now.read().unwrap().len(), 1);
-        assert_eq!(attended.listing.read().unwrap().len(), 0);
+        assert_eq!(attended.now.read().len(), 1);
+        assert_eq!(attended.listing.read().len(), 0);
         attended.observe(&Event::Delete(thread("open", "Active")));
         assert_eq!(attended.all().len(), 0);
     }

@@ -7,13 +7,13 @@
 //! and is pure but for the clock that it is given.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use codebutler_crds::thread::RoleState;
 use codebutler_crds::wire::{BUILD_SLOT_SECONDS, BuildClaim, BuildTurn, BuildWant, ErrorCode};
 use kube::ResourceExt as _;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use tokio::sync::Notify;
 
@@ -145,7 +145,7 @@ pub struct Builds {
 
 impl Builds {
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), Slots>> {
-        self.repos.lock().unwrap_or_else(PoisonError::into_inner)
+        self.repos.lock()
     }
 
     /// Supposes that every role that may build and is running has a slot, until it says otherwise.

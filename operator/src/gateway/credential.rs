@@ -1,13 +1,12 @@
 //! What opens a Repo's remote: a token of the Repo's Secret, or a short-lived one of the GitHub App
 //! that the Secret holds. An App's token can be taken back at any time: then there is another one.
 
-use std::sync::{Mutex, PoisonError};
-
 use codebutler_crds::Repo;
 use codebutler_crds::names::secret_key;
 use codebutler_crds::repo::SecretRef;
 use http::HeaderValue;
 use kube::ResourceExt as _;
+use parking_lot::Mutex;
 
 use super::context::Context;
 use super::dial::Reach;
@@ -62,7 +61,7 @@ impl Credential {
 
     /// The token for Git (as the password of `x-access-token`) and for REST.
     pub fn token(&self) -> String {
-        self.token.lock().unwrap_or_else(PoisonError::into_inner).value.clone()
+        self.token.lock().value.clone()
     }
 
     /// A header that shows it and is never shown itself. `form` writes the token into its value.
@@ -81,12 +80,12 @@ impl Credential {
     /// # Errors
     /// Why an App gets none.
     pub async fn renew(&self, refused: &str) -> Result<bool, GitHubError> {
-        let now = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let now = self.token.lock().clone();
         let Some(source) = self.source.as_ref().filter(|_| now.of_app) else { return Ok(false) };
         source.context.github.tokens.forget(refused);
         let next = source.token(&self.remote).await?;
         let other = next.value != refused;
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        *self.token.lock() = next;
         Ok(other)
     }
 }

@@ -5,13 +5,14 @@
 //! could hear.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::{Silence, ThreadState};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::MissedTickBehavior;
 
 use super::api::Gateway;
@@ -54,7 +55,7 @@ impl Pulse {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Duration>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

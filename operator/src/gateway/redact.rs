@@ -2,12 +2,13 @@
 //! for. What is found and how is in [`codebutler_crds::redact`].
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
 use codebutler_crds::policy::RedactionRule;
 use kube::ResourceExt as _;
+use parking_lot::{Mutex, MutexGuard};
 
 pub use codebutler_crds::redact::{Finding, Redactor, log};
 
@@ -118,7 +119,7 @@ fn key(repo: &Repo) -> String {
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock()
 }
 
 #[cfg(test)]

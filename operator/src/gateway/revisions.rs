@@ -2,11 +2,11 @@
 //! from time to time.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt as _};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::context::Context;
 
@@ -48,6 +48,6 @@ impl Revisions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

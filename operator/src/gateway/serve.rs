@@ -5,7 +5,7 @@ mod heads;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -15,6 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -136,7 +137,7 @@ struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
 impl Addresses {
     /// One more, for as long as it is held; nothing if there are so many.
     fn share(&self, address: IpAddr, most: usize) -> Option<Share> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.lock();
         let count = open.entry(address).or_default();
         if *count >= most {
             return None;
@@ -153,7 +154,7 @@ struct Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut open = self.addresses.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.addresses.0.lock();
         if let Some(count) = open.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {

@@ -10,8 +10,7 @@ pub(super) mod change;
 pub(super) mod keyed;
 pub(super) mod patch;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::names;
@@ -24,12 +23,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::Patch;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
+use parking_lot::Mutex;
 
 use self::keyed::Keyed;
 use super::context::ThreadKey;
 use super::metrics::Metrics;
 use super::writes;
 use crate::metrics::repo_of;
+use crate::recent::RecentMap;
 
 pub use change::{CLOSED, Refusal};
 pub(super) use change::{
@@ -74,7 +75,7 @@ pub struct Threads {
     /// One write at a time per Thread in this process: conflicts come from other processes only.
     writing: Keyed<ThreadKey>,
     /// What the last write of each Thread returned: newer than the watch cache for some moments.
-    latest: Arc<Mutex<HashMap<ThreadKey, Written>>>,
+    latest: Arc<Mutex<RecentMap<ThreadKey, Written>>>,
 }
 
 impl Threads {
@@ -82,12 +83,13 @@ impl Threads {
     pub fn new(client: Client, metrics: Metrics) -> Self {
         let reporter = Reporter::from(names::GATEWAY);
         let recorder = Recorder::new(client.clone(), reporter);
-        Self { client, recorder, metrics, writing: Keyed::default(), latest: Arc::default() }
+        let latest = Arc::new(Mutex::new(RecentMap::new(REMEMBERED)));
+        Self { client, recorder, metrics, writing: Keyed::default(), latest }
     }
 
     /// The newest state known here: the cached one, or what this process itself wrote since.
     pub fn freshest(&self, key: &ThreadKey, cached: Option<Arc<Thread>>) -> Option<Arc<Thread>> {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = self.latest.lock();
         let Some((written, own)) = latest.get(key) else { return cached };
         let newer = match &cached {
             Some(seen) => own.uid() == seen.uid() && revision(own) > revision(seen),
@@ -387,21 +389,17 @@ impl Threads {
     }
 
     fn remembered(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).get(key).map(|l| l.1.clone())
+        self.latest.lock().get(key).map(|l| l.1.clone())
     }
 
     fn remember(&self, key: &ThreadKey, thread: Arc<Thread>) {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if latest.len() >= REMEMBERED && !latest.contains_key(key) {
-            // It is only a shortcut: forgetting costs one read per Thread.
-            latest.clear();
-        }
+        let mut latest = self.latest.lock();
         latest.insert(key.clone(), (Instant::now(), thread));
     }
 
     /// Has the next change begin with what the API server knows.
     pub fn forget(&self, key: &ThreadKey) {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.latest.lock().remove(key);
     }
 
     fn failed(&self, key: &ThreadKey, error: kube::Error) -> WriteError {

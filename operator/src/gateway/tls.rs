@@ -6,10 +6,11 @@ mod rotation;
 mod store;
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, RwLock};
 use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -153,12 +154,12 @@ impl Certificates {
         };
         store::publish(&self.client, &self.namespace, &authorities.bundle()).await?;
         let signer = &authorities.current;
-        let (by, since) = self.signed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (by, since) = self.signed.lock().clone();
         if by != signer.certificate || now.duration_since(since) >= RENEW {
             let key = sign(signer, &self.names, now)?;
-            *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = key;
+            *self.current.0.write() = key;
             let by = signer.certificate.clone();
-            *self.signed.lock().unwrap_or_else(PoisonError::into_inner) = (by, now);
+            *self.signed.lock() = (by, now);
         }
         Ok(())
     }
@@ -190,6 +191,6 @@ struct Current(RwLock<Arc<CertifiedKey>>);
 
 impl ResolvesServerCert for Current {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.read().unwrap_or_else(PoisonError::into_inner).clone())
+        Some(self.0.read().clone())
     }
 }

@@ -2,14 +2,15 @@
 //! filter is changed from the pod itself only, which is where `kubectl port-forward` comes from.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, State};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use http::{StatusCode, header};
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
@@ -30,11 +31,11 @@ impl Ready {
 
     /// What is waited for, in a sentence; nothing if it is the caches.
     pub fn waits_for(&self, why: Option<String>) {
-        *self.1.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *self.1.lock() = why;
     }
 
     fn why(&self) -> String {
-        let why = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = self.1.lock();
         why.clone().unwrap_or_else(|| "caches are not synced yet".to_owned())
     }
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// What this role has seen: the content's hash, by resolved path. Kept in a file beside the
 /// worktree, so that a restarted pod may edit what it had read. Commands can write that file; all
@@ -22,7 +23,7 @@ impl Seen {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, String>> {
-        self.hashes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hashes.lock()
     }
 
     /// This content of a file was read or written.

@@ -6,11 +6,11 @@
 //! each Thread that may be granted something once ([`take_over`]): after that no older grant fits.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use codebutler_crds::{Thread, ThreadStatus, names};
 use kube::api::{ListParams, Patch};
 use kube::{Api, ResourceExt as _};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 
 use crate::apply::written_by;
@@ -110,7 +110,7 @@ impl Fence {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,13 +1,14 @@
 //! Writes what a Repo has spent: the one writer of `status.spend`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::Repo;
 use codebutler_crds::spend::RepoSpend;
 use kube::api::Patch;
 use kube::{Api, Client, ResourceExt as _};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::gateway::threads::patch;
@@ -98,11 +99,11 @@ impl Repos {
     }
 
     fn take(&self, key: &RepoKey) -> Option<Repo> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
+        self.latest.lock().remove(key)
     }
 
     fn keep(&self, key: &RepoKey, repo: Repo) {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), repo);
+        self.latest.lock().insert(key.clone(), repo);
     }
 }
 

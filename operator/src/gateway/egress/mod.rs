@@ -10,10 +10,11 @@ mod tunnel;
 mod walls;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use codebutler_crds::policy::EgressSpec;
 use codebutler_crds::wire::ErrorCode;
+use parking_lot::Mutex;
 use url::Url;
 
 pub use self::address::Network;
@@ -124,7 +125,7 @@ impl Egress {
 
     /// Leave for one more connection of a Thread, for as long as it is held.
     fn permit(&self, thread: &ThreadKey) -> Result<Permit, Refusal> {
-        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.connections.lock();
         let count = connections.entry(thread.clone()).or_default();
         if *count >= MOST {
             return Err(Refusal::TooMany);
@@ -149,7 +150,7 @@ struct Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.connections.lock();
         if let Some(count) = connections.get_mut(&self.thread) {
             *count -= 1;
             if *count == 0 {

@@ -20,7 +20,7 @@ fn resolving(answers: &[&[&str]]) -> Egress {
         answers.iter().map(|ips| ips.iter().map(|ip| ip.parse().unwrap()).collect()).collect();
     let asked = Arc::new(Mutex::new(answers.into_iter().cycle()));
     let lookup = move |_, port| {
-        let ips = asked.lock().unwrap().next().unwrap_or_default();
+        let ips = asked.lock().next().unwrap_or_default();
         async move { Ok(ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()) }.boxed()
     };
     Egress::new(Dialer::with_lookup(&DialOptions::default(), Arc::new(lookup)).unwrap())
@@ -211,5 +211,5 @@ fn a_thread_has_a_limited_number_of_connections() {
     held.pop();
     egress.permit(&key("a")).unwrap();
     drop(held);
-    assert!(egress.connections.lock().unwrap().is_empty());
+    assert!(egress.connections.lock().is_empty());
 }

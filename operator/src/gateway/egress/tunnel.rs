@@ -81,7 +81,7 @@ async fn carry(
 ) {
     let (inside_read, inside_write) = tokio::io::split(inside);
     let (outside_read, outside_write) = tokio::io::split(outside);
-    let last = std::sync::Mutex::new(Instant::now());
+    let last = parking_lot::Mutex::new(Instant::now());
     let both = async {
         tokio::join!(
             copy(inside_read, outside_write, MOST_OUT, &last),
@@ -90,7 +90,7 @@ async fn carry(
     };
     let idle = async {
         loop {
-            let until = *last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) + IDLE;
+            let until = *last.lock() + IDLE;
             if Instant::now() >= until {
                 return;
             }
@@ -109,12 +109,12 @@ async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     most: u64,
-    last: &std::sync::Mutex<Instant>,
+    last: &parking_lot::Mutex<Instant>,
 ) {
     let mut buffer = vec![0; 16 * 1024];
     let mut rest = most;
     while let Ok(n @ 1..) = from.read(&mut buffer).await {
-        *last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Instant::now();
+        *last.lock() = Instant::now();
         rest = rest.saturating_sub(n as u64);
         if rest == 0 || to.write_all(&buffer[..n]).await.is_err() || to.flush().await.is_err() {
             break;

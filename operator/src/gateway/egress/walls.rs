@@ -2,10 +2,11 @@
 //! One pod's bad moment is not the Repo's condition, and a good one does not hide a bad node.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::wire::{EgressReport, Trial, Way};
+use parking_lot::Mutex;
 
 use crate::gateway::context::{Caller, ThreadKey};
 
@@ -52,7 +53,7 @@ impl Walls {
             at: Instant::now(),
             report: report.clone(),
         };
-        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words = self.0.lock();
         // What a pod that is kept in has said counts for its own sessions for as long as it lives.
         words.retain(|(thread, _), word| {
             is_there(thread) && (!word.report.reached || word.at.elapsed() < REMEMBERED)
@@ -66,7 +67,7 @@ impl Walls {
 
     /// Whether the pod itself found nothing open.
     pub fn keep(&self, caller: &Caller) -> bool {
-        let words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = self.0.lock();
         let word = words.get(&seat(caller));
         word.is_some_and(|word| word.pod == pod(caller) && !word.report.reached)
     }

@@ -2,7 +2,7 @@
 //! and one hour. The key itself is sent nowhere.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -10,6 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use codebutler_crds::names::secret_key;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use ring::rand::SystemRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use rustls::pki_types::PrivateKeyDer;
@@ -70,7 +71,7 @@ impl Tokens {
         let app = App { http, secret, remote, signed: sign(secret, Timestamp::now())? };
         let token = app.token().await?;
         let value = token.value.clone();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.retain(|_, token| token.ends > Timestamp::now());
         known.insert(key, token);
         Ok(value)
@@ -78,12 +79,12 @@ impl Tokens {
 
     /// GitHub does not take it any more.
     pub fn forget(&self, value: &str) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.retain(|_, token| token.value != value);
     }
 
     fn fresh(&self, key: &TokenKey) -> Option<String> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let token = known.get(key)?;
         (token.ends > Timestamp::now() + MARGIN).then(|| token.value.clone())
     }

@@ -2,10 +2,11 @@
 //! remark (`author_association`) hides the members of an organisation from most credentials.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 use super::{GitHub, GitHubError};
@@ -22,12 +23,12 @@ pub struct Members {
 
 impl Members {
     fn get(&self, key: &str) -> Option<bool> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         known.get(key).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, may)| *may)
     }
 
     fn put(&self, key: String, may: bool) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.len() >= MOST {
             known.clear();
         }

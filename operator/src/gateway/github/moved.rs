@@ -2,10 +2,11 @@
 //! goes on working; it says where to.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 use super::client::read;
@@ -25,12 +26,12 @@ pub struct Moved {
 impl Moved {
     /// Where the repository is by now.
     pub fn of(&self, remote: &Remote) -> Option<Remote> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         known.get(&remote.git).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, new)| new.clone())
     }
 
     fn put(&self, old: &Remote, new: Remote) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.retain(|_, (at, _)| at.elapsed() < FRESH);
         known.insert(old.git.clone(), (Instant::now(), new));
     }

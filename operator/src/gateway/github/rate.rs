@@ -2,11 +2,12 @@
 //! at all. One per credential; an answer that was one too many stops all that share it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 /// The least that a limit is waited out for that says no time of its own.
 const MINUTE: Duration = Duration::from_mins(1);
@@ -38,20 +39,20 @@ pub struct Quota {
 impl Rates {
     /// How long there is to be no request; nothing if there may be one.
     pub fn pause(&self, credential: &str) -> Option<Duration> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let until = known.get(credential)?.until?;
         until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 
     /// What the last answer said of the hour.
     pub fn quota(&self, credential: &str) -> Option<Quota> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         known.get(credential)?.quota
     }
 
     /// Takes in an answer. Answers how long to wait if it was a limit.
     pub fn note(&self, credential: &str, headers: &HeaderMap, limited: bool) -> Option<Duration> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let rate = known.entry(credential.to_owned()).or_default();
         let quota =
             number(headers, "x-ratelimit-limit").zip(number(headers, "x-ratelimit-remaining"));

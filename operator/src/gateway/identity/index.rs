@@ -1,10 +1,11 @@
 //! From a pod's UID to the role that it claims to be in a Thread, kept by the watch on Threads.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use codebutler_crds::Thread;
 use kube::runtime::watcher::Event;
+use parking_lot::RwLock;
 
 use crate::gateway::context::ThreadKey;
 
@@ -28,7 +29,7 @@ struct Maps {
 impl PodIndex {
     /// Takes in what the watch reports, after the cache has.
     pub fn observe(&self, event: &Event<Thread>) {
-        let mut maps = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut maps = self.0.write();
         match event {
             Event::Apply(thread) => maps.set(thread),
             Event::Delete(thread) => maps.remove(&ThreadKey::from(thread)),
@@ -52,7 +53,7 @@ impl PodIndex {
 
     /// The Thread and role that named this pod when last heard of.
     pub fn find(&self, namespace: &str, uid: &str) -> Option<(ThreadKey, String)> {
-        let maps = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let maps = self.0.read();
         maps.roles.get(&(namespace.to_owned(), uid.to_owned())).cloned()
     }
 }

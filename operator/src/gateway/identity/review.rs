@@ -1,13 +1,13 @@
 //! TokenReviews, good and bad ones, remembered for a short while by the token's digest.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use codebutler_crds::names;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
@@ -92,7 +92,7 @@ impl Reviews {
 
     /// One of the places that reviews for a pod have.
     fn place(&self, claim: Claim) -> Result<Place<'_>, Refused> {
-        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asking = self.asking.lock();
         let count = asking.entry(claim.clone()).or_default();
         if *count >= PER_POD {
             return Err(Refused::ReviewFailed);
@@ -117,7 +117,7 @@ impl Reviews {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Digest256, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 
@@ -137,7 +137,7 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut asking = self.reviews.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asking = self.reviews.asking.lock();
         if let Some(count) = asking.get_mut(&self.claim) {
             *count -= 1;
             if *count == 0 {

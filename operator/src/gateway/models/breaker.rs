@@ -2,10 +2,10 @@
 //! answers for five minutes. Pure but for the lock.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use codebutler_crds::role::RoleModel;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::gateway::budget::repos::RepoKey;
@@ -72,7 +72,7 @@ impl Breakers {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(RepoKey, String), Circuit>> {
-        self.circuits.lock().unwrap_or_else(PoisonError::into_inner)
+        self.circuits.lock()
     }
 }
 

@@ -2,12 +2,13 @@
 //! can't have, and what each holds is memory of everybody's.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use codebutler_crds::wire::ErrorCode;
 use http::request::Parts;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::gateway::api::{Open, Shared};
@@ -47,7 +48,7 @@ impl Flights {
     }
 
     fn count(&self, role: Role) -> Arc<Semaphore> {
-        let mut roles = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut roles = self.roles.lock();
         if let Some(count) = roles.get(&role).and_then(Weak::upgrade) {
             return count;
         }
@@ -96,6 +97,6 @@ mod tests {
         assert!(next.is_some(), "who waits gets the next one");
         drop((taken, next));
         assert!(flights.place(role("pm")).await.is_some());
-        assert_eq!(flights.roles.lock().unwrap().len(), 1, "nothing is kept of who has none");
+        assert_eq!(flights.roles.lock().len(), 1, "nothing is kept of who has none");
     }
 }

@@ -3,7 +3,7 @@
 pub mod lookup;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -14,6 +14,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
@@ -179,8 +180,8 @@ impl Keys {
         self.lock().remove(id);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<KeyId, (Instant, HeaderValue)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<KeyId, (Instant, HeaderValue)>> {
+        self.known.lock()
     }
 }
 

@@ -1,12 +1,13 @@
 //! The Slack app of a Repo: its tokens, from the Repo's Secret, and who it is.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
 use codebutler_crds::names::secret_key;
 use kube::ResourceExt as _;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use url::Url;
 
@@ -197,8 +198,8 @@ impl Accounts {
         }))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<(String, String), Known>> {
+        self.known.lock()
     }
 }
 

@@ -2,12 +2,12 @@
 //! it is delivered or read once more. What is said after begins them anew.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use codebutler_crds::repo::Ended;
 use codebutler_crds::{Repo, SlackTs};
 use kube::api::Patch;
 use kube::{Api, ResourceExt as _};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::Inner;
@@ -28,12 +28,12 @@ pub struct Ends {
 
 impl Ends {
     fn find(&self, channel: &str, root: &SlackTs) -> Option<SlackTs> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         known.get(&(channel.to_owned(), root.clone())).cloned()
     }
 
     fn add(&self, channel: &str, end: &Ended) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.len() >= KNOWN {
             known.clear();
         }

@@ -5,13 +5,14 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::wire::MAX_PICTURE;
 use codebutler_crds::{SlackTs, Thread};
 use kube::ResourceExt as _;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -22,6 +23,7 @@ use super::event::{Shared, Stored};
 use super::markdown::Snippet;
 use super::web::CallError;
 use super::{Inner, audio, pictures};
+use crate::recent::RecentMap;
 
 /// Larger ones are named, not read.
 const LARGEST: u64 = 64 * 1024;
@@ -67,20 +69,22 @@ pub fn named(
 }
 
 /// Contents of files that were read.
-#[derive(Default)]
-pub struct Contents(Mutex<HashMap<String, Arc<str>>>);
+pub struct Contents(Mutex<RecentMap<String, Arc<str>>>);
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self(Mutex::new(RecentMap::new(REMEMBERED)))
+    }
+}
 
 impl Contents {
     /// One that was read not long ago.
     pub fn get(&self, id: &str) -> Option<Arc<str>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.0.lock().get(&id.to_owned()).cloned()
     }
 
     pub fn add(&self, id: &str, content: &Arc<str>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED {
-            known.clear();
-        }
+        let mut known = self.0.lock();
         known.insert(id.to_owned(), Arc::clone(content));
     }
 }

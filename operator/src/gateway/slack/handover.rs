@@ -3,12 +3,13 @@
 //! looking at all Threads again and again: a restart in between forgets nothing and tells nothing twice.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::thread::{HandOver, HandOverReason, RoleState, SlackThread, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -76,7 +77,7 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
 }
 
 fn begin(busy: &Busy, key: &ThreadKey) -> bool {
-    let mut busy = busy.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut busy = busy.lock();
     let now = Instant::now();
     let fresh = Attempt { running: false, failures: 0, next: now };
     let attempt = busy.entry(key.clone()).or_insert(fresh);
@@ -88,7 +89,7 @@ fn begin(busy: &Busy, key: &ThreadKey) -> bool {
 }
 
 fn end(busy: &Busy, key: &ThreadKey, outcome: Result<(), LaterError>) {
-    let mut busy = busy.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut busy = busy.lock();
     match outcome {
         Ok(()) => {
             busy.remove(key);

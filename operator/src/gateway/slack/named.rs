@@ -2,13 +2,14 @@
 //! says so. The id is kept in the Repo's status, so a channel can be renamed afterwards.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::Repo;
 use codebutler_crds::repo::NamedChannel;
 use kube::api::Patch;
 use kube::{Api, ResourceExt as _};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -42,7 +43,7 @@ struct Lookup {
 impl Lookups {
     /// Whether it is time to look; says that somebody does.
     fn begin(&self, key: &Key) -> bool {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         // A Repo is asked for again and again: what nobody asked for in a while is gone.
         let stale = |at: Instant| at.elapsed() > LONGEST;
         known.retain(|_, lookup| lookup.again.is_none_or(|at| !stale(at)));
@@ -56,7 +57,7 @@ impl Lookups {
     }
 
     fn end(&self, key: &Key) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         let Some(lookup) = known.get_mut(key) else { return };
         let wait = AGAIN.saturating_mul(1 << lookup.tries.min(6)).min(LONGEST);
         *lookup = Lookup { again: Some(Instant::now() + wait), tries: lookup.tries + 1 };

@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::thread::Plan;
 use codebutler_crds::wire::Decision;
 use codebutler_crds::{Repo, SlackTs, Thread};
+use parking_lot::Mutex;
 
 use super::account::Account;
 use super::event::Stored;
@@ -33,11 +34,11 @@ impl<K, V> Default for Memory<K, V> {
 
 impl<K: Hash + Eq, V: Clone> Memory<K, V> {
     pub fn get(&self, key: &K) -> Option<V> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+        self.0.lock().get(key).cloned()
     }
 
     pub fn keep(&self, key: K, value: V) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if known.len() >= REMEMBERED {
             // Asked for again where it is still needed.
             known.clear();
@@ -166,6 +167,6 @@ mod tests {
             memory.keep(n, n);
         }
         assert_eq!(memory.get(&(REMEMBERED * 2 - 1)), Some(REMEMBERED * 2 - 1));
-        assert!(memory.0.lock().unwrap().len() <= REMEMBERED);
+        assert!(memory.0.lock().len() <= REMEMBERED);
     }
 }

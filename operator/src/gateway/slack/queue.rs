@@ -8,9 +8,10 @@ mod budget;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
@@ -223,7 +224,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Lane, State>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock()
     }
 }
 
@@ -301,7 +302,7 @@ mod tests {
             let (channel, thread) = ((*channel).to_owned(), (*thread).to_owned());
             tasks.push(tokio::spawn(async move {
                 let _turn = queue.turn(asked(method, &channel, &thread)).await;
-                went.lock().unwrap().push((format!("{thread}{n}"), start.elapsed()));
+                went.lock().push((format!("{thread}{n}"), start.elapsed()));
                 // A call takes a while; others arrive meanwhile.
                 tokio::task::yield_now().await;
             }));
@@ -309,7 +310,7 @@ mod tests {
         for task in tasks {
             task.await.unwrap();
         }
-        let went = went.lock().unwrap();
+        let went = went.lock();
         went.clone()
     }
 

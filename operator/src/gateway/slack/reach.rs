@@ -2,11 +2,11 @@
 //! event only when it changes.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use codebutler_crds::Repo;
 use codebutler_crds::condition::SLACK_REACHABLE;
 use kube::ResourceExt as _;
+use parking_lot::Mutex;
 
 use crate::gateway::conditions::{Conditions, Finding};
 
@@ -113,8 +113,8 @@ impl Reach {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Told>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Told>> {
+        self.told.lock()
     }
 }
 

@@ -3,13 +3,14 @@
 //! nothing depends on an event that a restart swallowed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{Thread, ThreadStatus, names};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -132,7 +133,7 @@ async fn perform(inner: &Arc<Inner>, thread: &Thread, due: Due) -> Result<(), La
 
 /// Whether it is to be tried now.
 fn begin(attempts: &Attempts, key: &(ThreadKey, Due), look: u64) -> bool {
-    let mut attempts = attempts.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut attempts = attempts.lock();
     let now = Instant::now();
     let attempt = attempts.entry(key.clone()).or_insert_with(|| {
         // What a decision left to do is done by who took it in, except after a restart.
@@ -148,7 +149,7 @@ fn begin(attempts: &Attempts, key: &(ThreadKey, Due), look: u64) -> bool {
 }
 
 fn end(attempts: &Attempts, key: &(ThreadKey, Due), outcome: Result<(), LaterError>) {
-    let mut attempts = attempts.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut attempts = attempts.lock();
     let Some(attempt) = attempts.get_mut(key) else { return };
     attempt.running = false;
     attempt.next = Instant::now() + AGAIN;
@@ -167,7 +168,7 @@ fn end(attempts: &Attempts, key: &(ThreadKey, Due), outcome: Result<(), LaterErr
 
 /// Drops what is not due any more.
 fn forget(attempts: &Attempts, look: u64) {
-    let mut attempts = attempts.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut attempts = attempts.lock();
     attempts.retain(|_, attempt| attempt.running || attempt.seen == look);
 }
 

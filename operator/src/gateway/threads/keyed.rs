@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 /// Locks by key; clones share them. Locks that nobody holds or waits for are dropped.
@@ -22,7 +23,7 @@ impl<K: Clone + Eq + Hash> Keyed<K> {
     /// Waits for the key's turn and holds it until the guard is dropped.
     pub async fn lock(&self, key: &K) -> OwnedMutexGuard<()> {
         let lock = {
-            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut locks = self.locks.lock();
             if locks.len() > 256 {
                 locks.retain(|_, lock| Arc::strong_count(lock) > 1);
             }

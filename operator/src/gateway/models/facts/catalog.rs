@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::condition::MODEL_REACHABLE;
@@ -13,6 +13,7 @@ use codebutler_crds::{AgentRole, Repo};
 use futures::StreamExt as _;
 use jiff::{Timestamp, tz::TimeZone};
 use kube::ResourceExt as _;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
 use super::check::{self, Models, Worker};
@@ -314,5 +315,5 @@ fn standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &List) -> Standing {
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock()
 }

@@ -1,10 +1,10 @@
 //! What of ours is in Slack, by key: read from the threads themselves once, and kept.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, SlackTs, Thread};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::super::account::{AccessError, Account};
@@ -13,14 +13,20 @@ use super::super::web::CallError;
 use super::super::{Inner, history, own_metadata};
 use super::{handing, speaks_of};
 use crate::gateway::context::ThreadKey;
+use crate::recent::RecentMap;
 
 /// Threads whose keys are remembered.
 const REMEMBERED: usize = 512;
 
 /// Keys of what is in Slack, by Thread: complete for every Thread that is in it.
-#[derive(Default)]
 pub struct Sent {
-    threads: Mutex<HashMap<ThreadKey, HashMap<Identity, Part>>>,
+    threads: Mutex<RecentMap<ThreadKey, HashMap<Identity, Part>>>,
+}
+
+impl Default for Sent {
+    fn default() -> Self {
+        Self { threads: Mutex::new(RecentMap::new(REMEMBERED)) }
+    }
 }
 
 /// By which a message of ours is found again. Words of one kind can't pass for those of another, nor
@@ -84,29 +90,25 @@ impl Sent {
     }
 
     fn loaded(&self, thread: &ThreadKey, keys: HashMap<Identity, Part>) {
-        let mut threads = self.lock();
-        if threads.len() >= REMEMBERED {
-            threads.clear();
-        }
-        threads.insert(thread.clone(), keys);
+        self.lock().insert(thread.clone(), keys);
     }
 
     pub(super) fn add(&self, thread: &ThreadKey, id: Identity, part: Part) {
-        if let Some(keys) = self.lock().get_mut(thread) {
+        if let Some(keys) = self.lock().get(thread) {
             keys.insert(id, part);
         }
     }
 
     /// One that is not there any more.
     pub fn remove(&self, thread: &ThreadKey, id: &Identity) {
-        if let Some(keys) = self.lock().get_mut(thread) {
+        if let Some(keys) = self.lock().get(thread) {
             keys.remove(id);
         }
     }
 
     /// A question about an action is answered, and not found by its key any more.
     pub fn settle(&self, thread: &ThreadKey, ts: &SlackTs) {
-        if let Some(keys) = self.lock().get_mut(thread) {
+        if let Some(keys) = self.lock().get(thread) {
             keys.retain(|id, part| id.kind != action::KIND || part.ts != *ts);
         }
     }
@@ -115,8 +117,8 @@ impl Sent {
         self.lock().remove(thread);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadKey, HashMap<Identity, Part>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, RecentMap<ThreadKey, HashMap<Identity, Part>>> {
+        self.threads.lock()
     }
 }
 /// The message that is known by this, if it is in Slack.

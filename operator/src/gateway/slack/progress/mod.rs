@@ -10,7 +10,7 @@ mod shown;
 mod step;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::thread::{RoleState, Shown, SlackThread, ThreadState};
@@ -18,6 +18,7 @@ use codebutler_crds::wire::Progress;
 use codebutler_crds::{AgentRole, Repo, SlackTs, Thread, ThreadStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -111,7 +112,7 @@ impl Run {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// Shows runs until told to stop. One replica does: the one that agents speak to.
