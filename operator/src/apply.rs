@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::controller::health::Notice;
 
 /// What can be written: namespaced, of a kind known when this was built.
-pub trait Object:
+pub trait AppliedObject:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
     + Debug
@@ -26,7 +26,7 @@ pub trait Object:
 {
 }
 
-impl<K> Object for K where
+impl<K> AppliedObject for K where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + Debug
@@ -44,7 +44,7 @@ pub enum ApplyError {
     /// The API server understood and said no: a quota, an admission rule, a missing right; or the
     /// name belongs to somebody else's object.
     #[error("{0}")]
-    Refused(Refusal),
+    Refused(ApplyRefusal),
     /// The API server could not be asked.
     #[error("{verb} {kind} `{name}`")]
     Api {
@@ -59,19 +59,19 @@ pub enum ApplyError {
 impl ApplyError {
     /// What to tell of a create that the API server answered with an error, if that keeps happening: a
     /// webhook that is down is a 500, a too large object a 413.
-    pub fn unaccepted(&self) -> Option<Refusal> {
+    pub fn unaccepted(&self) -> Option<ApplyRefusal> {
         let Self::Api { verb: "create", kind, name, source: kube::Error::Api(status) } = self
         else {
             return None;
         };
         let (kind, name) = (kind.clone(), name.clone());
-        Some(Refusal::NotAccepted { kind, name, message: shortened(&status.message, 500) })
+        Some(ApplyRefusal::NotAccepted { kind, name, message: shortened(&status.message, 500) })
     }
 }
 
 /// A no that a person should hear about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-pub enum Refusal {
+pub enum ApplyRefusal {
     /// The name belongs to an object that is not ours, which is never adopted.
     #[error(
         "there already is a {kind} `{name}` that does not belong to this object: delete or rename it"
@@ -113,13 +113,17 @@ impl Apply {
     ///
     /// # Errors
     /// [`ApplyError::Refused`] also when the name is taken by somebody else's object.
-    pub async fn create<K: Object>(&self, object: &K, owner: &str) -> Result<Made<K>, ApplyError> {
+    pub async fn create<K: AppliedObject>(
+        &self,
+        object: &K,
+        owner: &str,
+    ) -> Result<MadeObject<K>, ApplyError> {
         let (api, name) = (self.api::<K>(object), object.name_any());
         match api.create(&created_by(self.manager), object).await {
-            Ok(created) => Ok(Made::New(created)),
+            Ok(created) => Ok(MadeObject::New(created)),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 match api.get_opt(&name).await.map_err(failed::<K>("get", &name))? {
-                    Some(found) if owned_by(&found, owner) => Ok(Made::Found(found)),
+                    Some(found) if owned_by(&found, owner) => Ok(MadeObject::Found(found)),
                     Some(found) if found.meta().deletion_timestamp.is_none() => {
                         Err(taken::<K>(&name))
                     }
@@ -135,7 +139,7 @@ impl Apply {
     ///
     /// # Errors
     /// [`ApplyError::Refused`] also when the name is taken by somebody else's object.
-    pub async fn ensure<K: Object>(
+    pub async fn ensure<K: AppliedObject>(
         &self,
         object: &K,
         ours: impl Fn(&K) -> bool,
@@ -176,7 +180,7 @@ impl Apply {
     ///
     /// # Errors
     /// When the API server can't be asked or says no.
-    pub async fn delete<K: Object>(&self, object: &K) -> Result<(), ApplyError> {
+    pub async fn delete<K: AppliedObject>(&self, object: &K) -> Result<(), ApplyError> {
         let (api, name) = (self.api::<K>(object), object.name_any());
         let uid = object.uid();
         let preconditions = Some(Preconditions { uid, resource_version: None });
@@ -194,7 +198,7 @@ impl Apply {
     ///
     /// # Errors
     /// When the API server can't be asked.
-    pub async fn find<K: Object>(
+    pub async fn find<K: AppliedObject>(
         &self,
         namespace: &str,
         name: &str,
@@ -207,7 +211,7 @@ impl Apply {
     ///
     /// # Errors
     /// When the API server can't be asked or says no.
-    pub async fn relabel<K: Object>(
+    pub async fn relabel<K: AppliedObject>(
         &self,
         object: &K,
         labels: &BTreeMap<String, String>,
@@ -219,7 +223,7 @@ impl Apply {
     ///
     /// # Errors
     /// When the API server can't be asked or says no.
-    pub async fn annotate<K: Object>(
+    pub async fn annotate<K: AppliedObject>(
         &self,
         object: &K,
         annotations: &BTreeMap<String, String>,
@@ -227,7 +231,7 @@ impl Apply {
         self.mark(object, "annotations", annotations).await
     }
 
-    async fn mark<K: Object>(
+    async fn mark<K: AppliedObject>(
         &self,
         object: &K,
         field: &str,
@@ -247,7 +251,7 @@ impl Apply {
     ///
     /// # Errors
     /// [`ApplyError::Stale`] when it has changed meanwhile or is gone.
-    pub async fn status<K: Object>(
+    pub async fn status<K: AppliedObject>(
         &self,
         seen: &K,
         status: &serde_json::Value,
@@ -270,7 +274,11 @@ impl Apply {
     ///
     /// # Errors
     /// [`ApplyError::Stale`] when it has changed meanwhile or is gone.
-    pub async fn release<K: Object>(&self, seen: &K, finalizer: &str) -> Result<(), ApplyError> {
+    pub async fn release<K: AppliedObject>(
+        &self,
+        seen: &K,
+        finalizer: &str,
+    ) -> Result<(), ApplyError> {
         let (api, name) = (self.api::<K>(seen), seen.name_any());
         let kept: Vec<&String> = seen.finalizers().iter().filter(|f| *f != finalizer).collect();
         let patch = serde_json::json!({
@@ -304,7 +312,7 @@ impl Apply {
         }
     }
 
-    fn api<K: Object>(&self, object: &K) -> Api<K> {
+    fn api<K: AppliedObject>(&self, object: &K) -> Api<K> {
         Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
     }
 }
@@ -321,7 +329,7 @@ pub fn created_by(manager: &str) -> PostParams {
 
 /// What [`Apply::create`] led to.
 #[derive(Debug)]
-pub enum Made<K> {
+pub enum MadeObject<K> {
     New(K),
     /// An earlier attempt had created it.
     Found(K),
@@ -363,24 +371,27 @@ fn kind<K: Resource<DynamicType = ()>>() -> String {
     K::kind(&()).into_owned()
 }
 
-fn stale<K: Object>(name: &str) -> ApplyError {
+fn stale<K: AppliedObject>(name: &str) -> ApplyError {
     ApplyError::Stale { kind: kind::<K>(), name: name.to_owned() }
 }
 
-fn taken<K: Object>(name: &str) -> ApplyError {
-    ApplyError::Refused(Refusal::NameTaken { kind: kind::<K>(), name: name.to_owned() })
+fn taken<K: AppliedObject>(name: &str) -> ApplyError {
+    ApplyError::Refused(ApplyRefusal::NameTaken { kind: kind::<K>(), name: name.to_owned() })
 }
 
-fn failed<K: Object>(verb: &'static str, name: &str) -> impl FnOnce(kube::Error) -> ApplyError {
+fn failed<K: AppliedObject>(
+    verb: &'static str,
+    name: &str,
+) -> impl FnOnce(kube::Error) -> ApplyError {
     let name = name.to_owned();
     move |source| ApplyError::Api { verb, kind: kind::<K>(), name, source }
 }
 
 /// Tells an answer of the API server that a person has to hear from one that passes by itself.
-fn refused<K: Object>(verb: &'static str, name: &str, error: kube::Error) -> ApplyError {
+fn refused<K: AppliedObject>(verb: &'static str, name: &str, error: kube::Error) -> ApplyError {
     match error {
         kube::Error::Api(status) if matches!(status.code, 400 | 403 | 422) => {
-            ApplyError::Refused(Refusal::Rejected {
+            ApplyError::Refused(ApplyRefusal::Rejected {
                 kind: kind::<K>(),
                 name: name.to_owned(),
                 message: shortened(&status.message, 500),

@@ -20,7 +20,7 @@ const NAMED: usize = 3;
 
 /// What is in the way.
 #[derive(Debug, thiserror::Error)]
-enum Problem {
+enum DefinitionProblem {
     /// There are none.
     #[error(
         "the cluster does not know the kinds of {GROUP}/v1alpha1: install the chart codebutler-crds, \
@@ -54,23 +54,23 @@ pub async fn installed(client: &Client, ready: &Ready) {
     ready.waits_for(None);
 }
 
-async fn look(client: &Client) -> Result<(), Problem> {
+async fn look(client: &Client) -> Result<(), DefinitionProblem> {
     let request = http::Request::get(format!("/openapi/v3/apis/{GROUP}/v1alpha1"))
         .header(http::header::ACCEPT, "application/json")
         .body(Vec::new())
-        .map_err(|error| Problem::Unknown(Box::new(kube::Error::HttpError(error))))?;
+        .map_err(|error| DefinitionProblem::Unknown(Box::new(kube::Error::HttpError(error))))?;
     match client.request::<Value>(request).await {
         Ok(published) => match lacks(&published) {
             lacks if lacks.is_empty() => Ok(()),
-            lacks => Err(Problem::Other { lacks: listed(&lacks) }),
+            lacks => Err(DefinitionProblem::Other { lacks: listed(&lacks) }),
         },
-        Err(kube::Error::Api(status)) if status.code == 404 => Err(Problem::Missing),
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(DefinitionProblem::Missing),
         Err(kube::Error::Api(status)) if status.code == 403 => {
             // Every authenticated user may, by Kubernetes' own defaults.
             tracing::warn!("this ServiceAccount may not read /openapi/v3: not checking the CRDs");
             Ok(())
         }
-        Err(error) => Err(Problem::Unknown(Box::new(error))),
+        Err(error) => Err(DefinitionProblem::Unknown(Box::new(error))),
     }
 }
 

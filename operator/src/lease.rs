@@ -25,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::campaign::Campaign;
 pub use self::settings::{GIVE_UP, Leadership, Settings};
-use self::store::Kubernetes;
+use self::store::LeaseObjects;
 use self::time::System;
 
 /// A running campaign. Dropping it stops renewing without a word, as a crash would.
@@ -37,7 +37,7 @@ pub struct Lease {
 }
 
 pub fn start(client: Client, settings: Settings) -> Lease {
-    let store = Kubernetes::new(client, &settings);
+    let store = LeaseObjects::new(client, &settings);
     let (campaign, leadership, resign) = Campaign::new(store, System, settings);
     Lease { leadership, resign, task: AbortOnDropHandle::new(tokio::spawn(campaign.run())) }
 }

@@ -91,11 +91,11 @@ impl Scope {
 /// Makes one watch of several: the first lists are handed on together, a later one as what it
 /// changes.
 struct Merge<K> {
-    parts: Vec<Part<K>>,
+    parts: Vec<ScopePart<K>>,
     complete: bool,
 }
 
-struct Part<K> {
+struct ScopePart<K> {
     listing: BTreeMap<String, K>,
     known: BTreeMap<String, K>,
     listed: bool,
@@ -103,7 +103,7 @@ struct Part<K> {
 
 impl<K: Watched> Merge<K> {
     fn new(parts: usize) -> Self {
-        let part = || Part { listing: BTreeMap::new(), known: BTreeMap::new(), listed: false };
+        let part = || ScopePart { listing: BTreeMap::new(), known: BTreeMap::new(), listed: false };
         Self { parts: std::iter::repeat_with(part).take(parts).collect(), complete: false }
     }
 
@@ -157,7 +157,7 @@ impl<K: Watched> Merge<K> {
     }
 }
 
-impl<K: Watched> Part<K> {
+impl<K: Watched> ScopePart<K> {
     /// Takes over what was listed; what is gone since the last list.
     fn list(&mut self) -> Vec<K> {
         self.listed = true;

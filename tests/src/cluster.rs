@@ -84,7 +84,7 @@ impl ClusterError {
 /// What this module's functions return.
 pub type Result<T, E = ClusterError> = std::result::Result<T, E>;
 
-enum Source {
+enum ClusterSource {
     Embedded(ApiServer),
     Assets(Box<Assets>),
     Given(std::fs::File),
@@ -92,7 +92,7 @@ enum Source {
 
 /// A cluster, with an administrator's access to it.
 pub struct Cluster {
-    source: Source,
+    source: ClusterSource,
     client: Client,
     config: Kubeconfig,
     path: PathBuf,
@@ -122,7 +122,7 @@ impl Cluster {
         let config = Kubeconfig::read()?;
         let url = cluster_of(&config).and_then(|c| c.server.clone()).unwrap_or_default();
         let lock = turns::take(url, turn).await.map_err(ClusterError::io("waiting for a turn"))?;
-        Self::with(Source::Given(lock), config, dir).await
+        Self::with(ClusterSource::Given(lock), config, dir).await
     }
 
     /// Starts a cluster that nobody else uses, even where one is given: for tests that take its
@@ -131,7 +131,7 @@ impl Cluster {
         if let Some(folder) = set("KUBEBUILDER_ASSETS") {
             let assets = Assets::start(Path::new(&folder), &dir.join("cluster")).await?;
             let config = Kubeconfig::from_yaml(&assets.kubeconfig)?;
-            return Self::with(Source::Assets(Box::new(assets)), config, dir).await;
+            return Self::with(ClusterSource::Assets(Box::new(assets)), config, dir).await;
         }
         Self::embedded(dir, options).await
     }
@@ -140,10 +140,10 @@ impl Cluster {
     pub async fn embedded(dir: &Path, options: Options) -> Result<Self> {
         let server = ApiServer::start(options).await?;
         let config = server.admin_kubeconfig()?;
-        Self::with(Source::Embedded(server), config, dir).await
+        Self::with(ClusterSource::Embedded(server), config, dir).await
     }
 
-    async fn with(source: Source, config: Kubeconfig, dir: &Path) -> Result<Self> {
+    async fn with(source: ClusterSource, config: Kubeconfig, dir: &Path) -> Result<Self> {
         let (config, ca) = flattened(config).await?;
         let options = KubeConfigOptions::default();
         let parsed = Config::from_custom_kubeconfig(config.clone(), &options).await?;
@@ -183,31 +183,31 @@ impl Cluster {
 
     /// What a user has asked for so far, and whether it was always allowed; the embedded server
     /// alone remembers it.
-    pub fn requests_of(&self, user: &str) -> Vec<(apiserver::Record, bool)> {
+    pub fn requests_of(&self, user: &str) -> Vec<(apiserver::AuditRecord, bool)> {
         match &self.source {
-            Source::Embedded(server) => server.requests_of(user),
-            Source::Assets(_) | Source::Given(_) => Vec::new(),
+            ClusterSource::Embedded(server) => server.requests_of(user),
+            ClusterSource::Assets(_) | ClusterSource::Given(_) => Vec::new(),
         }
     }
 
     /// The embedded server, if it is that one.
     pub fn server(&self) -> Option<&ApiServer> {
         match &self.source {
-            Source::Embedded(server) => Some(server),
-            Source::Assets(_) | Source::Given(_) => None,
+            ClusterSource::Embedded(server) => Some(server),
+            ClusterSource::Assets(_) | ClusterSource::Given(_) => None,
         }
     }
 
     /// Whether others may use the cluster too, and it stays when this goes.
     pub fn is_shared(&self) -> bool {
-        matches!(self.source, Source::Given(_))
+        matches!(self.source, ClusterSource::Given(_))
     }
 
     /// The turn on a shared cluster: it lasts until the last copy is gone.
     pub(crate) fn turn(&self) -> Option<std::fs::File> {
         match &self.source {
-            Source::Given(turn) => turn.try_clone().ok(),
-            Source::Embedded(_) | Source::Assets(_) => None,
+            ClusterSource::Given(turn) => turn.try_clone().ok(),
+            ClusterSource::Embedded(_) | ClusterSource::Assets(_) => None,
         }
     }
 
@@ -218,7 +218,7 @@ impl Cluster {
 
     /// Whether this is the embedded server.
     pub fn is_embedded(&self) -> bool {
-        matches!(self.source, Source::Embedded(_))
+        matches!(self.source, ClusterSource::Embedded(_))
     }
 
     /// The API server's version, such as `v1.36.0`.
@@ -298,9 +298,9 @@ impl Cluster {
     /// Stops what was started. A given cluster is left as it is.
     pub async fn shutdown(self) {
         match self.source {
-            Source::Embedded(server) => server.shutdown().await,
-            Source::Assets(assets) => assets.shutdown().await,
-            Source::Given(_) => {}
+            ClusterSource::Embedded(server) => server.shutdown().await,
+            ClusterSource::Assets(assets) => assets.shutdown().await,
+            ClusterSource::Given(_) => {}
         }
     }
 }
@@ -421,7 +421,8 @@ mod tests {
         let access = config.clusters[0].cluster.as_mut().unwrap();
         access.certificate_authority_data = None;
         access.insecure_skip_tls_verify = Some(true);
-        let cluster = Cluster::with(Source::Embedded(server), config, dir.path()).await.unwrap();
+        let cluster =
+            Cluster::with(ClusterSource::Embedded(server), config, dir.path()).await.unwrap();
         let accounts = Api::<ServiceAccount>::namespaced(cluster.client(), "default");
         let account = ServiceAccount {
             metadata: kube::api::ObjectMeta { name: Some("a".to_owned()), ..Default::default() },

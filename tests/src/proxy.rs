@@ -23,12 +23,12 @@ type Issuer = CertifiedIssuer<'static, KeyPair>;
 pub struct CompanyProxy {
     address: SocketAddr,
     ca: String,
-    shared: Arc<Shared>,
+    shared: Arc<SharedProxy>,
     _task: AbortOnDropHandle<()>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedProxy {
     hosts: BTreeMap<String, Host>,
     seen: Mutex<BTreeSet<String>>,
     mood: Mutex<Mood>,
@@ -75,7 +75,7 @@ impl CompanyProxy {
             let host = Host { behind: *behind, good, expired, by_expired };
             known.insert(format!("{name}:443"), host);
         }
-        let shared = Arc::new(Shared { hosts: known, ..Shared::default() });
+        let shared = Arc::new(SharedProxy { hosts: known, ..SharedProxy::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
@@ -146,7 +146,7 @@ fn acceptor(issuer: &Issuer, name: &str, until: i32) -> anyhow::Result<TlsAccept
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<SharedProxy>) {
     while let Ok((stream, _)) = listener.accept().await {
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
@@ -157,7 +157,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn serve(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+async fn serve(mut stream: TcpStream, shared: &SharedProxy) -> std::io::Result<()> {
     let head = head(&mut stream).await?;
     let mut words = head.split_whitespace();
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

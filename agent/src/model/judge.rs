@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Finish, Reply, leak, narration};
+use super::{Finish, ModelReply, leak, narration};
 use crate::text::clip;
 
 /// Longest quote of what a model or provider said.
@@ -61,7 +61,7 @@ pub struct Circumstances {
 }
 
 /// What a reply is, if it is no answer.
-pub fn flaw(reply: &Reply, about: &Circumstances) -> Option<Flaw> {
+pub fn flaw(reply: &ModelReply, about: &Circumstances) -> Option<Flaw> {
     let message = &reply.message;
     if let Some(error) = &reply.error {
         return Some(Flaw::Broken { said: clip(error, MAX_SAID) });
@@ -95,7 +95,7 @@ pub fn flaw(reply: &Reply, about: &Circumstances) -> Option<Flaw> {
     announced.then_some(Flaw::Announced)
 }
 
-fn wordless(reply: &Reply, about: &Circumstances, tokens: Option<u64>) -> Option<Flaw> {
+fn wordless(reply: &ModelReply, about: &Circumstances, tokens: Option<u64>) -> Option<Flaw> {
     if let Some(said) = &reply.refusal {
         return Some(Flaw::Refused { said: clip(said, MAX_SAID) });
     }
@@ -109,7 +109,7 @@ fn wordless(reply: &Reply, about: &Circumstances, tokens: Option<u64>) -> Option
     Some(if thought { Flaw::Thought } else { Flaw::Empty })
 }
 
-fn completion(reply: &Reply) -> Option<u64> {
+fn completion(reply: &ModelReply) -> Option<u64> {
     reply.usage.as_ref().and_then(|usage: &Value| usage["completion_tokens"].as_u64())
 }
 

@@ -1,7 +1,7 @@
 //! OpenAI's chat format, read tolerantly and written strictly: what goes back to the model is
 //! always well-formed, whatever it said before.
 //!
-//! [`read`] makes a [`Reply`] of a body, [`judge`] says whether it is an answer, [`ids`] keeps the ids of
+//! [`read`] makes a [`ModelReply`] of a body, [`judge`] says whether it is an answer, [`ids`] keeps the ids of
 //! calls such that every provider takes them, and [`quirk`] learns from a refusal what a provider
 //! does not take. Nothing in here knows a model's name.
 
@@ -15,7 +15,7 @@ mod read;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub use read::{Finish, Reply, Unreadable, parse};
+pub use read::{Finish, ModelReply, Unreadable, parse};
 
 /// Where a message of the conversation says whose reasoning it holds. Never sent.
 pub const THINKER: &str = "codebutler.thinker";

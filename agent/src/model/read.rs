@@ -7,7 +7,7 @@ use crate::text::clip;
 
 /// A readable reply. Whether it is an answer is another question.
 #[derive(Debug, Default, PartialEq)]
-pub struct Reply {
+pub struct ModelReply {
     pub message: Assistant,
     /// The provider's figures, as they came.
     pub usage: Option<Value>,
@@ -48,7 +48,7 @@ pub enum Unreadable {
 const MAX_WHY: usize = 400;
 
 /// Reads the body of a chat completion.
-pub fn parse(body: &[u8]) -> Result<Reply, Unreadable> {
+pub fn parse(body: &[u8]) -> Result<ModelReply, Unreadable> {
     let lost = |why: &str| Unreadable::Lost(clip(why, MAX_WHY));
     let formless = |why: String| Unreadable::Formless(clip(&why, MAX_WHY));
     let body: Value =
@@ -78,7 +78,7 @@ pub fn parse(body: &[u8]) -> Result<Reply, Unreadable> {
         .filter(|(_, value)| !value.is_null())
         .collect();
     let text = |value: &Value| value.as_str().map(|text| clip(text, MAX_WHY));
-    Ok(Reply {
+    Ok(ModelReply {
         message: Assistant { content, tool_calls, reasoning },
         usage: body.get("usage").filter(|usage| !usage.is_null()).cloned(),
         finish: finish(choice),

@@ -25,7 +25,7 @@ pub struct Rules {
 }
 
 #[derive(Default, Deserialize)]
-struct File {
+struct FileRule {
     #[serde(default, alias = "toolOverrides")]
     tool_overrides: Overrides,
 }
@@ -34,14 +34,14 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Overrides {
     #[serde(default, alias = "Bash")]
-    bash: Bash,
+    bash: BashRule,
     #[serde(default)]
     tools: BTreeMap<String, RiskTier>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Bash {
+struct BashRule {
     #[serde(default)]
     destructive: Vec<Rule>,
     #[serde(default)]
@@ -65,7 +65,7 @@ impl Rules {
     /// Reads the file. A rule that contradicts its own examples makes all of it unusable: what it
     /// means is not known then.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: File = serde_json::from_str(text).map_err(|e| clip(&e.to_string(), 200))?;
+        let file: FileRule = serde_json::from_str(text).map_err(|e| clip(&e.to_string(), 200))?;
         let Overrides { bash, tools } = file.tool_overrides;
         let all = |rules: Vec<Rule>| rules.into_iter().map(checked).collect::<Result<Vec<_>, _>>();
         Ok(Self { destructive: all(bash.destructive)?, safe: all(bash.safe)?, tools })

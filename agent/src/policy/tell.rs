@@ -24,7 +24,7 @@ pub struct Told<'a> {
 /// A command of a list that is written as JSON.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum ToldLine {
     Command(String),
     Named { command: String },
 }
@@ -84,8 +84,8 @@ fn commands(args: &PolicyArgs) -> Result<Vec<String>, String> {
 
 /// A line of a list: a JSON string or object, or the command itself.
 fn one(line: &str) -> Option<String> {
-    match serde_json::from_str::<Line>(line) {
-        Ok(Line::Command(command) | Line::Named { command }) => Some(command),
+    match serde_json::from_str::<ToldLine>(line) {
+        Ok(ToldLine::Command(command) | ToldLine::Named { command }) => Some(command),
         Err(_) if line.starts_with("{\"") => None,
         Err(_) => Some(line.to_owned()),
     }

@@ -49,7 +49,7 @@ pub struct Guides {
 }
 
 /// A guide as it is shown.
-struct Shown<'a> {
+struct ShownGuide<'a> {
     guide: &'a Guide,
     text: String,
     /// Characters that are left out.
@@ -97,7 +97,7 @@ impl Guides {
     pub fn cut(&self) -> Vec<String> {
         let all = self.shown_own().into_iter().chain(self.shown_conventions());
         all.filter(|shown| shown.missing > 0)
-            .map(|Shown { guide, missing, .. }| {
+            .map(|ShownGuide { guide, missing, .. }| {
                 format!(
                     "`{}` is too long to be shown whole: {missing} characters of it are read only where they are \
                      looked for. Make it shorter, and put details into files that it names.",
@@ -107,10 +107,10 @@ impl Guides {
             .collect()
     }
 
-    fn shown_own(&self) -> Vec<Shown<'_>> {
+    fn shown_own(&self) -> Vec<ShownGuide<'_>> {
         let mut left = MAX_OWN;
         let shown = |guide| {
-            let shown = Shown::of(guide, MAX_GUIDE.min(left));
+            let shown = ShownGuide::of(guide, MAX_GUIDE.min(left));
             left = left.saturating_sub(shown.text.chars().count());
             shown
         };
@@ -120,10 +120,10 @@ impl Guides {
         shown
     }
 
-    fn shown_conventions(&self) -> Vec<Shown<'_>> {
+    fn shown_conventions(&self) -> Vec<ShownGuide<'_>> {
         let mut left = MAX_CONVENTIONS;
         let shown = |guide| {
-            let shown = Shown::of(guide, MAX_CONVENTION.min(left));
+            let shown = ShownGuide::of(guide, MAX_CONVENTION.min(left));
             left = left.saturating_sub(shown.text.chars().count());
             shown
         };
@@ -131,7 +131,7 @@ impl Guides {
     }
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownGuide<'a> {
     /// Cut at the end of a line, where there is one.
     fn of(guide: &'a Guide, max: usize) -> Self {
         let text = without_archive(&guide.text);

@@ -141,7 +141,7 @@ impl Agent {
             return self.wait(Trouble::Lost, &why, deadline, patience).await;
         }
         patience.reset();
-        let model::Reply { mut message, usage, model: by, .. } = reply;
+        let model::ModelReply { mut message, usage, model: by, .. } = reply;
         let record = match flaw {
             None => {
                 tracing::info!(tools = message.tool_calls.len(), "the model answered");

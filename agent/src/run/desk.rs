@@ -20,18 +20,18 @@ use super::progress::{self, Board};
 use super::report::{role_state, terminal};
 use super::seat::Seat;
 use super::{Agent, LONG_POLL, RunError};
-use crate::transcript::desk::{Answered, Given};
+use crate::transcript::desk::{Answered, GivenRequest};
 use crate::transcript::{Outcome, Record, Transcript};
 
 /// Between questions for mail, which are answered at once while something is open.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// A conversation that has ended, with the request it was about.
-type Ended = (SlackTs, Result<(Agent, Answered), RunError>);
+type EndedRequest = (SlackTs, Result<(Agent, Answered), RunError>);
 
 struct Places {
-    trays: BTreeMap<SlackTs, Arc<Mutex<Given>>>,
-    working: JoinSet<Ended>,
+    trays: BTreeMap<SlackTs, Arc<Mutex<GivenRequest>>>,
+    working: JoinSet<EndedRequest>,
     stop: watch::Sender<Option<Pending>>,
     board: Arc<Board>,
 }
@@ -223,7 +223,7 @@ impl Agent {
         conversation: &Self,
         answered: Answered,
     ) -> Result<(), RunError> {
-        let Given { messages, pending } = self.transcript.state().desk().given(id);
+        let GivenRequest { messages, pending } = self.transcript.state().desk().given(id);
         let seen = conversation.transcript.state();
         let left = messages.iter().any(|message| !seen.has_seen(&message.ts))
             || pending.iter().any(|item| !seen.has_decided(&item.id));

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::mail::{self, Mail};
 use super::progress::Board;
 use super::{Agent, RunError};
-use crate::transcript::desk::{Answered, Given};
+use crate::transcript::desk::{Answered, GivenRequest};
 use crate::transcript::{Outcome, Record};
 
 /// What a conversation has of the desk that it belongs to.
@@ -20,7 +20,7 @@ pub struct Seat {
     pub id: SlackTs,
     pub asker: Option<Author>,
     /// What it is given; grows while it works.
-    pub tray: Arc<Mutex<Given>>,
+    pub tray: Arc<Mutex<GivenRequest>>,
     /// A user wants everything to end.
     pub stop: watch::Receiver<Option<Pending>>,
     /// What all conversations do.
@@ -127,14 +127,14 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transcript::desk::Given;
+    use crate::transcript::desk::GivenRequest;
 
     #[test]
     fn an_answer_names_who_asked() {
         let seat = |asker: Author| Seat {
             id: "1.000000".parse().unwrap(),
             asker: Some(asker),
-            tray: Arc::new(Mutex::new(Given::default())),
+            tray: Arc::new(Mutex::new(GivenRequest::default())),
             stop: watch::channel(None).1,
             board: Arc::new(Board::silent()),
         };

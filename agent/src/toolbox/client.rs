@@ -37,13 +37,13 @@ pub enum ToolboxError {
     Gone,
 }
 
-type Waiting = Mutex<Option<HashMap<u64, oneshot::Sender<Reply>>>>;
+type WaitingReplies = Mutex<Option<HashMap<u64, oneshot::Sender<Reply>>>>;
 
 /// A connection to the toolbox. Cheap to clone.
 #[derive(Clone)]
 pub struct Toolbox {
     requests: mpsc::UnboundedSender<Frame>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingReplies>,
     next: Arc<AtomicU64>,
 }
 
@@ -104,14 +104,14 @@ impl Drop for CancelOnDrop<'_> {
     }
 }
 
-fn lock(waiting: &Waiting) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender<Reply>>>> {
+fn lock(waiting: &WaitingReplies) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender<Reply>>>> {
     waiting.lock()
 }
 
 async fn carry(
     stream: UnixStream,
     mut queue: mpsc::UnboundedReceiver<Frame>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingReplies>,
 ) {
     let mut frames = Framed::new(stream, codec());
     loop {

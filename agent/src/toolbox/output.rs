@@ -23,13 +23,13 @@ const FOLDER: &str = "out";
 
 /// The beginning and the end of an output of any length.
 #[derive(Default)]
-pub struct Kept {
+pub struct KeptOutput {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     dropped: u64,
 }
 
-impl Kept {
+impl KeptOutput {
     /// Takes in some more.
     pub fn push(&mut self, bytes: &[u8]) {
         let room = HALF_OUTPUT.saturating_sub(self.head.len()).min(bytes.len());
@@ -118,13 +118,13 @@ impl Logs {
 /// A command's output as it comes.
 pub struct Output {
     logs: Arc<Logs>,
-    kept: Kept,
-    log: Option<Log>,
+    kept: KeptOutput,
+    log: Option<OutputLog>,
     /// There is none to be had.
     failed: bool,
 }
 
-struct Log {
+struct OutputLog {
     file: File,
     path: String,
     room: usize,
@@ -133,7 +133,7 @@ struct Log {
 impl Output {
     /// Nothing yet.
     pub fn new(logs: Arc<Logs>) -> Self {
-        Self { logs, kept: Kept::default(), log: None, failed: false }
+        Self { logs, kept: KeptOutput::default(), log: None, failed: false }
     }
 
     /// Takes in some more.
@@ -142,7 +142,7 @@ impl Output {
             // From here on it does not fit: what is there is all that there was.
             match self.logs.open() {
                 Ok((file, path)) => {
-                    let mut log = Log { file, path, room: MAX_LOG };
+                    let mut log = OutputLog { file, path, room: MAX_LOG };
                     log.write(&self.kept.head);
                     log.write(self.kept.tail.make_contiguous());
                     self.log = Some(log);
@@ -166,7 +166,7 @@ impl Output {
     }
 }
 
-impl Log {
+impl OutputLog {
     fn write(&mut self, bytes: &[u8]) {
         let part = &bytes[..bytes.len().min(self.room)];
         if part.is_empty() {
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_long_output_keeps_both_ends() {
-        let mut kept = Kept::default();
+        let mut kept = KeptOutput::default();
         kept.push(b"begin ");
         for _ in 0..10 {
             kept.push(&[b'x'; 9999]);

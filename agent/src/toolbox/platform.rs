@@ -28,7 +28,7 @@ pub const MADE: [&str; 5] = ["node_modules/", ".venv/", "*.egg-info/", "vendor/b
 
 /// One way to prepare a worktree, or several joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundPlatform {
     /// For the shell.
     pub command: String,
     pub from: Vec<&'static str>,
@@ -36,15 +36,15 @@ pub struct Found {
     pub programs: Vec<&'static str>,
 }
 
-fn found(command: impl Into<String>, from: &'static str, program: &'static str) -> Found {
-    Found { command: command.into(), from: vec![from], programs: vec![program] }
+fn found(command: impl Into<String>, from: &'static str, program: &'static str) -> FoundPlatform {
+    FoundPlatform { command: command.into(), from: vec![from], programs: vec![program] }
 }
 
 /// What the files ask for; nothing where they ask for nothing. `file` is the content of a file at the
 /// top, if it is there.
-pub fn find(file: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<Found> {
+pub fn find(file: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<FoundPlatform> {
     [node, python, ruby, php, ios].iter().filter_map(|platform| platform(file)).reduce(|a, b| {
-        Found {
+        FoundPlatform {
             command: format!("{} && {}", a.command, b.command),
             from: [a.from, b.from].concat(),
             programs: [a.programs, b.programs].concat(),
@@ -52,9 +52,9 @@ pub fn find(file: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<Found> {
     })
 }
 
-type Files<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
+type PlatformFiles<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
-fn node(file: Files<'_>) -> Option<Found> {
+fn node(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
     let manifest = file("package.json")?;
     let has = |name: &str| file(name).is_some();
     if has("pnpm-lock.yaml") {
@@ -88,7 +88,7 @@ fn node(file: Files<'_>) -> Option<Found> {
         .then(|| found("npm install --no-package-lock", "package.json", "npm"))
 }
 
-fn python(file: Files<'_>) -> Option<Found> {
+fn python(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
     const VENV: &str = "python3 -m venv .venv && .venv/bin/python -m pip install";
     let has = |name: &str| file(name).is_some();
     if has("uv.lock") {
@@ -113,7 +113,7 @@ fn python(file: Files<'_>) -> Option<Found> {
         .then(|| found(format!("{VENV} -e ."), "pyproject.toml", "python3"))
 }
 
-fn ruby(file: Files<'_>) -> Option<Found> {
+fn ruby(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
     file("Gemfile")?;
     Some(match file("Gemfile.lock") {
         Some(_) => found("BUNDLE_FROZEN=true bundle install", "Gemfile.lock", "bundle"),
@@ -121,12 +121,12 @@ fn ruby(file: Files<'_>) -> Option<Found> {
     })
 }
 
-fn php(file: Files<'_>) -> Option<Found> {
+fn php(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
     file("composer.lock")?;
     Some(found("composer install --no-interaction", "composer.lock", "composer"))
 }
 
-fn ios(file: Files<'_>) -> Option<Found> {
+fn ios(file: PlatformFiles<'_>) -> Option<FoundPlatform> {
     file("Podfile")?;
     Some(found("pod install", "Podfile", "pod"))
 }

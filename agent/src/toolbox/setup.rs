@@ -42,7 +42,7 @@ pub struct Site {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct KeptSetup {
     fingerprint: String,
     ended: SetUpEnd,
 }
@@ -75,12 +75,12 @@ impl Site {
         hex::encode(sum.finalize())
     }
 
-    fn kept(&self) -> Option<Kept> {
+    fn kept(&self) -> Option<KeptSetup> {
         serde_json::from_slice(&fs::read(self.marker()).ok()?).ok()
     }
 
     /// Replaced as a whole, so that a kill leaves the old or the new.
-    fn keep(&self, kept: &Kept) -> Result<(), ToolError> {
+    fn keep(&self, kept: &KeptSetup) -> Result<(), ToolError> {
         let next = self.work.join(".setup.next");
         let bytes = serde_json::to_vec(kept).unwrap_or_default();
         fs::write(&next, bytes)
@@ -147,7 +147,7 @@ impl Site {
         // As the files are now: a set-up may write its own lock file.
         let from: Vec<&str> = plan.from.iter().map(String::as_str).collect();
         let fingerprint = self.fingerprint(&plan.command, &from);
-        self.keep(&Kept { fingerprint: fingerprint.clone(), ended: ended.clone() })?;
+        self.keep(&KeptSetup { fingerprint: fingerprint.clone(), ended: ended.clone() })?;
         Ok(SetUp { fingerprint, ended: Some(ended), ..plan.clone() })
     }
 
@@ -161,7 +161,7 @@ impl Site {
             }
         }
         let ended = SetUpEnd { told: true, ..ended };
-        self.keep(&Kept { fingerprint: plan.fingerprint.clone(), ended })
+        self.keep(&KeptSetup { fingerprint: plan.fingerprint.clone(), ended })
     }
 
     /// One pod of the Thread at a time. The lock ends with the process.

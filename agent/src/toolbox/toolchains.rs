@@ -54,10 +54,10 @@ pub fn wanted(top: &[String]) -> Vec<&'static str> {
 
 /// What is known of the programs here.
 #[derive(Debug, Default)]
-pub struct Programs(Mutex<Option<Known>>);
+pub struct Programs(Mutex<Option<KnownToolchain>>);
 
 #[derive(Debug)]
-struct Known {
+struct KnownToolchain {
     wanted: Vec<&'static str>,
     versions: Vec<String>,
 }
@@ -83,7 +83,7 @@ impl Programs {
                 return Vec::new();
             }
         };
-        *known() = Some(Known { wanted: wanted.to_vec(), versions: versions.clone() });
+        *known() = Some(KnownToolchain { wanted: wanted.to_vec(), versions: versions.clone() });
         versions
     }
 }

@@ -8,13 +8,13 @@ use crate::toolbox::protocol::Request;
 
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
-    vec![Box::new(GitLog), Box::new(GitDiff), Box::new(GitShow), Box::new(GitBlame)]
+    vec![Box::new(GitLogTool), Box::new(GitDiffTool), Box::new(GitShowTool), Box::new(GitBlameTool)]
 }
 
-struct GitLog;
+struct GitLogTool;
 
 #[async_trait]
-impl Handler for GitLog {
+impl Handler for GitLogTool {
     type Args = args::GitLog;
     const NAME: &'static str = "GitLog";
     const DESCRIPTION: &'static str = "Shows the newest commits of this conversation's branch: all, or those \
@@ -27,10 +27,10 @@ impl Handler for GitLog {
     }
 }
 
-struct GitDiff;
+struct GitDiffTool;
 
 #[async_trait]
-impl Handler for GitDiff {
+impl Handler for GitDiffTool {
     type Args = args::GitDiff;
     const NAME: &'static str = "GitDiff";
     const DESCRIPTION: &'static str = "Shows what this conversation changed so far, uncommitted and new \
@@ -42,10 +42,10 @@ impl Handler for GitDiff {
     }
 }
 
-struct GitShow;
+struct GitShowTool;
 
 #[async_trait]
-impl Handler for GitShow {
+impl Handler for GitShowTool {
     type Args = args::GitShow;
     const NAME: &'static str = "GitShow";
     const DESCRIPTION: &'static str = "Shows a commit: its message and what it changed, or a file as it was \
@@ -57,10 +57,10 @@ impl Handler for GitShow {
     }
 }
 
-struct GitBlame;
+struct GitBlameTool;
 
 #[async_trait]
-impl Handler for GitBlame {
+impl Handler for GitBlameTool {
     type Args = args::GitBlame;
     const NAME: &'static str = "GitBlame";
     const DESCRIPTION: &'static str =

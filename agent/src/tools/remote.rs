@@ -13,7 +13,7 @@ use crate::transcript::ResultKind;
 /// In the order in which the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
     vec![
-        Box::new(GhCreatePr),
+        Box::new(GhCreatePrTool),
         Box::new(GhStatus),
         Box::new(GhComment),
         Box::new(GhReview),
@@ -67,10 +67,10 @@ fn shown(state: &wire::PullRequestState) -> String {
     parts.join("\n")
 }
 
-struct GhCreatePr;
+struct GhCreatePrTool;
 
 #[async_trait]
-impl Handler for GhCreatePr {
+impl Handler for GhCreatePrTool {
     type Args = args::GhCreatePr;
     const NAME: &'static str = "GHCreatePR";
     const DESCRIPTION: &'static str = "Opens this conversation's pull request from its pushed branch, or \

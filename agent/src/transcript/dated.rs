@@ -15,7 +15,7 @@ pub struct Dated {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct DatedLine<'a> {
     #[serde(flatten)]
     record: &'a Record,
     ms: u64,
@@ -36,7 +36,7 @@ pub fn read_line(line: &[u8]) -> Option<Dated> {
 pub fn write_line(record: &Record) -> serde_json::Result<Vec<u8>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    let mut line = serde_json::to_vec(&Line { record, ms })?;
+    let mut line = serde_json::to_vec(&DatedLine { record, ms })?;
     line.push(b'\n');
     Ok(line)
 }

@@ -11,15 +11,15 @@ use super::Outcome;
 /// All requests, by their first message.
 #[derive(Debug, Default)]
 pub struct Desk {
-    requests: BTreeMap<SlackTs, Request>,
+    requests: BTreeMap<SlackTs, DeskRequest>,
     /// Every message that belongs to one.
     given: BTreeSet<SlackTs>,
 }
 
 #[derive(Debug, Default)]
-struct Request {
+struct DeskRequest {
     asker: Option<Author>,
-    work: Given,
+    work: GivenRequest,
     /// Absent while it is open.
     answered: Option<Answered>,
     reported: bool,
@@ -27,7 +27,7 @@ struct Request {
 
 /// What a conversation was given since it was last answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct GivenRequest {
     /// Oldest first.
     pub messages: Vec<Message>,
     /// Decisions that it waited for.
@@ -65,7 +65,7 @@ impl Desk {
 
     /// Those that wait for people or roles, newest first.
     pub fn waiting(&self) -> impl Iterator<Item = &SlackTs> {
-        let waits = |request: &Request| {
+        let waits = |request: &DeskRequest| {
             request.answered.as_ref().is_some_and(|answered| answered.outcome == Outcome::Waiting)
         };
         self.requests.iter().rev().filter(move |(_, request)| waits(request)).map(|(id, _)| id)
@@ -76,7 +76,7 @@ impl Desk {
     }
 
     /// What a conversation has to work on.
-    pub fn given(&self, id: &SlackTs) -> Given {
+    pub fn given(&self, id: &SlackTs) -> GivenRequest {
         self.requests.get(id).map(|request| request.work.clone()).unwrap_or_default()
     }
 
@@ -119,7 +119,7 @@ impl Desk {
 
     pub(super) fn answer(&mut self, id: &SlackTs, answered: &Answered) {
         let Some(request) = self.requests.get_mut(id) else { return };
-        request.work = Given::default();
+        request.work = GivenRequest::default();
         request.answered = Some(answered.clone());
     }
 

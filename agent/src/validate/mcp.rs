@@ -10,7 +10,7 @@ use super::{Found, Severity, line_in, line_of_quoted};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct McpFile {
     servers: BTreeMap<String, Server>,
 }
 
@@ -33,7 +33,7 @@ struct Server {
 pub fn judge(text: &str) -> Found {
     let unread = "this version of CodeButler does not read it: servers are named in the Repo";
     let mut found = vec![(0, Severity::Warning, unread.to_owned())];
-    let file: File = match serde_json::from_str(text) {
+    let file: McpFile = match serde_json::from_str(text) {
         Ok(file) => file,
         Err(error) => {
             let message = error.to_string();

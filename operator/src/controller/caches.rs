@@ -14,11 +14,11 @@ use kube::{Client, Resource, ResourceExt as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::index::{Index, Key};
-use super::informer::{self, Named, Touch};
+use super::index::{Index, ObjectKey};
+use super::informer::{self, NamedObjects, Touch};
 use super::queues::{Queues, Receivers};
 use super::serving::Serving;
-use super::slots::Slots;
+use super::slots::RepoSlots;
 use super::thread::Fence;
 use crate::args::ControllerArgs;
 use crate::scope::{Scope, Watched};
@@ -75,12 +75,13 @@ impl Watches {
 pub fn start(
     client: &Client,
     args: &ControllerArgs,
-    slots: &Arc<Slots>,
+    slots: &Arc<RepoSlots>,
     fence: &Arc<Fence>,
 ) -> (Caches, Watches, Queues, Receivers) {
-    let (repos, roles, threads) = (Named::new(), Named::new(), Named::new());
-    let (accounts, policies) = (Named::new(), Named::new());
-    let (authorities, services, prompts) = (Named::new(), Named::new(), Named::new());
+    let (repos, roles, threads) = (NamedObjects::new(), NamedObjects::new(), NamedObjects::new());
+    let (accounts, policies) = (NamedObjects::new(), NamedObjects::new());
+    let (authorities, services, prompts) =
+        (NamedObjects::new(), NamedObjects::new(), NamedObjects::new());
     let caches = Caches {
         repos: repos.reader(),
         roles: roles.reader(),
@@ -121,7 +122,11 @@ pub fn start(
     let service = all().fields(&format!("metadata.name={}", args.gateway_service));
     watches.watch(own, &service, on_shared(services, queues.clone()));
     let lease = all().fields(&format!("metadata.name={}", crate::gateway::holder::LEASE));
-    watches.watch(own, &lease, on_lease(Named::new(), caches.serving.clone(), queues.clone()));
+    watches.watch(
+        own,
+        &lease,
+        on_lease(NamedObjects::new(), caches.serving.clone(), queues.clone()),
+    );
     watches.tasks.spawn(caches.serving.clone().watch(queues.clone()));
     let prompt = all().labels(names::LABEL_PROMPT);
     watches.watch(shared, &prompt, on_prompt(prompts, caches.roles.clone(), queues.clone()));
@@ -145,25 +150,25 @@ pub fn is_over(thread: &Thread) -> bool {
         && thread.metadata.deletion_timestamp.is_none()
 }
 
-pub fn closed_in(thread: &Thread) -> Option<(Key, Option<()>)> {
-    let repo = Key::new(thread.namespace()?, &thread.spec.repo);
+pub fn closed_in(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
+    let repo = ObjectKey::new(thread.namespace()?, &thread.spec.repo);
     Some((repo, (!is_open(thread)).then_some(())))
 }
 
-pub fn open_in(thread: &Thread) -> Option<(Key, Option<()>)> {
-    Some((Key::new(thread.namespace()?, &thread.spec.repo), is_open(thread).then_some(())))
+pub fn open_in(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
+    Some((ObjectKey::new(thread.namespace()?, &thread.spec.repo), is_open(thread).then_some(())))
 }
 
-fn parent_of(thread: &Thread) -> Option<(Key, Option<()>)> {
-    Some((Key::new(thread.namespace()?, thread.spec.parent.as_ref()?), Some(())))
+fn parent_of(thread: &Thread) -> Option<(ObjectKey, Option<()>)> {
+    Some((ObjectKey::new(thread.namespace()?, thread.spec.parent.as_ref()?), Some(())))
 }
 
 /// By the Thread that owns it. Labels only narrow the watch: anybody may edit them.
-fn by_thread<K: Resource + Clone>(child: &K) -> Option<(Key, Option<K>)> {
+fn by_thread<K: Resource + Clone>(child: &K) -> Option<(ObjectKey, Option<K>)> {
     let mut owners = child.meta().owner_references.iter().flatten();
     let thread = Thread::kind(&());
     let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == thread)?;
-    Some((Key::new(child.meta().namespace.clone()?, &owner.name), Some(child.clone())))
+    Some((ObjectKey::new(child.meta().namespace.clone()?, &owner.name), Some(child.clone())))
 }
 
 /// What tells a change of an object that its dependents care for from one of its status.
@@ -172,10 +177,10 @@ fn identity<K: Resource>(object: &K) -> (Option<String>, Option<i64>, bool) {
     (meta.uid.clone(), meta.generation, meta.deletion_timestamp.is_some())
 }
 
-fn on_repo(mut repos: Named<Repo>, queues: Queues) -> impl FnMut(&Event<Repo>) {
+fn on_repo(mut repos: NamedObjects<Repo>, queues: Queues) -> impl FnMut(&Event<Repo>) {
     move |event| {
         for (repo, before, touch) in repos.apply(event) {
-            let key = Key::of(&*repo);
+            let key = ObjectKey::of(&*repo);
             queues.repo(&key);
             if touch == Touch::Gone || before.is_none() {
                 // Its namespace's Repos own some things together.
@@ -188,10 +193,10 @@ fn on_repo(mut repos: Named<Repo>, queues: Queues) -> impl FnMut(&Event<Repo>) {
     }
 }
 
-fn on_role(mut roles: Named<AgentRole>, queues: Queues) -> impl FnMut(&Event<AgentRole>) {
+fn on_role(mut roles: NamedObjects<AgentRole>, queues: Queues) -> impl FnMut(&Event<AgentRole>) {
     move |event| {
         for (role, before, touch) in roles.apply(event) {
-            queues.role(&Key::of(&*role));
+            queues.role(&ObjectKey::of(&*role));
             let same =
                 |b: &AgentRole| identity(b) == identity(&*role) && b.prompt() == role.prompt();
             if touch == Touch::Gone || before.is_none_or(|before| !same(&before)) {
@@ -205,9 +210,9 @@ fn on_role(mut roles: Named<AgentRole>, queues: Queues) -> impl FnMut(&Event<Age
 type ThreadIndices = [Arc<Index<Thread, ()>>; 3];
 
 fn on_thread(
-    mut threads: Named<Thread>,
+    mut threads: NamedObjects<Thread>,
     [open_ones, closed_ones, parts]: ThreadIndices,
-    (slots, fence): (Arc<Slots>, Arc<Fence>),
+    (slots, fence): (Arc<RepoSlots>, Arc<Fence>),
     queues: Queues,
 ) -> impl FnMut(&Event<Thread>) {
     move |event| {
@@ -217,20 +222,20 @@ fn on_thread(
         for (thread, before, touch) in threads.apply(event) {
             // Of those that are over a list brings many.
             if before.is_some() || !is_over(&thread) {
-                queues.thread(&Key::of(&*thread));
+                queues.thread(&ObjectKey::of(&*thread));
             }
             if before.is_none() {
-                let parts = parts.names(&Key::of(&*thread));
+                let parts = parts.names(&ObjectKey::of(&*thread));
                 queues.threads(&thread.namespace().unwrap_or_default(), parts);
             }
             let open = |thread: &Thread| is_open(thread);
             if touch == Touch::Gone || before.map(|b| open(&b)) != Some(open(&thread)) {
                 let namespace = thread.namespace().unwrap_or_default();
-                let repo = Key::new(namespace, &thread.spec.repo);
+                let repo = ObjectKey::new(namespace, &thread.spec.repo);
                 queues.repo(&repo);
                 if touch == Touch::Gone {
                     // Nobody looks at it again.
-                    fence.forget(&Key::of(&*thread));
+                    fence.forget(&ObjectKey::of(&*thread));
                     let others = slots.forget(&repo, &thread.name_any());
                     queues.threads(&repo.namespace, others);
                 }
@@ -243,41 +248,42 @@ fn on_child<K: Resource>(index: Arc<Index<K, K>>, queues: Queues) -> impl FnMut(
     move |event| index.apply(event).iter().for_each(|thread| queues.thread(thread))
 }
 
-fn on_repo_child<K>(mut cache: Named<K>, queues: Queues) -> impl FnMut(&Event<K>)
+fn on_repo_child<K>(mut cache: NamedObjects<K>, queues: Queues) -> impl FnMut(&Event<K>)
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
     move |event| {
         for (child, ..) in cache.apply(event) {
             if let Some(repo) = child.labels().get(names::LABEL_REPO) {
-                queues.repo_and_threads(&Key::new(child.namespace().unwrap_or_default(), repo));
+                queues
+                    .repo_and_threads(&ObjectKey::new(child.namespace().unwrap_or_default(), repo));
             }
         }
     }
 }
 
 fn on_prompt(
-    mut prompts: Named<ConfigMap>,
+    mut prompts: NamedObjects<ConfigMap>,
     roles: Store<AgentRole>,
     queues: Queues,
 ) -> impl FnMut(&Event<ConfigMap>) {
     move |event| {
         for (prompt, ..) in prompts.apply(event) {
-            let Key { namespace, name } = Key::of(&*prompt);
+            let ObjectKey { namespace, name } = ObjectKey::of(&*prompt);
             let reads = |role: &AgentRole| {
                 let source = role.spec.prompt_from.as_ref();
                 role.namespace().as_deref() == Some(&*namespace)
                     && source.is_some_and(|source| source.config_map == name)
             };
             for role in roles.state_filter(reads) {
-                queues.role(&Key::of(&*role));
+                queues.role(&ObjectKey::of(&*role));
             }
         }
     }
 }
 
 fn on_lease(
-    mut leases: Named<Lease>,
+    mut leases: NamedObjects<Lease>,
     serving: Arc<Serving>,
     queues: Queues,
 ) -> impl FnMut(&Event<Lease>) {
@@ -291,7 +297,7 @@ fn on_lease(
     }
 }
 
-fn on_shared<K>(mut cache: Named<K>, queues: Queues) -> impl FnMut(&Event<K>)
+fn on_shared<K>(mut cache: NamedObjects<K>, queues: Queues) -> impl FnMut(&Event<K>)
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {

@@ -9,16 +9,16 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::clock::Clock;
-use super::gateway::Gateway;
+use super::gateway::GatewayAddress;
 use super::homes::Homes;
-use super::index::{Index, Key};
-use super::metrics::Metrics;
+use super::index::{Index, ObjectKey};
+use super::metrics::ControllerMetrics;
 use super::queues::Queues;
 use super::refusals::Refusals;
 use super::rewritten::Rewritten;
 use super::scale_up::ScaleUps;
 use super::serving::Serving;
-use super::slots::Slots;
+use super::slots::RepoSlots;
 use super::thread::Fence;
 use super::unexpanded::Unexpanded;
 use crate::apply::Apply;
@@ -32,8 +32,8 @@ pub struct Context {
     /// The only way to write.
     pub apply: Apply,
     /// The controller's metrics.
-    pub metrics: Metrics,
-    pub slots: Arc<Slots>,
+    pub metrics: ControllerMetrics,
+    pub slots: Arc<RepoSlots>,
     /// What is known of Threads beyond the cache.
     pub fence: Arc<Fence>,
     /// Who has to look again.
@@ -90,13 +90,13 @@ impl Context {
     ///
     /// # Errors
     /// A sentence that says what is wrong with its Service.
-    pub fn gateway(&self) -> Result<Gateway, String> {
+    pub fn gateway(&self) -> Result<GatewayAddress, String> {
         let key = ObjectRef::new(&self.args.gateway_service).within(&self.args.namespace);
-        Gateway::read(self.services.get(&key).as_deref(), &self.args)
+        GatewayAddress::read(self.services.get(&key).as_deref(), &self.args)
     }
 
     /// How many of a Repo's Threads are open.
-    pub fn open_threads(&self, repo: &Key) -> u32 {
+    pub fn open_threads(&self, repo: &ObjectKey) -> u32 {
         u32::try_from(self.open.count(repo)).unwrap_or(u32::MAX)
     }
 }

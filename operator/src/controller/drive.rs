@@ -18,8 +18,8 @@ use tracing::field::{Empty, display};
 
 use super::backoff::Backoff;
 use super::context::Context;
-use super::index::Key;
-use super::metrics::Outcome;
+use super::index::ObjectKey;
+use super::metrics::LookOutcome;
 use super::work::Work;
 use crate::apply::ApplyError;
 
@@ -30,12 +30,12 @@ const CONCURRENCY: usize = 64;
 
 /// When to look at an object again, if nothing happens before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Action {
+pub struct FollowUp {
     after: Option<Duration>,
     failed: bool,
 }
 
-impl Action {
+impl FollowUp {
     /// After this long.
     pub const fn requeue(after: Duration) -> Self {
         Self { after: Some(after), failed: false }
@@ -54,7 +54,7 @@ impl Action {
 
 /// Why a look at an object failed.
 #[derive(Debug, thiserror::Error)]
-enum Error {
+enum LookError {
     #[error(transparent)]
     Apply(#[from] ApplyError),
     #[error("the reconciler broke down")]
@@ -67,17 +67,17 @@ enum Error {
 /// Reconciles what comes out of `queue` until `stop`, then ends what is in progress.
 pub async fn drive<K, F>(
     store: &Store<K>,
-    queue: &mut UnboundedReceiver<Key>,
+    queue: &mut UnboundedReceiver<ObjectKey>,
     context: Arc<Context>,
     reconcile: fn(Arc<K>, Arc<Context>) -> F,
     stop: CancellationToken,
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
     K::DynamicType: Eq + Hash,
-    F: Future<Output = Result<Action, ApplyError>> + Send + 'static,
+    F: Future<Output = Result<FollowUp, ApplyError>> + Send + 'static,
 {
     let mut queue = std::pin::pin!(queue.take_until(stop.cancelled_owned()));
-    let (mut work, backoff) = (Work::<Key>::default(), Backoff::default());
+    let (mut work, backoff) = (Work::<ObjectKey>::default(), Backoff::default());
     let mut looks = FuturesUnordered::new();
     let mut open = true;
     while open || !looks.is_empty() {
@@ -117,14 +117,14 @@ async fn until(due: Option<Instant>) {
 
 /// One look, in a task of its own.
 async fn look<K, F>(
-    key: Key,
+    key: ObjectKey,
     object: Arc<K>,
     context: Arc<Context>,
     reconcile: fn(Arc<K>, Arc<Context>) -> F,
-) -> (Key, Result<Action, Error>)
+) -> (ObjectKey, Result<FollowUp, LookError>)
 where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,
-    F: Future<Output = Result<Action, ApplyError>> + Send + 'static,
+    F: Future<Output = Result<FollowUp, ApplyError>> + Send + 'static,
 {
     let metrics = context.metrics.clone();
     let looks = context.looks.clone();
@@ -137,10 +137,10 @@ where
         let start = Instant::now();
         let result = reconcile(object, context).await;
         let outcome = match &result {
-            Ok(action) if action.failed => Outcome::Failed,
-            Ok(_) => Outcome::Done,
-            Err(ApplyError::Stale { .. }) => Outcome::Stale,
-            Err(_) => Outcome::Failed,
+            Ok(action) if action.failed => LookOutcome::Failed,
+            Ok(_) => LookOutcome::Done,
+            Err(ApplyError::Stale { .. }) => LookOutcome::Stale,
+            Err(_) => LookOutcome::Failed,
         };
         metrics.reconciled(kind::<K>(), outcome, start.elapsed());
         result
@@ -148,28 +148,28 @@ where
     let task = looks.spawn(looking.instrument(span));
     // Who drops this has no use for it.
     let result = match AbortOnDropHandle::new(task).await {
-        Ok(Some(result)) => result.map_err(Error::from),
-        Ok(None) => Err(Error::Cut),
-        Err(broken) => Err(Error::from(broken)),
+        Ok(Some(result)) => result.map_err(LookError::from),
+        Ok(None) => Err(LookError::Cut),
+        Err(broken) => Err(LookError::from(broken)),
     };
     (key, result)
 }
 
 fn follow_up<K: Resource<DynamicType = ()>>(
-    key: &Key,
-    result: Result<Action, Error>,
-    backoff: &Backoff<Key>,
-) -> Action {
+    key: &ObjectKey,
+    result: Result<FollowUp, LookError>,
+    backoff: &Backoff<ObjectKey>,
+) -> FollowUp {
     match result {
         Ok(action) => {
             backoff.reset(key);
             action
         }
-        Err(Error::Apply(ApplyError::Stale { .. })) => Action::requeue(STALE),
+        Err(LookError::Apply(ApplyError::Stale { .. })) => FollowUp::requeue(STALE),
         Err(error) => {
             let (delay, error) = (backoff.failed(key.clone()), chain(&error));
             tracing::warn!(kind = kind::<K>(), object = %key, error, ?delay, "failed, trying again");
-            Action::requeue(delay)
+            FollowUp::requeue(delay)
         }
     }
 }

@@ -9,14 +9,14 @@ use crate::args::ControllerArgs;
 
 /// The gateway as pods reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Gateway {
+pub struct GatewayAddress {
     /// Its Service's address: pods have no DNS.
     pub address: SocketAddr,
     /// The port of its pods: network policies see addresses after translation.
     pub target_port: IntOrString,
 }
 
-impl Gateway {
+impl GatewayAddress {
     /// Reads the Service; the error says what to do about it.
     ///
     /// # Errors
@@ -51,9 +51,9 @@ mod tests {
     use super::*;
     use crate::controller::testing::args;
 
-    fn read(spec: &serde_json::Value) -> Result<Gateway, String> {
+    fn read(spec: &serde_json::Value) -> Result<GatewayAddress, String> {
         let service = serde_json::from_value(serde_json::json!({"spec": spec})).unwrap();
-        Gateway::read(Some(&service), &args())
+        GatewayAddress::read(Some(&service), &args())
     }
 
     #[test]
@@ -69,6 +69,6 @@ mod tests {
         assert!(headless.contains("headless"), "{headless}");
         let portless = read(&serde_json::json!({"clusterIP": "10.96.0.7"})).unwrap_err();
         assert!(portless.contains("no port 8443"), "{portless}");
-        assert!(Gateway::read(None, &args()).unwrap_err().contains("install the gateway"));
+        assert!(GatewayAddress::read(None, &args()).unwrap_err().contains("install the gateway"));
     }
 }

@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use parking_lot::Mutex;
 
-use super::index::Key;
+use super::index::ObjectKey;
 
 /// How long an answer counts.
 pub const FRESH: Duration = Duration::from_secs(15);
@@ -29,11 +29,11 @@ pub enum Home {
 }
 
 /// A claim's UID, and what was found when.
-type Found = (Option<String>, Home, Instant);
+type FoundHome = (Option<String>, Home, Instant);
 
 pub struct Homes {
     client: Client,
-    known: Mutex<HashMap<Key, Found>>,
+    known: Mutex<HashMap<ObjectKey, FoundHome>>,
 }
 
 impl Homes {
@@ -43,14 +43,14 @@ impl Homes {
     }
 
     /// What is known by now of exactly this claim.
-    pub fn of(&self, thread: &Key, claim: &PersistentVolumeClaim) -> Option<Home> {
+    pub fn of(&self, thread: &ObjectKey, claim: &PersistentVolumeClaim) -> Option<Home> {
         let known = self.known.lock();
         let (uid, home, at) = known.get(thread)?;
         (*uid == claim.uid() && at.elapsed() < FRESH).then(|| home.clone())
     }
 
     /// Asks. Who may not ask knows nothing, and that is an answer too.
-    pub async fn look(&self, thread: &Key, claim: &PersistentVolumeClaim) {
+    pub async fn look(&self, thread: &ObjectKey, claim: &PersistentVolumeClaim) {
         let home = self.ask(claim).await.unwrap_or_else(|error| {
             tracing::debug!(%thread, %error, "where the volume is, is not known");
             Home::Somewhere(Vec::new())

@@ -12,12 +12,12 @@ use parking_lot::RwLock;
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+pub struct ObjectKey {
     pub namespace: String,
     pub name: String,
 }
 
-impl Key {
+impl ObjectKey {
     /// A key from its parts.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
@@ -28,25 +28,25 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
-type Groups<V> = HashMap<Key, BTreeMap<String, Entry<V>>>;
+type Groups<V> = HashMap<ObjectKey, BTreeMap<String, IndexEntry<V>>>;
 
 /// How long an object that no watch has told of is taken to exist.
 const ASSUMED: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-struct Entry<V> {
+struct IndexEntry<V> {
     value: Arc<V>,
     /// Since when the object has been assumed to exist, if only assumed.
     assumed: Option<Instant>,
 }
 
-impl<V> Entry<V> {
+impl<V> IndexEntry<V> {
     fn current(&self) -> Option<&Arc<V>> {
         self.assumed.is_none_or(|since| since.elapsed() < ASSUMED).then_some(&self.value)
     }
@@ -54,7 +54,7 @@ impl<V> Entry<V> {
 
 /// What an index keeps of an object: the key of what it belongs to, which never changes, and a value
 /// for as long as it counts.
-pub type Project<K, V> = fn(&K) -> Option<(Key, Option<V>)>;
+pub type Project<K, V> = fn(&K) -> Option<(ObjectKey, Option<V>)>;
 
 /// Objects of kind `K`, kept as `V`, grouped by the key of what they belong to.
 #[derive(Debug)]
@@ -71,42 +71,42 @@ impl<K: Resource, V> Index<K, V> {
         Self { project, groups: RwLock::default(), listing: RwLock::default() }
     }
 
-    pub fn of(&self, owner: &Key) -> Vec<Arc<V>> {
+    pub fn of(&self, owner: &ObjectKey) -> Vec<Arc<V>> {
         let groups = self.groups.read();
         let group = groups.get(owner).into_iter().flat_map(BTreeMap::values);
-        group.filter_map(Entry::current).cloned().collect()
+        group.filter_map(IndexEntry::current).cloned().collect()
     }
 
     /// The names in one group.
-    pub fn names(&self, owner: &Key) -> Vec<String> {
+    pub fn names(&self, owner: &ObjectKey) -> Vec<String> {
         let groups = self.groups.read();
         let group = groups.get(owner).into_iter().flatten();
         group.filter(|(_, entry)| entry.current().is_some()).map(|(name, _)| name.clone()).collect()
     }
 
     /// How many are in one group. Counts what is only assumed to exist for as long as it is kept.
-    pub fn count(&self, owner: &Key) -> usize {
+    pub fn count(&self, owner: &ObjectKey) -> usize {
         let groups = self.groups.read();
         groups.get(owner).map_or(0, BTreeMap::len)
     }
 
     /// Every group: whose it is, and the names in it.
-    pub fn groups(&self) -> Vec<(Key, Vec<String>)> {
+    pub fn groups(&self) -> Vec<(ObjectKey, Vec<String>)> {
         let groups = self.groups.read();
-        let named = |(owner, group): (&Key, &BTreeMap<String, Entry<V>>)| {
+        let named = |(owner, group): (&ObjectKey, &BTreeMap<String, IndexEntry<V>>)| {
             (owner.clone(), group.keys().cloned().collect())
         };
         groups.iter().map(named).collect()
     }
 
     /// How many are in each group, which costs the same however many these are.
-    pub fn counts(&self) -> Vec<(Key, usize)> {
+    pub fn counts(&self) -> Vec<(ObjectKey, usize)> {
         let groups = self.groups.read();
         groups.iter().map(|(owner, group)| (owner.clone(), group.len())).collect()
     }
 
     /// Takes in what a watch says and returns whose groups it touched.
-    pub fn apply(&self, event: &Event<K>) -> Vec<Key> {
+    pub fn apply(&self, event: &Event<K>) -> Vec<ObjectKey> {
         let mut groups = self.groups.write();
         let mut listing = self.listing.write();
         match event {
@@ -129,16 +129,16 @@ impl<K: Resource, V> Index<K, V> {
         }
     }
 
-    fn insert(&self, groups: &mut Groups<V>, object: &K) -> Option<Key> {
+    fn insert(&self, groups: &mut Groups<V>, object: &K) -> Option<ObjectKey> {
         let (owner, Some(value)) = (self.project)(object)? else {
             return self.remove(groups, object);
         };
-        let entry = Entry { value: Arc::new(value), assumed: None };
+        let entry = IndexEntry { value: Arc::new(value), assumed: None };
         groups.entry(owner.clone()).or_default().insert(object.name_any(), entry);
         Some(owner)
     }
 
-    fn remove(&self, groups: &mut Groups<V>, object: &K) -> Option<Key> {
+    fn remove(&self, groups: &mut Groups<V>, object: &K) -> Option<ObjectKey> {
         let (owner, _) = (self.project)(object)?;
         if let Some(group) = groups.get_mut(&owner) {
             group.remove(&object.name_any());
@@ -160,7 +160,7 @@ impl<O: Resource> Index<O, O> {
         let group = groups.entry(owner).or_default();
         let known = group.get(&object.name_any());
         if known.is_none_or(|known| known.value.meta().uid != object.meta().uid) {
-            let entry = Entry { value: Arc::new(value), assumed: Some(Instant::now()) };
+            let entry = IndexEntry { value: Arc::new(value), assumed: Some(Instant::now()) };
             group.insert(object.name_any(), entry);
         }
     }
@@ -180,13 +180,16 @@ mod tests {
 
     fn names(index: &Index<Pod, Pod>, thread: &str) -> Vec<String> {
         let uid = |pod: &Arc<Pod>| pod.uid().unwrap();
-        index.of(&Key::new("ns", thread)).iter().map(uid).collect()
+        index.of(&ObjectKey::new("ns", thread)).iter().map(uid).collect()
     }
 
     #[test]
     fn groups_follow_the_watch_and_what_was_just_created() {
         let index = Index::<Pod, Pod>::new(|pod| {
-            Some((Key::new(pod.namespace()?, pod.labels().get("t")?.clone()), Some(pod.clone())))
+            Some((
+                ObjectKey::new(pod.namespace()?, pod.labels().get("t")?.clone()),
+                Some(pod.clone()),
+            ))
         });
         index.apply(&Event::Init);
         index.apply(&Event::InitApply(pod("a", "1", "x")));
@@ -204,16 +207,20 @@ mod tests {
         index.apply(&Event::Init);
         let touched = index.apply(&Event::InitDone);
         assert!(names(&index, "x").is_empty());
-        assert_eq!(touched, [Key::new("ns", "x"), Key::new("ns", "y")], "the gone ones too");
+        assert_eq!(
+            touched,
+            [ObjectKey::new("ns", "x"), ObjectKey::new("ns", "y")],
+            "the gone ones too"
+        );
     }
 
     #[test]
     fn what_does_not_count_any_more_is_left_out() {
         let index = Index::<Pod, ()>::new(|pod| {
-            let owner = Key::new(pod.namespace()?, "all");
+            let owner = ObjectKey::new(pod.namespace()?, "all");
             Some((owner, pod.labels().contains_key("t").then_some(())))
         });
-        let all = Key::new("ns", "all");
+        let all = ObjectKey::new("ns", "all");
         let (counts, mut ended) = (pod("a", "1", "x"), pod("b", "2", "x"));
         index.apply(&Event::Apply(counts));
         index.apply(&Event::Apply(ended.clone()));

@@ -25,9 +25,9 @@ pub type Touched<K> = (Arc<K>, Option<Arc<K>>, Touch);
 
 /// A cache by name that says which objects an event touched, also those that vanished while
 /// nothing was heard.
-pub struct Named<K: Resource<DynamicType = ()> + Clone + 'static>(Writer<K>);
+pub struct NamedObjects<K: Resource<DynamicType = ()> + Clone + 'static>(Writer<K>);
 
-impl<K: Resource<DynamicType = ()> + Clone + 'static> Named<K> {
+impl<K: Resource<DynamicType = ()> + Clone + 'static> NamedObjects<K> {
     /// An empty cache.
     pub fn new() -> Self {
         Self(Writer::default())
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_vanished_unheard_is_told_with_the_next_list() {
-        let mut cache = Named::new();
+        let mut cache = NamedObjects::new();
         let mut touched = |event: Event<ConfigMap>| {
             let mut touched: Vec<_> = cache
                 .apply(&event)

@@ -7,21 +7,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt as _};
 
 /// Labels as objects carry them.
-pub type Labels = BTreeMap<String, String>;
+pub type ObjectLabels = BTreeMap<String, String>;
 
 /// Labels of a Repo's children; `name` says what the child is.
-pub fn of_repo(name: &str, repo: &Repo) -> Labels {
+pub fn of_repo(name: &str, repo: &Repo) -> ObjectLabels {
     common(name, &repo.name_any())
 }
 
 /// Labels of a Thread's children; `name` says what the child is.
-pub fn of_thread(name: &str, thread: &Thread) -> Labels {
+pub fn of_thread(name: &str, thread: &Thread) -> ObjectLabels {
     let mut labels = common(name, &thread.spec.repo);
     labels.insert(names::LABEL_THREAD.to_owned(), thread.name_any());
     labels
 }
 
-fn common(name: &str, repo: &str) -> Labels {
+fn common(name: &str, repo: &str) -> ObjectLabels {
     [
         ("app.kubernetes.io/name", name),
         ("app.kubernetes.io/part-of", "codebutler"),
@@ -33,25 +33,29 @@ fn common(name: &str, repo: &str) -> Labels {
 }
 
 /// Labels of the pod of a role in a Thread.
-pub fn of_pod(thread: &Thread, role: &str) -> Labels {
+pub fn of_pod(thread: &Thread, role: &str) -> ObjectLabels {
     let mut labels = of_thread("codebutler-agent", thread);
     labels.insert(names::LABEL_ROLE.to_owned(), role.to_owned());
     labels
 }
 
 /// Labels of a Thread's volume claim.
-pub fn of_claim(thread: &Thread) -> Labels {
+pub fn of_claim(thread: &Thread) -> ObjectLabels {
     of_thread("codebutler-worktree", thread)
 }
 
 /// Whether somebody took labels away or changed them.
-pub fn lacks<K: Resource>(object: &K, wanted: &Labels) -> bool {
+pub fn lacks<K: Resource>(object: &K, wanted: &ObjectLabels) -> bool {
     let labels = object.labels();
     wanted.iter().any(|(key, value)| labels.get(key) != Some(value))
 }
 
 /// Metadata of a child in its owner's namespace, controlled by it.
-pub fn owned<K: Resource<DynamicType = ()>>(owner: &K, name: String, labels: Labels) -> ObjectMeta {
+pub fn owned<K: Resource<DynamicType = ()>>(
+    owner: &K,
+    name: String,
+    labels: ObjectLabels,
+) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: owner.meta().namespace.clone(),

@@ -42,7 +42,7 @@ use kube::runtime::reflector::Store;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use self::index::Key;
+use self::index::ObjectKey;
 use crate::apply::Apply;
 use crate::args::ControllerArgs;
 use crate::lease;
@@ -84,7 +84,7 @@ pub async fn serve(
     client: Client,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let slots = Arc::new(slots::Slots::default());
+    let slots = Arc::new(slots::RepoSlots::default());
     let fence = Arc::new(thread::Fence::default());
     let (caches, mut watches, queues, mut receivers) =
         caches::start(&client, &args, &slots, &fence);
@@ -96,7 +96,7 @@ pub async fn serve(
         repos: caches.repos.clone(),
         slots: slots.clone(),
     };
-    let metrics = metrics::Metrics::register(&mut registry, shown);
+    let metrics = metrics::ControllerMetrics::register(&mut registry, shown);
     let ready = Ready::default();
     let _server = Server::start(args.metrics_address, registry, ready.clone())?;
     let prepared = async {
@@ -138,10 +138,10 @@ struct Replica {
     args: ControllerArgs,
     client: Client,
     caches: caches::Caches,
-    slots: Arc<slots::Slots>,
+    slots: Arc<slots::RepoSlots>,
     fence: Arc<thread::Fence>,
     queues: queues::Queues,
-    metrics: metrics::Metrics,
+    metrics: metrics::ControllerMetrics,
 }
 
 impl Replica {
@@ -221,10 +221,10 @@ impl Replica {
 /// Whatever was told while somebody else acted is looked at now.
 fn queue_all(context: &context::Context) {
     let queues = &context.queues;
-    context.repos.state().iter().for_each(|repo| queues.repo(&Key::of(&**repo)));
-    context.roles.state().iter().for_each(|role| queues.role(&Key::of(&**role)));
+    context.repos.state().iter().for_each(|repo| queues.repo(&ObjectKey::of(&**repo)));
+    context.roles.state().iter().for_each(|role| queues.role(&ObjectKey::of(&**role)));
     for thread in context.all_threads.state_filter(|thread| !caches::is_over(thread)) {
-        queues.thread(&Key::of(&*thread));
+        queues.thread(&ObjectKey::of(&*thread));
     }
 }
 
@@ -234,7 +234,7 @@ async fn primed(
     client: &Client,
     scope: &Scope,
     known: &Store<Thread>,
-    given: (&slots::Slots, &thread::Fence),
+    given: (&slots::RepoSlots, &thread::Fence),
 ) -> Vec<String> {
     loop {
         match thread::prime(client, scope, known, given).await {

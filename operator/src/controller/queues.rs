@@ -8,22 +8,22 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use kube::ResourceExt as _;
 use kube::runtime::reflector::Store;
 
-use super::index::{Index, Key};
+use super::index::{Index, ObjectKey};
 
 /// The three queues' receiving ends.
 pub struct Receivers {
-    pub repos: UnboundedReceiver<Key>,
-    pub roles: UnboundedReceiver<Key>,
-    pub threads: UnboundedReceiver<Key>,
+    pub repos: UnboundedReceiver<ObjectKey>,
+    pub roles: UnboundedReceiver<ObjectKey>,
+    pub threads: UnboundedReceiver<ObjectKey>,
 }
 
 /// The sending ends, and who depends on whom. An object that waits in its queue is not queued
 /// twice. Cheap to clone.
 #[derive(Clone)]
 pub struct Queues {
-    repos: UnboundedSender<Key>,
-    roles: UnboundedSender<Key>,
-    threads: UnboundedSender<Key>,
+    repos: UnboundedSender<ObjectKey>,
+    roles: UnboundedSender<ObjectKey>,
+    threads: UnboundedSender<ObjectKey>,
     all_repos: Store<Repo>,
     open: Arc<Index<Thread, ()>>,
     operator: String,
@@ -59,40 +59,40 @@ impl Queues {
         (queues, Receivers { repos: repos_out, roles: roles_out, threads: threads_out })
     }
 
-    pub fn repo(&self, repo: &Key) {
+    pub fn repo(&self, repo: &ObjectKey) {
         // Fails only while the process ends.
         let _ = self.repos.unbounded_send(repo.clone());
     }
 
-    pub fn role(&self, role: &Key) {
+    pub fn role(&self, role: &ObjectKey) {
         let _ = self.roles.unbounded_send(role.clone());
     }
 
-    pub fn thread(&self, thread: &Key) {
+    pub fn thread(&self, thread: &ObjectKey) {
         let _ = self.threads.unbounded_send(thread.clone());
     }
 
     /// These Threads of a namespace have to be looked at.
     pub fn threads(&self, namespace: &str, names: Vec<String>) {
         for name in names {
-            self.thread(&Key::new(namespace, name));
+            self.thread(&ObjectKey::new(namespace, name));
         }
     }
 
     /// The open Threads of a Repo.
-    pub fn threads_of(&self, repo: &Key) {
+    pub fn threads_of(&self, repo: &ObjectKey) {
         self.threads(&repo.namespace, self.open.names(repo));
     }
 
     /// A Repo and its open Threads.
-    pub fn repo_and_threads(&self, repo: &Key) {
+    pub fn repo_and_threads(&self, repo: &ObjectKey) {
         self.repo(repo);
         self.threads_of(repo);
     }
 
     /// The Repos that name an AgentRole, and their Threads.
     pub fn users_of_role(&self, role: &AgentRole) {
-        let Key { namespace, name } = Key::of(role);
+        let ObjectKey { namespace, name } = ObjectKey::of(role);
         let anywhere = namespace == self.operator;
         self.repos_where(|repo| {
             (anywhere || repo.metadata.namespace.as_ref() == Some(&namespace))
@@ -113,7 +113,7 @@ impl Queues {
 
     fn repos_where(&self, wanted: impl Fn(&Repo) -> bool) {
         for repo in self.all_repos.state_filter(wanted) {
-            self.repo_and_threads(&Key::of(&*repo));
+            self.repo_and_threads(&ObjectKey::of(&*repo));
         }
     }
 }

@@ -7,8 +7,8 @@ use codebutler_crds::policy::RedactionRule;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::health::{Health, Level};
-use super::index::Key;
-use crate::apply::Refusal;
+use super::index::ObjectKey;
+use crate::apply::ApplyRefusal;
 use crate::gateway::redact::Redactor;
 
 /// How soon a refused step is tried again: what it waits for is not watched.
@@ -19,7 +19,7 @@ const TOLD: u32 = 2;
 
 /// How often in a row an object was refused something.
 #[derive(Debug, Default)]
-pub struct Refusals(Mutex<HashMap<Key, Row>>);
+pub struct Refusals(Mutex<HashMap<ObjectKey, Row>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
@@ -31,7 +31,7 @@ struct Row {
 
 impl Refusals {
     /// Counts a failure; answers whether people should hear of it.
-    pub fn failed(&self, key: &Key) -> bool {
+    pub fn failed(&self, key: &ObjectKey) -> bool {
         let mut all = self.lock();
         let row = all.entry(key.clone()).or_default();
         row.failures = row.failures.saturating_add(1);
@@ -40,7 +40,7 @@ impl Refusals {
 
     /// Counts a refusal that was told; answers how long to wait. Who looks in between, because
     /// something has changed, makes nobody wait longer.
-    pub fn told(&self, key: &Key, now: Instant) -> Duration {
+    pub fn told(&self, key: &ObjectKey, now: Instant) -> Duration {
         let mut all = self.lock();
         let row = all.entry(key.clone()).or_default();
         if let Some(due) = row.due.filter(|due| now < *due) {
@@ -53,33 +53,33 @@ impl Refusals {
     }
 
     /// Nothing was refused.
-    pub fn forget(&self, key: &Key) {
+    pub fn forget(&self, key: &ObjectKey) {
         self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Row>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Row>> {
         self.0.lock()
     }
 }
 
 /// What to tell, without what the Repo wants masked.
-pub fn health(refusal: &Refusal, patterns: &[RedactionRule]) -> Health {
+pub fn health(refusal: &ApplyRefusal, patterns: &[RedactionRule]) -> Health {
     let said = Redactor::new(patterns).0.mask(&refusal.to_string()).into_owned();
     match refusal {
-        Refusal::NameTaken { .. } => Health::new(Level::Stalled, "NameTaken", said),
-        Refusal::NotAccepted { .. } => {
+        ApplyRefusal::NameTaken { .. } => Health::new(Level::Stalled, "NameTaken", said),
+        ApplyRefusal::NotAccepted { .. } => {
             let advice = "the API server, or a webhook that it asks, fails; it is tried again until it does not";
             Health::new(Level::Trouble, "NotAccepted", format!("{said}: {advice}"))
         }
-        Refusal::Rejected { message, .. } => match quota(message) {
-            Some(Quota::Full) => {
+        ApplyRefusal::Rejected { message, .. } => match quota(message) {
+            Some(ResourceQuotaLimit::Full) => {
                 let message = format!(
                     "waits for room in the namespace's ResourceQuota ({said}): it starts by itself when \
                      other pods end, or the quota is raised"
                 );
                 Health::new(Level::Reconciling, "QuotaExceeded", message)
             }
-            Some(Quota::TooSmall) => {
+            Some(ResourceQuotaLimit::TooSmall) => {
                 let advice = "nothing of it is in use, so it is too small for even this: raise the ResourceQuota";
                 Health::new(Level::Trouble, "QuotaTooSmall", format!("{said}: {advice}"))
             }
@@ -93,18 +93,22 @@ pub fn health(refusal: &Refusal, patterns: &[RedactionRule]) -> Health {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Quota {
+enum ResourceQuotaLimit {
     Full,
     TooSmall,
 }
 
 /// `exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3`
-fn quota(message: &str) -> Option<Quota> {
+fn quota(message: &str) -> Option<ResourceQuotaLimit> {
     let (_, rest) = message.split_once("exceeded quota: ")?;
     let (_, used) = rest.split_once("used: ")?;
     let (used, _) = used.split_once(", limited: ")?;
     let mut amounts = used.split(',').filter_map(|pair| pair.split_once('='));
-    Some(if amounts.all(|(_, amount)| amount == "0") { Quota::TooSmall } else { Quota::Full })
+    Some(if amounts.all(|(_, amount)| amount == "0") {
+        ResourceQuotaLimit::TooSmall
+    } else {
+        ResourceQuotaLimit::Full
+    })
 }
 
 /// What a person can do about the words of well-known admission plugins.
@@ -139,7 +143,7 @@ mod tests {
 
     fn told(message: &str) -> Health {
         let (kind, name) = ("Pod".to_owned(), "t-pm".to_owned());
-        health(&Refusal::Rejected { kind, name, message: message.to_owned() }, &[])
+        health(&ApplyRefusal::Rejected { kind, name, message: message.to_owned() }, &[])
     }
 
     #[test]
@@ -176,7 +180,7 @@ mod tests {
 
     #[test]
     fn who_is_refused_again_and_again_asks_less_often() {
-        let (refusals, key) = (Refusals::default(), Key::new("team", "t"));
+        let (refusals, key) = (Refusals::default(), ObjectKey::new("team", "t"));
         assert!(!refusals.failed(&key), "once can be an accident");
         assert!(refusals.failed(&key));
         let mut now = Instant::now();

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
-use super::index::Key;
+use super::index::ObjectKey;
 use crate::apply::ApplyError;
 
 /// Between two looks at all that is closed.
@@ -43,21 +43,25 @@ pub async fn run(context: Arc<Context>, stop: CancellationToken) {
 /// Whether all that is due has gone.
 async fn round(context: &Context) -> bool {
     let threads = context.all_threads.state();
-    let mut by_repo: HashMap<Key, Vec<Closed>> = HashMap::new();
+    let mut by_repo: HashMap<ObjectKey, Vec<Closed>> = HashMap::new();
     // What waits for its parent finds it.
     let mut needed = HashSet::new();
     for thread in threads {
         let namespace = thread.namespace().unwrap_or_default();
         if thread.spec.state == ThreadState::Active {
-            needed.extend(thread.spec.parent.clone().map(|parent| Key::new(namespace, parent)));
+            needed
+                .extend(thread.spec.parent.clone().map(|parent| ObjectKey::new(namespace, parent)));
         } else if let Some(line) = line(&thread) {
-            by_repo.entry(Key::new(namespace, &thread.spec.repo)).or_default().push((thread, line));
+            by_repo
+                .entry(ObjectKey::new(namespace, &thread.spec.repo))
+                .or_default()
+                .push((thread, line));
         }
     }
     let mut done = true;
     for (key, mut closed) in by_repo {
         let Some(repo) = context.repo(&key.namespace, &key.name) else { continue };
-        closed.retain(|(thread, _)| !needed.contains(&Key::of(&**thread)));
+        closed.retain(|(thread, _)| !needed.contains(&ObjectKey::of(&**thread)));
         let retention = repo.spec.threads.unwrap_or_default().retention;
         let due = due(closed, retention, context.clock.now());
         done &= due.len() < AT_ONCE;
@@ -126,7 +130,7 @@ fn added(mut known: Vec<ClosedThread>, new: Vec<ClosedThread>) -> Vec<ClosedThre
 fn tell(repo: &Repo, line: &ClosedThread) {
     tracing::info!(
         target: "codebutler::audit",
-        repo = %Key::of(repo),
+        repo = %ObjectKey::of(repo),
         thread = line.name,
         uid = line.uid,
         closed = %line.closed.0,

@@ -14,10 +14,10 @@ const GRACE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub struct Serving(Mutex<State>);
+pub struct Serving(Mutex<ServingState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ServingState {
     holder: String,
     version: Option<String>,
     /// Until when it counts; nothing if nobody was ever seen.
@@ -71,12 +71,12 @@ impl Serving {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ServingState> {
         self.0.lock()
     }
 }
 
-impl State {
+impl ServingState {
     fn turned(&mut self, now: Instant) -> bool {
         let serves = self.until.is_some_and(|until| now < until);
         std::mem::replace(&mut self.said, serves) != serves

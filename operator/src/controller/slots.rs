@@ -11,7 +11,7 @@ use codebutler_crds::limits::LimitsSpec;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::index::Key;
+use super::index::ObjectKey;
 
 /// Positions up to this one are kept exact; who waits further back learns its position when it
 /// comes closer.
@@ -21,7 +21,7 @@ pub type Roles = BTreeSet<String>;
 
 /// What a Thread holds and wants.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct SlotRequest<'a> {
     pub thread: &'a str,
     /// Roles that have a slot by what is written in the Thread.
     pub admitted: Roles,
@@ -32,7 +32,7 @@ pub struct Request<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct SlotAnswer {
     /// Of the wanted roles those that have a slot.
     pub admitted: Roles,
     /// Its place in the queue, from 1, if anything has to wait.
@@ -42,37 +42,37 @@ pub struct Answer {
 }
 
 /// Arrival, then the order in which it was noticed.
-type Ticket = (Timestamp, u64);
+type SlotTicket = (Timestamp, u64);
 
 #[derive(Debug, Default)]
-struct Queue {
+struct SlotQueue {
     held: BTreeMap<String, Roles>,
-    waiting: BTreeMap<Ticket, String>,
-    tickets: HashMap<String, Ticket>,
+    waiting: BTreeMap<SlotTicket, String>,
+    tickets: HashMap<String, SlotTicket>,
     count: u64,
 }
 
 #[derive(Debug, Default)]
-pub struct Slots(Mutex<HashMap<Key, Queue>>);
+pub struct RepoSlots(Mutex<HashMap<ObjectKey, SlotQueue>>);
 
-impl Slots {
+impl RepoSlots {
     /// Nothing is known any more: somebody else counts.
     pub fn clear(&self) {
         self.0.lock().clear();
     }
 
     /// A Thread tells what it holds and gets what it may run.
-    pub fn ask(&self, repo: &Key, limits: &LimitsSpec, request: Request) -> Answer {
+    pub fn ask(&self, repo: &ObjectKey, limits: &LimitsSpec, request: SlotRequest) -> SlotAnswer {
         self.with(repo, |queue| queue.ask(limits, request))
     }
 
     /// Slots that are given back: no longer written in the Thread. The result should ask again.
-    pub fn release(&self, repo: &Key, thread: &str, roles: &Roles) -> Vec<String> {
+    pub fn release(&self, repo: &ObjectKey, thread: &str, roles: &Roles) -> Vec<String> {
         self.with(repo, |queue| queue.release(thread, roles))
     }
 
     /// A Thread that is gone holds and wants nothing; the result should ask again.
-    pub fn forget(&self, repo: &Key, thread: &str) -> Vec<String> {
+    pub fn forget(&self, repo: &ObjectKey, thread: &str) -> Vec<String> {
         self.with(repo, |queue| {
             let left = queue.leave(thread);
             let freed = queue.held.remove(thread).is_some();
@@ -83,12 +83,13 @@ impl Slots {
     /// How many Threads and roles hold a slot, by Repo as `namespace/name`.
     pub fn used(&self) -> HashMap<String, (usize, usize)> {
         let repos = self.0.lock();
-        let used = |queue: &Queue| (queue.held.len(), queue.held.values().map(BTreeSet::len).sum());
+        let used =
+            |queue: &SlotQueue| (queue.held.len(), queue.held.values().map(BTreeSet::len).sum());
         repos.iter().map(|(key, queue)| (key.to_string(), used(queue))).collect()
     }
 
     /// Before the first look at any Thread: what was given already.
-    pub fn prime(&self, repo: &Key, thread: &str, admitted: Roles) {
+    pub fn prime(&self, repo: &ObjectKey, thread: &str, admitted: Roles) {
         self.with(repo, |queue| {
             queue.held.remove(thread);
             if !admitted.is_empty() {
@@ -97,7 +98,7 @@ impl Slots {
         });
     }
 
-    fn with<T>(&self, repo: &Key, change: impl FnOnce(&mut Queue) -> T) -> T {
+    fn with<T>(&self, repo: &ObjectKey, change: impl FnOnce(&mut SlotQueue) -> T) -> T {
         let mut repos = self.0.lock();
         let queue = repos.entry(repo.clone()).or_default();
         let result = change(queue);
@@ -108,9 +109,9 @@ impl Slots {
     }
 }
 
-impl Queue {
-    fn ask(&mut self, limits: &LimitsSpec, request: Request) -> Answer {
-        let Request { thread, admitted: written, wanted, since } = request;
+impl SlotQueue {
+    fn ask(&mut self, limits: &LimitsSpec, request: SlotRequest) -> SlotAnswer {
+        let SlotRequest { thread, admitted: written, wanted, since } = request;
         let before = self.held.remove(thread).unwrap_or_default();
         // What is written is held until it is written otherwise; what is not and is not wanted any
         // more never will be.
@@ -124,7 +125,7 @@ impl Queue {
         let starting: Vec<_> = wanted.difference(&admitted).cloned().collect();
         if starting.is_empty() {
             freed |= self.leave(thread);
-            return Answer { admitted, position: None, others: self.front(freed) };
+            return SlotAnswer { admitted, position: None, others: self.front(freed) };
         }
         if !self.tickets.contains_key(thread) {
             self.count += 1;
@@ -147,7 +148,7 @@ impl Queue {
         others.extend(self.front(freed));
         others.retain(|other| other != thread);
         let position = (!all).then(|| u32::try_from(ahead + 1).unwrap_or(u32::MAX));
-        Answer { admitted, position, others }
+        SlotAnswer { admitted, position, others }
     }
 
     fn release(&mut self, thread: &str, roles: &Roles) -> Vec<String> {
@@ -213,7 +214,7 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    struct Office(Slots, LimitsSpec);
+    struct Office(RepoSlots, LimitsSpec);
 
     impl Office {
         fn new(threads: u32, runs: u32) -> Self {
@@ -222,7 +223,7 @@ mod tests {
                 concurrent_runs: runs,
                 ..LimitsSpec::default()
             };
-            Self(Slots::default(), limits)
+            Self(RepoSlots::default(), limits)
         }
 
         fn ask(&self, thread: &str, running: &[&str], starting: &[&str]) -> (usize, Option<u32>) {
@@ -230,11 +231,11 @@ mod tests {
             (answer.admitted.len() - running.len(), answer.position)
         }
 
-        fn answer(&self, thread: &str, running: &[&str], starting: &[&str]) -> Answer {
+        fn answer(&self, thread: &str, running: &[&str], starting: &[&str]) -> SlotAnswer {
             let (admitted, since) = (roles(running), Timestamp::UNIX_EPOCH);
             let wanted = admitted.union(&roles(starting)).cloned().collect();
-            let request = Request { thread, admitted, wanted, since };
-            self.0.ask(&Key::new("ns", "shop"), &self.1, request)
+            let request = SlotRequest { thread, admitted, wanted, since };
+            self.0.ask(&ObjectKey::new("ns", "shop"), &self.1, request)
         }
     }
 
@@ -255,7 +256,7 @@ mod tests {
         assert_eq!(office.ask("b", &[], &["pm"]), (1, None));
         assert_eq!(office.ask("c", &[], &["pm"]), (0, Some(1)));
         // A Thread that is deleted while it runs gives its place back too.
-        assert_eq!(office.0.forget(&Key::new("ns", "shop"), "b"), ["c"]);
+        assert_eq!(office.0.forget(&ObjectKey::new("ns", "shop"), "b"), ["c"]);
         assert_eq!(office.ask("c", &[], &["pm"]), (1, None));
     }
 
@@ -274,7 +275,7 @@ mod tests {
     #[test]
     fn what_runs_when_a_controller_begins_is_counted_before_anybody_asks() {
         let office = Office::new(1, 6);
-        office.0.prime(&Key::new("ns", "shop"), "a", roles(&["pm"]));
+        office.0.prime(&ObjectKey::new("ns", "shop"), "a", roles(&["pm"]));
         assert_eq!(office.ask("b", &[], &["pm"]), (0, Some(1)));
         // Who waited longest is first again, whoever asks first.
         assert_eq!(office.ask("a", &["pm"], &[]), (0, None));
@@ -283,10 +284,10 @@ mod tests {
     #[test]
     fn a_slot_is_free_once_it_is_written_so() {
         let office = Office::new(1, 1);
-        let key = Key::new("ns", "shop");
+        let key = ObjectKey::new("ns", "shop");
         let ask = |thread: &str, admitted: &[&str], wanted: &[&str]| {
             let (admitted, wanted) = (roles(admitted), roles(wanted));
-            let request = Request { thread, admitted, wanted, since: Timestamp::UNIX_EPOCH };
+            let request = SlotRequest { thread, admitted, wanted, since: Timestamp::UNIX_EPOCH };
             office.0.ask(&key, &office.1, request)
         };
         assert_eq!(ask("a", &[], &["pm"]).admitted, roles(&["pm"]));
@@ -314,14 +315,14 @@ mod tests {
             let mut turns = [0; 8];
             for _ in 0..900 {
                 let who = random.random_range(0..8);
-                let (key, name) = (Key::new("ns", "shop"), &names[who]);
+                let (key, name) = (ObjectKey::new("ns", "shop"), &names[who]);
                 match random.random_range(0..4) {
                     // Mail for one or both of its roles, or all that it had to do is done.
                     0 => wanted[who] = roles(&["pm", "coder"][..random.random_range(1..=2)]),
                     1 if !written[who].is_empty() => wanted[who].clear(),
                     _ => {}
                 }
-                let request = Request {
+                let request = SlotRequest {
                     thread: name,
                     admitted: written[who].clone(),
                     wanted: wanted[who].clone(),

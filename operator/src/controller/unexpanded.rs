@@ -5,43 +5,43 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::index::Key;
+use super::index::ObjectKey;
 
 /// A storage class may be corrected meanwhile.
 const RETRY: Duration = Duration::from_mins(10);
 
 #[derive(Debug)]
-struct Refused {
+struct RefusedSize {
     size: String,
     message: String,
     at: Instant,
 }
 
 #[derive(Debug, Default)]
-pub struct Unexpanded(Mutex<HashMap<Key, Refused>>);
+pub struct Unexpanded(Mutex<HashMap<ObjectKey, RefusedSize>>);
 
 impl Unexpanded {
     /// Why a Thread's claim could not grow, if it was tried.
-    pub fn get(&self, thread: &Key) -> Option<String> {
+    pub fn get(&self, thread: &ObjectKey) -> Option<String> {
         self.with(|all| all.get(thread).map(|refused| refused.message.clone()))
     }
 
     /// Whether it is time to try.
-    pub fn is_due(&self, thread: &Key, size: &str) -> bool {
+    pub fn is_due(&self, thread: &ObjectKey, size: &str) -> bool {
         self.with(|all| all.get(thread).is_none_or(|r| r.size != size || r.at.elapsed() > RETRY))
     }
 
-    pub fn keep(&self, thread: Key, size: &str, message: String) {
-        let refused = Refused { size: size.to_owned(), message, at: Instant::now() };
+    pub fn keep(&self, thread: ObjectKey, size: &str, message: String) {
+        let refused = RefusedSize { size: size.to_owned(), message, at: Instant::now() };
         self.with(|all| all.insert(thread, refused));
     }
 
     /// It worked, or the Thread is gone.
-    pub fn forget(&self, thread: &Key) {
+    pub fn forget(&self, thread: &ObjectKey) {
         self.with(|all| all.remove(thread));
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut HashMap<Key, Refused>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut HashMap<ObjectKey, RefusedSize>) -> T) -> T {
         act(&mut self.0.lock())
     }
 }

@@ -15,14 +15,14 @@ use super::context::ThreadKey;
 use super::slack::finish_due;
 use super::threads;
 
-type Known = HashMap<ThreadKey, Arc<Thread>>;
+type KnownThreads = HashMap<ThreadKey, Arc<Thread>>;
 
 /// Follows the watch of all Threads. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Attended {
-    now: Arc<RwLock<Known>>,
+    now: Arc<RwLock<KnownThreads>>,
     /// What a list in progress has brought so far.
-    listing: Arc<RwLock<Known>>,
+    listing: Arc<RwLock<KnownThreads>>,
 }
 
 impl Attended {
@@ -45,7 +45,7 @@ impl Attended {
     }
 }
 
-fn take(known: &mut Known, thread: &Thread) {
+fn take(known: &mut KnownThreads, thread: &Thread) {
     let key = ThreadKey::from(thread);
     if needs_attention(thread) {
         known.insert(key, Arc::new(thread.clone()));

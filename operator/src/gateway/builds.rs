@@ -3,7 +3,7 @@
 //! Kept in memory by the replica that serves agents. A slot belongs to a pod; it is renewed by the
 //! pod, and free again when the pod gives it back, is no longer its role's, or says nothing for
 //! [`BUILD_SLOT_SECONDS`]. Whoever takes over knows no slots: for that long it counts every role that
-//! may build and was running as if it held one, until that role says what it has. [`Slots`] decides
+//! may build and was running as if it held one, until that role says what it has. [`BuildSlots`] decides
 //! and is pure but for the clock that it is given.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -56,7 +56,7 @@ impl Who {
 }
 
 #[derive(Clone, Debug)]
-struct Claim {
+struct HeldBuild {
     who: Who,
     /// The pod's own name for it; none where it is only supposed.
     id: Option<String>,
@@ -64,15 +64,15 @@ struct Claim {
 }
 
 #[derive(Debug, Default)]
-struct Slots {
-    held: Vec<Claim>,
+struct BuildSlots {
+    held: Vec<HeldBuild>,
     /// In order of arrival.
-    queue: Vec<Claim>,
+    queue: Vec<HeldBuild>,
     /// The newest claims that were given back: a renewal that was overtaken brings none of them back.
     over: VecDeque<String>,
 }
 
-impl Slots {
+impl BuildSlots {
     /// Forgets what ran out, and pods that are gone.
     fn sweep(&mut self, now: Instant, lives: impl Fn(&Who) -> bool) {
         for claims in [&mut self.held, &mut self.queue] {
@@ -81,7 +81,7 @@ impl Slots {
     }
 
     fn claim(&mut self, who: &Who, claim: &BuildClaim, limit: u32, now: Instant) -> BuildTurn {
-        let own = |known: &Claim| known.who == *who;
+        let own = |known: &HeldBuild| known.who == *who;
         let id = Some(claim.id.clone());
         let granted = match claim.want {
             BuildWant::Release => {
@@ -95,13 +95,13 @@ impl Slots {
             BuildWant::Keep => {
                 // Also when it had run out: it builds, whatever is thought of it here.
                 self.held.retain(|known| !own(known));
-                self.held.push(Claim { who: who.clone(), id, until: now + TERM });
+                self.held.push(HeldBuild { who: who.clone(), id, until: now + TERM });
                 true
             }
             BuildWant::Slot => {
                 // What was supposed of this pod, or what it has for an earlier build, is this one's.
                 self.held.retain(|known| !own(known) || known.id.is_some());
-                let renewed = Claim { who: who.clone(), id, until: now + TERM };
+                let renewed = HeldBuild { who: who.clone(), id, until: now + TERM };
                 if let Some(held) = self.held.iter_mut().find(|known| own(known)) {
                     *held = renewed;
                     true
@@ -114,7 +114,7 @@ impl Slots {
     }
 
     /// Whether it is this one's turn at once.
-    fn enqueue(&mut self, claim: Claim, limit: u32) -> bool {
+    fn enqueue(&mut self, claim: HeldBuild, limit: u32) -> bool {
         let place = self.queue.iter().position(|known| known.who == claim.who);
         let place = place.unwrap_or(self.queue.len());
         let free = limit.saturating_sub(count(&self.held));
@@ -133,18 +133,18 @@ impl Slots {
     }
 }
 
-fn count(claims: &[Claim]) -> u32 {
+fn count(claims: &[HeldBuild]) -> u32 {
     u32::try_from(claims.len()).unwrap_or(u32::MAX)
 }
 
 #[derive(Debug, Default)]
 pub struct Builds {
-    repos: Mutex<HashMap<(String, String), Slots>>,
+    repos: Mutex<HashMap<(String, String), BuildSlots>>,
     changed: Notify,
 }
 
 impl Builds {
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), Slots>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), BuildSlots>> {
         self.repos.lock()
     }
 
@@ -167,7 +167,7 @@ impl Builds {
                 let Some(pod) = own.pod_uid.clone().filter(|_| running) else { continue };
                 let who = Who { thread: key.clone(), role: role.clone(), pod };
                 let slots = repos.entry((key.namespace.clone(), repo.name_any())).or_default();
-                slots.held.push(Claim { who, id: None, until });
+                slots.held.push(HeldBuild { who, id: None, until });
             }
         }
     }
@@ -210,7 +210,7 @@ impl Drop for Asking<'_> {
 
 /// The query of `/v1/builds`.
 #[derive(Deserialize)]
-pub struct Patience {
+pub struct BuildPatience {
     #[serde(default)]
     wait: u64,
 }
@@ -219,7 +219,7 @@ pub struct Patience {
 pub async fn claim(
     State(gateway): State<Shared>,
     Open(caller): Open,
-    Query(patience): Query<Patience>,
+    Query(patience): Query<BuildPatience>,
     Json(claim): Json<BuildClaim>,
 ) -> Result<axum::Json<BuildTurn>, ApiError> {
     needs_tool(&caller, &[TOOL])?;
@@ -263,7 +263,7 @@ mod tests {
         Who { thread, role: "coder".into(), pod: format!("{name}-pod") }
     }
 
-    fn say(slots: &mut Slots, name: &str, id: &str, want: BuildWant, at: Instant) -> bool {
+    fn say(slots: &mut BuildSlots, name: &str, id: &str, want: BuildWant, at: Instant) -> bool {
         let claim = BuildClaim { id: id.into(), want };
         slots.sweep(at, |_| true);
         slots.claim(&who(name), &claim, 1, at).granted
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn slots_go_round_in_order_of_arrival() {
-        let (mut slots, now) = (Slots::default(), Instant::now());
+        let (mut slots, now) = (BuildSlots::default(), Instant::now());
         assert!(say(&mut slots, "a", "1", BuildWant::Slot, now));
         assert!(say(&mut slots, "a", "1", BuildWant::Slot, now), "asked twice");
         assert!(!say(&mut slots, "b", "1", BuildWant::Slot, now));
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_is_not_renewed_is_free_and_what_builds_on_is_counted() {
-        let (mut slots, now) = (Slots::default(), Instant::now());
+        let (mut slots, now) = (BuildSlots::default(), Instant::now());
         assert!(say(&mut slots, "a", "1", BuildWant::Slot, now));
         let later = now + TERM * 9 / 10;
         assert!(!say(&mut slots, "b", "1", BuildWant::Slot, later));
@@ -310,8 +310,8 @@ mod tests {
 
     #[test]
     fn after_a_takeover_a_running_role_counts_until_it_speaks_or_is_gone() {
-        let (mut slots, now) = (Slots::default(), Instant::now());
-        slots.held.push(Claim { who: who("a"), id: None, until: now + TERM });
+        let (mut slots, now) = (BuildSlots::default(), Instant::now());
+        slots.held.push(HeldBuild { who: who("a"), id: None, until: now + TERM });
         assert!(!say(&mut slots, "b", "1", BuildWant::Slot, now));
         // It waits too, so it has none; who came first goes first.
         assert!(!say(&mut slots, "a", "1", BuildWant::Slot, now));

@@ -49,7 +49,7 @@ pub struct Finding<'a> {
 
 /// What was found about the models of a Repo's roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ConditionStanding {
     /// The provider has them all.
     Known,
     /// A sentence about those that it has not, or that can't do the work.
@@ -60,7 +60,7 @@ pub enum Standing {
 
 /// What a question that is no call says of whether the model API serves a Repo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Served {
+pub enum ServedModel {
     Yes,
     /// A reason, a sentence, and whether that passes by itself.
     No(&'static str, String, bool),
@@ -107,12 +107,14 @@ impl Conditions {
     }
 
     /// What the provider's list says of the roles' models. Answers whether the Repo says it now.
-    pub async fn models(&self, repo: &Repo, standing: &Standing) -> bool {
+    pub async fn models(&self, repo: &Repo, standing: &ConditionStanding) -> bool {
         let message;
         let (holds, reason, message) = match standing {
-            Standing::Known => (Some(true), "Known", "the provider has the models of all roles"),
-            Standing::Wrong(faults) => (Some(false), "NotKnown", faults.as_str()),
-            Standing::Unknown(why) => {
+            ConditionStanding::Known => {
+                (Some(true), "Known", "the provider has the models of all roles")
+            }
+            ConditionStanding::Wrong(faults) => (Some(false), "NotKnown", faults.as_str()),
+            ConditionStanding::Unknown(why) => {
                 message = format!(
                     "the provider's list of models can't be used: {why}. Models are taken as they \
                      are written down; spec.model.models can say what they are"
@@ -133,7 +135,7 @@ impl Conditions {
 
     /// What was found without a call. `anew`: since the Secret has changed, what calls have found does
     /// not count any more. Answers whether the Repo says it now.
-    pub async fn model_asked(&self, repo: &Repo, served: &Served, anew: bool) -> bool {
+    pub async fn model_asked(&self, repo: &Repo, served: &ServedModel, anew: bool) -> bool {
         let conditions = repo.status.iter().flat_map(|status| &status.conditions);
         let mut said = conditions.into_iter().filter(|c| {
             c.type_ == MODEL_REACHABLE && c.observed_generation == repo.metadata.generation
@@ -145,12 +147,12 @@ impl Conditions {
         };
         let message;
         let (holds, reason, message) = match served {
-            Served::Yes if by_call && !anew => return true,
-            Served::Yes => (Some(true), "Served", ANSWERS),
-            Served::No(_, _, passes) if *passes && works => return true,
-            Served::No(reason, why, _) => (Some(false), *reason, why.as_str()),
-            Served::Unasked(_) if (works || by_call) && !anew => return true,
-            Served::Unasked(why) => {
+            ServedModel::Yes if by_call && !anew => return true,
+            ServedModel::Yes => (Some(true), "Served", ANSWERS),
+            ServedModel::No(_, _, passes) if *passes && works => return true,
+            ServedModel::No(reason, why, _) => (Some(false), *reason, why.as_str()),
+            ServedModel::Unasked(_) if (works || by_call) && !anew => return true,
+            ServedModel::Unasked(why) => {
                 message = format!("only a call can tell whether the key is served: {why}");
                 (None, "NotAsked", message.as_str())
             }

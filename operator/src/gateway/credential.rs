@@ -15,20 +15,20 @@ use super::remote::Remote;
 
 /// A credential in use. No Debug: it holds a token.
 pub struct Credential {
-    source: Option<Source>,
+    source: Option<CredentialSource>,
     remote: Remote,
-    token: Mutex<Token>,
+    token: Mutex<CredentialToken>,
     secret: String,
 }
 
-struct Source {
+struct CredentialSource {
     context: Context,
     namespace: String,
     reference: SecretRef,
 }
 
 #[derive(Clone)]
-struct Token {
+struct CredentialToken {
     value: String,
     of_app: bool,
 }
@@ -42,7 +42,7 @@ impl Credential {
         let reference = repo.spec.git.credentials.clone();
         let namespace = repo.namespace().unwrap_or_default();
         let secret = reference.name.clone();
-        let source = Source { context: context.clone(), namespace, reference };
+        let source = CredentialSource { context: context.clone(), namespace, reference };
         let token = Mutex::new(source.token(remote).await?);
         Ok(Self { source: Some(source), remote: remote.clone(), token, secret })
     }
@@ -50,7 +50,7 @@ impl Credential {
     /// One that there is no other for.
     #[cfg(test)]
     pub fn fixed(remote: &Remote, secret: &str, value: &str) -> Self {
-        let token = Mutex::new(Token { value: value.to_owned(), of_app: false });
+        let token = Mutex::new(CredentialToken { value: value.to_owned(), of_app: false });
         Self { source: None, remote: remote.clone(), token, secret: secret.to_owned() }
     }
 
@@ -90,8 +90,8 @@ impl Credential {
     }
 }
 
-impl Source {
-    async fn token(&self, remote: &Remote) -> Result<Token, GitHubError> {
+impl CredentialSource {
+    async fn token(&self, remote: &Remote) -> Result<CredentialToken, GitHubError> {
         let Self { context, namespace, reference } = self;
         // A Secret that may be sent to github.com may be sent to its API.
         let secret =
@@ -102,6 +102,6 @@ impl Source {
         } else {
             secret.value(secret_key::GIT_TOKEN)?
         };
-        Ok(Token { value, of_app })
+        Ok(CredentialToken { value, of_app })
     }
 }

@@ -20,7 +20,7 @@ use super::metrics::Metrics;
 
 /// A pod, proven by its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Pod {
+struct CallingPod {
     namespace: String,
     service_account: String,
     uid: String,
@@ -28,7 +28,7 @@ struct Pod {
 
 /// Why a caller is refused. The texts are for the agent's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum Refused {
+enum RefusedToken {
     #[error("send the pod's token as `Authorization: Bearer …`")]
     NoToken,
     #[error("the token is not valid here: it is expired, forged, or made for another audience")]
@@ -47,7 +47,7 @@ enum Refused {
     ReviewFailed,
 }
 
-impl Refused {
+impl RefusedToken {
     const fn reason(self) -> &'static str {
         match self {
             Self::NoToken => "no_token",
@@ -95,10 +95,10 @@ impl Identity {
     /// `Unauthenticated`, `NotRegistered`, `Forbidden` or, if nobody could be asked, `Unavailable`.
     pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         let outcome = async {
-            let token = bearer(headers).ok_or(Refused::NoToken)?;
+            let token = bearer(headers).ok_or(RefusedToken::NoToken)?;
             // Who is nobody's pod need not be proven to be it: a flood of tokens asks nobody.
             let claim = claim::read(token)?;
-            self.index.find(&claim.namespace, &claim.uid).ok_or(Refused::NotRegistered)?;
+            self.index.find(&claim.namespace, &claim.uid).ok_or(RefusedToken::NotRegistered)?;
             let pod = self.reviews.pod(token, claim).await?;
             self.resolve(&pod)
         };
@@ -110,10 +110,10 @@ impl Identity {
     }
 
     /// Looked up for every call, so that a pod that was replaced is nobody at once.
-    fn resolve(&self, pod: &Pod) -> Result<Caller, Refused> {
+    fn resolve(&self, pod: &CallingPod) -> Result<Caller, RefusedToken> {
         let (key, role) =
-            self.index.find(&pod.namespace, &pod.uid).ok_or(Refused::NotRegistered)?;
-        let thread = self.context.thread(&key).ok_or(Refused::NotRegistered)?;
+            self.index.find(&pod.namespace, &pod.uid).ok_or(RefusedToken::NotRegistered)?;
+        let thread = self.context.thread(&key).ok_or(RefusedToken::NotRegistered)?;
         // The index only hints; the Thread as it is cached now decides.
         let registered = thread
             .status
@@ -121,14 +121,15 @@ impl Identity {
             .and_then(|status| status.roles.get(&role))
             .and_then(|role| role.pod_uid.as_ref());
         if registered != Some(&pod.uid) {
-            return Err(Refused::NotRegistered);
+            return Err(RefusedToken::NotRegistered);
         }
         if names::service_account(&thread.spec.repo) != pod.service_account {
-            return Err(Refused::OtherServiceAccount);
+            return Err(RefusedToken::OtherServiceAccount);
         }
-        let repo = self.context.repo(&key.namespace, &thread.spec.repo).ok_or(Refused::NoRole)?;
+        let repo =
+            self.context.repo(&key.namespace, &thread.spec.repo).ok_or(RefusedToken::NoRole)?;
         let mut roles = self.context.roles_of(&repo).into_iter();
-        let role = roles.find(|known| known.spec.role == role).ok_or(Refused::NoRole)?;
+        let role = roles.find(|known| known.spec.role == role).ok_or(RefusedToken::NoRole)?;
         Ok(Caller { thread, repo, role })
     }
 }

@@ -23,7 +23,7 @@ const END: &str = "<!-- /codebutler:receipt -->";
 
 /// What is known about the tests of what the remote has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReceiptVerdict {
     /// Tested, whatever came of it; and files of the worktree that have changed since.
     Checked(Receipt, Vec<String>),
     /// Not; what is missing.
@@ -32,7 +32,7 @@ pub enum Verdict {
 
 /// What a verdict is made of.
 #[derive(Clone, Copy, Debug, Default)]
-struct Facts<'a> {
+struct ReceiptFacts<'a> {
     /// The test command that counts.
     expected: Option<&'a str>,
     repo: &'a str,
@@ -50,15 +50,15 @@ pub fn test_command<'a>(repo: &'a Repo, status: &'a ThreadStatus) -> Option<&'a 
     repo.spec.worktree.test.as_deref().or_else(planned).map(str::trim)
 }
 
-fn judge(facts: &Facts<'_>) -> Verdict {
+fn judge(facts: &ReceiptFacts<'_>) -> ReceiptVerdict {
     let Some(expected) = facts.expected else {
-        return Verdict::Unchecked(format!(
+        return ReceiptVerdict::Unchecked(format!(
             "neither Repo `{}` (`spec.worktree.test`) nor the approved plan names a test command",
             facts.repo
         ));
     };
     let Some((head, tree)) = facts.head else {
-        return Verdict::Unchecked("nothing is pushed".to_owned());
+        return ReceiptVerdict::Unchecked("nothing is pushed".to_owned());
     };
     let run = facts.proof.and_then(|proof| proof.test.as_ref());
     let uncommitted = facts.proof.map(|proof| proof.uncommitted.clone()).unwrap_or_default();
@@ -72,18 +72,18 @@ fn judge(facts: &Facts<'_>) -> Verdict {
             exit_code: *exit_code,
             role: facts.role.to_owned(),
         };
-        return Verdict::Checked(receipt, uncommitted);
+        return ReceiptVerdict::Checked(receipt, uncommitted);
     }
     match facts.known {
         Some(known) if known.commit == head && known.command == kept(expected) => {
-            Verdict::Checked(known.clone(), uncommitted)
+            ReceiptVerdict::Checked(known.clone(), uncommitted)
         }
-        known => Verdict::Unchecked(missing(facts, expected, run, known)),
+        known => ReceiptVerdict::Unchecked(missing(facts, expected, run, known)),
     }
 }
 
 fn missing(
-    facts: &Facts<'_>,
+    facts: &ReceiptFacts<'_>,
     expected: &str,
     run: Option<&TestRun>,
     known: Option<&Receipt>,
@@ -115,7 +115,7 @@ fn missing(
     }
 }
 
-impl Verdict {
+impl ReceiptVerdict {
     /// For Slack: Markdown of one line.
     pub fn line(&self) -> String {
         match self {
@@ -252,7 +252,7 @@ pub async fn under_message(
         Ok(verdict) => Some(verdict.line()),
         Err(error) => {
             let why = format!("what is pushed can't be looked at ({error})");
-            Some(Verdict::Unchecked(why).line())
+            Some(ReceiptVerdict::Unchecked(why).line())
         }
     }
 }
@@ -277,7 +277,7 @@ async fn told(
     gateway: &Shared,
     caller: &Caller,
     proof: Option<&Proof>,
-) -> Result<Verdict, ApiError> {
+) -> Result<ReceiptVerdict, ApiError> {
     let github = GitHub::of(&gateway.context, &caller.repo).await?;
     let branch = names::branch(&caller.thread.name_any());
     let head = github.tip(&branch).await?;
@@ -299,10 +299,10 @@ pub async fn weigh(
     caller: &Caller,
     head: Option<&Tip>,
     proof: Option<&Proof>,
-) -> Result<Verdict, ApiError> {
+) -> Result<ReceiptVerdict, ApiError> {
     let status = fresh_thread(gateway, caller).await?.status.unwrap_or_default();
     let repo = caller.repo.name_any();
-    let verdict = judge(&Facts {
+    let verdict = judge(&ReceiptFacts {
         expected: test_command(&caller.repo, &status),
         repo: &repo,
         role: caller.role_name(),
@@ -310,7 +310,7 @@ pub async fn weigh(
         proof,
         known: status.receipt.as_ref(),
     });
-    if let Verdict::Checked(receipt, _) = &verdict
+    if let ReceiptVerdict::Checked(receipt, _) = &verdict
         && status.receipt.as_ref() != Some(receipt)
     {
         let written = gateway.threads.set_receipt(&caller.key(), receipt).await;
@@ -320,7 +320,7 @@ pub async fn weigh(
 }
 
 /// Brings the receipt in an open pull request up to date. One that stays behind names its commit.
-async fn refresh(github: &GitHub, pull: &Pull, verdict: &Verdict, origin: &str) {
+async fn refresh(github: &GitHub, pull: &Pull, verdict: &ReceiptVerdict, origin: &str) {
     let before = pull.body.as_deref().unwrap_or_default();
     let body = verdict.inscribe(origin, before);
     if body.trim_end() == before.replace("\r\n", "\n").trim_end() {
@@ -351,9 +351,9 @@ mod tests {
         }
     }
 
-    fn facts<'a>(proof: Option<&'a Proof>, known: Option<&'a Receipt>) -> Facts<'a> {
+    fn facts<'a>(proof: Option<&'a Proof>, known: Option<&'a Receipt>) -> ReceiptFacts<'a> {
         let (expected, head) = (Some("cargo test"), Some(HEAD));
-        Facts { expected, repo: "shop", role: "coder", head, proof, known }
+        ReceiptFacts { expected, repo: "shop", role: "coder", head, proof, known }
     }
 
     #[test]
@@ -373,8 +373,8 @@ mod tests {
                 judged(run("cargo test", None, Some("tree")), &[], &[]),
                 judged(run("true", Some(0), Some("tree")), &[], &[]),
                 judge(&facts(None, None)).line(),
-                judge(&Facts { head: None, ..facts(None, None) }).line(),
-                judge(&Facts { expected: None, ..facts(None, None) }).line(),
+                judge(&ReceiptFacts { head: None, ..facts(None, None) }).line(),
+                judge(&ReceiptFacts { expected: None, ..facts(None, None) }).line(),
             ]
             .join("\n"),
             @r"
@@ -401,21 +401,22 @@ mod tests {
             exit_code: 0,
             role: "coder".into(),
         };
-        let counts = |facts: &Facts<'_>| matches!(judge(facts), Verdict::Checked(..));
+        let counts = |facts: &ReceiptFacts<'_>| matches!(judge(facts), ReceiptVerdict::Checked(..));
         assert!(counts(&facts(None, Some(&known))));
         let other = run("cargo test", Some(0), Some("other"));
         assert!(counts(&facts(Some(&proof(other, &[], &[])), Some(&known))));
-        let later = Facts { head: Some(("later", "t2")), ..facts(None, Some(&known)) };
+        let later = ReceiptFacts { head: Some(("later", "t2")), ..facts(None, Some(&known)) };
         assert_eq!(
             judge(&later),
-            Verdict::Unchecked("the last run of `cargo test` was on `abcdef0123`".into())
+            ReceiptVerdict::Unchecked("the last run of `cargo test` was on `abcdef0123`".into())
         );
-        assert!(!counts(&Facts { expected: Some("make"), ..facts(None, Some(&known)) }));
+        assert!(!counts(&ReceiptFacts { expected: Some("make"), ..facts(None, Some(&known)) }));
     }
 
     #[test]
     fn a_body_has_one_receipt_and_no_forged_one() {
-        let first = Verdict::Unchecked("x".into()).inscribe("- Asked for by U1\n", "Because.");
+        let first =
+            ReceiptVerdict::Unchecked("x".into()).inscribe("- Asked for by U1\n", "Because.");
         let again =
             judge(&facts(Some(&proof(run("cargo test", Some(0), Some("tree")), &[], &[])), None))
                 .inscribe("", &first);

@@ -15,10 +15,10 @@ const FRESH: Duration = Duration::from_secs(20);
 
 /// What is known, by namespace and name.
 #[derive(Default)]
-pub struct Revisions(Mutex<HashMap<(String, String), Known>>);
+pub struct Revisions(Mutex<HashMap<(String, String), KnownRevisions>>);
 
 #[derive(Clone)]
-struct Known {
+struct KnownRevisions {
     read: Instant,
     revision: String,
 }
@@ -43,11 +43,11 @@ impl Revisions {
         let mut all = self.lock();
         // Whoever asks does so again and again.
         all.retain(|_, known| known.read.elapsed() < FRESH * 10);
-        all.insert(key, Known { read: Instant::now(), revision: revision.clone() });
+        all.insert(key, KnownRevisions { read: Instant::now(), revision: revision.clone() });
         Some(revision)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), KnownRevisions>> {
         self.0.lock()
     }
 }

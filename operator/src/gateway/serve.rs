@@ -136,23 +136,23 @@ struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 impl Addresses {
     /// One more, for as long as it is held; nothing if there are so many.
-    fn share(&self, address: IpAddr, most: usize) -> Option<Share> {
+    fn share(&self, address: IpAddr, most: usize) -> Option<ConnectionShare> {
         let mut open = self.0.lock();
         let count = open.entry(address).or_default();
         if *count >= most {
             return None;
         }
         *count += 1;
-        Some(Share { address, addresses: self.clone() })
+        Some(ConnectionShare { address, addresses: self.clone() })
     }
 }
 
-struct Share {
+struct ConnectionShare {
     address: IpAddr,
     addresses: Addresses,
 }
 
-impl Drop for Share {
+impl Drop for ConnectionShare {
     fn drop(&mut self) {
         let mut open = self.addresses.0.lock();
         if let Some(count) = open.get_mut(&self.address) {

@@ -64,7 +64,7 @@ pub enum WriteError {
 }
 
 /// When a Thread was written, and what the API server made of it.
-type Written = (Instant, Arc<Thread>);
+type WrittenThread = (Instant, Arc<Thread>);
 
 /// Writes Threads. Cheap to clone; clones share what they know.
 #[derive(Clone)]
@@ -75,7 +75,7 @@ pub struct Threads {
     /// One write at a time per Thread in this process: conflicts come from other processes only.
     writing: Keyed<ThreadKey>,
     /// What the last write of each Thread returned: newer than the watch cache for some moments.
-    latest: Arc<Mutex<RecentMap<ThreadKey, Written>>>,
+    latest: Arc<Mutex<RecentMap<ThreadKey, WrittenThread>>>,
 }
 
 impl Threads {

@@ -17,7 +17,7 @@ use rustls::sign::CertifiedKey;
 use tokio_util::sync::CancellationToken;
 
 use self::authority::Authority;
-use self::rotation::{Authorities, Due, Pair};
+use self::rotation::{Authorities, Pair, RotationDue};
 use crate::args::GatewayArgs;
 
 /// How long a server certificate is valid, and when it is replaced.
@@ -135,13 +135,13 @@ impl Certificates {
         let kept = store::load(&self.client, &self.namespace, now).await?;
         let before = kept.authorities.clone();
         let after = match before.due(now) {
-            Due::Nothing => None,
-            Due::Successor => {
+            RotationDue::Nothing => None,
+            RotationDue::Successor => {
                 let (certificate, key) = Authority::generate(now)?;
                 Some(Authorities { next: Some(Pair { certificate, key, since: now }), ..before })
             }
-            Due::Promotion => Some(before.promoted(now)),
-            Due::Forgetting => Some(Authorities { previous: None, ..before }),
+            RotationDue::Promotion => Some(before.promoted(now)),
+            RotationDue::Forgetting => Some(Authorities { previous: None, ..before }),
         };
         let authorities = match after {
             Some(after) if store::store(&self.client, &self.namespace, &kept, &after).await? => {

@@ -84,7 +84,7 @@ pub async fn run(gateway: &Gateway) {
             if words.is_empty() || tried.get(&key).is_some_and(|at| at.elapsed() < LATER) {
                 continue;
             }
-            for Word { id, text, asks } in words {
+            for ToldWord { id, text, asks } in words {
                 let word = (key.clone(), id);
                 if !said.contains(&word)
                     && let Err(error) = tell(slack, &word, &text, asks).await
@@ -130,19 +130,19 @@ async fn tell(
 
 /// Something to tell, with the key under which it is told once.
 #[derive(Debug, PartialEq, Eq)]
-struct Word {
+struct ToldWord {
     id: String,
     text: String,
     /// Whether to keep the thread.
     asks: bool,
 }
 
-fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
+fn words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
     let Some(status) = thread.status.as_ref().filter(|_| thread.spec.state == ThreadState::Active)
     else {
         return Vec::new();
     };
-    let said = |c: &Condition, words: &str, id: &str| Word {
+    let said = |c: &Condition, words: &str, id: &str| ToldWord {
         asks: false,
         id: format!("{id}-{}-{}", c.reason, c.last_transition_time.0.as_second()),
         text: format!("{words}: {}.", c.message.trim_end_matches('.')),
@@ -155,7 +155,7 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
     let find = |type_: &str| status.conditions.iter().find(|c| c.type_ == type_ && lasts(c));
     let since = |c: &Condition| c.last_transition_time.0.as_second();
     let queued = find(condition::QUEUED).filter(|c| c.status == "True").zip(status.queue_position);
-    let queued = queued.map(|(c, position)| Word {
+    let queued = queued.map(|(c, position)| ToldWord {
         asks: false,
         id: format!("queued-{}", since(c)),
         text: format!(
@@ -173,7 +173,7 @@ fn words(thread: &Thread, now: Timestamp) -> Vec<Word> {
     let full = find(condition::READY).filter(|_| waits("QuotaExceeded"));
     let full = full.map(|c| said(c, "I have to wait", "waits"));
     let collecting = find(condition::COLLECTING).filter(|c| c.reason == "Warned");
-    let collecting = collecting.map(|c| Word {
+    let collecting = collecting.map(|c| ToldWord {
         asks: true,
         id: format!("collecting-{}", since(c)),
         text:
@@ -214,7 +214,7 @@ mod tests {
                "lastTransitionTime": NOON})
     }
 
-    fn words(thread: &Thread) -> Vec<Word> {
+    fn words(thread: &Thread) -> Vec<ToldWord> {
         super::words(thread, "2026-01-01T12:00:30Z".parse().unwrap())
     }
 

@@ -18,8 +18,8 @@ use codebutler_crds::{Repo, Thread, ThreadStatus, names};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
-use self::budget::{Budget, is_scarce};
-use self::news::{News, Remark};
+use self::budget::{PollBudget, is_scarce};
+use self::news::{PullNews, Remark};
 use super::api::{Shared, unwritten};
 use super::close::{self, Patience, REPORT};
 use super::collect;
@@ -46,18 +46,18 @@ const LOOK: u64 = 4;
 const WAIT: u64 = 2;
 
 /// Repos by namespace and name.
-type RepoKey = (String, String);
+type PolledRepo = (String, String);
 
 /// Looks after the pull requests of all Repos.
 #[derive(Default)]
 pub struct Watch {
-    repos: HashMap<RepoKey, Memory>,
+    repos: HashMap<PolledRepo, PollMemory>,
 }
 
 /// What spares GitHub questions about one Repo.
 #[derive(Default)]
-struct Memory {
-    budget: Budget,
+struct PollMemory {
+    budget: PollBudget,
     /// Everything that changed before this was seen.
     mark: Option<Timestamp>,
     /// How each pull request was when all of it had been told.
@@ -90,7 +90,7 @@ impl Stamp {
     }
 }
 
-impl Memory {
+impl PollMemory {
     /// A merge that is not ready is tried now and then: only so GitHub says what it is about.
     fn patience(&mut self, key: &ThreadKey) -> Patience {
         let looks = self.waited.entry(key.clone()).or_default();
@@ -179,7 +179,7 @@ pub async fn run(gateway: &Shared, every: Duration) {
 impl Watch {
     /// Looks once.
     pub async fn round(&mut self, gateway: &Shared) {
-        let mut by_repo: HashMap<RepoKey, Vec<Arc<Thread>>> = HashMap::new();
+        let mut by_repo: HashMap<PolledRepo, Vec<Arc<Thread>>> = HashMap::new();
         let threads = gateway.context.attended.all();
         for thread in threads.into_iter().filter(|thread| is_watched(thread)) {
             let repo = (thread.namespace().unwrap_or_default(), thread.spec.repo.clone());
@@ -219,7 +219,7 @@ fn is_watched(thread: &Thread) -> bool {
 
 async fn of_repo(
     gateway: &Shared,
-    memory: &mut Memory,
+    memory: &mut PollMemory,
     repo: &Arc<Repo>,
     threads: &[Arc<Thread>],
 ) -> Result<(), GitHubError> {
@@ -316,7 +316,7 @@ async fn tell(
     repo: &Repo,
     github: &GitHub,
     thread: &Thread,
-    (pull, all): (&Pull, &[News]),
+    (pull, all): (&Pull, &[PullNews]),
 ) -> Result<(), ApiError> {
     let key = ThreadKey::from(thread);
     let now = |state, seen| PullRequest {
@@ -326,23 +326,23 @@ async fn tell(
     };
     for news in all {
         let record = match news {
-            News::Merged { .. } | News::Closed { .. } | News::Reopened { .. }
+            PullNews::Merged { .. } | PullNews::Closed { .. } | PullNews::Reopened { .. }
                 if is_own_doing(gateway, &key).await? =>
             {
                 continue;
             }
-            News::Merged { by, commit } => {
+            PullNews::Merged { by, commit } => {
                 return merged(gateway, github, thread, pull, (by, commit)).await;
             }
-            News::Closed { key: id, text } => {
+            PullNews::Closed { key: id, text } => {
                 gateway.slack.notice(&key, id, text).await?;
                 now(PullState::Closed, None)
             }
-            News::Reopened { key: id, text } => {
+            PullNews::Reopened { key: id, text } => {
                 gateway.slack.notice(&key, id, text).await?;
                 now(PullState::Open, None)
             }
-            News::Remark(Remark { key: id, text, at }) => {
+            PullNews::Remark(Remark { key: id, text, at }) => {
                 match owner(gateway, repo) {
                     Some(role) => gateway.slack.remark(&key, id, text, &role).await?,
                     None => gateway.slack.notice(&key, id, text).await.map(drop)?,

@@ -21,7 +21,7 @@ pub struct Campaign<S, T> {
 }
 
 /// The lease as we wrote it, and until when we may act on that.
-struct Held {
+struct HeldLease {
     record: Record,
     version: String,
     until: Instant,
@@ -68,7 +68,7 @@ impl<S: Store, T: Time> Campaign<S, T> {
     }
 
     /// Tries until the lease is ours. Nothing means never.
-    async fn acquire(&self) -> Option<Held> {
+    async fn acquire(&self) -> Option<HeldLease> {
         let mut seen: Option<Seen> = None;
         loop {
             match self.ask(self.store.get()).await {
@@ -95,7 +95,7 @@ impl<S: Store, T: Time> Campaign<S, T> {
     }
 
     /// Renews until it worked; nothing if the lease is somebody else's.
-    async fn renew(&self, held: &Held) -> Option<Held> {
+    async fn renew(&self, held: &HeldLease) -> Option<HeldLease> {
         let mut now = (held.record.clone(), held.version.clone());
         loop {
             match self.write(now.clone()).await {
@@ -116,17 +116,17 @@ impl<S: Store, T: Time> Campaign<S, T> {
         }
     }
 
-    async fn write(&self, (before, version): Versioned) -> Result<Held, StoreError> {
+    async fn write(&self, (before, version): Versioned) -> Result<HeldLease, StoreError> {
         let Settings { identity, duration, .. } = &self.settings;
         let until = self.time.now() + self.settings.deadline();
         let record = before.held_by(identity, *duration, Timestamp::now());
         let expected = (!version.is_empty()).then_some(&*version);
         let version = self.ask(self.store.put(&record, expected)).await?;
-        Ok(Held { record, version, until })
+        Ok(HeldLease { record, version, until })
     }
 
     /// Others need not wait; should this fail, they wait until it has run out.
-    async fn give_up(&self, held: Held) {
+    async fn give_up(&self, held: HeldLease) {
         let giving = async {
             let mut version = held.version;
             loop {

@@ -41,12 +41,12 @@ pub trait Store: Send + Sync + 'static {
 
 /// A `coordination.k8s.io` Lease.
 #[derive(Clone)]
-pub struct Kubernetes {
+pub struct LeaseObjects {
     api: Api<Lease>,
     name: String,
 }
 
-impl Kubernetes {
+impl LeaseObjects {
     /// The Lease that the settings name.
     pub fn new(client: Client, settings: &Settings) -> Self {
         Self { api: Api::namespaced(client, &settings.namespace), name: settings.name.clone() }
@@ -75,7 +75,7 @@ impl Kubernetes {
     }
 }
 
-impl Store for Kubernetes {
+impl Store for LeaseObjects {
     async fn get(&self) -> Result<Option<Versioned>, StoreError> {
         let found = self.api.get_opt(&self.name).await.map_err(classify)?;
         Ok(found.map(|lease| {

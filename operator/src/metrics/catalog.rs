@@ -1,17 +1,17 @@
 //! All families, by the process that shows them.
 
 use super::PREFIX;
-use super::family::{Kind, Spec};
+use super::family::{MetricKind, Spec};
 
-use Kind::{Counter, Gauge, Histogram};
+use MetricKind::{Counter, Gauge, Histogram};
 
 /// A family without the number of its labels.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// See [`Spec::name`].
     pub name: &'static str,
     /// See [`Spec::kind`].
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// See [`Spec::unit`].
     pub unit: Option<&'static str>,
     /// See [`Spec::labels`].
@@ -20,7 +20,7 @@ pub struct Entry {
     pub help: &'static str,
 }
 
-impl Entry {
+impl CatalogEntry {
     /// Its name as a query writes it, `_total` of a counter included.
     pub fn full_name(&self) -> String {
         let unit = self.unit.map(|unit| format!("_{unit}")).unwrap_or_default();
@@ -30,9 +30,9 @@ impl Entry {
 }
 
 impl<const N: usize> Spec<N> {
-    const fn entry(&'static self) -> Entry {
+    const fn entry(&'static self) -> CatalogEntry {
         let Self { name, kind, unit, ref labels, help } = *self;
-        Entry { name, kind, unit, labels, help }
+        CatalogEntry { name, kind, unit, labels, help }
     }
 }
 
@@ -44,13 +44,13 @@ const SHORT: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 macro_rules! families {
     ($($id:ident: $n:literal = $spec:expr;)*) => {
         $(#[doc = "Means what its help says."] pub static $id: Spec<$n> = $spec;)*
-        pub static ALL: &[Entry] = &[$($id.entry()),*];
+        pub static ALL: &[CatalogEntry] = &[$($id.entry()),*];
     };
 }
 
 /// What the controller shows.
 pub mod controller {
-    use super::{Counter, Entry, Gauge, Histogram, LONG, SHORT, Spec};
+    use super::{CatalogEntry, Counter, Gauge, Histogram, LONG, SHORT, Spec};
 
     families! {
         LEADER: 0 = Spec::new("controller_leader", Gauge, [],
@@ -90,7 +90,7 @@ pub mod controller {
 }
 
 pub mod gateway {
-    use super::{Counter, Entry, Gauge, Histogram, LONG, SHORT, Spec};
+    use super::{CatalogEntry, Counter, Gauge, Histogram, LONG, SHORT, Spec};
 
     families! {
         LEADER: 0 = Spec::new("gateway_leader", Gauge, [],

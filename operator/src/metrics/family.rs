@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows, until the process ends.
     Counter,
     Gauge,
@@ -22,7 +22,7 @@ pub enum Kind {
     Histogram(&'static [f64]),
 }
 
-impl Kind {
+impl MetricKind {
     /// As `OpenMetrics` writes it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Kind {
 pub struct Spec<const N: usize> {
     /// Without prefix, unit and `_total`.
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Its unit, which is part of its full name.
     pub unit: Option<&'static str>,
     pub labels: [&'static str; N],
@@ -47,13 +47,13 @@ pub struct Spec<const N: usize> {
 }
 
 /// Labels with their values.
-type Labels<const N: usize> = [(&'static str, String); N];
+type MetricLabels<const N: usize> = [(&'static str, String); N];
 
 impl<const N: usize> Spec<N> {
     /// A family without a unit.
     pub const fn new(
         name: &'static str,
-        kind: Kind,
+        kind: MetricKind,
         labels: [&'static str; N],
         help: &'static str,
     ) -> Self {
@@ -66,7 +66,7 @@ impl<const N: usize> Spec<N> {
     }
 
     /// The labels with these values.
-    fn with(&self, values: [&str; N]) -> Labels<N> {
+    fn with(&self, values: [&str; N]) -> MetricLabels<N> {
         std::array::from_fn(|i| (self.labels[i], values[i].to_owned()))
     }
 
@@ -97,8 +97,8 @@ impl<const N: usize> Spec<N> {
     /// Registers it to be observed.
     pub fn times(&'static self, registry: &mut Registry) -> Times<N> {
         let buckets = match self.kind {
-            Kind::Histogram(buckets) => buckets,
-            Kind::Counter | Kind::Gauge => &[],
+            MetricKind::Histogram(buckets) => buckets,
+            MetricKind::Counter | MetricKind::Gauge => &[],
         };
         let family = Family::new_with_constructor(Buckets(buckets));
         self.add_to(registry, family.clone());
@@ -139,7 +139,7 @@ impl Spec<0> {
 #[derive(Clone, Debug)]
 pub struct Counts<const N: usize> {
     spec: &'static Spec<N>,
-    family: Family<Labels<N>, Counter>,
+    family: Family<MetricLabels<N>, Counter>,
 }
 
 impl<const N: usize> Counts<N> {
@@ -156,7 +156,7 @@ impl<const N: usize> Counts<N> {
 #[derive(Clone, Debug)]
 pub struct Amounts<const N: usize> {
     spec: &'static Spec<N>,
-    family: Family<Labels<N>, Counter<f64, AtomicU64>>,
+    family: Family<MetricLabels<N>, Counter<f64, AtomicU64>>,
 }
 
 impl<const N: usize> Amounts<N> {
@@ -169,7 +169,7 @@ impl<const N: usize> Amounts<N> {
 #[derive(Clone, Debug)]
 pub struct Times<const N: usize> {
     spec: &'static Spec<N>,
-    family: Family<Labels<N>, Histogram, Buckets>,
+    family: Family<MetricLabels<N>, Histogram, Buckets>,
 }
 
 impl<const N: usize> Times<N> {

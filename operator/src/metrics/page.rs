@@ -1,6 +1,6 @@
 //! The list of families as a page for users: `charts/codebutler/METRICS.md`.
 
-use super::catalog::{self, Entry};
+use super::catalog::{self, CatalogEntry};
 
 const HEAD: &str = "\
 # Metrics
@@ -15,7 +15,7 @@ Both processes serve `/metrics` in the OpenMetrics format on port 8080 (`--metri
 ";
 
 pub fn markdown() -> String {
-    let part = |name: &str, entries: &[Entry]| {
+    let part = |name: &str, entries: &[CatalogEntry]| {
         let rows: String = entries.iter().map(row).collect();
         format!(
             "\n## {name}\n\n| name | type | unit | labels | meaning |\n|---|---|---|---|---|\n{rows}"
@@ -25,7 +25,7 @@ pub fn markdown() -> String {
     format!("{HEAD}{gateway}{}", part("Controller", catalog::controller::ALL))
 }
 
-fn row(entry: &Entry) -> String {
+fn row(entry: &CatalogEntry) -> String {
     let (name, kind, help) = (entry.full_name(), entry.kind.name(), entry.help);
     let labels: Vec<String> = entry.labels.iter().map(|label| format!("`{label}`")).collect();
     let (unit, labels) = (entry.unit.unwrap_or_default(), labels.join(", "));

@@ -46,7 +46,7 @@ impl Ready {
 
 /// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum MetricsError {
     /// The address is taken or not this machine's.
     #[error("metrics can't be served on {address}: choose another --metrics-address")]
     Listen {
@@ -71,8 +71,12 @@ impl Server {
     ///
     /// # Errors
     /// When the address can't be listened on.
-    pub fn start(address: SocketAddr, registry: Registry, ready: Ready) -> Result<Self, Error> {
-        let listen = |source| Error::Listen { address, source };
+    pub fn start(
+        address: SocketAddr,
+        registry: Registry,
+        ready: Ready,
+    ) -> Result<Self, MetricsError> {
+        let listen = |source| MetricsError::Listen { address, source };
         let listener = crate::listen::listen(address).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let app = router(registry, ready);
@@ -102,7 +106,7 @@ impl Drop for Server {
 }
 
 #[derive(Clone)]
-struct Shared {
+struct SharedMetrics {
     registry: Arc<Registry>,
     ready: Ready,
 }
@@ -113,10 +117,10 @@ fn router(registry: Registry, ready: Ready) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/log", get(|| async { telemetry::filter().unwrap_or_default() }).put(set_log))
-        .with_state(Shared { registry: Arc::new(registry), ready })
+        .with_state(SharedMetrics { registry: Arc::new(registry), ready })
 }
 
-async fn readyz(State(shared): State<Shared>) -> impl IntoResponse {
+async fn readyz(State(shared): State<SharedMetrics>) -> impl IntoResponse {
     if shared.ready.get() {
         (StatusCode::OK, "ok\n".to_owned())
     } else {
@@ -136,7 +140,7 @@ async fn set_log(
     telemetry::set_filter(&filter).map(|()| StatusCode::NO_CONTENT).map_err(refused)
 }
 
-async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
+async fn metrics(State(shared): State<SharedMetrics>) -> impl IntoResponse {
     let mut text = String::new();
     let status = match encode(&mut text, &shared.registry) {
         Ok(()) => StatusCode::OK,

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub use autopilot::adjust;
 pub use openshift::constrain;
 
-use super::auth::User;
+use super::auth::ApiUser;
 use super::kinds::Kind;
 use super::object;
 use super::scalars::Quantity;
@@ -45,7 +45,7 @@ fn growth(store: &Store, kind: &Kind, value: &Value, live: &Value) -> Result<(),
 /// Looks at an object that is about to be created or, with `live`, changed. Returns warnings.
 pub fn review(
     store: &Store,
-    user: &User,
+    user: &ApiUser,
     kind: &Kind,
     value: &Value,
     live: Option<&Value>,

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::auth::{Attributes, User};
+use super::auth::{ApiUser, Attributes};
 
 /// One kind of request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Record {
+pub struct AuditRecord {
     /// User name.
     pub user: String,
     /// Verb.
@@ -26,12 +26,12 @@ pub struct Record {
 
 /// The requests so far.
 #[derive(Debug, Default)]
-pub struct Audit(Mutex<BTreeMap<Record, bool>>);
+pub struct Audit(Mutex<BTreeMap<AuditRecord, bool>>);
 
 impl Audit {
     /// Notes a request.
-    pub fn note(&self, user: &User, wanted: &Attributes, allowed: bool) {
-        let record = Record {
+    pub fn note(&self, user: &ApiUser, wanted: &Attributes, allowed: bool) {
+        let record = AuditRecord {
             user: user.name.clone(),
             verb: wanted.verb.clone(),
             group: wanted.group.clone(),
@@ -47,7 +47,7 @@ impl Audit {
     }
 
     /// What a user asked for, and whether it was always allowed.
-    pub fn of(&self, user: &str) -> Vec<(Record, bool)> {
+    pub fn of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter()
             .filter(|(r, _)| r.user == user)

@@ -12,15 +12,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::schema::Node;
+use super::schema::SchemaNode;
 
 /// All definitions by their upstream names, such as `io.k8s.api.core.v1.Pod`.
 pub static DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(build);
 
 /// The definition of a built-in type.
-pub fn node(name: &str) -> Option<Node<'static>> {
+pub fn node(name: &str) -> Option<SchemaNode<'static>> {
     let definitions: &'static Map<String, Value> = &DEFINITIONS;
-    definitions.get(name).map(|schema| Node::new(schema, definitions))
+    definitions.get(name).map(|schema| SchemaNode::new(schema, definitions))
 }
 
 /// The name of the metadata definition, which custom resources use too.

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use super::Server;
 use super::kinds::Kind;
 use super::render::{self, Response};
-use super::request::Request;
+use super::request::ApiRequest;
 use super::status::ApiError;
 
 type Versions = BTreeMap<String, Vec<Arc<Kind>>>;
 
 /// Answers a path of discovery.
-pub fn answer(server: &Server, request: &Request) -> Result<Response, ApiError> {
+pub fn answer(server: &Server, request: &ApiRequest) -> Result<Response, ApiError> {
     let groups = groups(server);
     let aggregated = render::accepted(request.header("accept"))?.as_kind.is_some();
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();

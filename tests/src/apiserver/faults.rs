@@ -8,7 +8,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::auth::{Attributes, User};
+use super::auth::{ApiUser, Attributes};
 
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Faults {
     }
 
     /// What happens to a request, if anything.
-    pub(super) fn draw(&self, user: &User, wanted: &Attributes) -> Option<Fault> {
+    pub(super) fn draw(&self, user: &ApiUser, wanted: &Attributes) -> Option<Fault> {
         if !self.on.load(Ordering::SeqCst) || user.name != self.user {
             return None;
         }

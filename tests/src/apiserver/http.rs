@@ -13,10 +13,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::auth::{API_AUDIENCE, User, authorize, effective};
+use super::auth::{API_AUDIENCE, ApiUser, authorize, effective};
 use super::faults::{Fault, Faults};
 use super::render::{self, Response};
-use super::request::{Query, Request, Target};
+use super::request::{ApiRequest, Query, Target};
 use super::status::ApiError;
 use super::{Server, VERSION, discovery, handlers, openapi};
 
@@ -94,14 +94,14 @@ async fn answer(server: Arc<Server>, request: http::Request<Incoming>) -> Respon
         }
     };
     let path = parts.uri.path().to_owned();
-    let mut request = Request {
+    let mut request = ApiRequest {
         method: parts.method,
         query: Query::parse(parts.uri.query().unwrap_or_default()),
         headers: parts.headers,
         body,
         target: Target::parse(&path),
         path,
-        user: User::anonymous(),
+        user: ApiUser::anonymous(),
     };
     let outcome = match identify(&server, &request) {
         Ok(user) => {
@@ -113,10 +113,10 @@ async fn answer(server: Arc<Server>, request: http::Request<Incoming>) -> Respon
     outcome.unwrap_or_else(|error| render::error(&error))
 }
 
-fn identify(server: &Server, request: &Request) -> Result<User, ApiError> {
+fn identify(server: &Server, request: &ApiRequest) -> Result<ApiUser, ApiError> {
     let header = request.header("authorization");
     if header.is_empty() {
-        return Ok(User::anonymous());
+        return Ok(ApiUser::anonymous());
     }
     let (scheme, token) = header.split_once(' ').ok_or_else(ApiError::unauthorized)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
@@ -137,7 +137,7 @@ fn identify(server: &Server, request: &Request) -> Result<User, ApiError> {
 }
 
 /// Serves a request unless something is to go wrong with it.
-async fn faulty(server: &Arc<Server>, request: &Request) -> Result<Response, ApiError> {
+async fn faulty(server: &Arc<Server>, request: &ApiRequest) -> Result<Response, ApiError> {
     let draw = |faults: &Arc<Faults>| faults.draw(&request.user, &request.attributes());
     match server.faults.as_ref().and_then(draw) {
         Some(Fault::Refused(code)) => return Err(ApiError::on_purpose(code)),
@@ -155,7 +155,7 @@ async fn faulty(server: &Arc<Server>, request: &Request) -> Result<Response, Api
 
 fn route(
     server: &Arc<Server>,
-    request: &Request,
+    request: &ApiRequest,
     watch: Option<(Duration, Duration)>,
 ) -> Result<Response, ApiError> {
     let wanted = request.attributes();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum PathStep {
     Field(String),
     Index(i64),
     All,
@@ -13,7 +13,7 @@ enum Step {
 
 /// A parsed path such as `.status.conditions[?(@.type=="Ready")].status`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JsonPath(Vec<Step>);
+pub struct JsonPath(Vec<PathStep>);
 
 impl JsonPath {
     /// Parses a path; nothing if it uses what is not supported here.
@@ -30,9 +30,9 @@ impl JsonPath {
                 let after = rest.strip_prefix('.')?;
                 let (field, tail) = field(after);
                 if field == "*" {
-                    steps.push(Step::All);
+                    steps.push(PathStep::All);
                 } else if !field.is_empty() {
-                    steps.push(Step::Field(field));
+                    steps.push(PathStep::Field(field));
                 } else if !tail.is_empty() && !tail.starts_with('[') {
                     return None;
                 }
@@ -57,7 +57,7 @@ impl JsonPath {
     }
 }
 
-impl Step {
+impl PathStep {
     fn apply<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match self {
             Self::Field(name) => value.get(name).into_iter().collect(),
@@ -123,16 +123,16 @@ fn field(text: &str) -> (String, &str) {
     (name, "")
 }
 
-fn bracket(inside: &str) -> Option<Step> {
+fn bracket(inside: &str) -> Option<PathStep> {
     let inside = inside.trim();
     if inside == "*" {
-        return Some(Step::All);
+        return Some(PathStep::All);
     }
     if let Ok(index) = inside.parse() {
-        return Some(Step::Index(index));
+        return Some(PathStep::Index(index));
     }
     if let Some(name) = unquoted(inside) {
-        return Some(Step::Field(name));
+        return Some(PathStep::Field(name));
     }
     let condition = inside.strip_prefix("?(")?.strip_suffix(')')?;
     let (left, right) = condition.split_once("==")?;
@@ -144,7 +144,7 @@ fn bracket(inside: &str) -> Option<Step> {
         Some(text) => Value::String(text),
         None => serde_json::from_str(right).ok()?,
     };
-    Some(Step::Where(path, wanted))
+    Some(PathStep::Where(path, wanted))
 }
 
 fn unquoted(text: &str) -> Option<String> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::crd::CustomVersion;
 use super::definitions;
-use super::schema::Node;
+use super::schema::SchemaNode;
 
 /// Where the replica counts of a kind with a `scale` subresource are (JSON pointers).
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ impl Kind {
     }
 
     /// The schema of its objects.
-    pub fn node(&self) -> Option<Node<'_>> {
+    pub fn node(&self) -> Option<SchemaNode<'_>> {
         match &self.shape {
             Shape::Core(definition) => definitions::node(definition),
             Shape::Custom(version) => Some(version.node()),
@@ -344,11 +344,11 @@ pub fn table(group: &str, plural: &str) -> String {
 type Index = BTreeMap<(String, String, String), Arc<Kind>>;
 
 /// All kinds of a server.
-pub struct Registry {
+pub struct KindRegistry {
     kinds: RwLock<Index>,
 }
 
-impl Registry {
+impl KindRegistry {
     /// The built-in kinds.
     pub fn new() -> Self {
         let kinds = BUILT_IN.iter().map(built_in).map(|k| (index_key(&k), Arc::new(k))).collect();
@@ -374,7 +374,7 @@ impl Registry {
     }
 }
 
-impl Default for Registry {
+impl Default for KindRegistry {
     fn default() -> Self {
         Self::new()
     }

@@ -47,16 +47,16 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use auth::{Tokens, User};
-use kinds::Registry;
+use auth::{ApiUser, Tokens};
+use kinds::KindRegistry;
 use store::Store;
 
 use crate::serving::{At, listen};
 
-pub use audit::Record;
+pub use audit::AuditRecord;
 pub use auth::API_AUDIENCE;
 pub use faults::Faults;
-pub use snapshot::Snapshot;
+pub use snapshot::ServerSnapshot;
 
 /// The version that the server says it is.
 pub const VERSION: &str = "v1.36.0";
@@ -85,7 +85,7 @@ pub struct Options {
     /// Port to listen at if it is free.
     pub port: Option<u16>,
     /// Objects of an earlier life of the server.
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<ServerSnapshot>,
 }
 
 impl Default for Options {
@@ -97,9 +97,9 @@ impl Default for Options {
 /// What all requests share.
 pub(crate) struct Server {
     store: Store,
-    kinds: Registry,
+    kinds: KindRegistry,
     tokens: Tokens,
-    users: HashMap<String, User>,
+    users: HashMap<String, ApiUser>,
     audit: audit::Audit,
     faults: Option<Arc<Faults>>,
     addresses: Mutex<()>,
@@ -107,7 +107,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn static_user(&self, token: &str) -> Option<&User> {
+    fn static_user(&self, token: &str) -> Option<&ApiUser> {
         self.users.get(token)
     }
 
@@ -135,16 +135,16 @@ impl ApiServer {
         let admin_token = random_token();
         let mut users = HashMap::from([(
             admin_token.clone(),
-            User::new("kubernetes-admin", &["system:masters"]),
+            ApiUser::new("kubernetes-admin", &["system:masters"]),
         )]);
         for (token, name, groups) in options.tokens {
             let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-            users.insert(token, User::new(&name, &groups));
+            users.insert(token, ApiUser::new(&name, &groups));
         }
         let stop = CancellationToken::new();
         let server = Arc::new(Server {
             store: Store::new(options.log_length),
-            kinds: Registry::new(),
+            kinds: KindRegistry::new(),
             tokens: Tokens::new(),
             users,
             audit: audit::Audit::default(),
@@ -171,8 +171,8 @@ impl ApiServer {
     }
 
     /// What another life of this server needs to go on.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(&self.server.store)
+    pub fn snapshot(&self) -> ServerSnapshot {
+        ServerSnapshot::of(&self.server.store)
     }
 
     /// `https://127.0.0.1:PORT`.
@@ -181,7 +181,7 @@ impl ApiServer {
     }
 
     /// What a user has asked for so far, and whether it was always allowed.
-    pub fn requests_of(&self, user: &str) -> Vec<(Record, bool)> {
+    pub fn requests_of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
         self.server.audit.of(user)
     }
 

@@ -12,12 +12,12 @@ use super::Server;
 use super::definitions::{DEFINITIONS, OBJECT_META};
 use super::kinds::{Kind, Shape};
 use super::render::{self, Response};
-use super::request::Request;
+use super::request::ApiRequest;
 use super::schema::REF_PREFIX;
 use super::status::ApiError;
 
 /// Answers a path below `/openapi`.
-pub fn answer(server: &Server, request: &Request) -> Result<Response, ApiError> {
+pub fn answer(server: &Server, request: &ApiRequest) -> Result<Response, ApiError> {
     let path = request.path.trim_matches('/');
     let body = match path.strip_prefix("openapi/") {
         Some("v3") => index(server),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use url::form_urlencoded;
 
-use super::auth::{Attributes, User};
+use super::auth::{ApiUser, Attributes};
 
 /// A path below `/api` or `/apis` that names a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Query {
 
 /// A whole request.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ApiRequest {
     /// HTTP method.
     pub method: Method,
     /// Path.
@@ -99,10 +99,10 @@ pub struct Request {
     /// The resource that the path names, if it names one.
     pub target: Option<Target>,
     /// Who asks.
-    pub user: User,
+    pub user: ApiUser,
 }
 
-impl Request {
+impl ApiRequest {
     /// A header as text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::schema::{Node, join};
+use super::schema::{SchemaNode, join};
 
 /// The definition of quantities, which may be written as numbers.
 pub const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
@@ -33,7 +33,7 @@ const BINARY: &[(&str, i128)] = &[
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum QuantityForm {
     Decimal,
     Binary,
     Exponent,
@@ -43,7 +43,7 @@ enum Form {
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
-    form: Form,
+    form: QuantityForm,
 }
 
 impl Quantity {
@@ -99,7 +99,7 @@ impl Quantity {
             return "0".to_owned();
         }
         match self.form {
-            Form::Binary if nanos.abs() >= 1024 * ONE => {
+            QuantityForm::Binary if nanos.abs() >= 1024 * ONE => {
                 let whole = (nanos + (ONE - 1) * nanos.signum().max(0)) / ONE;
                 let fits = BINARY.iter().find(|(_, unit)| whole % unit == 0);
                 fits.map_or_else(
@@ -107,12 +107,12 @@ impl Quantity {
                     |(suffix, unit)| format!("{}{suffix}", whole / unit),
                 )
             }
-            Form::Decimal | Form::Binary => DECIMAL
+            QuantityForm::Decimal | QuantityForm::Binary => DECIMAL
                 .iter()
                 .find(|(_, unit)| nanos % unit == 0)
                 .map(|(suffix, unit)| format!("{}{suffix}", nanos / unit))
                 .unwrap_or_default(),
-            Form::Exponent => {
+            QuantityForm::Exponent => {
                 let at = DECIMAL.iter().position(|(_, unit)| nanos % unit == 0).unwrap_or(9);
                 let exponent = 18 - 3 * i32::try_from(at).unwrap_or(0);
                 let number = nanos / DECIMAL[at].1;
@@ -122,20 +122,20 @@ impl Quantity {
     }
 }
 
-fn unit(suffix: &str) -> Option<(i128, Form)> {
+fn unit(suffix: &str) -> Option<(i128, QuantityForm)> {
     if let Some((_, unit)) = BINARY.iter().find(|(s, _)| *s == suffix) {
-        return Some((unit * ONE, Form::Binary));
+        return Some((unit * ONE, QuantityForm::Binary));
     }
     if let Some((_, unit)) = DECIMAL.iter().find(|(s, _)| *s == suffix) {
-        return Some((*unit, Form::Decimal));
+        return Some((*unit, QuantityForm::Decimal));
     }
     let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
     let power = 10_i128.checked_pow((exponent + 9).try_into().ok()?)?;
-    Some((power, Form::Exponent))
+    Some((power, QuantityForm::Exponent))
 }
 
 /// Brings every text of a built-in kind into its stored form, or says as Go would why it has none.
-pub fn normalize(value: &mut Value, node: Node<'_>, path: &str) -> Result<(), String> {
+pub fn normalize(value: &mut Value, node: SchemaNode<'_>, path: &str) -> Result<(), String> {
     if node.keeps_unknown() {
         return Ok(());
     }
@@ -178,7 +178,7 @@ pub fn normalize(value: &mut Value, node: Node<'_>, path: &str) -> Result<(), St
     }
 }
 
-fn fields(map: &mut Map<String, Value>, node: Node<'_>, path: &str) -> Result<(), String> {
+fn fields(map: &mut Map<String, Value>, node: SchemaNode<'_>, path: &str) -> Result<(), String> {
     for (name, child) in map.iter_mut() {
         if let Some(schema) = node.field(name) {
             normalize(child, schema, &join(path, name))?;

@@ -8,7 +8,7 @@ pub const REF_PREFIX: &str = "#/components/schemas/";
 
 /// A schema node and the definitions that its references name.
 #[derive(Clone, Copy, Debug)]
-pub struct Node<'a> {
+pub struct SchemaNode<'a> {
     schema: &'a Value,
     definitions: &'a Map<String, Value>,
 }
@@ -24,7 +24,7 @@ pub enum ListKind {
     Map(Vec<String>),
 }
 
-impl<'a> Node<'a> {
+impl<'a> SchemaNode<'a> {
     /// A view of a schema.
     pub fn new(schema: &'a Value, definitions: &'a Map<String, Value>) -> Self {
         Self { schema, definitions }.resolved()
@@ -151,7 +151,7 @@ impl<'a> Node<'a> {
 }
 
 /// Removes the fields that a schema does not know and lists their paths.
-pub fn prune(value: &mut Value, node: Node<'_>, path: &str, unknown: &mut Vec<String>) {
+pub fn prune(value: &mut Value, node: SchemaNode<'_>, path: &str, unknown: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             map.retain(|name, _| {
@@ -179,7 +179,7 @@ pub fn prune(value: &mut Value, node: Node<'_>, path: &str, unknown: &mut Vec<St
 }
 
 /// Takes a null for nothing where the schema allows none and has no default for it.
-pub fn drop_nulls(value: &mut Value, node: Node<'_>) {
+pub fn drop_nulls(value: &mut Value, node: SchemaNode<'_>) {
     match value {
         Value::Object(map) => {
             map.retain(|name, field| {
@@ -205,12 +205,12 @@ pub fn drop_nulls(value: &mut Value, node: Node<'_>) {
 }
 
 /// A schema that says nothing of its value's type.
-fn is_any(node: Node<'_>) -> bool {
+fn is_any(node: SchemaNode<'_>) -> bool {
     node.kind().is_none() && node.keyword("properties").is_none()
 }
 
 /// Fills in the defaults that a schema declares.
-pub fn default(value: &mut Value, node: Node<'_>) {
+pub fn default(value: &mut Value, node: SchemaNode<'_>) {
     match value {
         Value::Object(map) => {
             for (name, schema) in node.properties() {

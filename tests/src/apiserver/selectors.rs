@@ -233,12 +233,12 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apiserver::kinds::Registry;
+    use crate::apiserver::kinds::KindRegistry;
     use serde_json::json;
 
     #[test]
     fn labels_are_selected_as_kubectl_writes_them() {
-        let kinds = Registry::new();
+        let kinds = KindRegistry::new();
         let kind = kinds.find("", "v1", "pods").unwrap();
         let pod = json!({
             "metadata": {"name": "p", "labels": {"app": "web", "tier": "3"}},

@@ -16,12 +16,12 @@ const OWN: [(&str, &str); 2] = [("services", "kubernetes"), ("endpoints", "kuber
 
 /// Every object that outlives the server's process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct ServerSnapshot {
     version: u64,
     tables: BTreeMap<String, Vec<Value>>,
 }
 
-impl Snapshot {
+impl ServerSnapshot {
     pub(super) fn of(store: &Store) -> Self {
         let (tables, version) = store.everything();
         let lasting = tables.into_iter().filter(|(name, _)| !OF_ONE_LIFE.contains(&name.as_str()));
@@ -39,7 +39,7 @@ impl Snapshot {
 
 impl Server {
     /// Takes up what a snapshot holds. Before anything is served or seeded.
-    pub(super) fn restore(&self, snapshot: Snapshot) {
+    pub(super) fn restore(&self, snapshot: ServerSnapshot) {
         self.store.restore(snapshot.tables, snapshot.version);
         let definitions = self.store.list(DEFINITIONS, None).0;
         if let Some(kind) =

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::object;
 
 /// Namespace (empty for cluster-wide objects) and name.
-pub type Key = (String, String);
+pub type StoreKey = (String, String);
 
 /// One version of an object.
 #[derive(Debug)]
@@ -48,14 +48,14 @@ impl Stored {
     }
 
     /// Where the object is.
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> StoreKey {
         (object::namespace(&self.value).to_owned(), object::name(&self.value).to_owned())
     }
 }
 
 /// One write: what was there and what is there now.
 #[derive(Debug)]
-pub struct Event {
+pub struct StoreEvent {
     /// Version that the write made.
     pub version: u64,
     /// The object before, unless it was created.
@@ -91,7 +91,7 @@ pub enum CreateError<E> {
     Refused(E),
 }
 
-struct Change {
+struct StoredChange {
     before: Option<Arc<Stored>>,
     after: Option<Arc<Stored>>,
     last: Option<Arc<Stored>>,
@@ -99,36 +99,36 @@ struct Change {
 
 #[derive(Default)]
 struct Table {
-    objects: BTreeMap<Key, Arc<Stored>>,
-    log: VecDeque<Arc<Event>>,
+    objects: BTreeMap<StoreKey, Arc<Stored>>,
+    log: VecDeque<Arc<StoreEvent>>,
     /// The newest version that was dropped from the log.
     forgotten: u64,
     changed: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct StoreInner {
     version: u64,
     tables: HashMap<String, Table>,
 }
 
 /// All objects of a server.
 pub struct Store {
-    inner: RwLock<Inner>,
+    inner: RwLock<StoreInner>,
     log_length: usize,
 }
 
 impl Store {
     /// An empty store that remembers the given number of writes per table.
     pub fn new(log_length: usize) -> Self {
-        Self { inner: RwLock::new(Inner { version: 1, ..Inner::default() }), log_length }
+        Self { inner: RwLock::new(StoreInner { version: 1, ..StoreInner::default() }), log_length }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+    fn read(&self) -> RwLockReadGuard<'_, StoreInner> {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+    fn write(&self) -> RwLockWriteGuard<'_, StoreInner> {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,7 +221,7 @@ impl Store {
             return Err(CreateError::Exists);
         }
         let stored = inner.stamp(value);
-        let change = Change { before: None, after: Some(Arc::clone(&stored)), last: None };
+        let change = StoredChange { before: None, after: Some(Arc::clone(&stored)), last: None };
         inner.commit(table, self.log_length, key, change);
         Ok(stored)
     }
@@ -237,7 +237,8 @@ impl Store {
         let key = (object::namespace(&value).to_owned(), object::name(&value).to_owned());
         let before = inner.expect(table, &key, expected)?;
         let stored = inner.stamp(value);
-        let change = Change { before: Some(before), after: Some(Arc::clone(&stored)), last: None };
+        let change =
+            StoredChange { before: Some(before), after: Some(Arc::clone(&stored)), last: None };
         inner.commit(table, self.log_length, key, change);
         Ok(stored)
     }
@@ -254,13 +255,18 @@ impl Store {
         let key = (object::namespace(&last).to_owned(), object::name(&last).to_owned());
         let before = inner.expect(table, &key, expected)?;
         let last = inner.stamp(last);
-        let change = Change { before: Some(before), after: None, last: Some(Arc::clone(&last)) };
+        let change =
+            StoredChange { before: Some(before), after: None, last: Some(Arc::clone(&last)) };
         inner.commit(table, self.log_length, key, change);
         Ok(last)
     }
 
     /// Events of a table after `version`, and the version up to which this is complete.
-    pub fn since(&self, table: &str, version: u64) -> Result<(Vec<Arc<Event>>, u64), StoreError> {
+    pub fn since(
+        &self,
+        table: &str,
+        version: u64,
+    ) -> Result<(Vec<Arc<StoreEvent>>, u64), StoreError> {
         let inner = self.read();
         let Some(table) = inner.tables.get(table) else { return Ok((Vec::new(), inner.version)) };
         if version < table.forgotten {
@@ -283,8 +289,8 @@ impl Store {
     }
 }
 
-impl Inner {
-    fn expect(&self, table: &str, key: &Key, version: u64) -> Result<Arc<Stored>, StoreError> {
+impl StoreInner {
+    fn expect(&self, table: &str, key: &StoreKey, version: u64) -> Result<Arc<Stored>, StoreError> {
         self.tables
             .get(table)
             .and_then(|t| t.objects.get(key))
@@ -307,15 +313,15 @@ impl Inner {
             .or_insert_with(|| Table { forgotten, ..Table::default() })
     }
 
-    fn commit(&mut self, table: &str, log_length: usize, key: Key, change: Change) {
+    fn commit(&mut self, table: &str, log_length: usize, key: StoreKey, change: StoredChange) {
         let version = self.version;
         let table = self.table(table);
         match &change.after {
             Some(stored) => table.objects.insert(key, Arc::clone(stored)),
             None => table.objects.remove(&key),
         };
-        let Change { before, after, last } = change;
-        table.log.push_back(Arc::new(Event { version, before, after, last }));
+        let StoredChange { before, after, last } = change;
+        table.log.push_back(Arc::new(StoreEvent { version, before, after, last }));
         while table.log.len() > log_length {
             if let Some(event) = table.log.pop_front() {
                 table.forgotten = event.version;
@@ -326,7 +332,7 @@ impl Inner {
 }
 
 /// The store as a writer sees it while it holds the lock.
-pub struct View<'a>(&'a Inner);
+pub struct View<'a>(&'a StoreInner);
 
 impl View<'_> {
     /// One object.
@@ -336,7 +342,7 @@ impl View<'_> {
     }
 }
 
-fn within(objects: &BTreeMap<Key, Arc<Stored>>, namespace: Option<&str>) -> Vec<Arc<Stored>> {
+fn within(objects: &BTreeMap<StoreKey, Arc<Stored>>, namespace: Option<&str>) -> Vec<Arc<Stored>> {
     match namespace {
         None => objects.values().cloned().collect(),
         Some(namespace) => objects

@@ -77,7 +77,7 @@ fn core_table(kind: &Kind, objects: &[&Value]) -> (Vec<Value>, Vec<Vec<Value>>) 
 }
 
 fn custom_table(
-    columns: &[super::crd::Column],
+    columns: &[super::crd::CrdColumn],
     objects: &[&Value],
 ) -> (Vec<Value>, Vec<Vec<Value>>) {
     let mut definitions = vec![definition("Name", "string", "name", NAME, 0)];

@@ -28,7 +28,7 @@ pub struct BenchArgs {
     pub budget: Option<NanoUsd>,
     /// Whether repositories come with what was learned about them before (a task's `memory/`).
     #[arg(long, value_name = "ON_OR_OFF", default_value = "on", requires = "bench")]
-    pub memory: Memory,
+    pub memory: MemoryMode,
     /// Check the tasks themselves instead of a team.
     #[arg(long, requires = "bench", conflicts_with_all = ["runs", "out", "budget"])]
     pub validate: bool,
@@ -39,7 +39,7 @@ pub struct BenchArgs {
 
 /// With or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Memory {
+pub enum MemoryMode {
     /// With it.
     On,
     /// Without it.

@@ -26,7 +26,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
-pub use self::args::{BenchArgs, Memory, Solver};
+pub use self::args::{BenchArgs, MemoryMode, Solver};
 use self::cell::Trial;
 use self::figures::{ModelFigures, cents, table};
 use self::plan::{Plan, Planned};
@@ -72,7 +72,7 @@ pub async fn run(args: &Args, program: &Path, print: Print<'_>) -> anyhow::Resul
     let models = models(args, asked).await?;
     let names: Vec<&str> = models.iter().map(|(name, _)| name.as_str()).collect();
     let results = Results::open(bench.out.as_deref()).context("--out")?;
-    let plan = Plan::of(&tasks, &names, bench.runs, bench.memory == Memory::On);
+    let plan = Plan::of(&tasks, &names, bench.runs, bench.memory == MemoryMode::On);
     let runner = Runner { args, program, tasks: &tasks, models: &models };
     if !confine::is_walled() {
         let _ = writeln!(std::io::stderr(), "{WITHOUT_WALLS}");

@@ -7,7 +7,7 @@ use codebutler_crds::Thread;
 use codebutler_crds::thread::{RoleState, ThreadState};
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{Message, Observed};
+use crate::scenario::{Observed, SeenMessage};
 
 /// Name on the chat.
 pub const NAME: &str = "ana";
@@ -24,7 +24,7 @@ pub enum Move {
     /// Presses a button.
     Click {
         /// The message with it.
-        message: Message,
+        message: SeenMessage,
         /// Its text.
         button: String,
         /// What is agreed to.
@@ -132,7 +132,7 @@ pub fn decide(seen: &Observed, effort: &Effort, quiet: Duration, patience: Durat
     }
 }
 
-fn asked(message: &Message) -> Option<Move> {
+fn asked(message: &SeenMessage) -> Option<Move> {
     let has = |text: &str| message.buttons.iter().any(|button| button == text);
     if has("Merge") {
         return Some(Move::End(End::MergeQuestion));
@@ -157,10 +157,10 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(5);
 
     fn seen(buttons: &[&str], status: &Value) -> Observed {
-        let message = Message {
+        let message = SeenMessage {
             from: "pm".to_owned(),
             buttons: buttons.iter().map(|b| (*b).to_owned()).collect(),
-            ..Message::default()
+            ..SeenMessage::default()
         };
         let thread = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": "t"},

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::scan::Call;
+use super::scan::ScannedCall;
 
 /// What the roles did.
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
     /// In each role's order.
-    pub calls: Vec<Call>,
+    pub calls: Vec<ScannedCall>,
     /// Calls that were wrong in themselves.
     pub errors: u64,
 }
@@ -30,7 +30,7 @@ pub fn read(dir: &Path) -> io::Result<Traces> {
             match record["record"].as_str() {
                 Some("answer") => {
                     let calls = record["message"]["tool_calls"].as_array();
-                    traces.calls.extend(calls.into_iter().flatten().map(|call| Call {
+                    traces.calls.extend(calls.into_iter().flatten().map(|call| ScannedCall {
                         role: role.clone(),
                         tool: call["name"].as_str().unwrap_or_default().to_owned(),
                         arguments: call["arguments"].as_str().unwrap_or_default().to_owned(),

@@ -13,7 +13,7 @@ const TIMES: usize = 3;
 
 /// What became of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+enum CheckVerdict {
     Good,
     Skipped(String),
     Bad(Vec<String>),
@@ -27,12 +27,12 @@ pub async fn validate(tasks: &[Task], print: Print<'_>) -> anyhow::Result<bool> 
     let (mut bad, mut skipped) = (0, 0);
     for task in tasks {
         match check(task).await? {
-            Verdict::Good => print(&format!("ok       {}", task.id)),
-            Verdict::Skipped(why) => {
+            CheckVerdict::Good => print(&format!("ok       {}", task.id)),
+            CheckVerdict::Skipped(why) => {
                 skipped += 1;
                 print(&format!("skipped  {}: {why}", task.id));
             }
-            Verdict::Bad(why) => {
+            CheckVerdict::Bad(why) => {
                 bad += 1;
                 print(&format!("WRONG    {}", task.id));
                 for line in &why {
@@ -49,9 +49,9 @@ pub async fn validate(tasks: &[Task], print: Print<'_>) -> anyhow::Result<bool> 
     Ok(bad == 0)
 }
 
-async fn check(task: &Task) -> anyhow::Result<Verdict> {
+async fn check(task: &Task) -> anyhow::Result<CheckVerdict> {
     if let Some(why) = missing(task) {
-        return Ok(Verdict::Skipped(why));
+        return Ok(CheckVerdict::Skipped(why));
     }
     let dir = tempfile::Builder::new().prefix("codebutler-bench-").tempdir()?;
     let (task_, place) = (task.clone(), dir.path().to_owned());
@@ -63,7 +63,7 @@ async fn check(task: &Task) -> anyhow::Result<Verdict> {
     })
     .await?;
     if let Err(error) = written {
-        return Ok(Verdict::Skipped(format!("{error:#}")));
+        return Ok(CheckVerdict::Skipped(format!("{error:#}")));
     }
     let mut wrong = Vec::new();
     for time in 1..=TIMES {
@@ -75,7 +75,7 @@ async fn check(task: &Task) -> anyhow::Result<Verdict> {
             break;
         }
     }
-    Ok(if wrong.is_empty() { Verdict::Good } else { Verdict::Bad(wrong) })
+    Ok(if wrong.is_empty() { CheckVerdict::Good } else { CheckVerdict::Bad(wrong) })
 }
 
 /// Applies a patch to a folder.

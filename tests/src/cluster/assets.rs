@@ -67,7 +67,7 @@ impl Assets {
                 "--unsafe-no-fsync".to_owned(),
             ],
         )?;
-        let files = Files::write(dir)?;
+        let files = AssetFiles::write(dir)?;
         let path = |path: &Path| path.display().to_string();
         let server = run(
             &folder.join("kube-apiserver"),
@@ -99,7 +99,7 @@ impl Assets {
         Ok(assets)
     }
 
-    fn start_manager(&mut self, folder: &Path, dir: &Path, files: &Files) -> Result<()> {
+    fn start_manager(&mut self, folder: &Path, dir: &Path, files: &AssetFiles) -> Result<()> {
         let program = folder.join("kube-controller-manager");
         if !program.exists() {
             return Ok(());
@@ -173,7 +173,7 @@ async fn gives_addresses(client: &Client) -> bool {
     !matches!(services.create(&params, &service).await, Err(kube::Error::Api(why)) if why.code >= 500)
 }
 
-struct Files {
+struct AssetFiles {
     certificate: PathBuf,
     key: PathBuf,
     account_key: PathBuf,
@@ -184,7 +184,7 @@ struct Files {
     token: String,
 }
 
-impl Files {
+impl AssetFiles {
     fn write(dir: &Path) -> Result<Self> {
         let mut params = CertificateParams::new(Vec::<String>::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -36,7 +36,7 @@ enum ClaimError {
 }
 
 /// What the claims' controllers work with.
-pub struct Context {
+pub struct ClaimContext {
     pub client: Client,
     /// Where the volumes' folders are made.
     pub dir: PathBuf,
@@ -46,7 +46,7 @@ pub struct Context {
     pub namespaces: Vec<String>,
 }
 
-impl Context {
+impl ClaimContext {
     fn serves(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == namespace)
     }
@@ -85,7 +85,7 @@ async fn make_class(client: &Client, name: &str) -> kube::Result<()> {
 }
 
 /// Runs until `shutdown`.
-pub async fn run(context: Context, shutdown: CancellationToken) {
+pub async fn run(context: ClaimContext, shutdown: CancellationToken) {
     let config = watcher::Config::default();
     let client = context.client.clone();
     let context = Arc::new(context);
@@ -172,7 +172,7 @@ fn volume_name(claim: &PersistentVolumeClaim) -> String {
 
 async fn reconcile_claim(
     claim: Arc<PersistentVolumeClaim>,
-    context: Arc<Context>,
+    context: Arc<ClaimContext>,
 ) -> Result<Action, ClaimError> {
     let namespace = claim.namespace().unwrap_or_default();
     let api: Api<PersistentVolumeClaim> = Api::namespaced(context.client.clone(), &namespace);
@@ -208,7 +208,7 @@ async fn reconcile_claim(
 async fn provision(
     claim: &PersistentVolumeClaim,
     api: &Api<PersistentVolumeClaim>,
-    context: &Context,
+    context: &ClaimContext,
 ) -> Result<(), ClaimError> {
     let (name, spec) = (volume_name(claim), claim.spec.clone().unwrap_or_default());
     let size = spec.resources.as_ref().and_then(|all| all.requests.as_ref()?.get("storage"));
@@ -266,7 +266,7 @@ async fn provision(
 
 async fn reconcile_volume(
     volume: Arc<PersistentVolume>,
-    context: Arc<Context>,
+    context: Arc<ClaimContext>,
 ) -> Result<Action, ClaimError> {
     let ours = volume.annotations().get(PROVISIONED_BY).is_some_and(|by| by == PROVISIONER);
     let claim_ref = volume.spec.as_ref().and_then(|spec| spec.claim_ref.clone());

@@ -14,8 +14,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::graph::{Graph, Object, Uid, Verdict};
-use super::kinds::{Kind, discover, named};
+use super::graph::{Graph, GraphVerdict, Object, Uid};
+use super::kinds::{WatchedKind, discover, named};
 use super::{insist, is_over};
 
 /// Kinds may also come from aggregated API servers, which nothing tells about.
@@ -26,7 +26,7 @@ const WORKERS: usize = 4;
 
 struct Collector {
     client: Client,
-    kinds: RwLock<Arc<Vec<Kind>>>,
+    kinds: RwLock<Arc<Vec<WatchedKind>>>,
     graph: Mutex<Graph>,
     queue: mpsc::UnboundedSender<Uid>,
 }
@@ -85,13 +85,13 @@ impl Collector {
 
     async fn discover(&self) -> kube::Result<()> {
         let mut kinds = discover(&self.client).await?;
-        kinds.retain(Kind::is_collected);
+        kinds.retain(WatchedKind::is_collected);
         let kinds = Arc::new(kinds);
         *self.kinds.write().unwrap_or_else(PoisonError::into_inner) = kinds;
         Ok(())
     }
 
-    async fn watch(self: Arc<Self>, kind: Kind) {
+    async fn watch(self: Arc<Self>, kind: WatchedKind) {
         let (api_version, name) = (kind.resource.api_version.clone(), kind.resource.kind.clone());
         let as_object = |object: DynamicObject| {
             let uid = object.uid().unwrap_or_default();
@@ -167,8 +167,8 @@ impl Collector {
             (object, graph.verdict(uid))
         };
         match verdict {
-            Verdict::Leave => Ok(()),
-            Verdict::Doubt(owners) => {
+            GraphVerdict::Leave => Ok(()),
+            GraphVerdict::Doubt(owners) => {
                 for owner in owners {
                     let kinds = self.kinds();
                     // An owner of unknown kind can't be found missing.
@@ -183,7 +183,7 @@ impl Collector {
                 }
                 self.delete(uid, &object, PropagationPolicy::Background).await
             }
-            Verdict::DeleteDependents(dependents) => {
+            GraphVerdict::DeleteDependents(dependents) => {
                 for (uid, dependent) in dependents {
                     let policy = if self.graph().has_dependents(&uid) {
                         PropagationPolicy::Foreground
@@ -194,7 +194,7 @@ impl Collector {
                 }
                 Ok(())
             }
-            Verdict::Disown(dependents) => {
+            GraphVerdict::Disown(dependents) => {
                 for (dependent_uid, dependent) in dependents {
                     let mut owners = dependent.owners.clone();
                     owners.retain(|owner| &owner.uid != uid);
@@ -203,7 +203,7 @@ impl Collector {
                 }
                 self.release(uid, &object, super::graph::ORPHAN).await
             }
-            Verdict::Release(finalizer) => self.release(uid, &object, finalizer).await,
+            GraphVerdict::Release(finalizer) => self.release(uid, &object, finalizer).await,
         }
     }
 
@@ -246,7 +246,7 @@ impl Collector {
         Some(kind.api(&self.client, object.namespace.as_deref()))
     }
 
-    fn kinds(&self) -> Arc<Vec<Kind>> {
+    fn kinds(&self) -> Arc<Vec<WatchedKind>> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -255,6 +255,6 @@ impl Collector {
     }
 }
 
-fn key(kind: &Kind) -> (String, String) {
+fn key(kind: &WatchedKind) -> (String, String) {
     (kind.resource.api_version.clone(), kind.resource.plural.clone())
 }

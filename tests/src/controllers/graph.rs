@@ -40,7 +40,7 @@ pub struct Graph {
 
 /// What has to be done about an object.
 #[derive(Debug, PartialEq)]
-pub enum Verdict {
+pub enum GraphVerdict {
     /// Nothing.
     Leave,
     /// Its owners are unknown here. If the API server doesn't have them either, it has to go.
@@ -110,7 +110,7 @@ impl Graph {
 
     /// The objects whose owners are unknown here.
     pub fn doubtful(&self) -> Vec<Uid> {
-        let doubted = |uid: &&Uid| matches!(self.verdict(uid), Verdict::Doubt(_));
+        let doubted = |uid: &&Uid| matches!(self.verdict(uid), GraphVerdict::Doubt(_));
         self.objects.keys().filter(doubted).cloned().collect()
     }
 
@@ -125,11 +125,15 @@ impl Graph {
     }
 
     /// What has to be done about an object.
-    pub fn verdict(&self, uid: &Uid) -> Verdict {
-        let Some(object) = self.objects.get(uid) else { return Verdict::Leave };
+    pub fn verdict(&self, uid: &Uid) -> GraphVerdict {
+        let Some(object) = self.objects.get(uid) else { return GraphVerdict::Leave };
         if object.waits_for(ORPHAN) {
             let all = self.dependents_of(uid, |_| true);
-            return if all.is_empty() { Verdict::Release(ORPHAN) } else { Verdict::Disown(all) };
+            return if all.is_empty() {
+                GraphVerdict::Release(ORPHAN)
+            } else {
+                GraphVerdict::Disown(all)
+            };
         }
         if object.waits_for(FOREGROUND) {
             let blocking = |o: &Object| {
@@ -137,17 +141,17 @@ impl Graph {
                 owners.any(|r| &r.uid == uid && r.block_owner_deletion == Some(true))
             };
             if self.dependents_of(uid, blocking).is_empty() {
-                return Verdict::Release(FOREGROUND);
+                return GraphVerdict::Release(FOREGROUND);
             }
-            return Verdict::DeleteDependents(self.dependents_of(uid, |o| !o.deleting));
+            return GraphVerdict::DeleteDependents(self.dependents_of(uid, |o| !o.deleting));
         }
         if object.deleting || object.owners.is_empty() {
-            return Verdict::Leave;
+            return GraphVerdict::Leave;
         }
         if object.owners.iter().any(|owner| self.objects.contains_key(&owner.uid)) {
-            return Verdict::Leave;
+            return GraphVerdict::Leave;
         }
-        Verdict::Doubt(object.owners.clone())
+        GraphVerdict::Doubt(object.owners.clone())
     }
 
     fn dependents_of(&self, uid: &Uid, keep: impl Fn(&Object) -> bool) -> BTreeMap<Uid, Object> {
@@ -199,12 +203,12 @@ mod tests {
         for (uid, owners) in [("a", vec![]), ("b", vec![]), ("c", vec!["a", "b"])] {
             graph.put(&uid.to_owned(), object(uid, &owners));
         }
-        assert_eq!(graph.verdict(&"c".to_owned()), Verdict::Leave);
+        assert_eq!(graph.verdict(&"c".to_owned()), GraphVerdict::Leave);
         assert_eq!(graph.remove(&"a".to_owned()), uids(&["c"]));
-        assert_eq!(graph.verdict(&"c".to_owned()), Verdict::Leave);
+        assert_eq!(graph.verdict(&"c".to_owned()), GraphVerdict::Leave);
         graph.remove(&"b".to_owned());
         assert!(
-            matches!(graph.verdict(&"c".to_owned()), Verdict::Doubt(owners) if owners.len() == 2)
+            matches!(graph.verdict(&"c".to_owned()), GraphVerdict::Doubt(owners) if owners.len() == 2)
         );
     }
 
@@ -215,15 +219,15 @@ mod tests {
             Object { deleting: true, finalizers: vec![FOREGROUND.to_owned()], ..object("a", &[]) };
         graph.put(&"c".to_owned(), object("c", &["a"]));
         assert_eq!(graph.put(&"a".to_owned(), owner), uids(&["a"]));
-        let Verdict::DeleteDependents(first) = graph.verdict(&"a".to_owned()) else {
+        let GraphVerdict::DeleteDependents(first) = graph.verdict(&"a".to_owned()) else {
             panic!("dependents first")
         };
         assert_eq!(first.into_keys().collect::<Vec<_>>(), ["c"]);
         let deleting = Object { deleting: true, ..object("c", &["a"]) };
         assert_eq!(graph.put(&"c".to_owned(), deleting), uids(&["a", "c"]));
-        assert_eq!(graph.verdict(&"a".to_owned()), Verdict::DeleteDependents(BTreeMap::new()));
+        assert_eq!(graph.verdict(&"a".to_owned()), GraphVerdict::DeleteDependents(BTreeMap::new()));
         assert_eq!(graph.remove(&"c".to_owned()), uids(&["a"]));
-        assert_eq!(graph.verdict(&"a".to_owned()), Verdict::Release(FOREGROUND));
+        assert_eq!(graph.verdict(&"a".to_owned()), GraphVerdict::Release(FOREGROUND));
     }
 
     #[test]
@@ -232,9 +236,11 @@ mod tests {
         let finalizers = vec![ORPHAN.to_owned()];
         graph.put(&"a".to_owned(), Object { deleting: true, finalizers, ..object("a", &[]) });
         graph.put(&"c".to_owned(), object("c", &["a"]));
-        assert!(matches!(graph.verdict(&"a".to_owned()), Verdict::Disown(all) if all.len() == 1));
+        assert!(
+            matches!(graph.verdict(&"a".to_owned()), GraphVerdict::Disown(all) if all.len() == 1)
+        );
         assert_eq!(graph.put(&"c".to_owned(), object("c", &[])), uids(&["c"]));
         // The owner no longer hears of it by its dependents; the one who disowned them looks again.
-        assert_eq!(graph.verdict(&"a".to_owned()), Verdict::Release(ORPHAN));
+        assert_eq!(graph.verdict(&"a".to_owned()), GraphVerdict::Release(ORPHAN));
     }
 }

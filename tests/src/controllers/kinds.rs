@@ -7,13 +7,13 @@ use kube::{Api, api::GroupVersionKind};
 
 /// One kind of object.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct WatchedKind {
     /// How it is called.
     pub resource: ApiResource,
     capabilities: ApiCapabilities,
 }
 
-impl Kind {
+impl WatchedKind {
     /// Whether its objects are in namespaces.
     pub fn is_namespaced(&self) -> bool {
         self.capabilities.scope == Scope::Namespaced
@@ -42,17 +42,21 @@ impl Kind {
 }
 
 /// Every kind whose objects can be listed and deleted, in its preferred version.
-pub async fn discover(client: &Client) -> kube::Result<Vec<Kind>> {
+pub async fn discover(client: &Client) -> kube::Result<Vec<WatchedKind>> {
     let found = Discovery::new(client.clone()).run().await?;
     let kinds = found.groups().flat_map(ApiGroup::recommended_resources);
     Ok(kinds
-        .map(|(resource, capabilities)| Kind { resource, capabilities })
+        .map(|(resource, capabilities)| WatchedKind { resource, capabilities })
         .filter(|kind| kind.can(&[verbs::LIST, verbs::DELETE]))
         .collect())
 }
 
 /// The kind that an owner reference names.
-pub fn named<'a>(kinds: &'a [Kind], api_version: &str, kind: &str) -> Option<&'a Kind> {
+pub fn named<'a>(
+    kinds: &'a [WatchedKind],
+    api_version: &str,
+    kind: &str,
+) -> Option<&'a WatchedKind> {
     let group = GroupVersionKind::gvk(
         api_version.rsplit_once('/').map_or("", |(group, _)| group),
         "",

@@ -69,7 +69,7 @@ impl ControllerManager {
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
         let started = Self { tasks, shutdown, storage_class };
         started.spawn(accounts::run(client.clone(), options.root_ca));
-        let context = claims::Context {
+        let context = claims::ClaimContext {
             client: client.clone(),
             dir: options.pv_dir,
             class: started.storage_class.clone(),

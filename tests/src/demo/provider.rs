@@ -90,12 +90,12 @@ pub struct Asked {
 }
 
 #[derive(Deserialize)]
-struct Models {
-    data: Vec<Model>,
+struct ProviderModels {
+    data: Vec<ProviderModel>,
 }
 
 #[derive(Deserialize)]
-struct Model {
+struct ProviderModel {
     id: String,
 }
 
@@ -117,7 +117,7 @@ impl Asked {
             self.get("key").await?;
         }
         let Some(answer) = self.get("models").await? else { return Ok(()) };
-        let Ok(list) = answer.json::<Models>().await else { return Ok(()) };
+        let Ok(list) = answer.json::<ProviderModels>().await else { return Ok(()) };
         let offered: Vec<&str> = list.data.iter().map(|model| model.id.as_str()).collect();
         let missing = self.missing(roles, &offered);
         if offered.is_empty() || missing.is_empty() {

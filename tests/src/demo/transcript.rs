@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::scenario::{Event, Message};
+use crate::scenario::{Event, SeenMessage};
 
 /// Longest message that is shown whole.
 const LONG: usize = 1200;
@@ -44,7 +44,7 @@ impl Transcript {
     }
 }
 
-fn shown(message: &Message) -> String {
+fn shown(message: &SeenMessage) -> String {
     let mut text: String = message.text.chars().take(LONG).collect();
     if text.len() < message.text.len() {
         text.push('…');

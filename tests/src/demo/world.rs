@@ -10,8 +10,8 @@ use kube::{Api, ResourceExt};
 use serde_json::Value;
 
 use crate::scenario::{
-    Account, Command, Message, Observed, Ran, Reaction, RemoteState, Scenario, World, WorldError,
-    account, remote_state, run_in_checkout,
+    Account, Command, Observed, Ran, RemoteState, Scenario, SeenMessage, SeenReaction, World,
+    WorldError, account, remote_state, run_in_checkout,
 };
 use crate::slack::{MessageView, SenderKind};
 use crate::stack::Stack;
@@ -52,13 +52,13 @@ impl<'a> StackWorld<'a> {
         }
     }
 
-    fn message(&self, view: &MessageView) -> Message {
+    fn message(&self, view: &MessageView) -> SeenMessage {
         let by = |id: &String| self.user_name(id).unwrap_or_else(|| "codebutler".to_owned());
         let reactions = view.reactions.iter().flat_map(|reaction| {
             let emoji = reaction.name.clone();
-            reaction.users.iter().map(move |u| Reaction { emoji: emoji.clone(), by: by(u) })
+            reaction.users.iter().map(move |u| SeenReaction { emoji: emoji.clone(), by: by(u) })
         });
-        Message {
+        SeenMessage {
             conversation: view.thread_ts.clone().unwrap_or_else(|| view.ts.clone()),
             ts: view.ts.clone(),
             from: self.from(view),
@@ -68,12 +68,12 @@ impl<'a> StackWorld<'a> {
         }
     }
 
-    fn messages(&self) -> Vec<Message> {
+    fn messages(&self) -> Vec<SeenMessage> {
         let slack = &self.stack.slack;
         let channel = &self.stack.channel;
         let roots = slack.messages(channel, None);
         let views = roots.iter().flat_map(|root| slack.messages(channel, Some(&root.ts)));
-        let mut all: Vec<Message> = views.map(|view| self.message(&view)).collect();
+        let mut all: Vec<SeenMessage> = views.map(|view| self.message(&view)).collect();
         all.sort_by(|a, b| a.ts.cmp(&b.ts));
         all.dedup_by(|a, b| a.ts == b.ts);
         all
@@ -93,7 +93,12 @@ impl World for StackWorld<'_> {
         slack.post_as(user, &self.stack.channel, conversation, text).map_err(WorldError::new)
     }
 
-    async fn click(&self, user: &str, message: &Message, button: &str) -> Result<(), WorldError> {
+    async fn click(
+        &self,
+        user: &str,
+        message: &SeenMessage,
+        button: &str,
+    ) -> Result<(), WorldError> {
         let (slack, channel) = (&self.stack.slack, &self.stack.channel);
         let view = slack.message(channel, &message.ts);
         let buttons = view.map(|v| v.buttons).unwrap_or_default();
@@ -103,7 +108,12 @@ impl World for StackWorld<'_> {
         click.map(drop).map_err(WorldError::new)
     }
 
-    async fn react(&self, user: &str, message: &Message, emoji: &str) -> Result<(), WorldError> {
+    async fn react(
+        &self,
+        user: &str,
+        message: &SeenMessage,
+        emoji: &str,
+    ) -> Result<(), WorldError> {
         let (slack, channel) = (&self.stack.slack, &self.stack.channel);
         let reacted = slack.react_as(self.user(user)?, channel, &message.ts, emoji);
         reacted.map(drop).map_err(WorldError::new)

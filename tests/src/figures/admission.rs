@@ -28,9 +28,9 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// When something of a name was first seen.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<HashMap<String, Instant>>>);
+struct SeenCalls(Arc<Mutex<HashMap<String, Instant>>>);
 
-impl Seen {
+impl SeenCalls {
     fn note(&self, name: String) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.entry(name).or_insert_with(Instant::now);
@@ -63,12 +63,12 @@ impl Seen {
 /// See the module.
 pub async fn measure() -> anyhow::Result<Vec<Figure>> {
     let operator = Operator::start().await?;
-    let seen = Seen::default();
+    let seen = SeenCalls::default();
     let watches = [
         seen.watch(operator.api::<Pod>()).await?,
         seen.watch(operator.api::<PersistentVolumeClaim>()).await?,
     ];
-    let model = Arc::new(Model::of(&operator, &seen).await?);
+    let model = Arc::new(MeasuredModel::of(&operator, &seen).await?);
     let mut bare = run(&operator, &seen, Some(model)).await?;
     let mut ours = run(&operator, &seen, None).await?;
     for watch in watches {
@@ -88,8 +88,8 @@ pub async fn measure() -> anyhow::Result<Vec<Figure>> {
 /// By the controller, or, with a model to follow, by bare requests.
 async fn run(
     operator: &Operator,
-    seen: &Seen,
-    model: Option<Arc<Model>>,
+    seen: &SeenCalls,
+    model: Option<Arc<MeasuredModel>>,
 ) -> anyhow::Result<Vec<f64>> {
     let mut tick = tokio::time::interval(Duration::from_secs(1) / RATE);
     let mut starts = Vec::new();
@@ -135,15 +135,15 @@ async fn run(
 }
 
 /// What the controller made for one Thread, as it was asked for.
-struct Model {
+struct MeasuredModel {
     thread: String,
     claim: Value,
     pod: Value,
     status: Value,
 }
 
-impl Model {
-    async fn of(operator: &Operator, seen: &Seen) -> anyhow::Result<Self> {
+impl MeasuredModel {
+    async fn of(operator: &Operator, seen: &SeenCalls) -> anyhow::Result<Self> {
         let name = "model-00000".to_owned();
         let (threads, pods) = (operator.api::<Thread>(), operator.api::<Pod>());
         threads.create(&PostParams::default(), &thread(&name)?).await?;

@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// # Errors
 /// When the parts don't start.
 pub async fn measure() -> anyhow::Result<Vec<Figure>> {
-    let provider = Provider::start().await?;
+    let provider = HandoverProvider::start().await?;
     let mut bed = Bed::start_own(&provider.url()).await.context("starting the gateway")?;
     let opened = (0..STREAMS).map(|n| open(&bed, n));
     let streams = try_join_all(opened).await?;
@@ -129,20 +129,20 @@ async fn booked(client: &Client) -> anyhow::Result<[(NanoUsd, NanoUsd); 2]> {
 }
 
 /// A provider whose answers go on until it is told to finish, and that counts what it is asked.
-struct Provider {
-    shared: Arc<Shared>,
+struct HandoverProvider {
+    shared: Arc<SharedProvider>,
     serving: Serving,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedProvider {
     asked: Mutex<HashMap<String, usize>>,
     finish: watch::Sender<bool>,
 }
 
-impl Provider {
+impl HandoverProvider {
     async fn start() -> anyhow::Result<Self> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<SharedProvider>::default();
         let router =
             Router::new().route("/v1/chat/completions", post(chat)).with_state(Arc::clone(&shared));
         Ok(Self { shared, serving: Serving::start(router).await? })
@@ -168,7 +168,7 @@ impl Provider {
     }
 }
 
-async fn chat(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+async fn chat(State(shared): State<Arc<SharedProvider>>, body: Bytes) -> Response {
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
     let words = request["messages"][0]["content"].as_str().unwrap_or_default().to_owned();
     let id = format!("gen-{}", words.replace(' ', "-"));

@@ -25,7 +25,7 @@ pub const LOGIN: &str = "codebutler[bot]";
 
 /// What the host knows of the App.
 #[derive(Debug, Default)]
-pub(super) struct App {
+pub(super) struct GithubApp {
     /// By owner.
     pub installations: BTreeMap<String, Installation>,
     /// By token.

@@ -90,7 +90,7 @@ pub enum Away {
 
 /// One request that arrived, for assertions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenRequest {
     /// HTTP method.
     pub method: String,
     /// Path and query.
@@ -112,17 +112,17 @@ struct Shared {
     options: GitHubOptions,
     repositories: Mutex<BTreeMap<(String, String), Repository>>,
     next_id: AtomicU64,
-    faults: StdMutex<Faults>,
-    app: StdMutex<app::App>,
+    faults: StdMutex<GithubFaults>,
+    app: StdMutex<app::GithubApp>,
     /// New names of repositories by the old ones.
     renamed: StdMutex<BTreeMap<(String, String), (u64, String)>>,
-    seen: StdMutex<Vec<Seen>>,
+    seen: StdMutex<Vec<SeenRequest>>,
     /// Contents of Git LFS: lengths by hash.
     lfs: StdMutex<BTreeMap<String, u64>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Faults {
+struct GithubFaults {
     away: Away,
     fine_grained: bool,
     latency: Duration,
@@ -212,7 +212,7 @@ impl GitHubServer {
 
     /// Every request so far, oldest first.
     #[must_use]
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<SeenRequest> {
         self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -248,7 +248,7 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
     let hung_up = response.extensions().get::<HangUp>().is_some();
     let status = if hung_up { 0 } else { response.status().as_u16() };
     let mut seen = shared.seen.lock().unwrap_or_else(PoisonError::into_inner);
-    seen.push(Seen { method, path, status });
+    seen.push(SeenRequest { method, path, status });
     drop(seen);
     response
 }

@@ -31,7 +31,7 @@ pub enum SpecError {
 
 /// What surrounds the container on this node.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
+pub struct ContainerSurroundings<'a> {
     /// Process that holds the pod's namespaces.
     pub sandbox: i32,
     /// Empty folder to build the root on.
@@ -48,7 +48,7 @@ pub fn container_spec(
     container: &Container,
     image: &Image,
     environment: &BTreeMap<String, String>,
-    around: Surroundings<'_>,
+    around: ContainerSurroundings<'_>,
 ) -> Result<ContainerSpec, SpecError> {
     let spec = pod.spec.clone().unwrap_or_default();
     let own = container.security_context.clone().unwrap_or_default();
@@ -184,7 +184,7 @@ mod tests {
         let container: Container = from_value(container).unwrap();
         let image = Image::default();
         let volumes = BTreeMap::from([("v".to_owned(), PathBuf::from("/host/v"))]);
-        let around = Surroundings {
+        let around = ContainerSurroundings {
             sandbox: 7,
             root: Path::new("/host/root"),
             volumes: &volumes,

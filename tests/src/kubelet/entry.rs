@@ -23,7 +23,7 @@ use super::sandbox::spec::{ProcessSpec, Started};
 use super::status;
 
 /// One kubelet.
-pub struct Node {
+pub struct KubeletNode {
     /// How it talks to the API server.
     pub client: Client,
     /// Its configuration.
@@ -53,7 +53,7 @@ pub enum Stop {
 /// One pod on this node.
 pub struct PodEntry {
     /// The kubelet.
-    pub node: Arc<Node>,
+    pub node: Arc<KubeletNode>,
     /// Namespace of the pod.
     pub namespace: String,
     /// Its name.
@@ -90,7 +90,7 @@ pub struct Running {
     pub signals: mpsc::UnboundedSender<Signal>,
 }
 
-impl Node {
+impl KubeletNode {
     /// A node without pods.
     pub fn new(client: Client, options: KubeletOptions) -> Self {
         Self {
@@ -126,7 +126,7 @@ impl Node {
 
 impl PodEntry {
     /// An entry for a pod that nothing has been done for yet.
-    pub fn new(node: Arc<Node>, pod: Arc<Pod>) -> Self {
+    pub fn new(node: Arc<KubeletNode>, pod: Arc<Pod>) -> Self {
         let uid = pod.uid().unwrap_or_default();
         let record = PodRecord { start_time: Some(Timestamp::now()), ..PodRecord::default() };
         Self {

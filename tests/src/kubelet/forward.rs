@@ -12,14 +12,14 @@ use tokio::task::JoinSet;
 
 /// Where connections end.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum ForwardTarget {
     /// At an address of the host.
     Address(SocketAddr),
     /// At a ready endpoint of a Service, whichever it has then.
     Endpoint(Box<Endpoint>),
 }
 
-/// See [`Target::Endpoint`].
+/// See [`ForwardTarget::Endpoint`].
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// Of the Service's namespace.
@@ -28,7 +28,7 @@ pub struct Endpoint {
     pub service: String,
 }
 
-impl Target {
+impl ForwardTarget {
     async fn address(&self) -> io::Result<SocketAddr> {
         let Endpoint { slices, service } = match self {
             Self::Address(address) => return Ok(*address),
@@ -52,7 +52,7 @@ fn ready(slice: &EndpointSlice) -> Option<SocketAddr> {
 
 /// Passes every connection that comes in through `listener` on to `target`. Connections end with
 /// the future.
-pub async fn serve(listener: TcpListener, target: Target) {
+pub async fn serve(listener: TcpListener, target: ForwardTarget) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -70,7 +70,7 @@ pub async fn serve(listener: TcpListener, target: Target) {
     }
 }
 
-async fn pass(mut inside: TcpStream, target: Target) {
+async fn pass(mut inside: TcpStream, target: ForwardTarget) {
     let result = async {
         let mut outside = TcpStream::connect(target.address().await?).await?;
         // What is small must not wait for more: these are requests and their answers.

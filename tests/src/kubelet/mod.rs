@@ -37,7 +37,7 @@ use std::time::Duration;
 use kube::Client;
 pub use nix::sys::signal::Signal;
 
-use self::entry::{Node, lock};
+use self::entry::{KubeletNode, lock};
 pub use self::image::Image;
 pub use self::options::{InjectEnv, KubeletOptions, Leak, ServiceForward};
 use self::sandbox::spec::PodSpec;
@@ -88,7 +88,7 @@ pub enum KubeletError {
 
 /// A running kubelet. Dropping it does not end it; [`Kubelet::shutdown`] does.
 pub struct Kubelet {
-    node: Arc<Node>,
+    node: Arc<KubeletNode>,
 }
 
 impl Kubelet {
@@ -104,7 +104,7 @@ impl Kubelet {
             Ok(sandbox) => sandbox.stop().await,
             Err(problem) => return Err(KubeletError::NoNamespaces { problem, hint: hint() }),
         }
-        let node = Arc::new(Node::new(client, options));
+        let node = Arc::new(KubeletNode::new(client, options));
         node::register(&node).await?;
         node.tasks.spawn(node::keep_registered(node.clone()));
         node.tasks.spawn(node::follow_sources(node.clone()));

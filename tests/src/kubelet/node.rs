@@ -18,14 +18,14 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::entry::{Node, PodEntry, Stop, lock};
+use super::entry::{KubeletNode, PodEntry, Stop, lock};
 use super::worker;
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
 const SCHEDULER: &str = "default-scheduler";
 
 /// Registers the Node and says that it is ready, until the end.
-pub async fn keep_registered(node: Arc<Node>) {
+pub async fn keep_registered(node: Arc<KubeletNode>) {
     loop {
         let pause = match register(&node).await {
             Ok(()) => HEARTBEAT,
@@ -42,7 +42,7 @@ pub async fn keep_registered(node: Arc<Node>) {
 }
 
 /// Makes the Node if it is missing and writes its status.
-pub async fn register(node: &Node) -> kube::Result<()> {
+pub async fn register(node: &KubeletNode) -> kube::Result<()> {
     let api: Api<NodeObject> = Api::all(node.client.clone());
     let name = &node.options.node_name;
     let (now, resources) = (Timestamp::now(), json!({"cpu": "4", "memory": "8Gi", "pods": "250"}));
@@ -85,7 +85,7 @@ pub async fn register(node: &Node) -> kube::Result<()> {
 }
 
 /// Follows the pods of the cluster, until the end.
-pub async fn follow_pods(node: Arc<Node>) {
+pub async fn follow_pods(node: Arc<KubeletNode>) {
     let mut listed = None;
     let mut events = Box::pin(watch::<Pod>(&node));
     loop {
@@ -119,7 +119,7 @@ pub async fn follow_pods(node: Arc<Node>) {
 }
 
 /// Tells the pods of a namespace when a `ConfigMap` or Secret of it changes.
-pub async fn follow_sources(node: Arc<Node>) {
+pub async fn follow_sources(node: Arc<KubeletNode>) {
     let config_maps = watch::<ConfigMap>(&node).map(changed);
     let secrets = watch::<Secret>(&node).map(changed);
     let mut namespaces = Box::pin(futures::stream::select(config_maps, secrets));
@@ -144,7 +144,7 @@ fn changed<K: Resource>(event: Event<K>) -> Option<String> {
     }
 }
 
-fn watch<K>(node: &Node) -> impl Stream<Item = Event<K>> + use<K>
+fn watch<K>(node: &KubeletNode) -> impl Stream<Item = Event<K>> + use<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -156,7 +156,7 @@ where
 }
 
 /// Whether a pod that nobody runs yet may come to this node.
-fn suits(node: &Node, pod: &Pod) -> bool {
+fn suits(node: &KubeletNode, pod: &Pod) -> bool {
     let host = |(key, value): (&String, &String)| {
         key != "kubernetes.io/hostname" || *value == node.options.node_name
     };
@@ -165,7 +165,7 @@ fn suits(node: &Node, pod: &Pod) -> bool {
 }
 
 /// Acts on a pod as it is now.
-fn seen(node: &Arc<Node>, pod: Pod) {
+fn seen(node: &Arc<KubeletNode>, pod: Pod) {
     let (namespaces, spec) = (&node.options.namespaces, pod.spec.as_ref());
     let its = pod.metadata.namespace.as_deref().unwrap_or_default();
     if !namespaces.is_empty() && !namespaces.iter().any(|name| name == its) {
@@ -208,7 +208,7 @@ fn seen(node: &Arc<Node>, pod: Pod) {
 }
 
 /// Gives a pod without a node to this one.
-async fn bind(node: Arc<Node>, pod: Pod) {
+async fn bind(node: Arc<KubeletNode>, pod: Pod) {
     let namespace = pod.namespace().unwrap_or_default();
     let name = pod.name_any();
     let binding = Binding {

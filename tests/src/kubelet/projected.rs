@@ -48,7 +48,7 @@ pub enum ProjectedError {
 }
 
 /// Tokens in use, by volume and path.
-pub type Tokens = BTreeMap<(String, String), Token>;
+pub type ProjectedTokens = BTreeMap<(String, String), Token>;
 
 /// A token and when to get the next.
 pub struct Token {
@@ -57,7 +57,7 @@ pub struct Token {
 }
 
 /// When the first of the tokens is due.
-pub fn next_refresh(tokens: &Tokens) -> Option<Timestamp> {
+pub fn next_refresh(tokens: &ProjectedTokens) -> Option<Timestamp> {
     tokens.values().map(|token| token.refresh).min()
 }
 
@@ -66,7 +66,7 @@ pub async fn files(
     entry: &PodEntry,
     pod: &Pod,
     volume: &Volume,
-    tokens: &mut Tokens,
+    tokens: &mut ProjectedTokens,
 ) -> Result<Option<Files>, ProjectedError> {
     let (client, namespace) = (&entry.node.client, entry.namespace.as_str());
     if let Some(source) = &volume.config_map {
@@ -108,7 +108,7 @@ async fn projection(
     volume: &str,
     part: &VolumeProjection,
     mode: i32,
-    tokens: &mut Tokens,
+    tokens: &mut ProjectedTokens,
 ) -> Result<Files, ProjectedError> {
     let (client, namespace) = (&entry.node.client, entry.namespace.as_str());
     if let Some(source) = &part.config_map {
@@ -168,10 +168,14 @@ async fn request_token(
     Ok(Token { value: status.token, refresh: asked + use_for })
 }
 
-type Data = Option<BTreeMap<String, Vec<u8>>>;
+type ProjectedData = Option<BTreeMap<String, Vec<u8>>>;
 
 /// Everything in a `ConfigMap`, if it exists.
-pub async fn config_map(client: &Client, namespace: &str, name: &str) -> kube::Result<Data> {
+pub async fn config_map(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> kube::Result<ProjectedData> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     Ok(api.get_opt(name).await?.map(|object| {
         let text = object.data.unwrap_or_default().into_iter();
@@ -183,7 +187,7 @@ pub async fn config_map(client: &Client, namespace: &str, name: &str) -> kube::R
 }
 
 /// Everything in a Secret, if it exists.
-pub async fn secret(client: &Client, namespace: &str, name: &str) -> kube::Result<Data> {
+pub async fn secret(client: &Client, namespace: &str, name: &str) -> kube::Result<ProjectedData> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let found = api.get_opt(name).await?;
     Ok(found.map(|object| {
@@ -194,7 +198,7 @@ pub async fn secret(client: &Client, namespace: &str, name: &str) -> kube::Resul
 fn pick(
     kind: &'static str,
     name: &str,
-    data: Data,
+    data: ProjectedData,
     items: Option<&[KeyToPath]>,
     optional: Option<bool>,
     mode: i32,

@@ -10,16 +10,16 @@ use nix::sys::signal::Signal;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::container_spec::{self, SpecError, Surroundings, container_spec};
+use super::container_spec::{self, ContainerSurroundings, SpecError, container_spec};
 use super::entry::{PodEntry, Running, lock};
 use super::env::{self, EnvError, Sources};
 use super::sandbox::spec::ContainerSpec;
-use super::sandbox::{Process, SandboxError};
+use super::sandbox::{SandboxError, SandboxProcess};
 use super::{log, probes, projected, volumes};
 
 /// What a container is in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ContainerKind {
     /// Runs once, before the others.
     Init,
     /// Runs next to them, from before the first to after the last.
@@ -61,12 +61,12 @@ impl Problem {
 }
 
 /// Whether a container that has ended with `code` is started again.
-pub fn restarts(kind: Kind, policy: &str, code: i32) -> bool {
+pub fn restarts(kind: ContainerKind, policy: &str, code: i32) -> bool {
     match (kind, policy) {
-        (Kind::Sidecar, _) => true,
+        (ContainerKind::Sidecar, _) => true,
         (_, "Never") => false,
-        (Kind::Init, _) | (_, "OnFailure") => code != 0,
-        (Kind::Main, _) => true,
+        (ContainerKind::Init, _) | (_, "OnFailure") => code != 0,
+        (ContainerKind::Main, _) => true,
     }
 }
 
@@ -83,7 +83,7 @@ pub fn delay(unit: Duration, failures: u32) -> Duration {
 pub async fn supervise(
     entry: Arc<PodEntry>,
     container: Container,
-    kind: Kind,
+    kind: ContainerKind,
     mut stop: watch::Receiver<Option<Instant>>,
 ) {
     let unit = entry.node.options.backoff;
@@ -187,10 +187,10 @@ async fn start(
     entry: &PodEntry,
     name: &str,
     spec: &ContainerSpec,
-) -> Result<(Process, tokio::task::JoinHandle<()>), SandboxError> {
+) -> Result<(SandboxProcess, tokio::task::JoinHandle<()>), SandboxError> {
     let options = &entry.node.options;
     let (write, output) = log::collect(entry.log_path(name), options.log_limit)?;
-    let process = Process::container(&options.self_exe, spec, write).await?;
+    let process = SandboxProcess::container(&options.self_exe, spec, write).await?;
     Ok((process, output))
 }
 
@@ -242,7 +242,8 @@ async fn prepare(entry: &PodEntry, container: &Container) -> Result<ContainerSpe
     let root = entry.dir.join("roots").join(&container.name);
     volumes::remove(&root)?;
     std::fs::create_dir_all(&root)?;
-    let around = Surroundings { sandbox: sandbox.pid(), root: &root, volumes: folders, ip };
+    let around =
+        ContainerSurroundings { sandbox: sandbox.pid(), root: &root, volumes: folders, ip };
     Ok(container_spec(&pod, container, image, &environment, around)?)
 }
 
@@ -270,12 +271,12 @@ mod tests {
     #[test]
     fn who_is_started_again() {
         for (kind, policy, after_success, after_failure) in [
-            (Kind::Main, "Always", true, true),
-            (Kind::Main, "OnFailure", false, true),
-            (Kind::Main, "Never", false, false),
-            (Kind::Init, "Always", false, true),
-            (Kind::Init, "Never", false, false),
-            (Kind::Sidecar, "Never", true, true),
+            (ContainerKind::Main, "Always", true, true),
+            (ContainerKind::Main, "OnFailure", false, true),
+            (ContainerKind::Main, "Never", false, false),
+            (ContainerKind::Init, "Always", false, true),
+            (ContainerKind::Init, "Never", false, false),
+            (ContainerKind::Sidecar, "Never", true, true),
         ] {
             let found = (restarts(kind, policy, 0), restarts(kind, policy, 1));
             assert_eq!(found, (after_success, after_failure), "{kind:?} {policy}");

@@ -36,7 +36,7 @@ pub enum VolumeError {
 /// Makes every volume of the pod and says where each is.
 pub async fn prepare(
     entry: &PodEntry,
-    tokens: &mut projected::Tokens,
+    tokens: &mut projected::ProjectedTokens,
 ) -> Result<BTreeMap<String, PathBuf>, VolumeError> {
     let pod = entry.pod.borrow().clone();
     let mut folders = BTreeMap::new();
@@ -61,7 +61,10 @@ pub async fn prepare(
 }
 
 /// Brings the projected volumes of a running pod up to date.
-pub async fn refresh(entry: &PodEntry, tokens: &mut projected::Tokens) -> Result<(), VolumeError> {
+pub async fn refresh(
+    entry: &PodEntry,
+    tokens: &mut projected::ProjectedTokens,
+) -> Result<(), VolumeError> {
     let pod = entry.pod.borrow().clone();
     for volume in volumes(&pod) {
         if volume.empty_dir.is_some() || volume.persistent_volume_claim.is_some() {

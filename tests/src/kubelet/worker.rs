@@ -14,13 +14,13 @@ use tokio::time::Instant;
 
 use super::container_spec::hostname;
 use super::entry::{PodEntry, Stop, lock};
-use super::forward::{Endpoint, Target};
+use super::forward::{Endpoint, ForwardTarget};
 use super::options::Leak;
 use super::record::State;
 use super::sandbox::spec::PodSpec;
 use super::sandbox::{PodSandbox, SandboxError};
 use super::status::is_sidecar;
-use super::supervisor::{self, Kind, supervise};
+use super::supervisor::{self, ContainerKind, supervise};
 use super::{log, projected, volumes};
 use crate::serving::own_loopback_address;
 
@@ -29,9 +29,9 @@ const RETRY: Duration = Duration::from_millis(300);
 const LAST_GRACE: Duration = Duration::from_secs(2);
 
 /// A container's supervisor and how to stop it.
-struct Task {
+struct WorkerTask {
     name: String,
-    kind: Kind,
+    kind: ContainerKind,
     stop: watch::Sender<Option<Instant>>,
     join: JoinHandle<()>,
 }
@@ -85,7 +85,7 @@ async fn stopped(entry: &PodEntry) -> Stop {
 }
 
 /// The pod's life if nobody interferes. Supervisors are left in `tasks`.
-async fn live(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<Task>>) {
+async fn live(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<WorkerTask>>) {
     let spec = entry.pod.borrow().spec.clone().unwrap_or_default();
     if spec.restart_policy.as_deref() == Some("Never") && ran_before(entry) {
         // Its processes have died with the kubelet that ran them, and may not be repeated.
@@ -104,12 +104,12 @@ async fn live(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<Task>>) {
         let stop = watch::channel(None).0;
         let supervisor = supervise(entry.clone(), container.clone(), kind, stop.subscribe());
         let join = entry.node.tasks.spawn(supervisor);
-        lock(tasks).push(Task { name: container.name.clone(), kind, stop, join });
+        lock(tasks).push(WorkerTask { name: container.name.clone(), kind, stop, join });
     };
     for container in &init {
-        let kind = if is_sidecar(container) { Kind::Sidecar } else { Kind::Init };
+        let kind = if is_sidecar(container) { ContainerKind::Sidecar } else { ContainerKind::Init };
         begin(container, kind);
-        if kind == Kind::Sidecar {
+        if kind == ContainerKind::Sidecar {
             until(entry, |record| {
                 record.containers.get(&container.name).is_some_and(|known| known.started)
             })
@@ -129,7 +129,7 @@ async fn live(entry: &Arc<PodEntry>, tasks: &std::sync::Mutex<Vec<Task>>) {
     }
     entry.record.send_modify(|record| record.initialized = true);
     for container in &spec.containers {
-        begin(container, Kind::Main);
+        begin(container, ContainerKind::Main);
     }
     for container in &spec.containers {
         ended(tasks, &container.name).await;
@@ -145,7 +145,7 @@ fn ran_before(entry: &PodEntry) -> bool {
 }
 
 /// Waits for a supervisor without taking it from `terminate`.
-async fn ended(tasks: &std::sync::Mutex<Vec<Task>>, name: &str) {
+async fn ended(tasks: &std::sync::Mutex<Vec<WorkerTask>>, name: &str) {
     let stop = lock(tasks).iter().find(|task| task.name == name).map(|task| task.stop.clone());
     if let Some(stop) = stop {
         // The supervisor holds the only receiver.
@@ -158,10 +158,10 @@ async fn until(entry: &PodEntry, holds: impl Fn(&super::record::PodRecord) -> bo
 }
 
 /// Main and init containers together, then sidecars from the last to the first.
-async fn terminate(tasks: Vec<Task>, grace: Duration, at_once: bool) {
+async fn terminate(tasks: Vec<WorkerTask>, grace: Duration, at_once: bool) {
     let deadline = Instant::now() + grace;
     let (sidecars, others): (Vec<_>, Vec<_>) =
-        tasks.into_iter().partition(|task| task.kind == Kind::Sidecar);
+        tasks.into_iter().partition(|task| task.kind == ContainerKind::Sidecar);
     if at_once {
         for sidecar in &sidecars {
             sidecar.stop.send_replace(Some(deadline));
@@ -181,7 +181,7 @@ async fn terminate(tasks: Vec<Task>, grace: Duration, at_once: bool) {
 }
 
 async fn prepare_volumes(entry: &Arc<PodEntry>, first: &str) {
-    let mut tokens = projected::Tokens::new();
+    let mut tokens = projected::ProjectedTokens::new();
     loop {
         match volumes::prepare(entry, &mut tokens).await {
             Err(problem) => waiting(entry, first, &problem.to_string()),
@@ -196,7 +196,7 @@ async fn prepare_volumes(entry: &Arc<PodEntry>, first: &str) {
 }
 
 /// Projected volumes follow their sources, and tokens are replaced in time.
-async fn keep_fresh(entry: Arc<PodEntry>, mut tokens: projected::Tokens) {
+async fn keep_fresh(entry: Arc<PodEntry>, mut tokens: projected::ProjectedTokens) {
     let mut changes = entry.node.changes.subscribe();
     let mut pod = entry.pod.subscribe();
     let meta = |pod: &k8s_openapi::api::core::v1::Pod| {
@@ -265,7 +265,10 @@ fn has_host_network(entry: &PodEntry) -> bool {
 }
 
 /// Services of a name, whose addresses lead to their endpoints.
-async fn proxied(entry: &PodEntry, name: &str) -> Vec<(SocketAddr, Target, Option<Duration>)> {
+async fn proxied(
+    entry: &PodEntry,
+    name: &str,
+) -> Vec<(SocketAddr, ForwardTarget, Option<Duration>)> {
     let client = &entry.node.client;
     let named = ListParams::default().fields(&format!("metadata.name={name}"));
     let services = Api::<Service>::all(client.clone()).list(&named).await;
@@ -273,7 +276,8 @@ async fn proxied(entry: &PodEntry, name: &str) -> Vec<(SocketAddr, Target, Optio
     for service in services.into_iter().flatten() {
         let namespace = service.namespace().unwrap_or_default();
         let slices = Api::namespaced(client.clone(), &namespace);
-        let target = Target::Endpoint(Box::new(Endpoint { slices, service: name.to_owned() }));
+        let target =
+            ForwardTarget::Endpoint(Box::new(Endpoint { slices, service: name.to_owned() }));
         let spec = service.spec.unwrap_or_default();
         let Some(ip) = spec.cluster_ip.and_then(|ip| ip.parse().ok()) else { continue };
         for port in spec.ports.into_iter().flatten() {
@@ -295,13 +299,13 @@ async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, 
         let service = services.get_opt(&forward.service).await.ok().flatten();
         let address = service.and_then(|service| service.spec?.cluster_ip?.parse().ok());
         if let Some(address) = address {
-            let target = Target::Address(forward.target);
+            let target = ForwardTarget::Address(forward.target);
             forwards.push((SocketAddr::new(address, forward.port), target, None));
         } else {
             tracing::warn!(service = forward.service, "no such Service to forward to");
         }
     }
-    let leak = |leak: &Leak| (leak.address, Target::Address(leak.target), leak.lasts);
+    let leak = |leak: &Leak| (leak.address, ForwardTarget::Address(leak.target), leak.lasts);
     forwards.extend(options.leaks.iter().map(leak));
     let mut addresses = vec![ip];
     let given = forwards.iter().map(|(address, ..)| address.ip());

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::card::{self, ModelCard};
 use super::respond::error;
-use super::{Shared, authorised, unauthorised, unknown_path};
+use super::{SharedModels, authorised, unauthorised, unknown_path};
 
 /// Most models of one page.
 const PAGE: usize = 1000;
@@ -29,7 +29,7 @@ pub enum Catalogue {
     Vllm,
 }
 
-impl Shared {
+impl SharedModels {
     /// Every model on offer: one for each role of the script, and those of the options.
     pub(super) fn cards(&self) -> Vec<ModelCard> {
         let offers = &self.options.offers;
@@ -52,7 +52,7 @@ pub(super) struct Page {
 }
 
 pub(super) async fn models(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
     Query(page): Query<Page>,
 ) -> Response {
@@ -89,7 +89,7 @@ fn entry(catalogue: Catalogue, card: &ModelCard) -> Value {
 }
 
 /// What the key may do: `OpenRouter` alone says, and shows its list to everybody.
-pub(super) async fn key(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+pub(super) async fn key(State(shared): State<Arc<SharedModels>>, headers: HeaderMap) -> Response {
     if shared.options.catalogue != Catalogue::OpenRouter {
         return unknown_path();
     }
@@ -101,7 +101,7 @@ pub(super) async fn key(State(shared): State<Arc<Shared>>, headers: HeaderMap) -
 }
 
 pub(super) async fn model(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
     Path((author, slug)): Path<(String, String)>,
 ) -> Response {

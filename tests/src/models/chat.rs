@@ -13,19 +13,19 @@ use serde_json::Value;
 use super::card::ModelCard;
 use super::catalogue::Catalogue;
 use super::generation::{self, Generation};
-use super::ledger::Request;
+use super::ledger::ModelRequest;
 use super::mischief::{Manner, Mischief, MischiefKind, Toss, error_body, refuse, spoil, too_dear};
 use super::otherwise::{self, Lost, Otherwise, waits_for};
-use super::play::{self, Answer, Place};
+use super::play::{self, Answer, PlayPlace};
 use super::reply::{Ending, Reply};
 use super::respond::{self, About, error, plain_error};
 use super::script::{FaultKind, Step, Usage};
 use super::told::Telling;
-use super::{Shared, authorised, pass, sign, strict, summary, unauthorised, validate};
+use super::{SharedModels, authorised, pass, sign, strict, summary, unauthorised, validate};
 use crate::serving::HangUp;
 
 pub(super) async fn chat(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
@@ -39,11 +39,11 @@ pub(super) async fn chat(
         unauthorised()
     };
     let status = response.status().as_u16();
-    shared.ledger().requests.push(Request { role, body: request, status });
+    shared.ledger().requests.push(ModelRequest { role, body: request, status });
     response
 }
 
-fn place<'a>(shared: &'a Shared, request: &'a Value) -> Option<Place<'a>> {
+fn place<'a>(shared: &'a SharedModels, request: &'a Value) -> Option<PlayPlace<'a>> {
     let card = request["model"].as_str().and_then(|model| shared.card(model));
     let place = card.and_then(|card| {
         play::locate(&shared.script, &card.role, request, &shared.ledger().memory)
@@ -51,7 +51,11 @@ fn place<'a>(shared: &'a Shared, request: &'a Value) -> Option<Place<'a>> {
     place.or_else(|| shared.options.otherwise.as_ref().and_then(|_| play::nowhere(request)))
 }
 
-async fn answer(shared: &Arc<Shared>, place: Option<Place<'_>>, request: &Value) -> Response {
+async fn answer(
+    shared: &Arc<SharedModels>,
+    place: Option<PlayPlace<'_>>,
+    request: &Value,
+) -> Response {
     let valid = validate::request(request).and_then(|()| {
         if shared.options.strict {
             strict::request(request, &shared.options.api_key)
@@ -69,7 +73,7 @@ async fn answer(shared: &Arc<Shared>, place: Option<Place<'_>>, request: &Value)
         return unknown_model(shared.options.catalogue, model);
     };
     let card = shared.card(model).unwrap_or_else(|| ModelCard::new(model));
-    let call = Call { shared, place: &place, request, card: &card };
+    let call = ChatCall { shared, place: &place, request, card: &card };
     if let Some(refusal) = call.too_dear() {
         return refusal;
     }
@@ -118,7 +122,7 @@ fn unknown_model(catalogue: Catalogue, model: &str) -> Response {
 
 /// The answer to a request, and the step that it is, if it is one.
 fn play_on<'a>(
-    place: &Place<'a>,
+    place: &PlayPlace<'a>,
     honest: Option<&Otherwise>,
     request: &Value,
 ) -> Result<(Option<&'a Step>, Answer), String> {
@@ -144,14 +148,14 @@ fn play_on<'a>(
 
 /// One call whose place is known.
 #[derive(Clone, Copy)]
-struct Call<'a> {
-    shared: &'a Arc<Shared>,
-    place: &'a Place<'a>,
+struct ChatCall<'a> {
+    shared: &'a Arc<SharedModels>,
+    place: &'a PlayPlace<'a>,
     request: &'a Value,
     card: &'a ModelCard,
 }
 
-impl Call<'_> {
+impl ChatCall<'_> {
     fn streamed(&self) -> bool {
         self.request["stream"] == true
     }
@@ -264,7 +268,7 @@ impl Call<'_> {
     /// Takes note of a step that was played.
     fn served(&self, answer: &Answer, usage: &Usage) {
         let tools = answer.tools.iter().map(|t| t.name.clone()).collect();
-        let Place { role, conversation, list, index, .. } = *self.place;
+        let PlayPlace { role, conversation, list, index, .. } = *self.place;
         let mut ledger = self.shared.ledger();
         ledger.remember(self.place, answer);
         ledger.serve(role, (conversation, list, index), tools, usage);

@@ -15,7 +15,7 @@ use super::script::Step;
 
 /// What the server keeps of conversations. Without it, places are found as if nothing had gone wrong.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct FollowMemory {
     /// Steps that were spoilt, by conversation and index.
     pub spoilt: BTreeMap<(u64, usize), Spoilt>,
     /// Which list a conversation plays.
@@ -66,7 +66,7 @@ pub(super) fn follow(
     conversation: u64,
     base: usize,
     steps: &[Step],
-    memory: &Memory,
+    memory: &FollowMemory,
 ) -> Followed {
     let mut followed = Followed::at(base);
     for (n, message) in messages.iter().enumerate() {

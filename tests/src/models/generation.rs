@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::catalogue::Catalogue;
 use super::script::Usage;
 use super::told::{Telling, split};
-use super::{Shared, authorised, respond, unauthorised, unknown_path};
+use super::{SharedModels, authorised, respond, unauthorised, unknown_path};
 
 /// How long an answer that has ended is not known yet.
 const SETTLING: Duration = Duration::from_millis(500);
@@ -45,12 +45,12 @@ impl Generation {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct AskedGeneration {
     id: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Data<'a> {
+struct GenerationData<'a> {
     id: &'a str,
     model: &'a str,
     created_at: String,
@@ -100,9 +100,9 @@ const NOTHING: [&str; 22] = [
 ];
 
 pub(super) async fn generation(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<AskedGeneration>,
 ) -> Response {
     if shared.ledger().secret || shared.options.catalogue != Catalogue::OpenRouter {
         return unknown_path();
@@ -120,7 +120,7 @@ pub(super) async fn generation(
     };
     let Generation { model, usage, telling, streamed, created, cancelled, .. } = generation;
     let (cost, upstream_inference_cost) = split(&usage, telling);
-    let data = Data {
+    let data = GenerationData {
         id: &id,
         model: &model,
         created_at: created.to_string(),
@@ -156,19 +156,19 @@ fn rest() -> Value {
 }
 
 /// Takes note of the end of a stream, whichever way it ends.
-struct Ending {
-    shared: Arc<Shared>,
+struct GenerationEnding {
+    shared: Arc<SharedModels>,
     id: String,
     whole: bool,
 }
 
-impl Ending {
+impl GenerationEnding {
     fn is_whole(&mut self) {
         self.whole = true;
     }
 }
 
-impl Drop for Ending {
+impl Drop for GenerationEnding {
     fn drop(&mut self) {
         if let Some(generation) = self.shared.ledger().generations.get_mut(&self.id) {
             generation.ended = Some(Instant::now());
@@ -178,19 +178,19 @@ impl Drop for Ending {
 }
 
 /// Events as they are sent, with a place to wait in their middle.
-pub(super) fn stream_out(shared: &Arc<Shared>, id: &str, events: Vec<String>) -> Response {
+pub(super) fn stream_out(shared: &Arc<SharedModels>, id: &str, events: Vec<String>) -> Response {
     respond::streamed(pieces(shared, id, events))
 }
 
 /// A whole answer: its headers, and a line that keeps the connection busy, come first.
-pub(super) fn whole(shared: &Arc<Shared>, id: &str, text: String) -> Response {
+pub(super) fn whole(shared: &Arc<SharedModels>, id: &str, text: String) -> Response {
     let body = pieces(shared, id, vec!["\n".to_owned(), text]);
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-fn pieces(shared: &Arc<Shared>, id: &str, all: Vec<String>) -> Body {
+fn pieces(shared: &Arc<SharedModels>, id: &str, all: Vec<String>) -> Body {
     let middle = all.len() / 2;
-    let ending = Ending { shared: Arc::clone(shared), id: id.to_owned(), whole: false };
+    let ending = GenerationEnding { shared: Arc::clone(shared), id: id.to_owned(), whole: false };
     let all = all.into_iter().enumerate();
     Body::from_stream(stream::unfold((all, ending), move |(mut all, mut ending)| async move {
         let Some((n, piece)) = all.next() else {

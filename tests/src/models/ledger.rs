@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use codebutler_crds::NanoUsd;
 use serde_json::Value;
 
-use super::follow::{Memory, Spoilt};
+use super::follow::{FollowMemory, Spoilt};
 use super::generation::Generation;
 use super::mischief::MischiefKind;
-use super::play::{Answer, Place};
+use super::play::{Answer, PlayPlace};
 use super::script::Usage;
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ModelRequest {
     /// The role, if its model is in the script.
     pub role: Option<String>,
     /// The body; null if it was no JSON.
@@ -106,11 +106,11 @@ impl Bill {
 
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    pub requests: Vec<Request>,
+    pub requests: Vec<ModelRequest>,
     pub served: Vec<Served>,
     pub misplayed: Vec<Misplayed>,
     /// What is kept of conversations.
-    pub memory: Memory,
+    pub memory: FollowMemory,
     /// Each only once, however often the request is repeated.
     pub failures: Vec<String>,
     /// What was billed, by the answer's id.
@@ -132,30 +132,30 @@ impl Ledger {
     }
 
     /// How often the place has been asked for before; counts this time.
-    pub fn ask(&mut self, place: &Place<'_>) -> u32 {
+    pub fn ask(&mut self, place: &PlayPlace<'_>) -> u32 {
         let count = self.asked.entry((place.conversation, place.index)).or_default();
         *count += 1;
         *count - 1
     }
 
     /// Keeps what a place's step really says, since something else is said.
-    pub fn spoil(&mut self, place: &Place<'_>, answer: &Answer, mention: bool) {
+    pub fn spoil(&mut self, place: &PlayPlace<'_>, answer: &Answer, mention: bool) {
         let spoilt = Spoilt { real: answer.clone(), mention };
         self.memory.spoilt.insert((place.conversation, place.index), spoilt);
     }
 
     /// Lets a step be played once more without being paid twice.
-    pub fn forgive(&mut self, place: &Place<'_>) {
+    pub fn forgive(&mut self, place: &PlayPlace<'_>) {
         self.answered.remove(&(place.conversation, place.index));
     }
 
     /// Keeps what a conversation can't be asked for again once it is shortened.
-    pub fn remember(&mut self, place: &Place<'_>, answer: &Answer) {
+    pub fn remember(&mut self, place: &PlayPlace<'_>, answer: &Answer) {
         self.memory.lists.insert(place.conversation, place.list);
         self.memory.values.insert(place.conversation, answer.values.clone());
     }
 
-    pub fn misplay(&mut self, place: &Place<'_>, kind: MischiefKind, usage: &Usage) {
+    pub fn misplay(&mut self, place: &PlayPlace<'_>, kind: MischiefKind, usage: &Usage) {
         self.misplayed.push(Misplayed {
             role: place.role.to_owned(),
             conversation: place.conversation,

@@ -10,9 +10,9 @@ use axum::response::{IntoResponse as _, Response};
 use codebutler_crds::NanoUsd;
 use serde_json::{Value, json};
 
-use super::ledger::Request;
+use super::ledger::ModelRequest;
 use super::script::{Cost, Usage};
-use super::{Shared, authorised, play, unauthorised};
+use super::{SharedModels, authorised, play, unauthorised};
 
 /// USD that an image costs, as text.
 const IMAGE: &str = "0.04";
@@ -23,7 +23,7 @@ const SECOND: usize = 1000;
 
 /// `POST /v1/images/generations`
 pub(super) async fn images(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
@@ -34,7 +34,7 @@ pub(super) async fn images(
     }
     let total: NanoUsd = (0..count).filter_map(|_| IMAGE.parse::<NanoUsd>().ok()).sum();
     bill(&shared, &role, total);
-    shared.ledger().requests.push(Request { role: Some(role), body: request, status: 200 });
+    shared.ledger().requests.push(ModelRequest { role: Some(role), body: request, status: 200 });
     let images: Vec<Value> = (0..count).map(|_| json!({"b64_json": "iVBORw0KGgo="})).collect();
     let cost = total.as_f64();
     axum::Json(json!({"created": 0, "data": images, "usage": {"cost": cost}})).into_response()
@@ -43,7 +43,7 @@ pub(super) async fn images(
 /// `POST /v1/audio/transcriptions`. A form is one file and a few short fields: its length is the
 /// sound's.
 pub(super) async fn transcriptions(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<SharedModels>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
@@ -56,7 +56,7 @@ pub(super) async fn transcriptions(
     let seconds = body.len() / SECOND;
     bill(&shared, &role, MINUTE.times(u64::try_from(seconds).unwrap_or(0), 60));
     let request = json!({"model": model, "bytes": body.len()});
-    shared.ledger().requests.push(Request { role: Some(role), body: request, status: 200 });
+    shared.ledger().requests.push(ModelRequest { role: Some(role), body: request, status: 200 });
     let usage = json!({"type": "duration", "seconds": seconds});
     axum::Json(json!({"text": "fix the total", "usage": usage})).into_response()
 }
@@ -66,7 +66,7 @@ fn role(model: &Value) -> String {
     model.strip_prefix(play::MODEL_PREFIX).unwrap_or(model).to_owned()
 }
 
-fn bill(shared: &Shared, role: &str, amount: NanoUsd) {
+fn bill(shared: &SharedModels, role: &str, amount: NanoUsd) {
     let cost = Cost { text: amount.to_string(), amount };
     let usage = Usage { cost, ..Usage::default() };
     let mut ledger = shared.ledger();

@@ -39,7 +39,7 @@ use tokio::sync::watch;
 pub use self::card::{CacheRule, ModelCard, PriceOverride, Pricing};
 pub use self::catalogue::Catalogue;
 use self::ledger::Ledger;
-pub use self::ledger::{Bill, Misplayed, Request, RoleBill, Served};
+pub use self::ledger::{Bill, Misplayed, ModelRequest, RoleBill, Served};
 use self::meter::Meter;
 pub use self::mischief::{Mischief, MischiefKind, Mischiefs, RandomMischief};
 pub use self::options::ModelOptions;
@@ -47,7 +47,7 @@ pub use self::otherwise::Otherwise;
 use self::respond::error;
 pub(crate) use self::script::amount;
 pub use self::script::{
-    Conversation, Cost, Fault, FaultKind, RoleScript, Script, Step, ToolCall, Usage,
+    Conversation, Cost, FaultKind, RoleScript, Script, ScriptFault, Step, ToolCall, Usage,
 };
 pub use self::text::{Pattern, Text};
 use crate::serving::Serving;
@@ -55,12 +55,12 @@ use crate::serving::Serving;
 /// A running server. Dropping it ends it.
 #[derive(Debug)]
 pub struct ModelServer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedModels>,
     serving: Serving,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedModels {
     script: Script,
     options: ModelOptions,
     ledger: Mutex<Ledger>,
@@ -95,7 +95,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Shared {
+impl SharedModels {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,7 +124,7 @@ impl ModelServer {
     /// When no port can be had.
     pub async fn start(script: Script, options: ModelOptions) -> std::io::Result<Self> {
         let at = options.at;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedModels {
             script,
             options,
             ledger: Mutex::default(),
@@ -239,7 +239,7 @@ impl ModelServer {
 
     /// Every request, refused ones too, oldest first.
     #[must_use]
-    pub fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<ModelRequest> {
         self.shared.ledger().requests.clone()
     }
 
@@ -256,7 +256,7 @@ impl ModelServer {
     }
 }
 
-fn authorised(shared: &Shared, headers: &HeaderMap) -> bool {
+fn authorised(shared: &SharedModels, headers: &HeaderMap) -> bool {
     let value = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     value.and_then(|v| v.strip_prefix("Bearer ")) == Some(shared.options.api_key.as_str())
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::play::{Answer, Call, Place};
+use super::play::{Answer, PlayPlace, PlayedCall};
 use super::script::Step;
 
 /// Begins every such answer, and no other.
@@ -68,7 +68,7 @@ impl Otherwise {
 
 /// If a person has just said something in the middle of the work, which no script can have
 /// foreseen: an answer to that, before the script goes on.
-pub(super) fn aside(place: &Place<'_>, request: &Value) -> Option<Answer> {
+pub(super) fn aside(place: &PlayPlace<'_>, request: &Value) -> Option<Answer> {
     let said = spoken_in_between(request)?;
     let offered = request["tools"].as_array()?;
     offered.iter().find(|tool| tool["function"]["name"] == "SendMessage")?;
@@ -79,7 +79,7 @@ pub(super) fn aside(place: &Place<'_>, request: &Value) -> Option<Answer> {
     let arguments = json!({ "message": message }).to_string();
     let turn = messages(request).len();
     let id = format!("call_{:016x}_aside_{turn}", place.conversation);
-    let call = Call { id, name: "SendMessage".to_owned(), arguments };
+    let call = PlayedCall { id, name: "SendMessage".to_owned(), arguments };
     Some(Answer { tools: vec![call], ..Answer::default() })
 }
 
@@ -130,13 +130,13 @@ fn said_by_a_person(mail: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::follow::Memory;
-    use super::super::play::{self, Place};
+    use super::super::follow::FollowMemory;
+    use super::super::play::{self, PlayPlace};
     use super::super::script::Script;
     use super::*;
 
-    fn locate<'a>(script: &'a Script, request: &Value) -> Option<Place<'a>> {
-        play::locate(script, "coder", request, &Memory::default())
+    fn locate<'a>(script: &'a Script, request: &Value) -> Option<PlayPlace<'a>> {
+        play::locate(script, "coder", request, &FollowMemory::default())
     }
 
     fn mail(text: &str) -> Value {

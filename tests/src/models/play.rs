@@ -9,13 +9,13 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Map, Value};
 
-use super::follow::{Followed, Memory, call_id, conversation_by_id, follow};
+use super::follow::{FollowMemory, Followed, call_id, conversation_by_id, follow};
 use super::script::{Script, Step};
 use super::summary;
 
 /// Where in the script a request is.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct PlayPlace<'a> {
     pub role: &'a str,
     /// Tells conversations of a role apart.
     pub conversation: u64,
@@ -37,7 +37,7 @@ pub(super) struct Place<'a> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Answer {
     pub say: Option<String>,
-    pub tools: Vec<Call>,
+    pub tools: Vec<PlayedCall>,
     pub reasoning: Option<String>,
     /// Everything captured so far.
     pub values: BTreeMap<String, String>,
@@ -52,7 +52,7 @@ impl Answer {
 
 /// One tool call of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Call {
+pub(super) struct PlayedCall {
     pub id: String,
     pub name: String,
     /// JSON, or what the script says instead.
@@ -67,8 +67,8 @@ pub(super) fn locate<'a>(
     script: &'a Script,
     role: &str,
     request: &Value,
-    memory: &Memory,
-) -> Option<Place<'a>> {
+    memory: &FollowMemory,
+) -> Option<PlayPlace<'a>> {
     let (role, script) = script.0.get_key_value(role)?;
     let messages = messages(request);
     let opening = messages.iter().find(|m| m["role"] == "user").map(text_of).unwrap_or_default();
@@ -87,7 +87,7 @@ pub(super) fn locate<'a>(
     let base = told.map_or(0, |(_, steps)| steps);
     let Followed { index, parts } =
         follow(messages, conversation, base, steps.unwrap_or_default(), memory);
-    Some(Place {
+    Some(PlayPlace {
         role,
         conversation,
         index,
@@ -100,9 +100,9 @@ pub(super) fn locate<'a>(
 }
 
 /// The place of a request whose role has no script at all.
-pub(super) fn nowhere(request: &Value) -> Option<Place<'_>> {
+pub(super) fn nowhere(request: &Value) -> Option<PlayPlace<'_>> {
     let role = request["model"].as_str()?.strip_prefix(MODEL_PREFIX)?;
-    Some(Place {
+    Some(PlayPlace {
         role,
         conversation: 0,
         index: 0,
@@ -114,7 +114,7 @@ pub(super) fn nowhere(request: &Value) -> Option<Place<'_>> {
     })
 }
 
-impl<'a> Place<'a> {
+impl<'a> PlayPlace<'a> {
     /// Whether there is a script for this conversation.
     pub fn is_known(&self) -> bool {
         self.steps.is_some()
@@ -149,7 +149,7 @@ impl<'a> Place<'a> {
                 None => fill_all(&Value::Object(call.arguments.clone()), &values).to_string(),
             };
             let id = call_id(self.conversation, self.index, n);
-            Call { id, name: call.name.clone(), arguments }
+            PlayedCall { id, name: call.name.clone(), arguments }
         });
         let tools = tools.collect();
         let reasoning = step.reasoning.as_deref().map(|text| fill(text, &values));
@@ -236,7 +236,7 @@ mod tests {
             json!([{"role": "system", "content": "s"}, {"role": "user", "content": "please"}]);
         for index in 0..3 {
             let request = request(&messages);
-            let place = locate(&script, "coder", &request, &Memory::default()).unwrap();
+            let place = locate(&script, "coder", &request, &FollowMemory::default()).unwrap();
             assert_eq!(place.index, index);
             let answer = place.answer(place.step().unwrap().unwrap()).unwrap();
             if index == 2 {
@@ -254,7 +254,7 @@ mod tests {
     fn what_is_not_as_expected_is_said() {
         let script = script();
         let request = request(&json!([{"role": "user", "content": "do it"}]));
-        let place = locate(&script, "coder", &request, &Memory::default()).unwrap();
+        let place = locate(&script, "coder", &request, &FollowMemory::default()).unwrap();
         let error = place.answer(place.step().unwrap().unwrap()).unwrap_err();
         assert!(error.contains("`please`") && error.contains("do it"), "{error}");
     }

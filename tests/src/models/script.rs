@@ -117,7 +117,7 @@ pub struct Step {
     pub usage: Usage,
     /// What goes wrong before the answer is given.
     #[schemars(with = "Option<RawFault>")]
-    pub fault: Option<Fault>,
+    pub fault: Option<ScriptFault>,
     /// What else goes wrong before it.
     pub mischief: Mischiefs,
     /// What it thinks, as it is shown and wanted back.
@@ -149,7 +149,7 @@ struct RawStep {
     /// What goes wrong before the answer is given.
     #[serde(default)]
     #[schemars(with = "Option<RawFault>")]
-    fault: Option<Fault>,
+    fault: Option<ScriptFault>,
     /// What the model or its provider does wrong before the answer is given.
     #[serde(default)]
     mischief: Mischiefs,
@@ -243,7 +243,7 @@ impl Step {
     /// The same with a fault before it.
     #[must_use]
     pub fn failing(mut self, kind: FaultKind, times: u32) -> Self {
-        self.fault = Some(Fault { kind, times });
+        self.fault = Some(ScriptFault { kind, times });
         self
     }
 }
@@ -387,7 +387,7 @@ impl<'de> Deserialize<'de> for Cost {
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "RawFault")]
-pub struct Fault {
+pub struct ScriptFault {
     /// What.
     pub kind: FaultKind,
     /// How many times, before the step is played after all.
@@ -441,7 +441,7 @@ struct RawFault {
     times: Option<u32>,
 }
 
-impl TryFrom<RawFault> for Fault {
+impl TryFrom<RawFault> for ScriptFault {
     type Error = String;
 
     fn try_from(raw: RawFault) -> Result<Self, String> {

@@ -8,7 +8,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::evidence::{Message, Observed};
+use super::evidence::{Observed, SeenMessage};
 use super::expect::{PullRequestExpect, ThreadExpect};
 use crate::models::Pattern;
 
@@ -123,7 +123,7 @@ pub struct MessageMatch {
 impl MessageMatch {
     /// Whether a message is meant.
     #[must_use]
-    pub fn fits(&self, message: &Message) -> bool {
+    pub fn fits(&self, message: &SeenMessage) -> bool {
         self.from.as_ref().is_none_or(|from| *from == message.from)
             && self.contains.iter().all(|part| message.text.contains(part))
             && self.matches.as_ref().is_none_or(|p| p.0.is_match(&message.text))

@@ -4,7 +4,7 @@ use codebutler_crds::NanoUsd;
 use serde_json::Value;
 
 use super::Scenario;
-use super::evidence::{Account, Evidence, Message, Observed, Ran, RemoteState};
+use super::evidence::{Account, Evidence, Observed, Ran, RemoteState, SeenMessage};
 use super::expect::{
     BranchExpect, Command, CommitExpect, CostExpect, FileExpect, FilesExpect, MessageExpect, Order,
     ReactionExpect,
@@ -132,7 +132,7 @@ fn played(scenario: &Scenario, account: &Account) -> Outcome {
     Outcome::new("the models' script was played to its end", difference)
 }
 
-fn messages(expected: &[MessageExpect], found: &[Message]) -> Vec<Outcome> {
+fn messages(expected: &[MessageExpect], found: &[SeenMessage]) -> Vec<Outcome> {
     // Where the search for the next message in order begins.
     let mut from = 0;
     let mut outcomes = Vec::new();
@@ -162,8 +162,8 @@ fn messages(expected: &[MessageExpect], found: &[Message]) -> Vec<Outcome> {
     outcomes
 }
 
-fn reaction(wanted: &ReactionExpect, messages: &[Message]) -> Outcome {
-    let fits = |message: &Message| {
+fn reaction(wanted: &ReactionExpect, messages: &[SeenMessage]) -> Outcome {
+    let fits = |message: &SeenMessage| {
         let by = |name: &str| wanted.by.as_ref().is_none_or(|by| by == name);
         message.reactions.iter().any(|r| r.emoji == wanted.emoji && by(&r.by))
     };

@@ -26,7 +26,7 @@ pub struct Evidence {
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Every message of every conversation, oldest first.
-    pub messages: Vec<Message>,
+    pub messages: Vec<SeenMessage>,
     /// The Thread resources as JSON, oldest first.
     pub threads: Vec<Value>,
     /// Names of the agent pods that are there.
@@ -41,7 +41,7 @@ pub struct Observed {
 
 /// A message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Message {
+pub struct SeenMessage {
     /// `ts` of the first message of its conversation.
     pub conversation: String,
     /// Its own `ts`.
@@ -53,12 +53,12 @@ pub struct Message {
     /// Texts of the buttons that are on it now.
     pub buttons: Vec<String>,
     /// Reactions on it.
-    pub reactions: Vec<Reaction>,
+    pub reactions: Vec<SeenReaction>,
 }
 
 /// A reaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Reaction {
+pub struct SeenReaction {
     /// Emoji without colons.
     pub emoji: String,
     /// A user's name, or `codebutler`.

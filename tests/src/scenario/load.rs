@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_path_to_error::Segment;
 
 use super::action::{Condition, RawAction};
-use super::places::{Key, Place, Places, shown};
+use super::places::{PlaceKey, Places, ScenarioPlace, shown};
 use super::{Action, Content, Expect, MessageMatch, Repository, Scenario, Settings};
 use crate::models::Script;
 
@@ -102,13 +102,13 @@ fn main() -> String {
 }
 
 /// A mistake that shows when the whole file has been read: where, and what was expected.
-struct Mistake {
-    path: Vec<Key>,
+struct LoadMistake {
+    path: Vec<PlaceKey>,
     message: String,
 }
 
-fn mistake(path: &[Key], message: impl Into<String>) -> Mistake {
-    Mistake { path: path.to_vec(), message: message.into() }
+fn mistake(path: &[PlaceKey], message: impl Into<String>) -> LoadMistake {
+    LoadMistake { path: path.to_vec(), message: message.into() }
 }
 
 impl Scenario {
@@ -129,7 +129,7 @@ impl Scenario {
     /// # Errors
     /// With the line, column and field of the first mistake.
     pub fn parse(text: &str, file: &str, folder: &Path) -> Result<Self, ScenarioError> {
-        let at = |place: Place, field: String, message: String| ScenarioError::Mistake {
+        let at = |place: ScenarioPlace, field: String, message: String| ScenarioError::Mistake {
             file: file.to_owned(),
             line: place.line,
             column: place.column,
@@ -144,7 +144,7 @@ impl Scenario {
     }
 }
 
-fn read(text: &str) -> Result<RawScenario, (Place, String, String)> {
+fn read(text: &str) -> Result<RawScenario, (ScenarioPlace, String, String)> {
     let mut field = ".".to_owned();
     let options = serde_saphyr::options! { with_snippet: false };
     let result =
@@ -155,7 +155,8 @@ fn read(text: &str) -> Result<RawScenario, (Place, String, String)> {
             })
         });
     result.map_err(|error: serde_saphyr::Error| {
-        let place = error.location().map_or(Place { line: 1, column: 1 }, Place::from);
+        let place =
+            error.location().map_or(ScenarioPlace { line: 1, column: 1 }, ScenarioPlace::from);
         // The place is said by line and column of its own.
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
@@ -163,16 +164,16 @@ fn read(text: &str) -> Result<RawScenario, (Place, String, String)> {
     })
 }
 
-fn keys(path: &serde_path_to_error::Path) -> Vec<Key> {
+fn keys(path: &serde_path_to_error::Path) -> Vec<PlaceKey> {
     let key = |segment: &Segment| match segment {
-        Segment::Seq { index } => Some(Key::Index(*index)),
-        Segment::Map { key } => Some(Key::Name(key.clone())),
+        Segment::Seq { index } => Some(PlaceKey::Index(*index)),
+        Segment::Map { key } => Some(PlaceKey::Name(key.clone())),
         Segment::Enum { .. } | Segment::Unknown => None,
     };
     path.iter().filter_map(key).collect()
 }
 
-fn check(raw: RawScenario, folder: &Path) -> Result<Scenario, Mistake> {
+fn check(raw: RawScenario, folder: &Path) -> Result<Scenario, LoadMistake> {
     let RawScenario { users, models, expect, .. } = raw;
     if users.is_empty() {
         return Err(mistake(&["users".into()], "expected at least one user"));
@@ -199,7 +200,11 @@ fn check(raw: RawScenario, folder: &Path) -> Result<Scenario, Mistake> {
     })
 }
 
-fn sender(from: Option<&String>, known: &BTreeSet<&str>, path: &[Key]) -> Result<(), Mistake> {
+fn sender(
+    from: Option<&String>,
+    known: &BTreeSet<&str>,
+    path: &[PlaceKey],
+) -> Result<(), LoadMistake> {
     match from {
         Some(from) if !known.contains(from.as_str()) => {
             Err(mistake(path, format!("`{from}` is neither a user, a role nor `codebutler`")))
@@ -212,8 +217,8 @@ fn expectations(
     expect: &Expect,
     roles: &[String],
     senders: &BTreeSet<&str>,
-) -> Result<(), Mistake> {
-    let at = |section: &str| vec![Key::from("expect"), section.into()];
+) -> Result<(), LoadMistake> {
+    let at = |section: &str| vec![PlaceKey::from("expect"), section.into()];
     if expect.messages.is_empty() {
         return Err(mistake(&at("messages"), "expected at least one message"));
     }
@@ -242,7 +247,7 @@ fn conversation(
     raw: Vec<RawAction>,
     users: &[String],
     senders: &BTreeSet<&str>,
-) -> Result<Vec<Action>, Mistake> {
+) -> Result<Vec<Action>, LoadMistake> {
     if raw.is_empty() {
         return Err(mistake(&["conversation".into()], "expected at least one step"));
     }
@@ -250,9 +255,9 @@ fn conversation(
     let mut labels = BTreeSet::new();
     let mut begun = false;
     for (n, raw) in raw.into_iter().enumerate() {
-        let step = vec![Key::from("conversation"), n.into()];
+        let step = vec![PlaceKey::from("conversation"), n.into()];
         let at = |keys: &[&str]| {
-            let keys = keys.iter().copied().map(Key::from);
+            let keys = keys.iter().copied().map(PlaceKey::from);
             step.iter().cloned().chain(keys).collect::<Vec<_>>()
         };
         let action = Action::try_from(raw).map_err(|m| mistake(&step, m))?;
@@ -302,8 +307,8 @@ fn conversation(
     Ok(actions)
 }
 
-fn repository(raw: RawRepository, folder: &Path) -> Result<Repository, Mistake> {
-    let at = |key: &str| vec![Key::from("repository"), key.into()];
+fn repository(raw: RawRepository, folder: &Path) -> Result<Repository, LoadMistake> {
+    let at = |key: &str| vec![PlaceKey::from("repository"), key.into()];
     let part = |p: &str| {
         let valid = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
         !p.is_empty() && !p.starts_with('.') && p.bytes().all(valid)

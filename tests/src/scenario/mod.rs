@@ -24,7 +24,9 @@ use serde::{Deserialize, Serialize};
 pub use self::action::{Action, Condition, MessageMatch};
 pub use self::collect::{account, remote_state, run_in_checkout};
 pub use self::evaluate::{Outcome, evaluate};
-pub use self::evidence::{Account, Evidence, Message, Observed, Ran, Reaction, RemoteState};
+pub use self::evidence::{
+    Account, Evidence, Observed, Ran, RemoteState, SeenMessage, SeenReaction,
+};
 pub use self::expect::{
     BranchExpect, Command, CommitExpect, CostExpect, Expect, FileExpect, FilesExpect,
     MessageExpect, PullRequestExpect, ReactionExpect, ThreadExpect,

@@ -9,12 +9,12 @@ use serde_saphyr::{Location, Spanned};
 
 /// Line and column, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ScenarioPlace {
     pub line: u64,
     pub column: u64,
 }
 
-impl From<Location> for Place {
+impl From<Location> for ScenarioPlace {
     fn from(at: Location) -> Self {
         Self { line: at.line().max(1), column: at.column().max(1) }
     }
@@ -35,13 +35,13 @@ impl Places {
     }
 
     /// The place of the field at a path, or of its nearest ancestor that is there.
-    pub fn find(&self, path: &[Key]) -> Place {
-        let mut place = Place { line: 1, column: 1 };
+    pub fn find(&self, path: &[PlaceKey]) -> ScenarioPlace {
+        let mut place = ScenarioPlace { line: 1, column: 1 };
         let mut node = self;
         for key in path {
             let next = match (node, key) {
-                (Self::Map(map), Key::Name(name)) => map.get(name.as_str()),
-                (Self::List(list), Key::Index(index)) => list.get(*index),
+                (Self::Map(map), PlaceKey::Name(name)) => map.get(name.as_str()),
+                (Self::List(list), PlaceKey::Index(index)) => list.get(*index),
                 _ => None,
             };
             let Some(next) = next else { break };
@@ -54,33 +54,33 @@ impl Places {
 
 /// A step of a field's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum PlaceKey {
     Name(String),
     Index(usize),
 }
 
-impl From<&str> for Key {
+impl From<&str> for PlaceKey {
     fn from(name: &str) -> Self {
         Self::Name(name.to_owned())
     }
 }
 
-impl From<usize> for Key {
+impl From<usize> for PlaceKey {
     fn from(index: usize) -> Self {
         Self::Index(index)
     }
 }
 
 /// A path as people write it: `expect.messages[2].from`; `.` for the whole file.
-pub(crate) fn shown(path: &[Key]) -> String {
+pub(crate) fn shown(path: &[PlaceKey]) -> String {
     let mut shown = String::new();
     for key in path {
         match key {
-            Key::Index(index) => {
+            PlaceKey::Index(index) => {
                 shown.extend(["[", &index.to_string(), "]"]);
             }
-            Key::Name(name) if shown.is_empty() => shown.clone_from(name),
-            Key::Name(name) => shown.extend([".", name]),
+            PlaceKey::Name(name) if shown.is_empty() => shown.clone_from(name),
+            PlaceKey::Name(name) => shown.extend([".", name]),
         }
     }
     if shown.is_empty() { ".".to_owned() } else { shown }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn every_field_is_found_or_the_nearest_one_above_it() {
         let places = Places::of("a: 1\nb:\n  - {c: x, d: 1.5}\n  - null\n");
-        let at = |line, column| Place { line, column };
+        let at = |line, column| ScenarioPlace { line, column };
         assert_eq!(places.find(&["a".into()]), at(1, 4));
         assert_eq!(places.find(&["b".into(), 0.into(), "d".into()]), at(3, 15));
         assert_eq!(places.find(&["b".into(), 0.into(), "nope".into()]), at(3, 5));

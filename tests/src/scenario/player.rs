@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::evidence::{Account, Evidence, Message, Observed, Ran, RemoteState};
+use super::evidence::{Account, Evidence, Observed, Ran, RemoteState, SeenMessage};
 use super::watch::changes;
 use super::{Action, Command, Event, Outcome, Scenario, evaluate};
 
@@ -45,10 +45,16 @@ pub trait World: Send + Sync {
     ) -> Result<String, WorldError>;
 
     /// Clicks a button, by its text, on a message.
-    async fn click(&self, user: &str, message: &Message, button: &str) -> Result<(), WorldError>;
+    async fn click(
+        &self,
+        user: &str,
+        message: &SeenMessage,
+        button: &str,
+    ) -> Result<(), WorldError>;
 
     /// Reacts to a message.
-    async fn react(&self, user: &str, message: &Message, emoji: &str) -> Result<(), WorldError>;
+    async fn react(&self, user: &str, message: &SeenMessage, emoji: &str)
+    -> Result<(), WorldError>;
 
     /// Applies a Kubernetes object, as with `kubectl apply`.
     async fn apply(&self, object: &Value) -> Result<(), WorldError>;
@@ -157,7 +163,7 @@ impl Player<'_> {
                 self.world.post(user, conversation.map(String::as_str), text).await?;
             }
             Action::Clicks { user, button, on, within } => {
-                let open = |m: &Message| on.fits(m) && m.buttons.contains(button);
+                let open = |m: &SeenMessage| on.fits(m) && m.buttons.contains(button);
                 let message = self.newest(open, *within).await?;
                 self.world.click(user, &message, button).await?;
             }
@@ -182,9 +188,9 @@ impl Player<'_> {
 
     async fn newest(
         &mut self,
-        fits: impl Fn(&Message) -> bool,
+        fits: impl Fn(&SeenMessage) -> bool,
         within: Option<u64>,
-    ) -> Result<Message, WorldError> {
+    ) -> Result<SeenMessage, WorldError> {
         let found = |now: &Observed| now.messages.iter().rev().find(|m| fits(m)).cloned();
         self.until(within, found).await
     }

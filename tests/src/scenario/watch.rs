@@ -1,6 +1,6 @@
 //! What happened between two looks at the world, for whoever watches a scenario being played.
 
-use super::evidence::{Message, Observed, Reaction};
+use super::evidence::{Observed, SeenMessage, SeenReaction};
 use crate::github::{PullRequest, PullState};
 
 /// Something that a spectator wants to know.
@@ -16,15 +16,15 @@ pub enum Event {
         what: String,
     },
     /// A message appeared.
-    Message(Message),
+    Message(SeenMessage),
     /// A message's text or buttons changed.
-    Edited(Message),
+    Edited(SeenMessage),
     /// Somebody reacted.
     Reacted {
         /// To this message.
-        message: Message,
+        message: SeenMessage,
         /// Like this.
-        reaction: Reaction,
+        reaction: SeenReaction,
     },
     /// A Thread's phase, role or state changed.
     Thread {
@@ -58,7 +58,7 @@ pub enum Event {
 pub(super) fn changes(before: &Observed, after: &Observed) -> Vec<Event> {
     let mut events = Vec::new();
     for message in &after.messages {
-        let same = |m: &&Message| m.ts == message.ts && m.conversation == message.conversation;
+        let same = |m: &&SeenMessage| m.ts == message.ts && m.conversation == message.conversation;
         let known = before.messages.iter().find(same);
         match known {
             None => events.push(Event::Message(message.clone())),

@@ -91,13 +91,13 @@ impl Args {
 }
 
 /// One part of a multipart form.
-pub(super) struct Part<'a> {
+pub(super) struct UploadPart<'a> {
     pub name: String,
     pub content: &'a [u8],
 }
 
 /// The parts of a multipart body. Headers other than the name are of no interest here.
-pub(super) fn parts<'a>(body: &'a [u8], boundary: &str) -> Vec<Part<'a>> {
+pub(super) fn parts<'a>(body: &'a [u8], boundary: &str) -> Vec<UploadPart<'a>> {
     let delimiter = format!("--{boundary}");
     let mut found = Vec::new();
     let mut rest = body;
@@ -109,7 +109,7 @@ pub(super) fn parts<'a>(body: &'a [u8], boundary: &str) -> Vec<Part<'a>> {
             let head = String::from_utf8_lossy(&part[..gap]);
             let name = head.split("name=\"").nth(1).and_then(|tail| tail.split('"').next());
             let content = &part[gap + 4..];
-            found.push(Part {
+            found.push(UploadPart {
                 name: name.unwrap_or_default().to_owned(),
                 content: content.strip_suffix(b"\r\n").unwrap_or(content),
             });

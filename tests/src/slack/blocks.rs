@@ -30,7 +30,7 @@ pub(super) fn accept(blocks: &Value) -> Result<Vec<Value>, Failure> {
     let Some(blocks) = blocks.as_array() else {
         return Err(Failure::new("invalid_blocks_format"));
     };
-    let mut check = Check::default();
+    let mut check = BlockCheck::default();
     if blocks.len() > MAX_BLOCKS {
         check.problem(format!("no more than {MAX_BLOCKS} items allowed"), "/blocks");
     }
@@ -164,12 +164,12 @@ fn rich_texts(value: &Value, found: &mut Vec<String>) {
 
 /// Collects every problem, as Slack reports them all.
 #[derive(Default)]
-struct Check {
+struct BlockCheck {
     problems: Vec<String>,
     markdown: usize,
 }
 
-impl Check {
+impl BlockCheck {
     fn problem(&mut self, what: impl std::fmt::Display, pointer: &str) {
         self.problems.push(format!("{what} [json-pointer:{pointer}]"));
     }

@@ -14,7 +14,7 @@ use super::world::Message;
 
 /// An order to the task that owns a connection.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum DeliveryOrder {
     /// Send an envelope.
     Send(String),
     /// Say goodbye with this reason, then close after the grace time.
@@ -92,7 +92,7 @@ pub(super) struct Dispatcher {
     next: usize,
     connection_ids: u64,
     tickets: BTreeMap<String, bool>,
-    events: Vec<Event>,
+    events: Vec<DeliveredEvent>,
     envelopes: BTreeMap<String, (usize, Sent)>,
     held: Option<Vec<usize>>,
     timers: Vec<(Duration, Timer)>,
@@ -103,12 +103,12 @@ pub(super) struct Dispatcher {
 #[derive(Debug)]
 struct Connection {
     id: u64,
-    orders: UnboundedSender<Order>,
+    orders: UnboundedSender<DeliveryOrder>,
     draining: bool,
 }
 
 #[derive(Debug)]
-struct Event {
+struct DeliveredEvent {
     delivery: Delivery,
     payload: Value,
 }
@@ -150,7 +150,7 @@ impl Dispatcher {
     }
 
     /// A new connection, unless there are `most` already.
-    pub fn connect(&mut self, most: usize) -> Option<(u64, UnboundedReceiver<Order>)> {
+    pub fn connect(&mut self, most: usize) -> Option<(u64, UnboundedReceiver<DeliveryOrder>)> {
         if self.connections.len() >= most {
             return None;
         }
@@ -175,14 +175,14 @@ impl Dispatcher {
     pub fn disconnect_all(&mut self, reason: &'static str) {
         for connection in &mut self.connections {
             connection.draining = true;
-            let _ = connection.orders.send(Order::Disconnect(reason));
+            let _ = connection.orders.send(DeliveryOrder::Disconnect(reason));
         }
     }
 
     /// Breaks every connection. They don't count any more from this moment.
     pub fn abort_all(&mut self) {
         for connection in self.connections.drain(..) {
-            let _ = connection.orders.send(Order::Abort);
+            let _ = connection.orders.send(DeliveryOrder::Abort);
         }
     }
 
@@ -210,7 +210,7 @@ impl Dispatcher {
             acked_at: None,
             lost: false,
         };
-        self.events.push(Event { delivery, payload });
+        self.events.push(DeliveredEvent { delivery, payload });
         let event = self.events.len() - 1;
         match &mut self.held {
             Some(held) => held.push(event),
@@ -278,7 +278,7 @@ impl Dispatcher {
             }
             EnvelopeKind::Interactive => envelope["type"] = json!("interactive"),
         }
-        self.connections[chosen].orders.send(Order::Send(envelope.to_string())).ok()?;
+        self.connections[chosen].orders.send(DeliveryOrder::Send(envelope.to_string())).ok()?;
         self.stats.delivered += 1;
         if event.delivery.attempts > 0 {
             self.stats.redelivered += 1;
@@ -366,9 +366,9 @@ mod tests {
         dispatcher.emit(kind, "message", key, Some(format!("Ev{key}")), json!({ "key": key }));
     }
 
-    fn received(inbox: &mut UnboundedReceiver<Order>) -> Value {
+    fn received(inbox: &mut UnboundedReceiver<DeliveryOrder>) -> Value {
         match inbox.try_recv() {
-            Ok(Order::Send(text)) => serde_json::from_str(&text).unwrap(),
+            Ok(DeliveryOrder::Send(text)) => serde_json::from_str(&text).unwrap(),
             other => panic!("no envelope but {other:?}"),
         }
     }

@@ -8,7 +8,7 @@ use super::core::Core;
 use super::failure::Failure;
 use super::interaction::NoClick;
 use super::text;
-use super::world::{Channel, FileRecord, Message, Sender, User, unix_now};
+use super::world::{Channel, FileRecord, Message, Sender, SlackUser, unix_now};
 
 /// Why a test's wish can't be fulfilled.
 #[derive(Debug, thiserror::Error)]
@@ -207,7 +207,7 @@ impl SlackServer {
         self.created(name, real_name, |team, stranger| stranger.team = Some(team))
     }
 
-    fn created(&self, name: &str, real_name: &str, change: fn(String, &mut User)) -> String {
+    fn created(&self, name: &str, real_name: &str, change: fn(String, &mut SlackUser)) -> String {
         self.inner.update(|core| {
             let (id, team) = (core.world.add_user(name, real_name, false), core.world.id('T'));
             if let Some(user) = core.world.users.get_mut(&id) {

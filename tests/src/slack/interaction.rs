@@ -9,7 +9,7 @@ use super::blocks;
 use super::core::Core;
 use super::delivery::EnvelopeKind;
 use super::failure::{Failure, fail};
-use super::methods::chat::{Content, read_content};
+use super::methods::chat::{ChatContent, read_content};
 use super::render::{MetadataView, ORIGIN, message as render_message};
 use super::view::Change;
 use super::world::{Message, Sender};
@@ -172,7 +172,7 @@ impl Core {
         Ok(())
     }
 
-    fn replace_original(&mut self, hook: &Hook, ephemeral: bool, content: Content) {
+    fn replace_original(&mut self, hook: &Hook, ephemeral: bool, content: ChatContent) {
         if !ephemeral {
             let marked = content.blocks.is_none();
             let edit = Edit {

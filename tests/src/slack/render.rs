@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::text;
-use super::world::{Channel, FileRecord, Message, Reaction, Sender, User, World};
+use super::world::{Channel, FileRecord, Message, Reaction, Sender, SlackUser, World};
 
 /// How much of a message's metadata a reader gets.
 #[derive(Debug, Clone, Copy)]
@@ -173,7 +173,7 @@ pub(super) fn reactions(reactions: &[Reaction]) -> Value {
         .collect()
 }
 
-pub(super) fn user(world: &World, user: &User) -> Value {
+pub(super) fn user(world: &World, user: &SlackUser) -> Value {
     let (first, last) = user.real_name.split_once(' ').unwrap_or((&user.real_name, ""));
     json!({
         "id": user.id,

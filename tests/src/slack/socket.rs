@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::core::Inner;
-use super::delivery::{EnvelopeKind, Order};
+use super::delivery::{DeliveryOrder, EnvelopeKind};
 use super::options::Timing;
 use super::render::ORIGIN;
 use super::view::Change;
@@ -78,7 +78,7 @@ pub(super) async fn serve(inner: Arc<Inner>, mut socket: WebSocket, debug: bool)
 async fn pump(
     inner: &Arc<Inner>,
     socket: &mut WebSocket,
-    mut orders: UnboundedReceiver<Order>,
+    mut orders: UnboundedReceiver<DeliveryOrder>,
     id: u64,
     timing: &Timing,
 ) {
@@ -97,15 +97,15 @@ async fn pump(
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
             },
             order = orders.recv() => match order {
-                Some(Order::Send(envelope)) => {
+                Some(DeliveryOrder::Send(envelope)) => {
                     Message::text(envelope.replace(ORIGIN, &inner.origin))
                 }
-                Some(Order::Disconnect(reason)) => {
+                Some(DeliveryOrder::Disconnect(reason)) => {
                     phase = Phase::Leaving;
                     next_phase = Instant::now() + timing.refresh_grace;
                     goodbye(reason)
                 }
-                Some(Order::Abort) | None => return,
+                Some(DeliveryOrder::Abort) | None => return,
             },
             () = sleep_until(next_phase) => {
                 next_phase = Instant::now() + timing.refresh_grace;

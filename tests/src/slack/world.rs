@@ -11,9 +11,9 @@ pub struct World {
     /// The workspace.
     pub team: Team,
     /// The one installed app.
-    pub app: App,
+    pub app: SlackApp,
     /// By user id; the app's bot user is one of them.
-    pub users: BTreeMap<String, User>,
+    pub users: BTreeMap<String, SlackUser>,
     /// By channel id.
     pub channels: BTreeMap<String, Channel>,
     /// By file id.
@@ -37,7 +37,7 @@ pub struct Team {
 
 /// The installed app.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct App {
+pub struct SlackApp {
     /// `A…`.
     pub id: String,
     /// `B…`.
@@ -50,7 +50,7 @@ pub struct App {
 
 /// A person, or the app's bot user.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct User {
+pub struct SlackUser {
     /// `U…`.
     pub id: String,
     /// Handle.
@@ -244,7 +244,7 @@ impl World {
                 name: team_name.to_owned(),
                 domain: team_name.to_lowercase().replace(' ', "-"),
             },
-            app: App {
+            app: SlackApp {
                 id: String::new(),
                 bot_id: String::new(),
                 user_id: String::new(),
@@ -286,7 +286,7 @@ impl World {
     /// Adds a user and returns the id.
     pub fn add_user(&mut self, name: &str, real_name: &str, is_bot: bool) -> String {
         let id = self.id('U');
-        let user = User {
+        let user = SlackUser {
             id: id.clone(),
             name: name.to_owned(),
             real_name: real_name.to_owned(),
@@ -347,7 +347,7 @@ impl World {
     }
 
     /// A user by handle, without `@`.
-    pub fn user_named(&self, name: &str) -> Option<&User> {
+    pub fn user_named(&self, name: &str) -> Option<&SlackUser> {
         self.users.values().find(|user| user.name == name)
     }
 

@@ -111,7 +111,7 @@ pub struct Life {
     /// Lets the chat page in.
     pub page_token: String,
     /// The API server's objects.
-    pub objects: apiserver::Snapshot,
+    pub objects: apiserver::ServerSnapshot,
     /// The workspace.
     pub workspace: World,
     /// Pull requests.

@@ -8,7 +8,7 @@ use codebutler_testbed::github::git::Commit;
 use codebutler_testbed::github::{PullRequest, PullState};
 use codebutler_testbed::models::{Bill, RoleBill, Served};
 use codebutler_testbed::scenario::{
-    Account, Evidence, Message, Observed, Ran, Reaction, RemoteState, Scenario, evaluate,
+    Account, Evidence, Observed, Ran, RemoteState, Scenario, SeenMessage, SeenReaction, evaluate,
 };
 use serde_json::json;
 
@@ -58,19 +58,19 @@ fn scenario(text: &str) -> Scenario {
     Scenario::parse(text, "all.yaml", Path::new("/")).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn message(ts: u32, from: &str, text: &str) -> Message {
-    Message {
+fn message(ts: u32, from: &str, text: &str) -> SeenMessage {
+    SeenMessage {
         conversation: "1.000000".into(),
         ts: format!("{ts}.000000"),
         from: from.into(),
         text: text.into(),
-        ..Message::default()
+        ..SeenMessage::default()
     }
 }
 
 fn good() -> Evidence {
     let mut asked = message(1, "ana", "please");
-    asked.reactions.push(Reaction { emoji: "eyes".into(), by: "codebutler".into() });
+    asked.reactions.push(SeenReaction { emoji: "eyes".into(), by: "codebutler".into() });
     let bill =
         RoleBill { cost: NanoUsd(300_000_000), calls: 1, tool_calls: 2, ..Default::default() };
     let who = || ("GitHub".to_owned(), String::new(), String::new());
@@ -173,7 +173,7 @@ fn each_kind_of_expectation_can_fail() {
                 "2 × a message from pm", "a message from codebutler with `bill`"];
         e => e.observed.messages[0].reactions.clear() => [":eyes: on a message from ana"];
         e => e.observed.messages[0].reactions[0].by = "ana".into() => [":eyes: on a message from ana"];
-        e => e.observed.messages[0].reactions.push(Reaction { emoji: "x".into(), by: "ana".into() })
+        e => e.observed.messages[0].reactions.push(SeenReaction { emoji: "x".into(), by: "ana".into() })
             => ["no :x: on a message from anybody"];
         e => e.remote.files.insert("a.txt".into(), "c".into()) => ["file a.txt"];
         e => e.remote.files.insert("a.txt".into(), "bq".into()) => ["file a.txt"];

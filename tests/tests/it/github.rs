@@ -268,7 +268,7 @@ async fn pygithub_is_content() {
     let client = crate::python::run("github_client.py", &["PyGithub==2.10.0"], &env);
     // Once the client has said that it waits, by a new title, the queue is done with it.
     let merging = async {
-        let renamed = |seen: &codebutler_testbed::github::Seen| {
+        let renamed = |seen: &codebutler_testbed::github::SeenRequest| {
             seen.method == "PATCH" && seen.path.ends_with("/repos/acme/queued/pulls/1")
         };
         while !host.server.seen().iter().any(renamed) {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use codebutler_crds::names;
-use codebutler_testbed::apiserver::Record;
+use codebutler_testbed::apiserver::AuditRecord;
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::place::{Place, TEAM};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -78,7 +78,7 @@ struct Right {
 }
 
 impl Right {
-    fn covers(&self, asked: &Record) -> bool {
+    fn covers(&self, asked: &AuditRecord) -> bool {
         (self.namespace.is_empty() || self.namespace == asked.namespace)
             && self.group == asked.group
             && self.resource == asked.resource
@@ -133,14 +133,14 @@ fn user(place: &Place, process: &str) -> String {
 }
 
 /// What is wrong with a process' rights, in view of what it asked for.
-fn judge(process: &str, manifest: &str, asked: &[(Record, bool)]) -> Vec<String> {
+fn judge(process: &str, manifest: &str, asked: &[(AuditRecord, bool)]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (record, _) in asked.iter().filter(|(_, allowed)| !allowed) {
         wrong.push(format!("{process} lacks a right: {record:?}"));
     }
     let rights = rights(manifest);
     for right in &rights {
-        let without = |record: &Record| {
+        let without = |record: &AuditRecord| {
             !rights.iter().filter(|other| *other != right).any(|other| other.covers(record))
         };
         let needed = asked.iter().any(|(r, _)| right.covers(r) && without(r));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use codebutler_testbed::kubelet::sandbox::spec::{
     Bind, ContainerSpec, ExecSpec, PodSpec, ProcessSpec,
 };
-use codebutler_testbed::kubelet::sandbox::{PodSandbox, Process, SandboxError, exec};
+use codebutler_testbed::kubelet::sandbox::{PodSandbox, SandboxError, SandboxProcess, exec};
 use nix::sys::signal::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -53,7 +53,7 @@ fn process(argv: &[&str]) -> ProcessSpec {
 /// Runs to the end: what it wrote, and its exit code.
 async fn run(spec: &ContainerSpec) -> (String, i32) {
     let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).unwrap();
-    let mut process = Process::container(&helper(), spec, write).await.unwrap();
+    let mut process = SandboxProcess::container(&helper(), spec, write).await.unwrap();
     let output = tokio::task::spawn_blocking(move || {
         let mut text = String::new();
         std::fs::File::from(read).read_to_string(&mut text).unwrap();
@@ -116,7 +116,7 @@ async fn exit_codes_are_those_of_the_command() {
     }
     let (_, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).unwrap();
     let missing = spec(&pod, dir.path(), &["no-such-program"]);
-    let refused = Process::container(&helper(), &missing, write).await;
+    let refused = SandboxProcess::container(&helper(), &missing, write).await;
     assert!(
         matches!(&refused, Err(SandboxError::Refused(why)) if why.contains("not found in $PATH")),
         "{refused:?}"
@@ -130,7 +130,7 @@ async fn signals_arrive_and_orphans_die_with_the_container() {
     let (mut read, write) = pipe();
     let script = "setsid sleep 1000 & trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done";
     let spec = spec(&pod, dir.path(), &["sh", "-c", script]);
-    let mut process = Process::container(&helper(), &spec, write).await.unwrap();
+    let mut process = SandboxProcess::container(&helper(), &spec, write).await.unwrap();
     let mut up = [0; 3];
     read.read_exact(&mut up).await.unwrap();
     process.signal(Signal::SIGTERM).unwrap();
@@ -194,7 +194,7 @@ async fn another_command_joins_the_same_container() {
     let (pod, dir) = (pod().await, tempfile::tempdir().unwrap());
     let (mut read, write) = pipe();
     let spec = spec(&pod, dir.path(), &["sh", "-c", "echo mine > /tmp/x; echo up; sleep 1000"]);
-    let process_one = Process::container(&helper(), &spec, write).await.unwrap();
+    let process_one = SandboxProcess::container(&helper(), &spec, write).await.unwrap();
     read.read_exact(&mut [0; 3]).await.unwrap();
     let more = |argv: &[&str]| ExecSpec {
         pod: pod.pid(),
@@ -252,7 +252,7 @@ async fn a_container_starts_quickly() {
     for _ in 0..10 {
         let (_, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).unwrap();
         let before = std::time::Instant::now();
-        let mut started = Process::container(&helper(), &spec, write).await.unwrap();
+        let mut started = SandboxProcess::container(&helper(), &spec, write).await.unwrap();
         best = best.min(before.elapsed());
         started.wait().await.unwrap();
     }

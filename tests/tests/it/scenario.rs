@@ -9,7 +9,7 @@ use codebutler_crds::AgentRole;
 use codebutler_testbed::github::{FirstCommit, GitHubOptions, GitHubServer};
 use codebutler_testbed::models::{Script, Step};
 use codebutler_testbed::scenario::{
-    Account, Command, Content, Event, Message, Observed, Ran, RemoteState, Scenario, World,
+    Account, Command, Content, Event, Observed, Ran, RemoteState, Scenario, SeenMessage, World,
     WorldError, play, remote_state, run_in_checkout, schema,
 };
 use serde_json::Value;
@@ -194,12 +194,12 @@ impl World for Pretend {
     ) -> Result<String, WorldError> {
         assert_eq!(conversation, None);
         let mut observed = self.observed.lock().unwrap();
-        let said = |from: &str, text: &str, ts: &str| Message {
+        let said = |from: &str, text: &str, ts: &str| SeenMessage {
             conversation: "1.000000".into(),
             ts: ts.into(),
             from: from.into(),
             text: text.into(),
-            ..Message::default()
+            ..SeenMessage::default()
         };
         observed.messages.push(said(user, text, "1.000000"));
         if !self.deaf {
@@ -207,10 +207,10 @@ impl World for Pretend {
         }
         Ok("1.000000".to_owned())
     }
-    async fn click(&self, _: &str, _: &Message, _: &str) -> Result<(), WorldError> {
+    async fn click(&self, _: &str, _: &SeenMessage, _: &str) -> Result<(), WorldError> {
         Ok(())
     }
-    async fn react(&self, _: &str, _: &Message, _: &str) -> Result<(), WorldError> {
+    async fn react(&self, _: &str, _: &SeenMessage, _: &str) -> Result<(), WorldError> {
         Ok(())
     }
     async fn apply(&self, object: &Value) -> Result<(), WorldError> {

@@ -8,7 +8,7 @@ mod table;
 
 use super::shell::Arg;
 pub use special::{is_local_host, is_local_url};
-use table::{KNOWN, Kind, Known};
+use table::{KNOWN, KnownProgram, ProgramKind};
 
 /// What a known program would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,12 +62,12 @@ pub fn of(name: &str, rest: &[Arg]) -> Option<Reach> {
     Some(if installs { Reach::Installs } else { Reach::Stays })
 }
 
-fn leaves(known: &Known, rest: &[Arg], verbs: &[Option<&str>]) -> bool {
+fn leaves(known: &KnownProgram, rest: &[Arg], verbs: &[Option<&str>]) -> bool {
     let any = |patterns: &str| patterns.split(", ").any(|pattern| matches(pattern, verbs));
     match known.kind {
-        Kind::Always => true,
+        ProgramKind::Always => true,
         // A verb that is not known before may be any.
-        Kind::Asks(patterns) => {
+        ProgramKind::Asks(patterns) => {
             verbs.first() == Some(&None) || any(patterns) || {
                 // An option that is not known here may have taken the first word as its value.
                 let first = rest
@@ -82,7 +82,7 @@ fn leaves(known: &Known, rest: &[Arg], verbs: &[Option<&str>]) -> bool {
                         .any(|pattern| matches(pattern, verbs.get(1..).unwrap_or(&[])))
             }
         }
-        Kind::Spares(patterns) => !any(patterns),
+        ProgramKind::Spares(patterns) => !any(patterns),
     }
 }
 

@@ -2,15 +2,15 @@
 //! `matches`.
 
 /// Programs that work alike.
-pub struct Known {
+pub struct KnownProgram {
     pub names: &'static str,
     /// Options before a verb that take a value.
     pub values: &'static str,
-    pub kind: Kind,
+    pub kind: ProgramKind,
 }
 
 /// Which verbs change something elsewhere.
-pub enum Kind {
+pub enum ProgramKind {
     Asks(&'static str),
     /// All but these; an empty pattern is the program without any.
     Spares(&'static str),
@@ -18,16 +18,16 @@ pub enum Kind {
     Always,
 }
 
-const fn asks(names: &'static str, values: &'static str, verbs: &'static str) -> Known {
-    Known { names, values, kind: Kind::Asks(verbs) }
+const fn asks(names: &'static str, values: &'static str, verbs: &'static str) -> KnownProgram {
+    KnownProgram { names, values, kind: ProgramKind::Asks(verbs) }
 }
 
-const fn spares(names: &'static str, values: &'static str, verbs: &'static str) -> Known {
-    Known { names, values, kind: Kind::Spares(verbs) }
+const fn spares(names: &'static str, values: &'static str, verbs: &'static str) -> KnownProgram {
+    KnownProgram { names, values, kind: ProgramKind::Spares(verbs) }
 }
 
 /// Every program that is known.
-pub const KNOWN: &[Known] = &[
+pub const KNOWN: &[KnownProgram] = &[
     // Registries of packages.
     asks(
         "npm pnpm bun",
@@ -67,11 +67,11 @@ pub const KNOWN: &[Known] = &[
         "-f --config",
         "release|full-release|publish|announce|upload|deploy",
     ),
-    Known {
+    KnownProgram {
         names: "np release-it semantic-release cargo-release cpan-upload surge gh-pages now ssh-copy-id \
                 sendmail mail mailx mutt swaks mosh lftp ftp codecov",
         values: "",
-        kind: Kind::Always,
+        kind: ProgramKind::Always,
     },
     // Registries of images.
     asks(

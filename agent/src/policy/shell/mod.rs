@@ -80,7 +80,7 @@ struct Walk {
     depth: usize,
 }
 
-type Done = Result<(), Unparsed>;
+type ReadCommand = Result<(), Unparsed>;
 
 /// Programs that run what they are given.
 const RUNNERS: [&str; 12] = [
@@ -104,7 +104,7 @@ fn first_is_in(simple: &Simple, names: &HashSet<String>) -> bool {
 }
 
 impl Walk {
-    fn script(&mut self, script: &str) -> Done {
+    fn script(&mut self, script: &str) -> ReadCommand {
         self.depth += 1;
         if self.depth > DEEPEST || known::nests(script) > NESTED {
             return Err(Unparsed);
@@ -118,7 +118,7 @@ impl Walk {
         Ok(())
     }
 
-    fn list(&mut self, list: &CompoundList) -> Done {
+    fn list(&mut self, list: &CompoundList) -> ReadCommand {
         for ast::CompoundListItem(and_or, _) in &list.0 {
             self.pipeline(&and_or.first)?;
             for next in &and_or.additional {
@@ -129,7 +129,7 @@ impl Walk {
         Ok(())
     }
 
-    fn pipeline(&mut self, pipeline: &ast::Pipeline) -> Done {
+    fn pipeline(&mut self, pipeline: &ast::Pipeline) -> ReadCommand {
         let start = self.found.len();
         for (place, command) in pipeline.seq.iter().enumerate() {
             let before = self.found.len();
@@ -153,7 +153,7 @@ impl Walk {
         Ok(())
     }
 
-    fn command(&mut self, command: &Command) -> Done {
+    fn command(&mut self, command: &Command) -> ReadCommand {
         match command {
             Command::Simple(simple) => self.simple(simple),
             Command::Compound(compound, redirects) => {
@@ -176,7 +176,7 @@ impl Walk {
         }
     }
 
-    fn compound(&mut self, compound: &CompoundCommand) -> Done {
+    fn compound(&mut self, compound: &CompoundCommand) -> ReadCommand {
         match compound {
             CompoundCommand::Arithmetic(arithmetic) => self.text(&arithmetic.expr.value),
             CompoundCommand::ArithmeticForClause(clause) => {
@@ -240,7 +240,7 @@ impl Walk {
         }
     }
 
-    fn test(&mut self, test: &ast::ExtendedTestExpr) -> Done {
+    fn test(&mut self, test: &ast::ExtendedTestExpr) -> ReadCommand {
         use ast::ExtendedTestExpr as T;
         match test {
             T::And(a, b) | T::Or(a, b) => {
@@ -256,7 +256,7 @@ impl Walk {
         }
     }
 
-    fn simple(&mut self, simple: &SimpleCommand) -> Done {
+    fn simple(&mut self, simple: &SimpleCommand) -> ReadCommand {
         let mut out = Simple::default();
         let named = simple.word_or_name.is_some();
         for item in simple.prefix.iter().flat_map(|prefix| &prefix.0) {
@@ -285,7 +285,7 @@ impl Walk {
         if self.found.len() > MOST { Err(Unparsed) } else { Ok(()) }
     }
 
-    fn item(&mut self, item: &Item, out: &mut Simple, keeps: bool) -> Done {
+    fn item(&mut self, item: &Item, out: &mut Simple, keeps: bool) -> ReadCommand {
         match item {
             Item::IoRedirect(redirect) => self.redirect(redirect, out),
             Item::Word(word) => {
@@ -332,7 +332,7 @@ impl Walk {
         }
     }
 
-    fn redirects(&mut self, redirects: Option<&ast::RedirectList>) -> Done {
+    fn redirects(&mut self, redirects: Option<&ast::RedirectList>) -> ReadCommand {
         let mut out = Simple::default();
         for redirect in redirects.iter().flat_map(|list| &list.0) {
             self.redirect(redirect, &mut out)?;
@@ -343,7 +343,7 @@ impl Walk {
         Ok(())
     }
 
-    fn redirect(&mut self, redirect: &IoRedirect, out: &mut Simple) -> Done {
+    fn redirect(&mut self, redirect: &IoRedirect, out: &mut Simple) -> ReadCommand {
         match redirect {
             IoRedirect::File(_, kind, target) => {
                 let reads =
@@ -389,7 +389,7 @@ impl Walk {
     }
 
     /// Looks for commands in text that expands like a word.
-    fn text(&mut self, text: &str) -> Done {
+    fn text(&mut self, text: &str) -> ReadCommand {
         if text.contains("$(") || text.contains('`') || text.contains("${") {
             let pieces =
                 word::parse_heredoc(text, &ParserOptions::default()).map_err(|_| Unparsed)?;

@@ -16,7 +16,7 @@ use crate::model::quirk::Quirk;
 use crate::model::{REASONING, THINKER};
 
 pub use fit::{overlong, squeezed};
-pub use request::{Request, request, summary_request};
+pub use request::{WindowRequest, request, summary_request};
 
 /// Characters that count as a token: less than in most texts, so that estimates are on the safe side.
 const PER_TOKEN: usize = 3;

@@ -19,7 +19,7 @@ const BRIDGE: &str = "Understood.";
 
 /// The body of a model call. What is shown as it is kept is not copied.
 #[derive(Debug, Serialize)]
-pub struct Request<'a> {
+pub struct WindowRequest<'a> {
     messages: Vec<Sent<'a>>,
     model: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +32,7 @@ pub struct Request<'a> {
     size: usize,
 }
 
-impl Request<'_> {
+impl WindowRequest<'_> {
     /// One more message at the end, that the next request does not have.
     pub fn push(&mut self, message: Value) {
         let after_result = self.messages.last().is_some_and(|last| last.shown.is("tool"));
@@ -67,7 +67,7 @@ pub fn request<'a>(
     system: &str,
     chat: &'a [Value],
     tools: &'a [Value],
-) -> Request<'a> {
+) -> WindowRequest<'a> {
     body(look, system, fitting(chat, look), tools)
 }
 
@@ -77,7 +77,7 @@ pub fn summary_request<'a>(
     system: &str,
     chat: Vec<Shown<'a>>,
     tools: &'a [Value],
-) -> Request<'a> {
+) -> WindowRequest<'a> {
     body(look, system, chat, tools)
 }
 
@@ -86,7 +86,7 @@ fn body<'a>(
     system: &str,
     chat: Vec<Shown<'a>>,
     tools: &'a [Value],
-) -> Request<'a> {
+) -> WindowRequest<'a> {
     let size = told(system, tools) + total(&chat);
     let bridges = look.quirks.contains(&Quirk::Bridge);
     let blanks = look.quirks.contains(&Quirk::BlankReasoning);
@@ -107,7 +107,7 @@ fn body<'a>(
         mark(&mut messages);
     }
     let tool_choice = (!tools.is_empty()).then_some("auto");
-    Request { messages, model: look.model, tool_choice, tools, bridges, size }
+    WindowRequest { messages, model: look.model, tool_choice, tools, bridges, size }
 }
 
 /// Marks the instructions, the end of the conversation, and where it ended the last time: the provider
@@ -189,14 +189,14 @@ impl Serialize for Parts<'_> {
         let cache_control = self.mark.then_some(KEPT);
         let Value::Array(parts) = self.content else {
             let text = self.content.as_str().unwrap_or_default();
-            return [Part { kind: "text", text, cache_control }].serialize(serializer);
+            return [RequestPart { kind: "text", text, cache_control }].serialize(serializer);
         };
         let first = parts.iter().position(|part| part["type"] == "text");
         let mut list = serializer.serialize_seq(Some(parts.len()))?;
         for (at, part) in parts.iter().enumerate() {
             match part["text"].as_str().filter(|_| Some(at) == first) {
                 Some(text) => {
-                    list.serialize_element(&Part { kind: "text", text, cache_control })?;
+                    list.serialize_element(&RequestPart { kind: "text", text, cache_control })?;
                 }
                 None => list.serialize_element(part)?,
             }
@@ -206,21 +206,21 @@ impl Serialize for Parts<'_> {
 }
 
 #[derive(Serialize)]
-struct Part<'a> {
+struct RequestPart<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<Kept>,
+    cache_control: Option<KeptMessages>,
 }
 
 #[derive(Clone, Copy, Serialize)]
-struct Kept {
+struct KeptMessages {
     #[serde(rename = "type")]
     kind: &'static str,
 }
 
-const KEPT: Kept = Kept { kind: "ephemeral" };
+const KEPT: KeptMessages = KeptMessages { kind: "ephemeral" };
 
 #[cfg(test)]
 mod tests {
@@ -235,7 +235,7 @@ mod tests {
                "tool_calls": [{"id": id, "type": "function", "function": {"name": "X", "arguments": "{}"}}]})
     }
 
-    fn marks(body: &Request<'_>) -> Vec<usize> {
+    fn marks(body: &WindowRequest<'_>) -> Vec<usize> {
         let sent = json!(body);
         let messages = sent["messages"].as_array().unwrap();
         let marked = |message: &Value| message["content"][0].get("cache_control").is_some();
@@ -327,7 +327,7 @@ mod tests {
         let chat = [model::user("go"), called("a"), model::tool("a", "x"), model::user("stop")];
         let quirks = BTreeSet::from([Quirk::Bridge]);
         let look = Look { quirks: &quirks, ..look(1000) };
-        let roles = |body: &Request<'_>| {
+        let roles = |body: &WindowRequest<'_>| {
             let sent = json!(body);
             let roles = sent["messages"].as_array().unwrap().iter();
             roles.map(|m| m["role"].as_str().unwrap().to_owned()).collect::<Vec<_>>()

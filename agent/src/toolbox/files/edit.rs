@@ -17,14 +17,14 @@ use crate::tools::args;
 const NOTHING: &str = "-";
 
 /// A file, as it is and as it is to be.
-struct Step {
+struct EditStep {
     at: Located,
     now: Option<Vec<u8>>,
     next: Option<String>,
     told: String,
 }
 
-impl Step {
+impl EditStep {
     fn plan(&self) -> EditPlan {
         let hash = |bytes: Option<&[u8]>| bytes.map_or_else(|| NOTHING.to_owned(), sha256);
         EditPlan {
@@ -56,7 +56,7 @@ pub fn plan_edit(tree: &Tree, seen: &Seen, args: &args::Edit) -> Result<Vec<Edit
             Some(_) => vec![step.replaced(&args.edits)?],
         }
     };
-    Ok(steps.iter().map(Step::plan).collect())
+    Ok(steps.iter().map(EditStep::plan).collect())
 }
 
 /// Does a planned edit. A repetition after a crash finds it done, or does what is left of it now.
@@ -124,13 +124,13 @@ fn changes(args: &args::Edit, patch: &str) -> Result<Vec<Change>, ToolError> {
     patch::parse(patch).map_err(ToolError::Refused)
 }
 
-fn single(tree: &Tree, args: &args::Edit) -> Result<Step, ToolError> {
+fn single(tree: &Tree, args: &args::Edit) -> Result<EditStep, ToolError> {
     let at = tree.locate(&args.path)?;
     let now = existing(tree, &at)?;
-    Ok(Step { at, now: Some(now), next: None, told: String::new() })
+    Ok(EditStep { at, now: Some(now), next: None, told: String::new() })
 }
 
-impl Step {
+impl EditStep {
     fn replaced(mut self, edits: &[args::Replacement]) -> Result<Self, ToolError> {
         let done = replace(&self.at.shown, self.text()?, edits).map_err(ToolError::Refused)?;
         self.told = told(&self.at, &done, "replacement");
@@ -179,7 +179,7 @@ fn slots(tree: &Tree, changes: &[Change]) -> Result<Vec<Located>, ToolError> {
 }
 
 /// Everything that a patch does. Nothing is done here.
-fn patch_steps(tree: &Tree, changes: &[Change]) -> Result<Vec<Step>, ToolError> {
+fn patch_steps(tree: &Tree, changes: &[Change]) -> Result<Vec<EditStep>, ToolError> {
     slots(tree, changes)?;
     let mut steps = Vec::new();
     for change in changes {
@@ -188,7 +188,7 @@ fn patch_steps(tree: &Tree, changes: &[Change]) -> Result<Vec<Step>, ToolError> 
     Ok(steps)
 }
 
-fn steps_of(tree: &Tree, change: &Change) -> Result<Vec<Step>, ToolError> {
+fn steps_of(tree: &Tree, change: &Change) -> Result<Vec<EditStep>, ToolError> {
     let fresh = |path: &str| {
         let at = tree.locate(path)?;
         match regular(&at)? {
@@ -199,18 +199,18 @@ fn steps_of(tree: &Tree, change: &Change) -> Result<Vec<Step>, ToolError> {
     let there = |path: &str| {
         let at = tree.locate(path)?;
         let now = Some(existing(tree, &at)?);
-        Ok::<_, ToolError>(Step { at, now, next: None, told: String::new() })
+        Ok::<_, ToolError>(EditStep { at, now, next: None, told: String::new() })
     };
     Ok(match change {
         Change::Add { path, text } => {
             let at = fresh(path)?;
             let told = format!("Created `{}` ({} lines)\n", at.shown, text.lines().count());
-            vec![Step { at, now: None, next: Some(text.clone()), told }]
+            vec![EditStep { at, now: None, next: Some(text.clone()), told }]
         }
         Change::Delete { path } => {
             let step = there(path)?;
             let told = format!("Deleted `{}`\n", step.at.shown);
-            vec![Step { told, ..step }]
+            vec![EditStep { told, ..step }]
         }
         Change::Update { path, to, hunks } => {
             let mut step = there(path)?;
@@ -225,7 +225,7 @@ fn steps_of(tree: &Tree, change: &Change) -> Result<Vec<Step>, ToolError> {
                 Some(to) => {
                     let at = fresh(to)?;
                     let told = format!("Moved to `{}`\n", at.shown);
-                    vec![Step { at, now: None, next: Some(done.text), told }, step]
+                    vec![EditStep { at, now: None, next: Some(done.text), told }, step]
                 }
             }
         }
@@ -238,7 +238,7 @@ fn resumed(
     changes: &[Change],
     plan: &[EditPlan],
     hashes: &[String],
-) -> Result<Vec<Step>, ToolError> {
+) -> Result<Vec<EditStep>, ToolError> {
     let mut steps = Vec::new();
     let mut index = 0;
     for change in changes {
@@ -259,7 +259,7 @@ fn resumed(
             // The new place has it already.
             let at = tree.locate(path)?;
             let now = Some(load(&at)?);
-            steps.push(Step { at, now, next: None, told: String::new() });
+            steps.push(EditStep { at, now, next: None, told: String::new() });
         } else {
             return Err(ToolError::refused(
                 "a file was moved away while this edit was interrupted: look at what is there",
@@ -270,7 +270,7 @@ fn resumed(
 }
 
 /// Writes all files, or puts back what it has written.
-fn commit(steps: &[Step], scratch: &Path) -> Result<(), ToolError> {
+fn commit(steps: &[EditStep], scratch: &Path) -> Result<(), ToolError> {
     for (done, step) in steps.iter().enumerate() {
         if let Err(error) = write(&step.at, scratch, step.next.as_ref().map(String::as_bytes)) {
             for step in &steps[..done] {

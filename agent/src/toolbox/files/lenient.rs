@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Fit {
+pub struct LenientFit {
     /// Where, in bytes.
     pub range: Range<usize>,
     pub new: String,
@@ -17,7 +17,7 @@ const INDENTED: &str = "with another indentation, which `new` was given too";
 
 /// The one place that fits `old` but for what is easily mistaken, from the least on. None if there is
 /// none, or more than one.
-pub fn find(text: &str, old: &str, new: &str) -> Option<Fit> {
+pub fn find(text: &str, old: &str, new: &str) -> Option<LenientFit> {
     let file = Lines::of(text);
     let wanted: Vec<&str> = old.strip_suffix('\n').unwrap_or(old).split('\n').collect();
     if wanted.iter().all(|line| line.trim().is_empty()) {
@@ -38,7 +38,7 @@ pub fn find(text: &str, old: &str, new: &str) -> Option<Fit> {
         })
     };
     let as_is = |places: Vec<usize>, how| match places[..] {
-        [first] => Some(Fit { range: whole(first), new: new.to_owned(), how }),
+        [first] => Some(LenientFit { range: whole(first), new: new.to_owned(), how }),
         _ => None,
     };
     let places = same(&|there, line| there.trim_end() == line.trim_end());
@@ -47,7 +47,7 @@ pub fn find(text: &str, old: &str, new: &str) -> Option<Fit> {
     }
     let lookalikes = lookalikes(text, old);
     if let [range] = &lookalikes[..] {
-        return Some(Fit {
+        return Some(LenientFit {
             range: range.clone(),
             new: kept(text, range, old, new),
             how: LOOKALIKE,
@@ -66,7 +66,7 @@ pub fn find(text: &str, old: &str, new: &str) -> Option<Fit> {
     match file.windows(wanted.len(), |at| ends_alike(at) && shifts(at).is_some())[..] {
         [first] => {
             let new = shifts(first)?.apply(new)?;
-            Some(Fit { range: whole(first), new, how: INDENTED })
+            Some(LenientFit { range: whole(first), new, how: INDENTED })
         }
         _ => None,
     }
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     fn edited(text: &str, old: &str, new: &str) -> Option<(String, &'static str)> {
-        let Fit { range, new, how } = find(text, old, new)?;
+        let LenientFit { range, new, how } = find(text, old, new)?;
         let mut text = text.to_owned();
         text.replace_range(range, &new);
         Some((text, how))

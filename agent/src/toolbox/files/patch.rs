@@ -201,7 +201,7 @@ fn place(
              `@@ ` with a line that stands before them. Nothing was changed"
         )),
         [] => match lenient::find(rest, old, new) {
-            Some(lenient::Fit { range, new, how }) => {
+            Some(lenient::LenientFit { range, new, how }) => {
                 done.notes.push(format!(
                     "place {number} of `{shown}` is not there to the letter; taken for the one that fits {how}"
                 ));

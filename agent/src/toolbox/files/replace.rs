@@ -127,7 +127,7 @@ fn almost(
     old: &str,
     new: &str,
 ) -> Result<(), String> {
-    if let Some(lenient::Fit { range, new, how }) = lenient::find(&done.text, old, new) {
+    if let Some(lenient::LenientFit { range, new, how }) = lenient::find(&done.text, old, new) {
         let line = 1 + done.text[..range.start].matches('\n').count();
         done.notes.push(format!(
             "edit {number}: `old` is not in the file to the letter; it was taken for what begins at line \

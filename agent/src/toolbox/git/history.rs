@@ -25,7 +25,7 @@ const MAX_PART: usize = 6_000;
 pub(super) const MAX_COMPARED: i64 = 2 * 1024 * 1024;
 
 /// What a commit has to be to be shown.
-struct Wanted {
+struct WantedHistory {
     path: Option<String>,
     search: Option<Needle>,
     author: Option<String>,
@@ -38,7 +38,7 @@ enum Needle {
     Line(Regex),
 }
 
-impl Wanted {
+impl WantedHistory {
     fn of(tree: &Tree, args: &args::GitLog) -> Result<Self, ToolError> {
         let path = args.path.as_deref().map(|path| tree.locate(path)).transpose()?;
         let search = args.search.as_deref().map(|search| match args.regex {
@@ -128,7 +128,7 @@ fn memmem(text: &[u8], part: &[u8]) -> usize {
 pub fn log(place: &Place, tree: &Tree, args: &args::GitLog) -> Result<String, ToolError> {
     let repo = place.open()?;
     let limit = args.limit.unwrap_or(DEFAULT_COMMITS).clamp(1, MAX_COMMITS) as usize;
-    let wanted = Wanted::of(tree, args)?;
+    let wanted = WantedHistory::of(tree, args)?;
     let mut walk = repo.revwalk()?;
     match &args.commit {
         Some(name) => walk.push(find(place, &repo, name)?.id())?,

@@ -138,7 +138,7 @@ fn look(
     }
     repo.set_index(&mut own)?;
     let mut index = repo.index()?;
-    let mut files = Files {
+    let mut files = KeptFiles {
         root: place.tree(),
         tracked: index.iter().map(|entry| entry.path).collect(),
         left_out: Vec::new(),
@@ -183,7 +183,7 @@ fn add_ignored(repo: &Repository, index: &mut Index, root: &Path) -> Result<(), 
 }
 
 /// Which files are taken along.
-struct Files {
+struct KeptFiles {
     root: PathBuf,
     tracked: HashSet<Vec<u8>>,
     left_out: Vec<String>,
@@ -192,7 +192,7 @@ struct Files {
     new: u64,
 }
 
-impl Files {
+impl KeptFiles {
     /// What libgit2 wants: 0 takes it, 1 leaves it out, less ends everything.
     fn judge(&mut self, path: &Path) -> i32 {
         self.seen += 1;

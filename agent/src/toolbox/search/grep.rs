@@ -32,9 +32,9 @@ const MAX_CONTEXT: u32 = 10;
 
 /// What was found in a file.
 #[derive(Default)]
-struct Found {
+struct FoundLines {
     path: String,
-    lines: Vec<Line>,
+    lines: Vec<MatchedLine>,
     matches: usize,
     /// There is more in it.
     is_cut: bool,
@@ -43,7 +43,7 @@ struct Found {
     mode: GrepMode,
 }
 
-struct Line {
+struct MatchedLine {
     number: u64,
     text: String,
     is_match: bool,
@@ -78,7 +78,7 @@ pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
         GrepMode::Files | GrepMode::Count => 0,
     };
     let (before, after) = (around(args.before), around(args.after));
-    let found = Mutex::new(Vec::<Found>::new());
+    let found = Mutex::new(Vec::<FoundLines>::new());
     let count = AtomicUsize::new(0);
     // Its buffer serves all files of a thread.
     let searcher = SearcherBuilder::new()
@@ -94,7 +94,7 @@ pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
         if !wanted || !typed {
             return WalkState::Continue;
         }
-        let mut file = Found { mode, ..Found::default() };
+        let mut file = FoundLines { mode, ..FoundLines::default() };
         let path = tree.root().join(relative);
         // A file that vanished or can't be read has no matches.
         let _ = searcher.search_path(&matcher, &path, &mut file);
@@ -123,7 +123,7 @@ pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
         GrepMode::Content => shown(&found, before + after > 0, &page),
         GrepMode::Files => page.of_files(found.iter().map(|file| file.path.clone()).collect()),
         GrepMode::Count => {
-            let line = |file: &Found| {
+            let line = |file: &FoundLines| {
                 let cut = if file.is_cut { "+" } else { "" };
                 format!("{}:{}{cut}", file.path, file.matches)
             };
@@ -176,17 +176,17 @@ fn of_type(name: &str) -> Result<Types, ToolError> {
     })
 }
 
-impl Found {
+impl FoundLines {
     fn push(&mut self, number: Option<u64>, bytes: &[u8], is_match: bool) {
         let number = number.unwrap_or_default();
         let text = String::from_utf8_lossy(bytes);
         let text = clip(text.trim_end_matches(['\n', '\r']), MAX_LINE_CHARS);
         let starts = self.lines.last().is_none_or(|before| before.number + 1 != number);
-        self.lines.push(Line { number, text, is_match, starts });
+        self.lines.push(MatchedLine { number, text, is_match, starts });
     }
 }
 
-impl Sink for Found {
+impl Sink for FoundLines {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, line: &SinkMatch<'_>) -> io::Result<bool> {
@@ -212,7 +212,7 @@ impl Sink for Found {
     }
 }
 
-fn shown(found: &[Found], around: bool, page: &Page) -> String {
+fn shown(found: &[FoundLines], around: bool, page: &Page) -> String {
     let most = page.most(if around { MAX_LINES_AROUND } else { MAX_LINES });
     let all = || found.iter().flat_map(|file| file.lines.iter().map(move |line| (file, line)));
     let mut text = Vec::new();

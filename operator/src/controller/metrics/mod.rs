@@ -13,11 +13,11 @@ use prometheus_client::registry::Registry;
 use crate::metrics::catalog::controller as catalog;
 use crate::metrics::family::{Counts, Times};
 pub use state::Shown;
-use state::State;
+use state::StateMetrics;
 
 /// How an attempt to reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum LookOutcome {
     Done,
     /// The cache was behind; the next look comes by itself.
     Stale,
@@ -25,7 +25,7 @@ pub enum Outcome {
     Failed,
 }
 
-impl Outcome {
+impl LookOutcome {
     const fn label(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -37,7 +37,7 @@ impl Outcome {
 
 /// Handles to the families. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct ControllerMetrics {
     leader: Gauge,
     duration: Times<1>,
     reconciles: Counts<2>,
@@ -45,7 +45,7 @@ pub struct Metrics {
     waits: Times<1>,
 }
 
-impl Metrics {
+impl ControllerMetrics {
     pub fn register(registry: &mut Registry, shown: Shown) -> Self {
         let metrics = Self {
             leader: catalog::LEADER.level(registry),
@@ -55,7 +55,7 @@ impl Metrics {
             waits: catalog::QUEUE_WAIT.times(registry),
         };
         let leader = metrics.leader.clone();
-        registry.register_collector(Box::new(State { leader, shown }));
+        registry.register_collector(Box::new(StateMetrics { leader, shown }));
         metrics
     }
 
@@ -69,7 +69,7 @@ impl Metrics {
     }
 
     /// One look at an object of `kind` ended.
-    pub fn reconciled(&self, kind: &'static str, outcome: Outcome, took: Duration) {
+    pub fn reconciled(&self, kind: &'static str, outcome: LookOutcome, took: Duration) {
         self.duration.observe([kind], took);
         self.reconciles.one([kind, outcome.label()]);
     }

@@ -13,8 +13,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::controller::index::{Index, Key};
-use crate::controller::slots::Slots;
+use crate::controller::index::{Index, ObjectKey};
+use crate::controller::slots::RepoSlots;
 use crate::gateway::budget::calendar::{self, Moment};
 use crate::metrics::catalog::controller as catalog;
 use crate::metrics::{repo_label, repo_of};
@@ -24,7 +24,7 @@ const NO_REPO: &str = "(none)";
 
 /// Where the numbers come from, when the replica acts.
 #[derive(Debug)]
-pub struct State {
+pub struct StateMetrics {
     /// Not 0 on the replica that acts.
     pub leader: Gauge,
     pub shown: Shown,
@@ -37,7 +37,7 @@ pub struct Shown {
     pub open: Arc<Index<Thread, ()>>,
     pub closed: Arc<Index<Thread, ()>>,
     pub repos: Store<Repo>,
-    pub slots: Arc<Slots>,
+    pub slots: Arc<RepoSlots>,
 }
 
 /// Samples by the values of two labels.
@@ -52,7 +52,7 @@ struct Counted {
     oldest: BTreeMap<String, f64>,
 }
 
-impl Collector for State {
+impl Collector for StateMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let acts = self.leader.get() != 0;
         let repos = if acts { self.shown.repos.state() } else { Vec::new() };
@@ -100,7 +100,7 @@ impl Shown {
 
 fn counted(
     repos: &[Arc<Repo>],
-    (threads, closed): (&[Arc<Thread>], &[(Key, usize)]),
+    (threads, closed): (&[Arc<Thread>], &[(ObjectKey, usize)]),
     now: Timestamp,
     encoder: &mut DescriptorEncoder,
 ) -> fmt::Result {

@@ -8,10 +8,10 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-use super::{Metrics, Outcome, Shown};
+use super::{ControllerMetrics, LookOutcome, Shown};
 use crate::controller::caches::{closed_in, open_in};
-use crate::controller::index::{Index, Key};
-use crate::controller::slots::{Request, Slots};
+use crate::controller::index::{Index, ObjectKey};
+use crate::controller::slots::{RepoSlots, SlotRequest};
 use crate::controller::testing;
 
 /// A controller's metrics with `threads` Threads of `repos` Repos, as text.
@@ -20,28 +20,28 @@ fn shown(repos: &[Repo], threads: &[Thread], acts: bool) -> String {
     for repo in repos {
         repo_cache.apply_watcher_event(&Event::Apply(repo.clone()));
     }
-    let slots = Arc::new(Slots::default());
+    let slots = Arc::new(RepoSlots::default());
     for thread in threads {
         thread_cache.apply_watcher_event(&Event::Apply(thread.clone()));
-        let request = Request {
+        let request = SlotRequest {
             thread: thread.metadata.name.as_deref().unwrap(),
             admitted: ["pm".to_owned()].into(),
             wanted: ["pm".to_owned(), "coder".to_owned()].into(),
             since: testing::now(),
         };
-        slots.ask(&Key::new("team", &*thread.spec.repo), &LimitsSpec::default(), request);
+        slots.ask(&ObjectKey::new("team", &*thread.spec.repo), &LimitsSpec::default(), request);
     }
     let mut registry = crate::metrics::registry();
     let [open, closed] = indices(threads);
     let (threads_read, repos_read) = (thread_cache.as_reader(), repo_cache.as_reader());
     let shown = Shown { threads: threads_read, open, closed, repos: repos_read, slots };
-    let metrics = Metrics::register(&mut registry, shown);
+    let metrics = ControllerMetrics::register(&mut registry, shown);
     if acts {
         metrics.leads();
     }
     for thread in threads {
         let repo = format!("team/{}", thread.spec.repo);
-        metrics.reconciled("Thread", Outcome::Done, Duration::from_millis(2));
+        metrics.reconciled("Thread", LookOutcome::Done, Duration::from_millis(2));
         metrics.pod_started(&repo, "pm");
         metrics.waited(&repo, Duration::from_secs(3));
     }
@@ -75,7 +75,7 @@ fn closed_threads_are_counted_and_not_walked_through() {
     let (repos, slots) = (Writer::default().as_reader(), Arc::default());
     let shown = Shown { threads: cache.as_reader(), open, closed, repos, slots };
     assert_eq!(shown.open_threads().len(), 1);
-    assert_eq!(shown.closed.counts(), [(Key::new("team", "shop"), 19_999)]);
+    assert_eq!(shown.closed.counts(), [(ObjectKey::new("team", "shop"), 19_999)]);
 }
 
 fn repo(name: &str) -> Repo {

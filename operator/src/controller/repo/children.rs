@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::ControllerArgs;
-use crate::controller::gateway::Gateway;
+use crate::controller::gateway::GatewayAddress;
 use crate::controller::labels;
 
 /// `app.kubernetes.io/name` of the gateway's pods.
@@ -34,7 +34,7 @@ pub fn account(repo: &Repo) -> ServiceAccount {
 }
 
 /// Nothing in; out only to the gateway's pods.
-pub fn policy(repo: &Repo, gateway: &Gateway, args: &ControllerArgs) -> NetworkPolicy {
+pub fn policy(repo: &Repo, gateway: &GatewayAddress, args: &ControllerArgs) -> NetworkPolicy {
     let name = repo.name_any();
     let select = |key: &str, value: &str| LabelSelector {
         match_labels: Some([(key.to_owned(), value.to_owned())].into()),

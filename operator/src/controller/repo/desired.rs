@@ -13,9 +13,9 @@ use kube::ResourceExt as _;
 use serde::Serialize;
 
 use super::children::{self, agrees};
-use super::observe::Observed;
+use super::observe::ObservedRepo;
 use super::reach;
-use super::status::Own;
+use super::status::OwnRepoStatus;
 use crate::args::ControllerArgs;
 use crate::controller::health::{Health, Level, Notice};
 use crate::controller::{refusals, spelling};
@@ -26,7 +26,7 @@ const SETTLED: SignedDuration = SignedDuration::from_secs(10);
 
 /// What is to be done about a Repo, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Plan {
+pub struct RepoPlan {
     /// The account of its pods, where it is not yet as it should be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<ServiceAccount>,
@@ -37,16 +37,21 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authority: Option<ConfigMap>,
     /// The controller's part of the status.
-    pub status: Own,
+    pub status: OwnRepoStatus,
     /// Events, once the status is written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
 
 /// What is to be done about `repo` at `now`.
-pub fn desired(repo: &Repo, observed: &Observed, args: &ControllerArgs, now: Timestamp) -> Plan {
+pub fn desired(
+    repo: &Repo,
+    observed: &ObservedRepo,
+    args: &ControllerArgs,
+    now: Timestamp,
+) -> RepoPlan {
     let before = repo.status.clone().unwrap_or_default();
-    let mut plan = Plan { status: Own::of(&before), ..Plan::default() };
+    let mut plan = RepoPlan { status: OwnRepoStatus::of(&before), ..RepoPlan::default() };
     if repo.metadata.deletion_timestamp.is_some() {
         return plan;
     }
@@ -81,7 +86,7 @@ pub fn desired(repo: &Repo, observed: &Observed, args: &ControllerArgs, now: Tim
 }
 
 /// Every name in `spec.roles` means an AgentRole, and no two of them the same role.
-fn roles(observed: &Observed) -> Vec<Health> {
+fn roles(observed: &ObservedRepo) -> Vec<Health> {
     let mut seen = BTreeMap::new();
     let mut verdicts = Vec::new();
     for (i, (name, role)) in observed.roles.iter().enumerate() {
@@ -116,9 +121,9 @@ fn patterns(repo: &Repo) -> Option<Health> {
 /// there are no pods either.
 fn provide(
     repo: &Repo,
-    observed: &Observed,
+    observed: &ObservedRepo,
     args: &ControllerArgs,
-    plan: &mut Plan,
+    plan: &mut RepoPlan,
 ) -> Vec<Health> {
     let mut verdicts = Vec::new();
     let account = children::account(repo);
@@ -159,7 +164,7 @@ fn provide(
 }
 
 /// What was in order for a while and is not any more was changed or deleted by somebody.
-fn repaired(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut Plan) {
+fn repaired(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut RepoPlan) {
     let ready = before.conditions.iter().find(|c| c.type_ == READY && c.status == "True");
     if ready.is_none_or(|c| now.duration_since(c.last_transition_time.0) <= SETTLED) {
         return;
@@ -176,7 +181,12 @@ fn repaired(before: &codebutler_crds::RepoStatus, now: Timestamp, plan: &mut Pla
 }
 
 /// Without a gateway nobody answers, whatever was true while there was one.
-fn serves(repo: &Repo, observed: &Observed, plan: &mut Plan, now: Timestamp) -> Option<Health> {
+fn serves(
+    repo: &Repo,
+    observed: &ObservedRepo,
+    plan: &mut RepoPlan,
+    now: Timestamp,
+) -> Option<Health> {
     let (serves, reason, message) = match &observed.serving {
         Ok(()) => (true, "Serving", "a gateway serves agents".to_owned()),
         Err(why) => (false, "GatewayAway", why.clone()),

@@ -18,10 +18,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Resource as _, ResourceExt as _};
 
 use super::context::Context;
-use super::drive::Action;
-use super::index::Key;
+use super::drive::FollowUp;
+use super::index::ObjectKey;
 use crate::apply::{ApplyError, owned_by};
-use desired::Plan;
+use desired::RepoPlan;
 
 /// How soon a refused step is tried again: what it waits for is not watched.
 const RETRY_REFUSED: Duration = Duration::from_secs(15);
@@ -30,7 +30,7 @@ const RETRY_REFUSED: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// When a write failed; what was done is found by the next look.
-pub async fn reconcile(repo: Arc<Repo>, context: Arc<Context>) -> Result<Action, ApplyError> {
+pub async fn reconcile(repo: Arc<Repo>, context: Arc<Context>) -> Result<FollowUp, ApplyError> {
     // Compiled once: from now on the log says nothing of it.
     log::also(&repo.spec.policy.redaction);
     let mut observed = observe::observe(&context, &repo);
@@ -39,16 +39,16 @@ pub async fn reconcile(repo: Arc<Repo>, context: Arc<Context>) -> Result<Action,
     match perform(&repo, decide(&observed), &context).await {
         // Decide again, knowing that: the decision is then what to tell.
         Err(ApplyError::Refused(refusal)) => {
-            tracing::warn!(repo = %Key::of(&*repo), %refusal, "refused");
+            tracing::warn!(repo = %ObjectKey::of(&*repo), %refusal, "refused");
             observed.refusal = Some(refusal);
             perform(&repo, decide(&observed), &context).await?;
-            Ok(Action::requeue(RETRY_REFUSED))
+            Ok(FollowUp::requeue(RETRY_REFUSED))
         }
         other => other,
     }
 }
 
-async fn perform(repo: &Repo, plan: Plan, context: &Context) -> Result<Action, ApplyError> {
+async fn perform(repo: &Repo, plan: RepoPlan, context: &Context) -> Result<FollowUp, ApplyError> {
     let apply = &context.apply;
     let uid = repo.uid().unwrap_or_default();
     if let Some(account) = &plan.account {
@@ -66,7 +66,7 @@ async fn perform(repo: &Repo, plan: Plan, context: &Context) -> Result<Action, A
     for notice in &plan.notices {
         apply.tell(&repo.object_ref(&()), None, notice).await;
     }
-    Ok(Action::await_change())
+    Ok(FollowUp::await_change())
 }
 
 /// Whether a copy of the certificate authority is ours: all Repos of a namespace share it, also

@@ -11,17 +11,17 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 
 use super::children;
-use crate::apply::{Refusal, owned_by};
+use crate::apply::{ApplyRefusal, owned_by};
 use crate::controller::context::Context;
-use crate::controller::gateway::Gateway;
-use crate::controller::index::Key;
+use crate::controller::gateway::GatewayAddress;
+use crate::controller::index::ObjectKey;
 
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct ObservedRepo {
     /// Each name in `spec.roles` with the AgentRole that it means.
     pub roles: Vec<(String, Option<Arc<AgentRole>>)>,
     /// Where the gateway is; the error says what is wrong.
-    pub gateway: Result<Gateway, String>,
+    pub gateway: Result<GatewayAddress, String>,
     /// Whether a gateway serves; the error says what to do.
     pub serving: Result<(), String>,
     /// The gateway's certificate authority, if it has published it.
@@ -37,13 +37,13 @@ pub struct Observed {
     /// See `account`.
     pub authority_copy: Option<Arc<ConfigMap>>,
     /// What the API server just refused, if it did.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<ApplyRefusal>,
 }
 
-pub fn observe(context: &Context, repo: &Repo) -> Observed {
-    let key = Key::of(repo);
+pub fn observe(context: &Context, repo: &Repo) -> ObservedRepo {
+    let key = ObjectKey::of(repo);
     let role = |name: &String| (name.clone(), context.role(&key.namespace, name));
-    Observed {
+    ObservedRepo {
         roles: repo.spec.roles.iter().map(role).collect(),
         gateway: context.gateway(),
         serving: context.serving.serves(Instant::now()),
@@ -61,7 +61,7 @@ pub fn observe(context: &Context, repo: &Repo) -> Observed {
 
 /// Whether everything that the Repo's pods need is there.
 pub fn is_prepared(context: &Context, repo: &Repo) -> bool {
-    let (key, uid) = (Key::of(repo), repo.uid().unwrap_or_default());
+    let (key, uid) = (ObjectKey::of(repo), repo.uid().unwrap_or_default());
     let account = context.accounts.get(&named(&names::service_account(&key.name), &key));
     let policy = context.policies.get(&named(&children::policy_name(&key.name), &key));
     account.is_some_and(|account| owned_by(&*account, &uid))
@@ -80,6 +80,6 @@ fn siblings(context: &Context, namespace: &str) -> Vec<OwnerReference> {
     repos.iter().filter_map(|repo| repo.owner_ref(&())).collect()
 }
 
-fn named<K: kube::Resource<DynamicType = ()>>(name: &str, key: &Key) -> ObjectRef<K> {
+fn named<K: kube::Resource<DynamicType = ()>>(name: &str, key: &ObjectKey) -> ObjectRef<K> {
     ObjectRef::new(name).within(&key.namespace)
 }

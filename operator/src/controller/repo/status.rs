@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 /// What the controller writes of a Repo's status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Own {
+pub struct OwnRepoStatus {
     /// See [`RepoStatus::observed_generation`].
     pub observed_generation: Option<i64>,
     /// See [`RepoStatus::threads`].
@@ -20,7 +20,7 @@ pub struct Own {
     pub conditions: Vec<Condition>,
 }
 
-impl Own {
+impl OwnRepoStatus {
     pub fn of(status: &RepoStatus) -> Self {
         Self {
             observed_generation: status.observed_generation,

@@ -9,23 +9,23 @@ use kube::Resource as _;
 use serde_json::json;
 
 use super::children;
-use super::desired::{Plan, desired};
-use super::observe::Observed;
-use crate::apply::Refusal;
-use crate::controller::gateway::Gateway;
+use super::desired::{RepoPlan, desired};
+use super::observe::ObservedRepo;
+use crate::apply::ApplyRefusal;
+use crate::controller::gateway::GatewayAddress;
 use crate::controller::testing;
 
-fn gateway() -> Gateway {
-    Gateway {
+fn gateway() -> GatewayAddress {
+    GatewayAddress {
         address: SocketAddr::from(([10, 96, 0, 7], 8443)),
         target_port: IntOrString::Int(9443),
     }
 }
 
 /// A world in which everything that the Repo names is there, and nothing of what it needs.
-fn fresh(repo: &Repo) -> Observed {
+fn fresh(repo: &Repo) -> ObservedRepo {
     let role = |name: &str| (name.to_owned(), Some(Arc::new(testing::role(name))));
-    Observed {
+    ObservedRepo {
         roles: vec![role("pm"), role("coder")],
         gateway: Ok(gateway()),
         serving: Ok(()),
@@ -39,9 +39,9 @@ fn fresh(repo: &Repo) -> Observed {
     }
 }
 
-fn settled(repo: &Repo) -> Observed {
+fn settled(repo: &Repo) -> ObservedRepo {
     let fresh = fresh(repo);
-    Observed {
+    ObservedRepo {
         account: Some(Arc::new(children::account(repo))),
         policy: Some(Arc::new(children::policy(repo, &gateway(), &testing::args()))),
         authority_copy: Some(Arc::new(children::authority("team", "PEM", &fresh.siblings))),
@@ -62,7 +62,7 @@ fn answered() -> Repo {
 }
 
 /// The Repo as it is once the plan's status is written.
-fn told(mut repo: Repo, plan: &Plan) -> Repo {
+fn told(mut repo: Repo, plan: &RepoPlan) -> Repo {
     let mut status = serde_json::to_value(repo.status.take().unwrap_or_default()).unwrap();
     let patch = plan.status.patch(Some(&serde_json::from_value(status.clone()).unwrap())).unwrap();
     for (key, value) in patch.as_object().unwrap() {
@@ -72,11 +72,11 @@ fn told(mut repo: Repo, plan: &Plan) -> Repo {
     repo
 }
 
-fn plan(repo: &Repo, observed: &Observed) -> Plan {
+fn plan(repo: &Repo, observed: &ObservedRepo) -> RepoPlan {
     desired(repo, observed, &testing::args(), testing::now())
 }
 
-fn ready(plan: &Plan) -> (String, String) {
+fn ready(plan: &RepoPlan) -> (String, String) {
     let ready = plan.status.conditions.iter().find(|c| c.type_ == condition::READY).unwrap();
     let well = matches!(ready.reason.as_str(), "Ready" | "Suspended");
     assert!((ready.status == "True") == well, "{ready:?}");
@@ -177,7 +177,7 @@ fn egress_that_is_open_is_in_the_way_where_it_has_to_be_closed() {
     assert_eq!(ready(&plan(&repo, &settled(&repo))).0, "EgressNotEnforced");
     repo.spec.egress.require_enforcement = false;
     assert_eq!(ready(&plan(&repo, &settled(&repo))).0, "Ready");
-    let away = Observed { serving: Err("no gateway serves".to_owned()), ..settled(&repo) };
+    let away = ObservedRepo { serving: Err("no gateway serves".to_owned()), ..settled(&repo) };
     let away = plan(&repo, &away);
     assert_eq!(ready(&away), ("GatewayAway".to_owned(), "no gateway serves".to_owned()));
     assert!(!condition::is_true(&away.status.conditions, condition::GATEWAY_SERVING));
@@ -202,7 +202,7 @@ fn somebody_elses_object_is_told_of_and_not_tried_again_at_once() {
     let repo = testing::repo();
     let mut observed = fresh(&repo);
     let (kind, name) = ("ServiceAccount".to_owned(), "codebutler-shop".to_owned());
-    observed.refusal = Some(Refusal::NameTaken { kind, name });
+    observed.refusal = Some(ApplyRefusal::NameTaken { kind, name });
     let plan = plan(&repo, &observed);
     assert!(plan.account.is_none() && plan.policy.is_none() && plan.authority.is_none());
     let (reason, message) = ready(&plan);
@@ -225,15 +225,15 @@ fn what_somebody_changes_or_deletes_is_put_in_order_and_told() {
     let repo = answered();
     let first = plan(&repo, &settled(&repo));
     let repo = told(repo, &first);
-    let gone = Observed { policy: None, ..settled(&repo) };
+    let gone = ObservedRepo { policy: None, ..settled(&repo) };
     assert!(plan(&repo, &gone).notices.is_empty(), "the cache may be behind");
     let later = "2026-01-01T13:00:00Z".parse().unwrap();
-    let later = |observed: &Observed| desired(&repo, observed, &testing::args(), later);
+    let later = |observed: &ObservedRepo| desired(&repo, observed, &testing::args(), later);
     let told = later(&gone);
     assert!(told.policy.is_some() && told.notices[0].reason == "Repaired", "{:?}", told.notices);
     assert!(told.notices[0].note.contains("NetworkPolicy `codebutler-shop`"));
     let mut opened = children::policy(&repo, &gateway(), &testing::args());
     opened.spec.as_mut().unwrap().ingress = Some(vec![<_>::default()]);
-    let edited = Observed { policy: Some(Arc::new(opened)), ..settled(&repo) };
+    let edited = ObservedRepo { policy: Some(Arc::new(opened)), ..settled(&repo) };
     assert_eq!(later(&edited).notices[0].reason, "Repaired");
 }

@@ -20,14 +20,14 @@ const LONGEST: usize = 65_536;
 
 /// What is to be told of an AgentRole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Plan {
+pub struct RolePlan {
     /// Its whole status: nobody else writes it.
     pub status: AgentRoleStatus,
     /// Events, once the status is written.
     pub notices: Vec<Notice>,
 }
 
-impl Plan {
+impl RolePlan {
     /// The merge patch that writes the status; nothing if it is written already.
     pub fn patch(&self, before: Option<&AgentRoleStatus>) -> Option<Value> {
         (before != Some(&self.status)).then(|| {
@@ -73,10 +73,14 @@ pub fn prompt(
 }
 
 /// What is to be told of `role`, with the instructions that it reads, at `now`.
-pub fn desired(role: &AgentRole, prompt: Result<Option<String>, Health>, now: Timestamp) -> Plan {
+pub fn desired(
+    role: &AgentRole,
+    prompt: Result<Option<String>, Health>,
+    now: Timestamp,
+) -> RolePlan {
     let mut status = role.status.clone().unwrap_or_default();
     if role.metadata.deletion_timestamp.is_some() {
-        return Plan { status, notices: Vec::new() };
+        return RolePlan { status, notices: Vec::new() };
     }
     let ready = Health::new(Level::Ready, "Valid", "can be named by Repos");
     let (prompt, unread) = prompt.map_or_else(|unread| (None, Some(unread)), |read| (read, None));
@@ -90,7 +94,7 @@ pub fn desired(role: &AgentRole, prompt: Result<Option<String>, Health>, now: Ti
     let notices = verdicts.into_iter().chain(alone).chain(old).collect();
     verdict.write(&mut status.conditions, generation, now);
     status.observed_generation = generation;
-    Plan { status, notices }
+    RolePlan { status, notices }
 }
 
 /// Says why a role that should answer several requests at once answers one after the other.

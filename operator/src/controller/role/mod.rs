@@ -9,14 +9,17 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 
 use super::context::Context;
-use super::drive::Action;
+use super::drive::FollowUp;
 use crate::apply::ApplyError;
 
 /// Looks at an AgentRole and says what is wrong with it.
 ///
 /// # Errors
 /// When the status could not be written.
-pub async fn reconcile(role: Arc<AgentRole>, context: Arc<Context>) -> Result<Action, ApplyError> {
+pub async fn reconcile(
+    role: Arc<AgentRole>,
+    context: Arc<Context>,
+) -> Result<FollowUp, ApplyError> {
     let prompt = desired::prompt(&role, |name| {
         let namespace = role.namespace().unwrap_or_default();
         context.prompts.get(&ObjectRef::new(name).within(&namespace))
@@ -28,5 +31,5 @@ pub async fn reconcile(role: Arc<AgentRole>, context: Arc<Context>) -> Result<Ac
     for notice in &plan.notices {
         context.apply.tell(&role.object_ref(&()), None, notice).await;
     }
-    Ok(Action::await_change())
+    Ok(FollowUp::await_change())
 }

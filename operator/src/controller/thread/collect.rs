@@ -8,8 +8,8 @@ use codebutler_crds::{ThreadStatus, condition};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::plan::Plan;
-use super::view::{View, definition};
+use super::plan::ThreadPlan;
+use super::view::{ThreadView, definition};
 use crate::controller::health::Notice;
 
 /// Silence after which a Thread may be forgotten.
@@ -17,7 +17,7 @@ const SILENCE: SignedDuration = SignedDuration::from_hours(48);
 const GRACE: SignedDuration = SignedDuration::from_hours(24);
 
 /// Writes the condition, and when to look again.
-pub fn tell(view: &View, plan: &mut Plan) {
+pub fn tell(view: &ThreadView, plan: &mut ThreadPlan) {
     let created = view.thread.metadata.creation_timestamp.as_ref();
     let active = view.status.last_activity.as_ref().or(created).map_or(view.now, |time| time.0);
     let silent = view.now.duration_since(active);
@@ -56,7 +56,7 @@ fn warned_at(status: &ThreadStatus) -> Option<Timestamp> {
 }
 
 /// Something runs or waits to run, the role that writes code is at it, or a pull request is open.
-fn is_needed(view: &View) -> bool {
+fn is_needed(view: &ThreadView) -> bool {
     let status = view.status;
     let open = status.pull_request.as_ref().is_some_and(|pull| {
         pull.merge_commit.is_none() && pull.state.is_none_or(|state| state == PullState::Open)

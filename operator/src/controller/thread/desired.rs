@@ -11,12 +11,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::collect;
 use super::ends;
 use super::life::{self, Life};
-use super::observe::{Admission, Observed};
-use super::plan::{Plan, Repair};
+use super::observe::{Admission, ObservedThread};
+use super::plan::{Repair, ThreadPlan};
 use super::queue;
 use super::role;
-use super::status::Own;
-use super::view::{Role, View, definition, id, is_idle, not_ending, role_of, time_to_end};
+use super::status::OwnThreadStatus;
+use super::view::{
+    RoleView, ThreadView, definition, id, is_idle, not_ending, role_of, time_to_end,
+};
 use super::{disruption, volume, volume_need};
 use crate::args::ControllerArgs;
 use crate::controller::health::{Health, Level, Notice};
@@ -26,12 +28,12 @@ use crate::controller::refusals;
 /// What is to be done about `thread` at `now`.
 pub fn desired(
     thread: &Thread,
-    observed: &Observed,
+    observed: &ObservedThread,
     args: &ControllerArgs,
     now: Timestamp,
-) -> Plan {
+) -> ThreadPlan {
     let status = thread.status.clone().unwrap_or_default();
-    let mut plan = Plan { status: Own::of(&status), ..Plan::default() };
+    let mut plan = ThreadPlan { status: OwnThreadStatus::of(&status), ..ThreadPlan::default() };
     if thread.is_going() {
         ends::leave(thread, observed, &mut plan, now);
         keep_slots(thread, observed, &mut plan, now);
@@ -43,7 +45,7 @@ pub fn desired(
         (ThreadState::Closed, _) => ends::close(thread, observed, &mut plan, now),
         (ThreadState::Active, None) => ends::without_repo(thread, observed, &mut plan, now),
         (ThreadState::Active, Some(repo)) => {
-            let view = View { thread, status: &status, repo, observed, args, now };
+            let view = ThreadView { thread, status: &status, repo, observed, args, now };
             work(&view, &mut plan)
         }
     };
@@ -56,7 +58,7 @@ pub fn desired(
     plan
 }
 
-fn work(view: &View, plan: &mut Plan) -> Health {
+fn work(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
     let mut verdicts: Vec<Health> = unopened(view.thread).into_iter().collect();
     let mut names: BTreeSet<&str> = view.status.roles.keys().map(String::as_str).collect();
     names.extend(view.status.pending.iter().map(|pending| pending.role.as_str()));
@@ -64,7 +66,7 @@ fn work(view: &View, plan: &mut Plan) -> Health {
         view.observed.pods.iter().map(|pod| (role_of(view.thread, pod), &**pod)).collect();
     names.extend(pods.iter().map(|(role, _)| role.as_str()));
     for name in names {
-        let role = Role {
+        let role = RoleView {
             name,
             definition: definition(view.observed, name),
             pod: pods.iter().find(|(role, _)| role == name).map(|(_, pod)| *pod),
@@ -105,7 +107,7 @@ fn work(view: &View, plan: &mut Plan) -> Health {
 }
 
 /// Nobody works without a gateway, and whoever waits should know.
-fn unserved(view: &View, plan: &Plan) -> Option<Health> {
+fn unserved(view: &ThreadView, plan: &ThreadPlan) -> Option<Health> {
     let why = view.observed.serving.as_ref().err()?;
     let message = format!("{why}; what was begun goes on by itself when one does");
     let waits = !plan.busy.is_empty() || !plan.create_pods.is_empty();
@@ -113,7 +115,7 @@ fn unserved(view: &View, plan: &Plan) -> Option<Health> {
 }
 
 /// Whether somebody wants nothing new to start.
-fn suspended(view: &View, plan: &mut Plan) {
+fn suspended(view: &ThreadView, plan: &mut ThreadPlan) {
     let conditions = &mut plan.status.conditions;
     if view.repo.spec.suspend {
         role::held(view).hold(conditions, view.thread.metadata.generation, view.now);
@@ -123,13 +125,13 @@ fn suspended(view: &View, plan: &mut Plan) {
 }
 
 /// What watches and the network policy find pods and claim by. Without them they are not even seen.
-fn look_at_labels(view: &View, plan: &mut Plan) {
+fn look_at_labels(view: &ThreadView, plan: &mut ThreadPlan) {
     let thread = view.thread;
     let pods = view.observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
     let mut pods =
         pods.map(|pod| labels::lacks(&**pod, &labels::of_pod(thread, &role_of(thread, pod))));
     let claim = view.observed.volume.as_deref();
-    let ending = volume::State::of(claim) == volume::State::Ending;
+    let ending = volume::VolumeState::of(claim) == volume::VolumeState::Ending;
     let claimed = claim.filter(|_| !ending);
     let bare = pods.any(|lacks| lacks)
         || claimed.is_some_and(|claim| labels::lacks(claim, &labels::of_claim(thread)));
@@ -140,7 +142,7 @@ fn look_at_labels(view: &View, plan: &mut Plan) {
 }
 
 /// Whatever becomes of the Thread: a pod that has a slot and is on its way out may still use it.
-fn keep_slots(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) {
+fn keep_slots(thread: &Thread, observed: &ObservedThread, plan: &mut ThreadPlan, now: Timestamp) {
     let Some(status) = &thread.status else { return };
     for pod in &observed.pods {
         let life = Life::of(pod);
@@ -157,7 +159,7 @@ fn keep_slots(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timest
 }
 
 /// Writes down who has a slot, once that is known.
-fn give_slots(admission: &Admission, plan: &mut Plan) {
+fn give_slots(admission: &Admission, plan: &mut ThreadPlan) {
     let Admission::Only { roles, .. } = admission else { return };
     for own in plan.status.roles.values_mut() {
         own.admitted = false;
@@ -186,7 +188,7 @@ fn unopened(thread: &Thread) -> Option<Health> {
 /// gone, the Thread moves.
 ///
 /// Answers whether there is such a pod.
-fn make_room(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) -> bool {
+fn make_room(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) -> bool {
     let stuck = |pod: &Pod| {
         Life::of(pod) == Life::Starting
             && life::trouble(pod, view.now)
@@ -208,7 +210,7 @@ fn make_room(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) -> bool {
 
 /// A sibling that is on its way out and does not go, on a node that is lost: pods of a Thread share a
 /// node, so that none finds another one as long as it is there.
-fn in_the_way(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) -> Option<Health> {
+fn in_the_way(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) -> Option<Health> {
     // Of a role that is wanted, it is told anyhow.
     let ending =
         pods.iter().filter(|(role, pod)| Life::of(pod) == Life::Ending && !view.status.wants(role));
@@ -224,7 +226,7 @@ fn in_the_way(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) -> Option<H
 }
 
 /// Which role is at work, and whether a person is waited for.
-fn progress(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) {
+fn progress(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) {
     let roles = &view.status.roles;
     let running = |name: &str| {
         view.status.is_running(name)
@@ -261,7 +263,7 @@ fn progress(view: &View, pods: &[(String, &Pod)], plan: &mut Plan) {
 }
 
 /// Whether a limit is in the way. The gateway says so; absent while nothing is asked.
-fn budget(view: &View, plan: &mut Plan) {
+fn budget(view: &ThreadView, plan: &mut ThreadPlan) {
     let asked = view.status.budget.as_ref().and_then(|budget| budget.ask.as_ref());
     let Some(ask) = asked else {
         condition::clear(&mut plan.status.conditions, condition::BUDGET_EXCEEDED);
@@ -295,18 +297,23 @@ fn at_rest(pods: &[(String, &Pod)]) -> Health {
     }
 }
 
-fn worktree_ready(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) {
-    let (ready, reason, message) = match volume::State::of(observed.volume.as_deref()) {
-        volume::State::Bound if observed.unexpanded.is_some() => {
+fn worktree_ready(
+    thread: &Thread,
+    observed: &ObservedThread,
+    plan: &mut ThreadPlan,
+    now: Timestamp,
+) {
+    let (ready, reason, message) = match volume::VolumeState::of(observed.volume.as_deref()) {
+        volume::VolumeState::Bound if observed.unexpanded.is_some() => {
             (true, "NotExpanded", observed.unexpanded.as_deref().unwrap_or_default())
         }
-        volume::State::Bound => (true, "Bound", "the worktree's volume exists"),
-        volume::State::Pending => {
+        volume::VolumeState::Bound => (true, "Bound", "the worktree's volume exists"),
+        volume::VolumeState::Pending => {
             (false, "Pending", "the claim waits for a volume, which may need its first pod")
         }
-        volume::State::Lost => (false, "Lost", "the volume behind the claim is gone"),
-        volume::State::Ending => (false, "Ending", "the volume is being removed"),
-        volume::State::Absent => (false, "Absent", "there is no volume"),
+        volume::VolumeState::Lost => (false, "Lost", "the volume behind the claim is gone"),
+        volume::VolumeState::Ending => (false, "Ending", "the volume is being removed"),
+        volume::VolumeState::Absent => (false, "Absent", "there is no volume"),
     };
     condition::set(
         &mut plan.status.conditions,

@@ -4,15 +4,15 @@ use codebutler_crds::Thread;
 use kube::ResourceExt as _;
 
 use super::life::Life;
-use super::plan::{Plan, ShieldChange};
+use super::plan::{ShieldChange, ThreadPlan};
 use super::shield::Shield;
-use super::view::{View, id, role_of};
+use super::view::{ThreadView, id, role_of};
 use crate::apply::ApplyError;
 use crate::controller::context::Context;
-use crate::controller::index::Key;
+use crate::controller::index::ObjectKey;
 
 /// Whose shield is to change.
-pub fn look(view: &View, plan: &mut Plan) {
+pub fn look(view: &ThreadView, plan: &mut ThreadPlan) {
     for pod in &view.observed.pods {
         let (role, pod_id) = (role_of(view.thread, pod), id(pod));
         if !Life::of(pod).is_live() || plan.delete_pods.contains(&pod_id) {
@@ -27,8 +27,12 @@ pub fn look(view: &View, plan: &mut Plan) {
 }
 
 /// Carries it out. A pod that has gone meanwhile needs none.
-pub async fn change(thread: &Thread, plan: &Plan, context: &Context) -> Result<(), ApplyError> {
-    for pod in context.pods.of(&Key::of(thread)) {
+pub async fn change(
+    thread: &Thread,
+    plan: &ThreadPlan,
+    context: &Context,
+) -> Result<(), ApplyError> {
+    for pod in context.pods.of(&ObjectKey::of(thread)) {
         let wanted = plan.shields.iter().find(|change| Some(&change.pod.uid) == pod.uid().as_ref());
         let Some(wanted) = wanted else { continue };
         match context.apply.annotate(&*pod, &wanted.shield.annotations()).await {

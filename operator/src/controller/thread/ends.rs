@@ -10,10 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 
 use super::life::Life;
-use super::observe::Observed;
-use super::plan::Plan;
+use super::observe::ObservedThread;
+use super::plan::ThreadPlan;
 use super::view::{not_ending, remove_pods, time_to_end};
-use super::volume::State;
+use super::volume::VolumeState;
 use crate::controller::health::{Health, Level, Notice};
 
 /// How long a deleted Thread may wait for a gateway that is gone for good.
@@ -25,7 +25,7 @@ const SLOW_CLAIM: SignedDuration = SignedDuration::from_mins(2);
 
 /// What is owned by a Thread goes with it, but that waits until the gateway has told the conversation;
 /// pods do not, and the wait has an end.
-pub fn leave(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) {
+pub fn leave(thread: &Thread, observed: &ObservedThread, plan: &mut ThreadPlan, now: Timestamp) {
     remove_pods(thread, observed, plan);
     let held = thread.finalizers().iter().any(|name| name == FINALIZER);
     let since = thread.metadata.deletion_timestamp.as_ref().filter(|_| held);
@@ -41,8 +41,8 @@ pub fn leave(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timesta
 /// volume waits for a while whether it comes back.
 pub fn without_repo(
     thread: &Thread,
-    observed: &Observed,
-    plan: &mut Plan,
+    observed: &ObservedThread,
+    plan: &mut ThreadPlan,
     now: Timestamp,
 ) -> Health {
     remove_pods(thread, observed, plan);
@@ -55,16 +55,16 @@ pub fn without_repo(
         condition::clear(conditions, condition::STALLED);
     }
     let left = WITHOUT_REPO - since.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
-    let state = State::of(observed.volume.as_deref());
+    let state = VolumeState::of(observed.volume.as_deref());
     let volume = match state {
-        State::Absent => "",
+        VolumeState::Absent => "",
         _ if left.is_positive() => "; its volume is kept for an hour, and then removed",
         _ => "; its volume is removed, and what was not pushed with it",
     };
-    if state != State::Absent && left.is_positive() {
+    if state != VolumeState::Absent && left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
     }
-    let doomed = !matches!(state, State::Absent | State::Ending) && !left.is_positive();
+    let doomed = !matches!(state, VolumeState::Absent | VolumeState::Ending) && !left.is_positive();
     plan.delete_volume = doomed && observed.pods.is_empty();
     let repo = &thread.spec.repo;
     let message = format!(
@@ -74,14 +74,19 @@ pub fn without_repo(
 }
 
 /// Pods first, then the volume.
-pub fn close(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) -> Health {
+pub fn close(
+    thread: &Thread,
+    observed: &ObservedThread,
+    plan: &mut ThreadPlan,
+    now: Timestamp,
+) -> Health {
     remove_pods(thread, observed, plan);
     plan.status.phase = Some("closed".to_owned());
     for type_ in [condition::AWAITING_USER, condition::QUEUED, condition::SUSPENDED] {
         condition::clear(&mut plan.status.conditions, type_);
     }
-    let volume = State::of(observed.volume.as_deref());
-    let done = observed.pods.is_empty() && volume == State::Absent;
+    let volume = VolumeState::of(observed.volume.as_deref());
+    let done = observed.pods.is_empty() && volume == VolumeState::Absent;
     finish(thread, plan, done, now);
     if done {
         let done = Health::new(Level::Ready, "Closed", "closed; pods and volume are removed");
@@ -94,13 +99,13 @@ pub fn close(thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timesta
         }
         return done;
     }
-    plan.delete_volume = observed.pods.is_empty() && volume != State::Ending;
+    plan.delete_volume = observed.pods.is_empty() && volume != VolumeState::Ending;
     stuck(observed, plan, now)
         .unwrap_or_else(|| Health::new(Level::Reconciling, "Closing", "removing pods and volume"))
 }
 
 /// What does not go, and the way out.
-fn stuck(observed: &Observed, plan: &mut Plan, now: Timestamp) -> Option<Health> {
+fn stuck(observed: &ObservedThread, plan: &mut ThreadPlan, now: Timestamp) -> Option<Health> {
     let mut stuck = None;
     for pod in observed.pods.iter().filter(|pod| Life::of(pod) == Life::Ending) {
         match time_to_end(pod, now) {
@@ -129,7 +134,7 @@ fn claim_not_ending(claim: &PersistentVolumeClaim) -> Health {
 }
 
 /// Why it was closed is seen when it is; that it is finished, when nothing is left.
-fn finish(thread: &Thread, plan: &mut Plan, done: bool, now: Timestamp) {
+fn finish(thread: &Thread, plan: &mut ThreadPlan, done: bool, now: Timestamp) {
     let status = thread.status.clone().unwrap_or_default();
     let known = status.conditions.iter().find(|c| c.type_ == condition::FINISHED);
     let (reason, message) = match known {

@@ -14,15 +14,15 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 
 use crate::apply::written_by;
-use crate::controller::index::Key;
+use crate::controller::index::ObjectKey;
 
 /// What is known of Threads beyond what the cache shows.
 #[derive(Debug, Default)]
-pub struct Fence(Mutex<Known>);
+pub struct Fence(Mutex<KnownVersion>);
 
 #[derive(Debug, Default)]
-struct Known {
-    edges: HashMap<Key, Edge>,
+struct KnownVersion {
+    edges: HashMap<ObjectKey, Edge>,
     /// Namespaces of which nothing was taken over yet.
     unread: BTreeSet<String>,
 }
@@ -52,12 +52,12 @@ pub enum Sight {
 impl Fence {
     /// Nothing is known any more: somebody else writes.
     pub fn clear(&self) {
-        *self.lock() = Known::default();
+        *self.lock() = KnownVersion::default();
     }
 
     /// Compares what the cache shows with what is known.
     pub fn look(&self, thread: &Thread) -> Sight {
-        let (mut known, key) = (self.lock(), Key::of(thread));
+        let (mut known, key) = (self.lock(), ObjectKey::of(thread));
         if known.unread.contains(&key.namespace) {
             return Sight::Behind;
         }
@@ -79,23 +79,23 @@ impl Fence {
     /// A write on the version that `seen` shows made `written` of it.
     pub fn wrote(&self, seen: &Thread, written: Option<&str>) {
         if let Some(old) = seen.resource_version().filter(|old| written.is_some_and(|w| w != old)) {
-            self.lock().edges.insert(Key::of(seen), Edge::After(old));
+            self.lock().edges.insert(ObjectKey::of(seen), Edge::After(old));
         }
     }
 
     /// Whether a write on the version that `seen` shows was done is not known.
     pub fn unsure(&self, seen: &Thread) {
         if let Some(old) = seen.resource_version() {
-            self.lock().edges.insert(Key::of(seen), Edge::Perhaps(old));
+            self.lock().edges.insert(ObjectKey::of(seen), Edge::Perhaps(old));
         }
     }
 
     /// A Thread as it is now, before anything is decided.
     fn begin(&self, thread: &Thread) {
-        self.lock().edges.insert(Key::of(thread), Edge::Term(thread.uid(), term(thread)));
+        self.lock().edges.insert(ObjectKey::of(thread), Edge::Term(thread.uid(), term(thread)));
     }
 
-    pub fn forget(&self, thread: &Key) {
+    pub fn forget(&self, thread: &ObjectKey) {
         self.lock().edges.remove(thread);
     }
 
@@ -109,7 +109,7 @@ impl Fence {
         self.lock().unread.remove(namespace);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownVersion> {
         self.0.lock()
     }
 }

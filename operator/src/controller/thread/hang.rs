@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::life;
-use super::plan::Plan;
-use super::view::{Role, View, id, moved, starting, unknown};
+use super::plan::ThreadPlan;
+use super::view::{RoleView, ThreadView, id, moved, starting, unknown};
 use crate::controller::health::{Health, Level, Notice};
 
 /// Agents of a role that may hang in a row before a person has to look.
@@ -16,10 +16,10 @@ pub const MAX_HANGS: u32 = 3;
 
 /// What the gateway has noticed of this pod. One whose agent has not run for as long is not to blame.
 pub fn noticed<'a>(
-    view: &View<'a>,
-    role: &Role,
+    view: &ThreadView<'a>,
+    role: &RoleView,
     pod: &Pod,
-    plan: &mut Plan,
+    plan: &mut ThreadPlan,
 ) -> Option<&'a Silence> {
     let silence = about(view, role, pod)?;
     let ran = view.now.duration_since(life::agent_since(pod)?);
@@ -31,7 +31,7 @@ pub fn noticed<'a>(
     Some(silence)
 }
 
-fn about<'a>(view: &View<'a>, role: &Role, pod: &Pod) -> Option<&'a Silence> {
+fn about<'a>(view: &ThreadView<'a>, role: &RoleView, pod: &Pod) -> Option<&'a Silence> {
     let silence = view.status.roles.get(role.name)?.silent.as_ref()?;
     (pod.uid().as_ref() == Some(&silence.pod)).then_some(silence)
 }
@@ -39,11 +39,11 @@ fn about<'a>(view: &View<'a>, role: &Role, pod: &Pod) -> Option<&'a Silence> {
 /// Takes its identity from a silent pod, which is counted once, and makes room for another one. The last
 /// one of several in a row stays, to be looked at.
 pub fn replace(
-    view: &View,
-    role: &Role,
+    view: &ThreadView,
+    role: &RoleView,
     pod: &Pod,
     silence: &Silence,
-    plan: &mut Plan,
+    plan: &mut ThreadPlan,
 ) -> Option<Health> {
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
     if own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref()).is_some() {
@@ -71,7 +71,7 @@ pub fn replace(
 }
 
 /// Why a pod that is on its way out goes, if it hangs.
-pub fn told(view: &View, role: &Role, pod: &Pod) -> Option<Health> {
+pub fn told(view: &ThreadView, role: &RoleView, pod: &Pod) -> Option<Health> {
     let failures = view.status.roles.get(role.name)?.failures;
     // Nothing of it counts any more where somebody has said something new.
     if failures == 0 {
@@ -80,7 +80,7 @@ pub fn told(view: &View, role: &Role, pod: &Pod) -> Option<Health> {
     Some(replaced(role, pod, about(view, role, pod)?, failures))
 }
 
-fn replaced(role: &Role, pod: &Pod, silence: &Silence, failures: u32) -> Health {
+fn replaced(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> Health {
     let message = format!(
         "{}: pod `{}` is replaced, and the role goes on from its transcript (time {failures} of \
          {MAX_HANGS})",
@@ -90,7 +90,7 @@ fn replaced(role: &Role, pod: &Pod, silence: &Silence, failures: u32) -> Health 
     Health::new(Level::Reconciling, "AgentHung", message)
 }
 
-fn hangs(role: &Role, pod: &Pod, silence: &Silence, failures: u32) -> Health {
+fn hangs(role: &RoleView, pod: &Pod, silence: &Silence, failures: u32) -> Health {
     let name = pod.name_any();
     let message = format!(
         "{}, {failures} times in a row: look at `kubectl logs {name} -c agent` and at its node; it is tried \
@@ -100,7 +100,7 @@ fn hangs(role: &Role, pod: &Pod, silence: &Silence, failures: u32) -> Health {
     Health::new(Level::Stalled, "AgentHangs", message)
 }
 
-fn silent(role: &Role, silence: &Silence) -> String {
+fn silent(role: &RoleView, silence: &Silence) -> String {
     let seconds = silence.seconds;
     let time = if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) };
     format!("the agent of role `{}` has said nothing for {time}", role.name)

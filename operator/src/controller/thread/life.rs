@@ -186,7 +186,7 @@ fn ended(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
 
 /// What keeps a pod from working: a reason and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct PodTrouble {
     pub reason: &'static str,
     /// What is wrong and what to do.
     pub message: String,
@@ -196,14 +196,14 @@ pub struct Trouble {
 }
 
 /// Looks for what keeps a live pod from working.
-pub fn trouble(pod: &Pod, now: Timestamp) -> Option<Trouble> {
+pub fn trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
     let status = pod.status.as_ref()?;
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     unschedulable(status, name, now)
         .or_else(|| containers(status).find_map(|container| stuck(container, name)))
 }
 
-fn unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<Trouble> {
+fn unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<PodTrouble> {
     let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled")?;
     let unschedulable =
         scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable");
@@ -217,7 +217,7 @@ fn unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<Troub
     } else {
         "add room to the cluster, or change the AgentRole's resources, nodeSelector or tolerations"
     };
-    unschedulable.then(|| Trouble {
+    unschedulable.then(|| PodTrouble {
         reason: "PodUnschedulable",
         message: format!("pod `{name}` can't be scheduled ({said}): {advice}"),
         passes: left.filter(SignedDuration::is_positive),
@@ -225,7 +225,7 @@ fn unschedulable(status: &PodStatus, name: &str, now: Timestamp) -> Option<Troub
     })
 }
 
-fn stuck(container: &ContainerStatus, pod: &str) -> Option<Trouble> {
+fn stuck(container: &ContainerStatus, pod: &str) -> Option<PodTrouble> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let name = &container.name;
     let said = shortened(waiting.message.as_deref().unwrap_or("no reason given"), 300);
@@ -260,7 +260,7 @@ fn stuck(container: &ContainerStatus, pod: &str) -> Option<Trouble> {
         ),
         _ => return None,
     };
-    Some(Trouble { reason, message, said, passes })
+    Some(PodTrouble { reason, message, said, passes })
 }
 
 /// Since when a pod has a node.

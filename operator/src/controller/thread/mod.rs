@@ -40,26 +40,26 @@ use kube::{Resource as _, ResourceExt as _};
 use serde_json::Value;
 
 use super::context::Context;
-use super::drive::Action;
+use super::drive::FollowUp;
 use super::health::Notice;
-use super::index::Key;
-use crate::apply::{ApplyError, Made, Refusal};
+use super::index::ObjectKey;
+use crate::apply::{ApplyError, ApplyRefusal, MadeObject};
 use crate::metrics::repo_of;
 use fence::Sight;
-use plan::Plan;
+use plan::ThreadPlan;
 
 /// Looks at a Thread and does what is due.
 ///
 /// # Errors
 /// When a write failed; what was done is found by the next look.
-pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Action, ApplyError> {
+pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<FollowUp, ApplyError> {
     match context.fence.look(&thread) {
         Sight::Current => {}
-        Sight::Behind => return Ok(Action::await_change()),
+        Sight::Behind => return Ok(FollowUp::await_change()),
         Sight::Unsure => {
             let version = context.apply.status(&*thread, &fence::next_term(&thread)).await?;
             context.fence.wrote(&thread, version.as_deref());
-            return Ok(Action::await_change());
+            return Ok(FollowUp::await_change());
         }
     }
     let mut observed = observe::observe(&context, &thread);
@@ -69,22 +69,26 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Act
     observed.admission = queue::ask(&context, &thread, &observed, &wish);
     let plan = decide(&observed);
     let done = Box::pin(perform(&thread, plan, &context)).await;
-    let key = Key::of(&*thread);
+    let key = ObjectKey::of(&*thread);
     let Some(refusal) = refusal(&context, &key, &done) else { return done };
     // Decide again, knowing that: the decision is then what to tell.
     tracing::warn!(thread = %key, %refusal, "refused");
-    let failed = matches!(refusal, Refusal::NotAccepted { .. });
+    let failed = matches!(refusal, ApplyRefusal::NotAccepted { .. });
     let mut observed = observe::observe(&context, &thread);
     observed.refusal = Some(refusal);
     // It starts nothing now: others may.
     observed.admission = queue::ask(&context, &thread, &observed, &decide(&observed));
     Box::pin(perform(&thread, decide(&observed), &context)).await?;
     let wait = context.refusals.told(&key, Instant::now());
-    Ok(if failed { Action::retry(wait) } else { Action::requeue(wait) })
+    Ok(if failed { FollowUp::retry(wait) } else { FollowUp::requeue(wait) })
 }
 
 /// What the API server says no to, and a person should hear about.
-fn refusal(context: &Context, key: &Key, done: &Result<Action, ApplyError>) -> Option<Refusal> {
+fn refusal(
+    context: &Context,
+    key: &ObjectKey,
+    done: &Result<FollowUp, ApplyError>,
+) -> Option<ApplyRefusal> {
     match done {
         Ok(_) => {
             context.refusals.forget(key);
@@ -97,7 +101,11 @@ fn refusal(context: &Context, key: &Key, done: &Result<Action, ApplyError>) -> O
 
 /// What is told is told at the end, and also of what came before a failure: no pod waits for an
 /// event about its volume.
-async fn perform(thread: &Thread, plan: Plan, context: &Context) -> Result<Action, ApplyError> {
+async fn perform(
+    thread: &Thread,
+    plan: ThreadPlan,
+    context: &Context,
+) -> Result<FollowUp, ApplyError> {
     let mut told = Vec::new();
     let done = act(thread, plan, context, &mut told).await;
     let about = thread.object_ref(&());
@@ -108,25 +116,25 @@ async fn perform(thread: &Thread, plan: Plan, context: &Context) -> Result<Actio
 }
 
 /// An event, and what it is about besides the Thread.
-type Told = (Option<ObjectReference>, Notice);
+type ToldNotice = (Option<ObjectReference>, Notice);
 
 async fn act(
     thread: &Thread,
-    mut plan: Plan,
+    mut plan: ThreadPlan,
     context: &Context,
-    told: &mut Vec<Told>,
-) -> Result<Action, ApplyError> {
+    told: &mut Vec<ToldNotice>,
+) -> Result<FollowUp, ApplyError> {
     let apply = &context.apply;
     let repo = repo_of(&thread.namespace().unwrap_or_default(), &thread.spec.repo);
     let owner = thread.uid().unwrap_or_default();
     if let Some(claim) = &plan.create_volume {
         match apply.create(claim, &owner).await? {
-            Made::New(claim) => {
+            MadeObject::New(claim) => {
                 context.volumes.assume(&claim);
                 let note = format!("volume claim `{}` made", claim.name_any());
                 told.push((None, Notice::normal("VolumeCreated", note)));
             }
-            Made::Found(claim) => {
+            MadeObject::Found(claim) => {
                 repair::claim(thread, &claim, context).await?;
                 return Ok(found(&*context.volumes, &claim));
             }
@@ -138,26 +146,26 @@ async fn act(
     if plan.find_home
         && let Some(claim) = observe::own_claim(context, thread)
     {
-        context.homes.look(&Key::of(thread), &claim).await;
-        return Ok(Action::requeue(Duration::ZERO));
+        context.homes.look(&ObjectKey::of(thread), &claim).await;
+        return Ok(FollowUp::requeue(Duration::ZERO));
     }
     if !plan.ask_scale_up.is_empty() {
         let namespace = thread.namespace().unwrap_or_default();
         for pod in &plan.ask_scale_up {
             context.scale_ups.look(&namespace, pod).await;
         }
-        return Ok(Action::requeue(Duration::ZERO));
+        return Ok(FollowUp::requeue(Duration::ZERO));
     }
     for (role, new) in &plan.create_pods {
         match apply.create(&*new.pod, &owner).await? {
-            Made::New(pod) => {
+            MadeObject::New(pod) => {
                 context.pods.assume(&pod);
                 context.rewritten.made(&new.pod, &pod);
                 context.metrics.pod_started(&repo, role);
                 plan.status.roles.entry(role.clone()).or_default().pod_uid = pod.uid();
                 told.push(started(role, &pod, new.woken));
             }
-            Made::Found(pod) => {
+            MadeObject::Found(pod) => {
                 repair::pod(thread, role, &pod, context).await?;
                 return Ok(found(&*context.pods, &pod));
             }
@@ -188,9 +196,9 @@ async fn act(
     remove(thread, &plan, context).await?;
     if plan.release {
         apply.release(thread, names::FINALIZER).await?;
-        tracing::warn!(thread = %Key::of(thread), "let go untold: no gateway did");
+        tracing::warn!(thread = %ObjectKey::of(thread), "let go untold: no gateway did");
     }
-    Ok(plan.again.map_or_else(Action::await_change, Action::requeue))
+    Ok(plan.again.map_or_else(FollowUp::await_change, FollowUp::requeue))
 }
 
 /// Writes the status on the version that was seen.
@@ -210,13 +218,16 @@ async fn write(thread: &Thread, patch: &Value, context: &Context) -> Result<(), 
 }
 
 /// An earlier attempt made it and stopped short of telling: look again with it.
-fn found<K: crate::apply::Object>(index: &super::index::Index<K, K>, object: &K) -> Action {
+fn found<K: crate::apply::AppliedObject>(
+    index: &super::index::Index<K, K>,
+    object: &K,
+) -> FollowUp {
     index.assume(object);
-    Action::requeue(Duration::ZERO)
+    FollowUp::requeue(Duration::ZERO)
 }
 
-async fn remove(thread: &Thread, plan: &Plan, context: &Context) -> Result<(), ApplyError> {
-    let key = Key::of(thread);
+async fn remove(thread: &Thread, plan: &ThreadPlan, context: &Context) -> Result<(), ApplyError> {
+    let key = ObjectKey::of(thread);
     for pod in context.pods.of(&key) {
         if plan.delete_pods.iter().any(|doomed| Some(&doomed.uid) == pod.uid().as_ref()) {
             context.apply.delete::<Pod>(&pod).await?;
@@ -236,7 +247,7 @@ async fn remove(thread: &Thread, plan: &Plan, context: &Context) -> Result<(), A
 
 /// A claim that can't grow is no reason not to work.
 async fn expand(thread: &Thread, size: &str, context: &Context) -> Result<(), ApplyError> {
-    let key = Key::of(thread);
+    let key = ObjectKey::of(thread);
     if !context.unexpanded.is_due(&key, size) {
         return Ok(());
     }
@@ -265,7 +276,7 @@ async fn expand(thread: &Thread, size: &str, context: &Context) -> Result<(), Ap
     }
 }
 
-fn started(role: &str, pod: &Pod, woken: bool) -> Told {
+fn started(role: &str, pod: &Pod, woken: bool) -> ToldNotice {
     let (reason, verb) = if woken { ("Woken", "woken") } else { ("PodStarted", "started") };
     let note = format!("role `{role}` {verb} in pod `{}`", pod.name_any());
     (Some(pod.object_ref(&())), Notice::normal(reason, note))

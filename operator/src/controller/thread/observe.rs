@@ -10,11 +10,11 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 
 use super::lineage::Lineage;
-use crate::apply::{Refusal, owned_by};
+use crate::apply::{ApplyRefusal, owned_by};
 use crate::controller::context::Context;
-use crate::controller::gateway::Gateway;
+use crate::controller::gateway::GatewayAddress;
 use crate::controller::homes::Home;
-use crate::controller::index::Key;
+use crate::controller::index::ObjectKey;
 use crate::controller::repo;
 use crate::controller::scale_up::ScaleUp;
 use crate::controller::slots::Roles;
@@ -34,7 +34,7 @@ pub enum Admission {
 
 /// The world around a Thread.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct ObservedThread {
     pub repo: Option<Arc<Repo>>,
     /// The AgentRoles that exist of those that the Repo names, in its order.
     pub roles: Vec<Arc<AgentRole>>,
@@ -42,7 +42,7 @@ pub struct Observed {
     /// authority.
     pub prepared: bool,
     /// Where the gateway is; the error says what is wrong.
-    pub gateway: Result<Gateway, String>,
+    pub gateway: Result<GatewayAddress, String>,
     /// Whether a gateway serves; the error says what to do.
     pub serving: Result<(), String>,
     /// What is known of the Threads above it.
@@ -51,7 +51,7 @@ pub struct Observed {
     pub pods: Vec<Arc<Pod>>,
     pub admission: Admission,
     /// What the API server just refused, if it did.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<ApplyRefusal>,
     /// UIDs of those of its pods that were made with other images than were asked for.
     pub rewritten: Vec<String>,
     /// Where the volume is, if that was asked.
@@ -62,8 +62,8 @@ pub struct Observed {
     pub unexpanded: Option<String>,
 }
 
-pub fn observe(context: &Context, thread: &Thread) -> Observed {
-    let key = Key::of(thread);
+pub fn observe(context: &Context, thread: &Thread) -> ObservedThread {
+    let key = ObjectKey::of(thread);
     let uid = thread.uid().unwrap_or_default();
     let repo = context.repo(&key.namespace, &thread.spec.repo);
     let volume = own_claim(context, thread);
@@ -75,7 +75,7 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
         let said = context.scale_ups.of(&uid)?;
         Some((uid, said))
     });
-    Observed {
+    ObservedThread {
         scale_ups: scale_ups.collect(),
         rewritten: rewritten.filter_map(|pod| pod.uid()).collect(),
         roles: repo.iter().flat_map(|repo| context.roles_of(repo)).collect(),
@@ -95,7 +95,7 @@ pub fn observe(context: &Context, thread: &Thread) -> Observed {
 
 /// The Thread's own volume claim.
 pub fn own_claim(context: &Context, thread: &Thread) -> Option<Arc<PersistentVolumeClaim>> {
-    let (key, uid) = (Key::of(thread), thread.uid().unwrap_or_default());
+    let (key, uid) = (ObjectKey::of(thread), thread.uid().unwrap_or_default());
     let claim = names::volume_claim(&key.name);
     let mut claims = context.volumes.of(&key).into_iter();
     claims.find(|volume| volume.name_any() == claim && owned_by(&**volume, &uid))

@@ -7,13 +7,13 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde::Serialize;
 
 use super::shield::Shield;
-use super::status::Own;
+use super::status::OwnThreadStatus;
 use crate::controller::health::Notice;
 
 /// What is to be done, in this order. A crash between any two steps leaves something that the next
 /// look at the Thread completes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Plan {
+pub struct ThreadPlan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create_volume: Option<PersistentVolumeClaim>,
     /// A new size for the claim.
@@ -41,7 +41,7 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shields: Vec<ShieldChange>,
     /// The controller's part of the status.
-    pub status: Own,
+    pub status: OwnThreadStatus,
     /// Pods to delete: `(name, UID)`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delete_pods: Vec<PodId>,
@@ -58,7 +58,7 @@ pub struct Plan {
     pub again: Option<Duration>,
 }
 
-impl Plan {
+impl ThreadPlan {
     /// Shortens the time until the next look.
     pub fn look_again_in(&mut self, delay: Duration) {
         self.again = Some(self.again.map_or(delay, |again| again.min(delay)));

@@ -23,7 +23,7 @@ use super::shield::Shield;
 use super::size::{self, Size};
 use super::volumes;
 use crate::args::ControllerArgs;
-use crate::controller::gateway::{self, Gateway};
+use crate::controller::gateway::{self, GatewayAddress};
 use crate::controller::labels;
 
 /// Annotation: the newest message when the pod was made. What failed is retried when it moves.
@@ -39,7 +39,7 @@ pub struct Input<'a> {
     pub repo: &'a Repo,
     /// The role that works in it.
     pub role: &'a AgentRole,
-    pub gateway: &'a Gateway,
+    pub gateway: &'a GatewayAddress,
     pub args: &'a ControllerArgs,
 }
 

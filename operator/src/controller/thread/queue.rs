@@ -13,13 +13,13 @@ use kube::runtime::reflector::Store;
 use kube::{Api, Client, ResourceExt as _};
 
 use super::fence::{self, Fence};
-use super::observe::{Admission, Observed};
-use super::plan::Plan;
+use super::observe::{Admission, ObservedThread};
+use super::plan::ThreadPlan;
 use crate::controller::caches::is_open;
 use crate::controller::context::Context;
 use crate::controller::health::Notice;
-use crate::controller::index::Key;
-use crate::controller::slots::{Request, Roles, Slots};
+use crate::controller::index::ObjectKey;
+use crate::controller::slots::{RepoSlots, Roles, SlotRequest};
 use crate::scope::Scope;
 
 /// Threads per answer while the open ones are read.
@@ -32,12 +32,17 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Asks for slots for what runs and for what `plan` would start. Whatever it got before, it asks
 /// again each time.
-pub fn ask(context: &Context, thread: &Thread, observed: &Observed, plan: &Plan) -> Admission {
+pub fn ask(
+    context: &Context,
+    thread: &Thread,
+    observed: &ObservedThread,
+    plan: &ThreadPlan,
+) -> Admission {
     let limits = observed.repo.as_ref().map(|repo| repo.spec.limits.clone()).unwrap_or_default();
     let answer = context.slots.ask(
         &desk(thread),
         &limits,
-        Request {
+        SlotRequest {
             thread: &thread.name_any(),
             admitted: admitted(thread),
             wanted: plan.busy.iter().chain(plan.create_pods.keys()).cloned().collect(),
@@ -49,7 +54,7 @@ pub fn ask(context: &Context, thread: &Thread, observed: &Observed, plan: &Plan)
 }
 
 /// Once `plan` is written: what it takes back is free.
-pub fn settle(context: &Context, thread: &Thread, plan: &Plan) {
+pub fn settle(context: &Context, thread: &Thread, plan: &ThreadPlan) {
     let holds = |role: &String| plan.status.roles.get(role).is_some_and(|own| own.admitted);
     let dropped: Roles = admitted(thread).into_iter().filter(|role| !holds(role)).collect();
     if !dropped.is_empty() {
@@ -69,7 +74,7 @@ pub async fn prime(
     client: &Client,
     scope: &Scope,
     known: &Store<Thread>,
-    (slots, fence): (&Slots, &Fence),
+    (slots, fence): (&RepoSlots, &Fence),
 ) -> kube::Result<Vec<String>> {
     let mut unread = Vec::new();
     for threads in scope.places::<Thread>(client) {
@@ -103,7 +108,8 @@ pub async fn prime_late(client: Client, mut unread: Vec<String>, context: Arc<Co
                 Ok(()) => {
                     tracing::info!(namespace, "its Threads may be worked on by now");
                     context.fence.read(&namespace);
-                    let threads = context.all_threads.state().into_iter().map(|t| Key::of(&*t));
+                    let threads =
+                        context.all_threads.state().into_iter().map(|t| ObjectKey::of(&*t));
                     threads
                         .filter(|thread| thread.namespace == namespace)
                         .for_each(|thread| context.queues.thread(&thread));
@@ -129,7 +135,7 @@ async fn prime_in(
     client: &Client,
     threads: &Api<Thread>,
     known: &Store<Thread>,
-    (slots, fence): (&Slots, &Fence),
+    (slots, fence): (&RepoSlots, &Fence),
 ) -> kube::Result<()> {
     let mut seen = HashSet::new();
     let mut page = ListParams::default().limit(PAGE).fields(OPEN);
@@ -145,7 +151,7 @@ async fn prime_in(
             found => found?,
         };
         let open: Vec<_> = found.items.into_iter().filter(is_open).collect();
-        seen.extend(open.iter().map(Key::of));
+        seen.extend(open.iter().map(ObjectKey::of));
         take_over(client, open, (slots, fence)).await?;
         match found.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
@@ -157,8 +163,8 @@ async fn prime_in(
     };
     let holds = |thread: &Thread| is_open(thread) || !admitted(thread).is_empty();
     for thread in known.state_filter(|thread| here(thread) && holds(thread)) {
-        let Key { namespace, name } = Key::of(&*thread);
-        if !seen.contains(&Key::of(&*thread)) {
+        let ObjectKey { namespace, name } = ObjectKey::of(&*thread);
+        if !seen.contains(&ObjectKey::of(&*thread)) {
             let only = ListParams::default().fields(&format!("metadata.name={name}"));
             let threads = Api::<Thread>::namespaced(client.clone(), &namespace);
             take_over(client, threads.list(&only).await?.items, (slots, fence)).await?;
@@ -170,7 +176,7 @@ async fn prime_in(
 async fn take_over(
     client: &Client,
     threads: Vec<Thread>,
-    (slots, fence): (&Slots, &Fence),
+    (slots, fence): (&RepoSlots, &Fence),
 ) -> kube::Result<()> {
     let here = futures::stream::iter(threads).map(|thread| {
         let namespace = thread.namespace().unwrap_or_default();
@@ -187,8 +193,8 @@ async fn take_over(
 }
 
 /// Where a Thread asks, whether or not its Repo exists.
-fn desk(thread: &Thread) -> Key {
-    Key::new(thread.namespace().unwrap_or_default(), &thread.spec.repo)
+fn desk(thread: &Thread) -> ObjectKey {
+    ObjectKey::new(thread.namespace().unwrap_or_default(), &thread.spec.repo)
 }
 
 /// Roles that have a slot by what is written.
@@ -204,14 +210,20 @@ fn waiting_since(thread: &Thread) -> Option<Timestamp> {
 }
 
 /// How long a Thread had waited whose roles start now, all of them.
-pub fn ended_wait(thread: &Thread, plan: &Plan, now: Timestamp) -> Option<Duration> {
+pub fn ended_wait(thread: &Thread, plan: &ThreadPlan, now: Timestamp) -> Option<Duration> {
     let starts = !plan.create_pods.is_empty() && plan.status.queue_position.is_none();
     let since = waiting_since(thread).unwrap_or(now);
     starts.then(|| now.duration_since(since).unsigned_abs())
 }
 
 /// Writes what became of it into the status.
-pub fn tell(repo: &Repo, thread: &Thread, observed: &Observed, plan: &mut Plan, now: Timestamp) {
+pub fn tell(
+    repo: &Repo,
+    thread: &Thread,
+    observed: &ObservedThread,
+    plan: &mut ThreadPlan,
+    now: Timestamp,
+) {
     let position = match &observed.admission {
         Admission::Only { position, .. } => *position,
         Admission::All => None,

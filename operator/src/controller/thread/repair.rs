@@ -7,15 +7,15 @@ use kube::{Resource as _, ResourceExt as _};
 
 use super::plan::Repair;
 use super::view::role_of;
-use crate::apply::{ApplyError, Object, owned_by};
+use crate::apply::{AppliedObject, ApplyError, owned_by};
 use crate::controller::context::Context;
 use crate::controller::health::Notice;
-use crate::controller::index::Key;
-use crate::controller::labels::{self, Labels};
+use crate::controller::index::ObjectKey;
+use crate::controller::labels::{self, ObjectLabels};
 
 /// All that the caches show, and the claim that they don't.
 pub async fn all(thread: &Thread, repair: Repair, context: &Context) -> Result<(), ApplyError> {
-    let key = Key::of(thread);
+    let key = ObjectKey::of(thread);
     for found in context.pods.of(&key) {
         pod(thread, &role_of(thread, &found), &found, context).await?;
     }
@@ -52,10 +52,10 @@ pub async fn claim(
     put_back(thread, found, &labels::of_claim(thread), context).await
 }
 
-async fn put_back<K: Object>(
+async fn put_back<K: AppliedObject>(
     thread: &Thread,
     found: &K,
-    wanted: &Labels,
+    wanted: &ObjectLabels,
     context: &Context,
 ) -> Result<(), ApplyError> {
     let ours = owned_by(found, &thread.uid().unwrap_or_default());

@@ -7,11 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life::{self, Cause, Life, Trouble};
+use super::life::{self, Cause, Life, PodTrouble};
 use super::observe::Admission;
-use super::plan::{Gone, NewPod, Plan};
+use super::plan::{Gone, NewPod, ThreadPlan};
 use super::view::{
-    Role, View, id, input, is_outdated, moved, not_ending, starting, time_to_end, unknown,
+    RoleView, ThreadView, id, input, is_outdated, moved, not_ending, starting, time_to_end, unknown,
 };
 use super::{hang, scale_up, stranded, volume_need};
 use crate::controller::health::{Health, Level, Notice};
@@ -32,7 +32,7 @@ const AFTER_OUT_OF_MEMORY: SignedDuration = SignedDuration::from_secs(5);
 const SKEW: SignedDuration = SignedDuration::from_secs(2);
 
 /// Adds to the plan what this role needs; tells what is in the way.
-pub fn decide(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
+pub fn decide(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Option<Health> {
     let Some(pod) = role.pod else { return without_pod(view, role, plan) };
     match Life::of(pod) {
         Life::Ending => ending(view, role, pod, plan),
@@ -57,7 +57,7 @@ pub fn decide(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
     }
 }
 
-fn without_pod(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
+fn without_pod(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Option<Health> {
     if let Some(own) = plan.status.roles.get_mut(role.name)
         && let Some(uid) = own.pod_uid.take()
     {
@@ -101,7 +101,13 @@ fn without_pod(view: &View, role: &Role, plan: &mut Plan) -> Option<Health> {
     Some(starting(role.name))
 }
 
-fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Option<Health> {
+fn live(
+    view: &ThreadView,
+    role: &RoleView,
+    pod: &Pod,
+    life: &Life,
+    plan: &mut ThreadPlan,
+) -> Option<Health> {
     let Some(definition) = role.definition else {
         plan.delete_pods.push(id(pod));
         return role.wanted.then(|| unknown(view, role.name));
@@ -169,11 +175,11 @@ fn live(view: &View, role: &Role, pod: &Pod, life: &Life, plan: &mut Plan) -> Op
 /// Something keeps a pod from starting. What a cluster mends by itself gets its time before anybody is
 /// told, and a place that it can't use is another's after a minute.
 fn troubled(
-    view: &View,
-    role: &Role,
+    view: &ThreadView,
+    role: &RoleView,
     pod: &Pod,
-    Trouble { reason, message, passes, .. }: Trouble,
-    plan: &mut Plan,
+    PodTrouble { reason, message, passes, .. }: PodTrouble,
+    plan: &mut ThreadPlan,
 ) -> Health {
     let created = pod.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
     let holds = HOLDS_PLACE - view.now.duration_since(created);
@@ -194,7 +200,7 @@ fn troubled(
 }
 
 /// A pod on its way out holds its name. One that does not go is on a node that does not answer.
-fn ending(view: &View, role: &Role, pod: &Pod, plan: &mut Plan) -> Option<Health> {
+fn ending(view: &ThreadView, role: &RoleView, pod: &Pod, plan: &mut ThreadPlan) -> Option<Health> {
     if !role.wanted {
         return None;
     }
@@ -212,12 +218,12 @@ fn ending(view: &View, role: &Role, pod: &Pod, plan: &mut Plan) -> Option<Health
 
 /// The cluster took the pod away. That is nobody's failure: it is made again, a little later.
 fn evicted(
-    view: &View,
-    role: &Role,
+    view: &ThreadView,
+    role: &RoleView,
     pod: &Pod,
     at: Timestamp,
     why: &str,
-    plan: &mut Plan,
+    plan: &mut ThreadPlan,
 ) -> Option<Health> {
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
     if own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref()).is_some() {
@@ -242,11 +248,11 @@ fn evicted(
 /// The gateway does not answer, or does not let the role work: no fault of the pod's. Another one
 /// tries again until it does.
 fn turned_away(
-    view: &View,
-    role: &Role,
+    view: &ThreadView,
+    role: &RoleView,
     pod: &Pod,
     (at, cause): (Timestamp, Cause),
-    plan: &mut Plan,
+    plan: &mut ThreadPlan,
 ) -> Option<Health> {
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
     own.pod_uid.take_if(|uid| Some(&*uid) == pod.uid().as_ref());
@@ -279,11 +285,11 @@ fn turned_away(
 /// A failed pod stays, for its logs, until it is time to try again. Its failure is counted once:
 /// together with taking its identity away.
 fn failed(
-    view: &View,
-    role: &Role,
+    view: &ThreadView,
+    role: &RoleView,
     pod: &Pod,
     (at, why, cause): (Timestamp, &str, Cause),
-    plan: &mut Plan,
+    plan: &mut ThreadPlan,
 ) -> Option<Health> {
     let (name, advice) = (pod.name_any(), cause.advice());
     let own = plan.status.roles.entry(role.name.to_owned()).or_default();
@@ -337,7 +343,7 @@ fn failed(
     Some(Health::new(Level::Reconciling, reason, message))
 }
 
-fn failing(role: &Role, times: u32, pod: &str, why: &str) -> String {
+fn failing(role: &RoleView, times: u32, pod: &str, why: &str) -> String {
     format!(
         "{times} pods of role `{}` failed in a row, the last one because {why}: see `kubectl logs {pod} \
          --all-containers`; it is tried again after a new message, a change of the AgentRole or Repo, or \
@@ -347,7 +353,7 @@ fn failing(role: &Role, times: u32, pod: &str, why: &str) -> String {
 }
 
 /// What does not get better by trying.
-fn unable(role: &Role, pod: &str, why: &str) -> String {
+fn unable(role: &RoleView, pod: &str, why: &str) -> String {
     format!(
         "role `{}` can't work: {why}; it is tried again when you delete pod `{pod}`, or after a new message",
         role.name
@@ -355,27 +361,27 @@ fn unable(role: &Role, pod: &str, why: &str) -> String {
 }
 
 /// The node, and what its agent has said of it.
-fn unconfined(view: &View, role: &Role, pod: &Pod) -> String {
+fn unconfined(view: &ThreadView, role: &RoleView, pod: &Pod) -> String {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
     let said = view.status.roles.get(role.name).and_then(|own| own.sandbox.as_deref());
     let said = said.unwrap_or("its kernel has no Landlock of version 2 or later (Linux 5.19)");
     format!("node `{node}`: {said}")
 }
 
-fn is_admitted(view: &View, role: &Role) -> bool {
+fn is_admitted(view: &ThreadView, role: &RoleView) -> bool {
     match &view.observed.admission {
         Admission::All => true,
         Admission::Only { roles, .. } => roles.contains(role.name),
     }
 }
 
-pub fn held(view: &View) -> Health {
+pub fn held(view: &ThreadView) -> Health {
     let repo = &view.thread.spec.repo;
     let message = format!("Repo `{repo}` is suspended: unset its spec.suspend to go on");
     Health::new(Level::Held, "RepoSuspended", message)
 }
 
-fn queued(view: &View) -> Health {
+fn queued(view: &ThreadView) -> Health {
     let repo = &view.thread.spec.repo;
     let message = format!(
         "all slots of Repo `{repo}` are in use (spec.limits): it starts by itself when it is its \
@@ -392,7 +398,7 @@ fn backoff(failures: u32) -> SignedDuration {
 /// How long to wait for more of a user's burst of messages before the first role of the Thread
 /// starts. Decisions are not gathered, and neither are hand-overs: later messages of a burst are
 /// seen before the next model call anyway.
-fn gathering(view: &View, role: &str) -> Option<Duration> {
+fn gathering(view: &ThreadView, role: &str) -> Option<Duration> {
     let status = view.status;
     let begun = status.roles.values().any(|role| role.state.is_some() || role.done.is_some());
     if begun || status.pending.iter().any(|pending| pending.role == role) {

@@ -5,9 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life::{self, Trouble};
-use super::plan::Plan;
-use super::view::View;
+use super::life::{self, PodTrouble};
+use super::plan::ThreadPlan;
+use super::view::ThreadView;
 use crate::controller::scale_up::{FRESH, ScaleUp};
 
 /// A scheduler gets this long before autoscalers are asked about: most pods need none.
@@ -16,7 +16,12 @@ const TO_SCHEDULE: SignedDuration = SignedDuration::from_secs(10);
 const TO_ARRIVE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What an autoscaler says of it is asked first, and what it said counts.
-pub fn explain(view: &View, pod: &Pod, trouble: Trouble, plan: &mut Plan) -> Trouble {
+pub fn explain(
+    view: &ThreadView,
+    pod: &Pod,
+    trouble: PodTrouble,
+    plan: &mut ThreadPlan,
+) -> PodTrouble {
     let waits = trouble.reason == "PodUnschedulable"
         && !trouble.said.to_lowercase().contains("persistentvolumeclaim");
     let Some((uid, since)) = pod.uid().zip(life::unscheduled_since(pod)).filter(|_| waits) else {
@@ -42,18 +47,24 @@ pub fn explain(view: &View, pod: &Pod, trouble: Trouble, plan: &mut Plan) -> Tro
                 pod.name_any(),
                 trouble.said
             );
-            Trouble { message, passes: None, ..trouble }
+            PodTrouble { message, passes: None, ..trouble }
         }
     }
 }
 
-fn announced(view: &View, pod: &Pod, at: Timestamp, said: &str, trouble: Trouble) -> Trouble {
+fn announced(
+    view: &ThreadView,
+    pod: &Pod,
+    at: Timestamp,
+    said: &str,
+    trouble: PodTrouble,
+) -> PodTrouble {
     let left = TO_ARRIVE - view.now.duration_since(at);
     let name = pod.name_any();
     if left.is_positive() {
         let message =
             format!("pod `{name}` waits for a node that the cluster's autoscaler adds ({said})");
-        return Trouble { message, passes: Some(left), ..trouble };
+        return PodTrouble { message, passes: Some(left), ..trouble };
     }
     let message = format!(
         "pod `{name}` can't be scheduled ({}): the cluster's autoscaler announced a node {} min ago ({said}), and \
@@ -61,5 +72,5 @@ fn announced(view: &View, pod: &Pod, at: Timestamp, said: &str, trouble: Trouble
         trouble.said,
         TO_ARRIVE.as_mins()
     );
-    Trouble { message, passes: None, ..trouble }
+    PodTrouble { message, passes: None, ..trouble }
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 /// What the controller owns of a Thread's status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Own {
+pub struct OwnThreadStatus {
     /// See [`ThreadStatus::observed_generation`].
     pub observed_generation: Option<i64>,
     /// See [`ThreadStatus::phase`].
@@ -40,7 +40,7 @@ pub struct OwnRole {
     pub failures: u32,
 }
 
-impl Own {
+impl OwnThreadStatus {
     /// The controller's part of a status.
     pub fn of(status: &ThreadStatus) -> Self {
         let role = |(name, role): (&String, &codebutler_crds::thread::RoleStatus)| {
@@ -126,7 +126,7 @@ mod tests {
             },
         }))
         .unwrap();
-        let mut own = Own::of(&before);
+        let mut own = OwnThreadStatus::of(&before);
         assert_eq!(own.patch(&before), None);
         let pm = own.roles.entry("pm".to_owned()).or_default();
         (pm.pod_uid, pm.admitted) = (None, false);

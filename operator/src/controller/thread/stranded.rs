@@ -6,10 +6,10 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life::{self, Trouble};
-use super::plan::Plan;
-use super::view::{View, remove_pods};
-use super::volume::State;
+use super::life::{self, PodTrouble};
+use super::plan::ThreadPlan;
+use super::view::{ThreadView, remove_pods};
+use super::volume::VolumeState;
 use crate::controller::health::{Health, Level, Notice};
 use crate::controller::homes::{FRESH, Home};
 
@@ -18,9 +18,10 @@ const COMES_BACK: SignedDuration = SignedDuration::from_mins(10);
 
 /// A pod that can't be scheduled because of where its volume is: the volume is what is wrong. Whether
 /// its nodes still exist is asked first.
-pub fn explain(view: &View, trouble: Trouble, plan: &mut Plan) -> Trouble {
+pub fn explain(view: &ThreadView, trouble: PodTrouble, plan: &mut ThreadPlan) -> PodTrouble {
     let claim = view.observed.volume.as_deref();
-    let Some(claim) = claim.filter(|claim| State::of(Some(claim)) == State::Bound) else {
+    let Some(claim) = claim.filter(|claim| VolumeState::of(Some(claim)) == VolumeState::Bound)
+    else {
         return trouble;
     };
     if !is_about_nodes(&trouble.said) {
@@ -55,7 +56,7 @@ pub fn explain(view: &View, trouble: Trouble, plan: &mut Plan) -> Trouble {
             (message, trouble.passes)
         }
     };
-    Trouble { reason: "VolumeUnreachable", message, passes, ..trouble }
+    PodTrouble { reason: "VolumeUnreachable", message, passes, ..trouble }
 }
 
 /// Whether a scheduler, of whatever version, says that the volume is elsewhere.
@@ -73,7 +74,7 @@ fn named(nodes: &[String]) -> String {
 }
 
 /// Whether the nodes of the volume are gone for so long that nobody expects them back.
-pub fn is_lost(view: &View, pod: &Pod, trouble: &Trouble) -> bool {
+pub fn is_lost(view: &ThreadView, pod: &Pod, trouble: &PodTrouble) -> bool {
     let gone = matches!(view.observed.home, Some(Home::Gone(_)));
     let since = life::unscheduled_since(pod);
     trouble.reason == "VolumeUnreachable"
@@ -82,7 +83,7 @@ pub fn is_lost(view: &View, pod: &Pod, trouble: &Trouble) -> bool {
 }
 
 /// Both at once: a claim that waits for its pods to go is not taken up again by new ones.
-pub fn rebuild(view: &View, plan: &mut Plan) -> Health {
+pub fn rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = true;

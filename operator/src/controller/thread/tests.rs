@@ -23,26 +23,26 @@ use serde_json::{Value, json};
 
 use super::desired::desired;
 use super::lineage::Lineage;
-use super::observe::{Admission, Observed};
-use super::plan::Plan;
+use super::observe::{Admission, ObservedThread};
+use super::plan::ThreadPlan;
 use super::{pod, volume};
-use crate::apply::Refusal;
-use crate::controller::gateway::Gateway;
+use crate::apply::ApplyRefusal;
+use crate::controller::gateway::GatewayAddress;
 use crate::controller::testing;
 
 /// A minute before [`testing::now`].
 const MAIL: &str = "1767268740.000100";
 const LATER: &str = "1767268799.000100";
 
-fn gateway() -> Gateway {
-    Gateway {
+fn gateway() -> GatewayAddress {
+    GatewayAddress {
         address: SocketAddr::from(([10, 96, 0, 7], 8443)),
         target_port: IntOrString::Int(8443),
     }
 }
 
-fn world() -> Observed {
-    Observed {
+fn world() -> ObservedThread {
+    ObservedThread {
         repo: Some(Arc::new(testing::repo())),
         roles: ["pm", "coder"].map(|name| Arc::new(testing::role(name))).into(),
         prepared: true,
@@ -95,33 +95,33 @@ fn claim(thread: &Thread, phase: &str) -> Arc<PersistentVolumeClaim> {
     Arc::new(claim)
 }
 
-fn plan(thread: &Thread, observed: &Observed) -> Plan {
+fn plan(thread: &Thread, observed: &ObservedThread) -> ThreadPlan {
     plan_at(thread, observed, testing::now())
 }
 
-fn plan_at(thread: &Thread, observed: &Observed, now: Timestamp) -> Plan {
+fn plan_at(thread: &Thread, observed: &ObservedThread, now: Timestamp) -> ThreadPlan {
     desired(thread, observed, &testing::args(), now)
 }
 
-fn ready(plan: &Plan) -> (&str, &str) {
+fn ready(plan: &ThreadPlan) -> (&str, &str) {
     let ready = plan.status.conditions.iter().find(|c| c.type_ == condition::READY).unwrap();
     (&ready.reason, &ready.message)
 }
 
-fn started(plan: &Plan) -> Vec<&str> {
+fn started(plan: &ThreadPlan) -> Vec<&str> {
     plan.create_pods.keys().map(String::as_str).collect()
 }
 
-fn deleted(plan: &Plan) -> Vec<&str> {
+fn deleted(plan: &ThreadPlan) -> Vec<&str> {
     plan.delete_pods.iter().map(|pod| pod.uid.as_str()).collect()
 }
 
-fn pod_uid<'a>(plan: &'a Plan, role: &str) -> Option<&'a str> {
+fn pod_uid<'a>(plan: &'a ThreadPlan, role: &str) -> Option<&'a str> {
     plan.status.roles[role].pod_uid.as_deref()
 }
 
 /// The Thread as it is once a plan is carried out.
-fn after(thread: &Thread, plan: &Plan) -> Thread {
+fn after(thread: &Thread, plan: &ThreadPlan) -> Thread {
     let mut status = serde_json::to_value(thread.status.clone().unwrap_or_default()).unwrap();
     let patch = plan.status.patch(&thread.status.clone().unwrap_or_default());
     json_patch::merge(&mut status, &patch.unwrap_or(json!({})));
@@ -318,7 +318,7 @@ fn a_pod_that_does_not_go_is_told_of() {
     let mut at = |time: &str| {
         ending.metadata.deletion_timestamp = serde_json::from_value(json!(time)).unwrap();
         let pods = vec![Arc::new(ending.clone())];
-        plan(&thread, &Observed { pods, ..world() })
+        plan(&thread, &ObservedThread { pods, ..world() })
     };
     let plan = at("2026-01-01T11:59:50Z");
     assert_eq!((ready(&plan).0, plan.again), ("PodEnding", Some(Duration::from_secs(50))));
@@ -334,7 +334,7 @@ fn a_deleted_thread_loses_its_pods_at_once_and_waits_two_minutes_for_its_farewel
     let mut at = |time: &str| {
         thread.metadata.deletion_timestamp = serde_json::from_value(json!(time)).unwrap();
         let pods = vec![pod(&thread, "pm", "a", json!({"phase": "Running"}))];
-        plan(&thread, &Observed { pods, ..world() })
+        plan(&thread, &ObservedThread { pods, ..world() })
     };
     let early = at("2026-01-01T11:58:30Z");
     assert_eq!((deleted(&early), early.release), (vec!["a"], false));
@@ -388,7 +388,7 @@ fn a_role_that_left_the_repo_loses_its_pod_and_its_mail_is_told_of() {
 fn a_suspended_repo_starts_nothing() {
     let mut repo = testing::repo();
     repo.spec.suspend = true;
-    let world = Observed { repo: Some(Arc::new(repo)), ..world() };
+    let world = ObservedThread { repo: Some(Arc::new(repo)), ..world() };
     let plan = plan(&with_mail(), &world);
     assert_eq!((started(&plan), ready(&plan).0), (vec![], "RepoSuspended"));
     assert!(plan.create_volume.is_none());
@@ -396,15 +396,15 @@ fn a_suspended_repo_starts_nothing() {
 
 #[test]
 fn nothing_starts_before_the_repos_fence_stands() {
-    let plan = plan(&with_mail(), &Observed { prepared: false, ..world() });
+    let plan = plan(&with_mail(), &ObservedThread { prepared: false, ..world() });
     assert_eq!((started(&plan), ready(&plan).0), (vec![], "RepoNotPrepared"));
 }
 
 #[test]
 fn a_foreign_volume_is_never_adopted() {
     let (kind, name) = ("PersistentVolumeClaim".to_owned(), "shop-1".to_owned());
-    let refusal = Some(Refusal::NameTaken { kind, name });
-    let plan = plan(&with_mail(), &Observed { refusal, ..world() });
+    let refusal = Some(ApplyRefusal::NameTaken { kind, name });
+    let plan = plan(&with_mail(), &ObservedThread { refusal, ..world() });
     assert_eq!((started(&plan), plan.create_volume.is_some()), (vec![], false));
     assert_eq!(ready(&plan).0, "NameTaken");
     assert!(condition::is_true(&plan.status.conditions, condition::STALLED));

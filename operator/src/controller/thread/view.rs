@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::life::Life;
-use super::observe::Observed;
-use super::plan::{Gone, Plan};
+use super::observe::ObservedThread;
+use super::plan::{Gone, ThreadPlan};
 use super::pod;
 use crate::args::ControllerArgs;
-use crate::controller::gateway::Gateway;
+use crate::controller::gateway::GatewayAddress;
 use crate::controller::health::{Health, Level};
 use crate::controller::rewritten;
 
@@ -19,18 +19,18 @@ const SLOW_END: SignedDuration = SignedDuration::from_secs(60);
 
 /// All that is known when a role is decided on.
 #[derive(Clone, Copy)]
-pub struct View<'a> {
+pub struct ThreadView<'a> {
     pub thread: &'a Thread,
     pub status: &'a ThreadStatus,
     pub repo: &'a Repo,
-    pub observed: &'a Observed,
+    pub observed: &'a ObservedThread,
     pub args: &'a ControllerArgs,
     pub now: Timestamp,
 }
 
 /// One role as it stands.
 #[derive(Clone, Copy)]
-pub struct Role<'a> {
+pub struct RoleView<'a> {
     pub name: &'a str,
     /// What it is, if the Repo has it.
     pub definition: Option<&'a AgentRole>,
@@ -45,12 +45,12 @@ pub fn role_of(thread: &Thread, pod: &Pod) -> String {
     pod.strip_prefix(&thread).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&pod).to_owned()
 }
 
-pub fn definition<'a>(observed: &'a Observed, role: &str) -> Option<&'a AgentRole> {
+pub fn definition<'a>(observed: &'a ObservedThread, role: &str) -> Option<&'a AgentRole> {
     observed.roles.iter().map(|found| &**found).find(|found| found.spec.role == role)
 }
 
 /// Whether a live pod has nothing to do.
-pub fn is_idle(view: &View, pod: &Pod) -> bool {
+pub fn is_idle(view: &ThreadView, pod: &Pod) -> bool {
     let role = role_of(view.thread, pod);
     Life::of(pod).is_live() && !view.status.is_running(&role) && !view.status.wants(&role)
 }
@@ -60,14 +60,14 @@ pub fn id(pod: &Pod) -> Gone {
 }
 
 /// Whether something changed since the pod was made that may make the next one work.
-pub fn moved(view: &View, role: &str, failed: &Pod, definition: &AgentRole) -> bool {
+pub fn moved(view: &ThreadView, role: &str, failed: &Pod, definition: &AgentRole) -> bool {
     let woken_for = failed.annotations().get(pod::ANNOTATION_WOKEN_FOR);
     woken_for.is_none_or(|before| *before != pod::woken_for(view.thread, role))
         || is_outdated(view, failed, definition)
 }
 
 /// Whether a pod made now would be another one. Nothing is known while the gateway can't be found.
-pub fn is_outdated(view: &View, pod: &Pod, definition: &AgentRole) -> bool {
+pub fn is_outdated(view: &ThreadView, pod: &Pod, definition: &AgentRole) -> bool {
     let Ok(gateway) = &view.observed.gateway else { return false };
     let (made_from, input) =
         (pod.annotations().get(pod::ANNOTATION_CONFIG), input(view, definition, gateway));
@@ -76,7 +76,11 @@ pub fn is_outdated(view: &View, pod: &Pod, definition: &AgentRole) -> bool {
         || (!rewritten && rewritten::images(pod) != rewritten::images(&input.build()))
 }
 
-pub fn input<'a>(view: &View<'a>, role: &'a AgentRole, gateway: &'a Gateway) -> pod::Input<'a> {
+pub fn input<'a>(
+    view: &ThreadView<'a>,
+    role: &'a AgentRole,
+    gateway: &'a GatewayAddress,
+) -> pod::Input<'a> {
     pod::Input { thread: view.thread, repo: view.repo, role, gateway, args: view.args }
 }
 
@@ -100,7 +104,7 @@ pub fn starting(role: &str) -> Health {
     Health::new(Level::Reconciling, "PodStarting", format!("starting role `{role}`"))
 }
 
-pub fn unknown(view: &View, role: &str) -> Health {
+pub fn unknown(view: &ThreadView, role: &str) -> Health {
     let repo = &view.thread.spec.repo;
     let message = format!(
         "role `{role}` has mail, but none of the AgentRoles in spec.roles of Repo `{repo}` is it: \
@@ -110,7 +114,7 @@ pub fn unknown(view: &View, role: &str) -> Health {
 }
 
 /// Removes all pods that are not on their way out.
-pub fn remove_pods(thread: &Thread, observed: &Observed, plan: &mut Plan) {
+pub fn remove_pods(thread: &Thread, observed: &ObservedThread, plan: &mut ThreadPlan) {
     let doomed = observed.pods.iter().filter(|pod| Life::of(pod) != Life::Ending);
     for pod in doomed.map(|pod| id(pod)) {
         if !plan.delete_pods.contains(&pod) {

@@ -67,11 +67,11 @@ pub fn expansion(claim: &PersistentVolumeClaim, repo: &Repo) -> Option<String> {
     let requested = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?.get("storage")?;
     let wanted = &repo.spec.worktree.size;
     let grows = bytes(wanted)? > bytes(&requested.0)?;
-    (grows && State::of(Some(claim)) == State::Bound).then(|| wanted.clone())
+    (grows && VolumeState::of(Some(claim)) == VolumeState::Bound).then(|| wanted.clone())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum VolumeState {
     /// There is none.
     Absent,
     /// It exists and waits for a volume, which may need its first pod to be scheduled.
@@ -81,7 +81,7 @@ pub enum State {
     Ending,
 }
 
-impl State {
+impl VolumeState {
     pub fn of(claim: Option<&PersistentVolumeClaim>) -> Self {
         let Some(claim) = claim else { return Self::Absent };
         if claim.metadata.deletion_timestamp.is_some() {

@@ -3,21 +3,21 @@
 use codebutler_crds::names;
 use kube::ResourceExt as _;
 
-use super::life::Trouble;
-use super::plan::Plan;
-use super::view::{View, id, is_idle, remove_pods};
-use super::volume::{self, State};
+use super::life::PodTrouble;
+use super::plan::ThreadPlan;
+use super::view::{ThreadView, id, is_idle, remove_pods};
+use super::volume::{self, VolumeState};
 use crate::controller::health::{Health, Level, Notice};
 
 /// Pods need their volume first.
-pub fn provide(view: &View, plan: &mut Plan) -> Option<Health> {
+pub fn provide(view: &ThreadView, plan: &mut ThreadPlan) -> Option<Health> {
     let claim = view.observed.volume.as_deref();
-    let state = State::of(claim);
-    if state == State::Lost {
+    let state = VolumeState::of(claim);
+    if state == VolumeState::Lost {
         return Some(rebuild(view, plan));
     }
     if let Some(claim) = claim {
-        if state == State::Pending && volume::is_outdated(claim, view.repo) {
+        if state == VolumeState::Pending && volume::is_outdated(claim, view.repo) {
             return Some(replace(view, plan));
         }
         plan.expand_volume = volume::expansion(claim, view.repo);
@@ -26,12 +26,12 @@ pub fn provide(view: &View, plan: &mut Plan) -> Option<Health> {
         return None;
     }
     match state {
-        State::Absent => {
+        VolumeState::Absent => {
             plan.create_volume = Some(volume::build(view.thread, view.repo));
             None
         }
-        State::Pending | State::Bound | State::Lost => None,
-        State::Ending => {
+        VolumeState::Pending | VolumeState::Bound | VolumeState::Lost => None,
+        VolumeState::Ending => {
             plan.create_pods.clear();
             // It goes when no pod uses it any more.
             let idle = view.observed.pods.iter().filter(|pod| is_idle(view, pod));
@@ -44,7 +44,7 @@ pub fn provide(view: &View, plan: &mut Plan) -> Option<Health> {
 }
 
 /// What was not pushed is lost with the volume; branch and conversation are not.
-fn rebuild(view: &View, plan: &mut Plan) -> Health {
+fn rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = view.observed.pods.is_empty();
@@ -61,7 +61,7 @@ fn rebuild(view: &View, plan: &mut Plan) -> Health {
 }
 
 /// A claim can't be changed, and nothing can be on one that never had a volume.
-fn replace(view: &View, plan: &mut Plan) -> Health {
+fn replace(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = true;
@@ -73,10 +73,11 @@ fn replace(view: &View, plan: &mut Plan) -> Health {
 }
 
 /// A pod that can't be scheduled because its claim has no volume: the claim is what is wrong.
-pub fn unbound(view: &View, trouble: Trouble) -> Trouble {
+pub fn unbound(view: &ThreadView, trouble: PodTrouble) -> PodTrouble {
     let claim = view.observed.volume.as_deref();
     let about = trouble.message.to_ascii_lowercase().contains("persistentvolumeclaim");
-    let Some(claim) = claim.filter(|c| about && State::of(Some(c)) == State::Pending) else {
+    let Some(claim) = claim.filter(|c| about && VolumeState::of(Some(c)) == VolumeState::Pending)
+    else {
         return trouble;
     };
     let name = claim.name_any();
@@ -97,5 +98,5 @@ pub fn unbound(view: &View, trouble: Trouble) -> Trouble {
          ({})",
         trouble.said
     );
-    Trouble { reason: "VolumePending", message, ..trouble }
+    PodTrouble { reason: "VolumePending", message, ..trouble }
 }

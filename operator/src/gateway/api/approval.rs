@@ -12,7 +12,7 @@ use crate::gateway::context::ApiError;
 
 /// The query of `/v1/approvals`.
 #[derive(Deserialize)]
-pub struct Patience {
+pub struct ApprovalPatience {
     #[serde(default)]
     wait: u64,
 }
@@ -21,7 +21,7 @@ pub struct Patience {
 pub async fn ask(
     State(gateway): State<Shared>,
     Open(caller): Open,
-    Query(patience): Query<Patience>,
+    Query(patience): Query<ApprovalPatience>,
     Json(request): Json<ApprovalRequest>,
 ) -> Result<axum::Json<ApprovalReply>, ApiError> {
     check_key(&request.key)?;

@@ -81,7 +81,7 @@ pub async fn review(
 
 /// The query of `/v1/issues`.
 #[derive(Deserialize)]
-pub struct Wanted {
+pub struct WantedIssues {
     number: Option<u64>,
     label: Option<String>,
 }
@@ -99,7 +99,7 @@ pub enum Issues {
 pub async fn issues(
     State(gateway): State<Shared>,
     Open(caller): Open,
-    Query(wanted): Query<Wanted>,
+    Query(wanted): Query<WantedIssues>,
 ) -> Result<axum::Json<Issues>, ApiError> {
     needs_tool(&caller, &["GHIssues"])?;
     if wanted.label.as_ref().is_some_and(|label| label.len() > MAX_LABEL) {

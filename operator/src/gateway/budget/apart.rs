@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::account::Written;
 use super::book::Book;
-use super::leaving::{self, Base, Clash, Entries, Handed, Office};
+use super::leaving::{self, Clash, Entries, Handed, LeavingBase, Office};
 use super::open::{Listing, Open, Stage};
 
 /// What is written of calls whose cost is not known.
@@ -97,7 +97,7 @@ impl Book {
     }
 
     /// What has become of the calls that were taken out of the books.
-    fn apart(&self, base: &Base, seconds: u32, usage: &BTreeMap<String, Usage>) -> Leaving {
+    fn apart(&self, base: &LeavingBase, seconds: u32, usage: &BTreeMap<String, Usage>) -> Leaving {
         let money = self.account.wanted(self.cap);
         Leaving {
             seconds: if self.account.is_idle() { 0 } else { seconds },
@@ -112,7 +112,8 @@ impl Book {
     pub fn handed_over(&mut self, settled: NanoUsd, flagged: NanoUsd, part: &Part) {
         match part {
             Part::HandOver(rest, _) => {
-                let base = Base { settled, flagged, lost: rest.names(), ..Base::default() };
+                let base =
+                    LeavingBase { settled, flagged, lost: rest.names(), ..LeavingBase::default() };
                 self.handed = Handed::As(base);
             }
             Part::Apart(Leaving { seconds: 0, .. }) => self.handed = Handed::Done,

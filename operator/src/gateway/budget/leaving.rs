@@ -19,7 +19,7 @@ pub type Entries = BTreeMap<String, Leaving>;
 /// What is under way elsewhere.
 #[derive(Debug, Default)]
 pub struct Elsewhere {
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, KnownLeaving>,
     /// Taken into the books, and on record still.
     taken: Entries,
     /// Off the record: whatever shows them is behind, and must not be believed.
@@ -27,13 +27,13 @@ pub struct Elsewhere {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownLeaving {
     entry: Leaving,
     /// When it was heard of first.
     since: Instant,
 }
 
-impl Known {
+impl KnownLeaving {
     /// Whether it is final, or whoever could write it can't be alive.
     fn is_over(&self, now: Instant) -> bool {
         let patience = Duration::from_secs(self.entry.seconds.into());
@@ -48,13 +48,13 @@ impl Elsewhere {
             if self.taken.contains_key(name) || self.gone.contains(name) {
                 continue;
             }
-            let fresh = || Known { entry: entry.clone(), since: now };
+            let fresh = || KnownLeaving { entry: entry.clone(), since: now };
             let known = self.known.entry(name.clone()).or_insert_with(fresh);
             if known.entry.seconds > 0 {
                 known.entry = entry.clone();
             }
         }
-        let lags = |known: &Known| now.duration_since(known.since) < LAG;
+        let lags = |known: &KnownLeaving| now.duration_since(known.since) < LAG;
         self.known.retain(|name, known| copy.contains_key(name) || lags(known));
     }
 
@@ -126,7 +126,7 @@ pub enum Office {
 
 /// What was in a book when it was handed over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Base {
+pub struct LeavingBase {
     /// Billed.
     pub settled: NanoUsd,
     /// Not known.
@@ -144,7 +144,7 @@ pub enum Handed {
     #[default]
     No,
     /// As it was then.
-    As(Base),
+    As(LeavingBase),
     /// And nothing is left to write.
     Done,
 }

@@ -19,22 +19,22 @@ use x509_parser::parse_x509_certificate;
 pub struct AuthorityExpired;
 
 #[derive(Debug)]
-pub struct Authorities {
+pub struct TrustedAuthorities {
     provider: Arc<CryptoProvider>,
     system: RootCertStore,
-    own: Vec<Own>,
+    own: Vec<OwnAuthorities>,
     /// With all of them, whatever the date.
     any: Arc<WebPkiServerVerifier>,
 }
 
 #[derive(Debug)]
-struct Own {
+struct OwnAuthorities {
     certificate: CertificateDer<'static>,
     /// Seconds since 1970.
     until: i64,
 }
 
-impl Authorities {
+impl TrustedAuthorities {
     /// # Errors
     /// When one of somebody's own is no certificate, or there is none at all.
     pub fn new(
@@ -47,7 +47,7 @@ impl Authorities {
             roots.add(certificate.clone())?;
             let (_, parsed) = parse_x509_certificate(&certificate)?;
             let until = parsed.validity().not_after.timestamp();
-            Ok(Own { certificate, until })
+            Ok(OwnAuthorities { certificate, until })
         });
         let own = own.collect::<anyhow::Result<Vec<_>>>()?;
         let any = verifier(&provider, roots).context("no certificate authority is known")?;
@@ -75,7 +75,7 @@ fn verifier(
     WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build().ok()
 }
 
-impl ServerCertVerifier for Authorities {
+impl ServerCertVerifier for TrustedAuthorities {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -28,12 +28,12 @@ use tokio::net::TcpStream;
 use tower::{Service, ServiceExt as _};
 use url::Url;
 
-pub use self::names::{Lookup, Reach};
-use self::names::{Names, Resolver};
+use self::names::{HostNames, Resolver};
+pub use self::names::{NameLookup, Reach};
 pub use self::options::DialOptions;
 use self::options::Proxies;
 pub use self::trouble::{Trouble, refusal, trouble};
-use super::egress::{Refusal, Target};
+use super::egress::{EgressRefusal, Target};
 
 /// How long a host may take to accept a connection, a proxy on the way included.
 pub const CONNECT: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// Connects to the outside. Cheap to clone.
 #[derive(Clone)]
 pub struct Dialer {
-    names: Names,
+    names: HostNames,
     proxies: Arc<Proxies>,
     tls: Arc<ClientConfig>,
     /// For hosts that Repos name.
@@ -69,10 +69,10 @@ impl Dialer {
     ///
     /// # Errors
     /// As [`Dialer::new`].
-    pub fn with_lookup(options: &DialOptions, lookup: Lookup) -> anyhow::Result<Self> {
+    pub fn with_lookup(options: &DialOptions, lookup: NameLookup) -> anyhow::Result<Self> {
         let proxies = Proxies::new(options)?;
         let tls = Arc::new(options.tls()?);
-        let names = Names::new(lookup, &options.egress_allow, proxies.hosts());
+        let names = HostNames::new(lookup, &options.egress_allow, proxies.hosts());
         let client = |reach| client(&proxies, &tls, Resolver::new(&names, reach));
         let (http, chosen) = (client(Reach::Outside)?, client(Reach::Anywhere)?);
         Ok(Self { names, proxies: Arc::new(proxies), tls, http, chosen })
@@ -97,16 +97,16 @@ impl Dialer {
     ///
     /// # Errors
     /// `Internal`, or `Form` where the URL names no host.
-    pub fn admit(&self, url: &Url) -> Result<Target, Refusal> {
-        let none = || Refusal::Form(url.scheme().to_owned());
+    pub fn admit(&self, url: &Url) -> Result<Target, EgressRefusal> {
+        let none = || EgressRefusal::Form(url.scheme().to_owned());
         let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or_else(none)?;
         let target = Target::new(host, port)?;
         self.admit_target(url.scheme(), &target)?;
         Ok(target)
     }
 
-    fn admit_target(&self, scheme: &str, target: &Target) -> Result<(), Refusal> {
-        let internal = Refusal::Internal(target.host.clone());
+    fn admit_target(&self, scheme: &str, target: &Target) -> Result<(), EgressRefusal> {
+        let internal = EgressRefusal::Internal(target.host.clone());
         let to = uri(scheme, target)?;
         let fits = match target.ip {
             Some(ip) => self.names.may_reach(ip),
@@ -121,21 +121,24 @@ impl Dialer {
     ///
     /// # Errors
     /// In words.
-    pub async fn dial(&self, target: &Target) -> Result<Line, Refusal> {
+    pub async fn dial(&self, target: &Target) -> Result<Line, EgressRefusal> {
         let scheme = if target.port == 80 { "http" } else { "https" };
         self.admit_target(scheme, target)?;
         let dialing = self.line(Reach::Outside, uri(scheme, target)?);
         let outcome = tokio::time::timeout(CONNECT, dialing).await;
-        let unreachable = || Refusal::Unreachable(target.to_string());
+        let unreachable = || EgressRefusal::Unreachable(target.to_string());
         outcome.map_err(|_| unreachable())?.map_err(|error| {
-            let why = trouble(&*error).map(|why| Refusal::Barred(target.to_string(), why));
+            let why = trouble(&*error).map(|why| EgressRefusal::Barred(target.to_string(), why));
             refusal(&*error).or(why).unwrap_or_else(unreachable)
         })
     }
 
     /// Addresses that would be connected to without a proxy.
     #[cfg(test)]
-    pub async fn addresses(&self, target: &Target) -> Result<Vec<std::net::SocketAddr>, Refusal> {
+    pub async fn addresses(
+        &self,
+        target: &Target,
+    ) -> Result<Vec<std::net::SocketAddr>, EgressRefusal> {
         self.admit_target("https", target)?;
         match target.ip {
             Some(ip) => Ok(vec![std::net::SocketAddr::new(ip, target.port)]),
@@ -183,9 +186,9 @@ fn client(
     builder.build().context("no HTTP client")
 }
 
-fn uri(scheme: &str, target: &Target) -> Result<Uri, Refusal> {
+fn uri(scheme: &str, target: &Target) -> Result<Uri, EgressRefusal> {
     let text = format!("{scheme}://{target}/");
-    text.parse().map_err(|_| Refusal::Form(target.host.clone()))
+    text.parse().map_err(|_| EgressRefusal::Form(target.host.clone()))
 }
 
 /// A tunnel has to be told the port of http.

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use hyper_util::client::legacy::connect::dns;
 use tower::Service;
 
-use crate::gateway::egress::Refusal;
+use crate::gateway::egress::EgressRefusal;
 use crate::gateway::egress::address::{self, Network};
 
 /// How long a name may take to be resolved.
@@ -21,7 +21,7 @@ const INSIDE: [&str; 6] = ["localhost", "local", "internal", "svc", "arpa", "lan
 /// The cluster's own, of two labels.
 const CLUSTER: &str = "cluster.local";
 
-pub type Lookup =
+pub type NameLookup =
     Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
 /// Where a client may get to.
@@ -33,7 +33,7 @@ pub enum Reach {
     Anywhere,
 }
 
-pub fn system() -> Lookup {
+pub fn system() -> NameLookup {
     Arc::new(|host, port| {
         async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) }.boxed()
     })
@@ -48,15 +48,15 @@ pub fn is_outside(host: &str) -> bool {
 
 /// Resolves names and judges addresses. Cheap to clone.
 #[derive(Clone)]
-pub struct Names {
-    lookup: Lookup,
+pub struct HostNames {
+    lookup: NameLookup,
     /// Internal networks that the operator's own configuration opens to Repos.
     open: Arc<[Network]>,
     proxies: Arc<[String]>,
 }
 
-impl Names {
-    pub fn new(lookup: Lookup, open: &[Network], proxies: Vec<String>) -> Self {
+impl HostNames {
+    pub fn new(lookup: NameLookup, open: &[Network], proxies: Vec<String>) -> Self {
         Self { lookup, open: open.into(), proxies: proxies.into() }
     }
 
@@ -71,8 +71,12 @@ impl Names {
 
     /// One forbidden address among them refuses all: such an answer is made to be tried until it
     /// works.
-    pub async fn resolve(self, reach: Reach, host: String) -> Result<Vec<SocketAddr>, Refusal> {
-        let unknown = || Refusal::Unknown(host.clone());
+    pub async fn resolve(
+        self,
+        reach: Reach,
+        host: String,
+    ) -> Result<Vec<SocketAddr>, EgressRefusal> {
+        let unknown = || EgressRefusal::Unknown(host.clone());
         let asked = tokio::time::timeout(PATIENCE, (self.lookup)(host.clone(), 0));
         let found = asked.await.map_err(|_| unknown())?.map_err(|_| unknown())?;
         if found.is_empty() {
@@ -80,21 +84,21 @@ impl Names {
         }
         let free = reach == Reach::Anywhere || self.is_proxy(&host);
         if !free && !found.iter().all(|address| self.may_reach(address.ip())) {
-            return Err(Refusal::Internal(host));
+            return Err(EgressRefusal::Internal(host));
         }
         Ok(found)
     }
 }
 
-/// [`Names`] as clients ask them.
+/// [`HostNames`] as clients ask them.
 #[derive(Clone)]
 pub struct Resolver {
-    names: Names,
+    names: HostNames,
     reach: Reach,
 }
 
 impl Resolver {
-    pub fn new(names: &Names, reach: Reach) -> Self {
+    pub fn new(names: &HostNames, reach: Reach) -> Self {
         Self { names: names.clone(), reach }
     }
 }
@@ -111,10 +115,10 @@ impl reqwest::dns::Resolve for Resolver {
 
 impl Service<dns::Name> for Resolver {
     type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = Refusal;
-    type Future = BoxFuture<'static, Result<Self::Response, Refusal>>;
+    type Error = EgressRefusal;
+    type Future = BoxFuture<'static, Result<Self::Response, EgressRefusal>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refusal>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), EgressRefusal>> {
         Poll::Ready(Ok(()))
     }
 

@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
-use super::authorities::Authorities;
+use super::authorities::TrustedAuthorities;
 use crate::args::environment;
 use crate::gateway::egress::Network;
 use crate::gateway::redact::log;
@@ -72,7 +72,7 @@ impl DialOptions {
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let wrong = "--trusted-ca holds what is no certificate of an authority";
-        let trusted = Authorities::new(Arc::clone(&provider), system, own).context(wrong)?;
+        let trusted = TrustedAuthorities::new(Arc::clone(&provider), system, own).context(wrong)?;
         Ok(ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .dangerous()

@@ -7,7 +7,7 @@ use std::io;
 use rustls::CertificateError;
 
 use super::authorities::AuthorityExpired;
-use crate::gateway::egress::Refusal;
+use crate::gateway::egress::EgressRefusal;
 
 /// Something on the way that stays until a person does something about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,12 +57,12 @@ pub fn trouble(error: &(dyn Error + 'static)) -> Option<Trouble> {
 }
 
 /// The refusal of an address in a client's error.
-pub fn refusal(error: &(dyn Error + 'static)) -> Option<Refusal> {
-    causes(error).find_map(|cause| cause.downcast_ref::<Refusal>().cloned())
+pub fn refusal(error: &(dyn Error + 'static)) -> Option<EgressRefusal> {
+    causes(error).find_map(|cause| cause.downcast_ref::<EgressRefusal>().cloned())
 }
 
 fn of_one(error: &(dyn Error + 'static)) -> Option<Trouble> {
-    if let Some(Refusal::Internal(_)) = error.downcast_ref() {
+    if let Some(EgressRefusal::Internal(_)) = error.downcast_ref() {
         return Some(Trouble::Internal);
     }
     if let Some(error) = error.downcast_ref::<rustls::Error>() {

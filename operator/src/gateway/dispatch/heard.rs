@@ -21,7 +21,7 @@ pub enum Speaker {
 
 /// A message, as far as it counts here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct HeardLine {
     pub ts: SlackTs,
     pub by: Speaker,
     /// Roles that it is for.
@@ -32,16 +32,16 @@ pub struct Line {
 /// A conversation, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
-    lines: Vec<Line>,
+    lines: Vec<HeardLine>,
 }
 
 impl Heard {
-    pub fn new(lines: Vec<Line>) -> Self {
+    pub fn new(lines: Vec<HeardLine>) -> Self {
         Self { lines }
     }
 
     /// What a role said last.
-    pub fn last_words(&self, role: &str) -> Option<&Line> {
+    pub fn last_words(&self, role: &str) -> Option<&HeardLine> {
         self.lines.iter().rev().find(|line| said_by(line, role).is_some())
     }
 
@@ -87,14 +87,14 @@ impl Heard {
 }
 
 /// The run in which `role` said it.
-fn said_by<'a>(line: &'a Line, role: &str) -> Option<&'a str> {
+fn said_by<'a>(line: &'a HeardLine, role: &str) -> Option<&'a str> {
     match &line.by {
         Speaker::Role { role: by, run } if by == role => Some(run),
         _ => None,
     }
 }
 
-fn is_about(line: &Line, id: &str) -> bool {
+fn is_about(line: &HeardLine, id: &str) -> bool {
     let Speaker::Own { id: known } = &line.by else { return false };
     known.split('~').next() == Some(id)
 }

@@ -24,7 +24,7 @@ use self::words::Review;
 
 /// What happens when a run has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum DispatchStep {
     /// Somebody goes on already, people are asked, or there is nothing left to do.
     Rest,
     /// Somebody goes on, or people are told that nobody does.
@@ -32,7 +32,7 @@ pub enum Step {
 }
 
 /// What counts when a run of `role` has ended.
-pub struct Facts<'a> {
+pub struct DispatchFacts<'a> {
     pub team: &'a Team,
     pub status: &'a ThreadStatus,
     pub role: &'a str,
@@ -141,10 +141,10 @@ fn is_new_plan(status: &ThreadStatus) -> bool {
 }
 
 /// Who goes on after a run.
-pub fn decide(facts: &Facts<'_>) -> Step {
-    let Facts { team, status, role, .. } = facts;
+pub fn decide(facts: &DispatchFacts<'_>) -> DispatchStep {
+    let DispatchFacts { team, status, role, .. } = facts;
     if goes_on(status, None) {
-        return Step::Rest;
+        return DispatchStep::Rest;
     }
     let heard = |role: &str| status.roles.get(role).and_then(|own| own.inbox.as_ref());
     let waits = |next: &&QueuedRole| {
@@ -154,10 +154,10 @@ pub fn decide(facts: &Facts<'_>) -> Step {
         let (to, about) = (&next.role, next.ts.as_str());
         let (id, from) = (id(HandOverReason::AlsoAddressed, to, about), Some(next.from.clone()));
         let (role, why) = (Some(to.clone()), HandOverReason::AlsoAddressed);
-        return Step::Pass(HandOver { id, role, from, why, with: None, views: Vec::new() });
+        return DispatchStep::Pass(HandOver { id, role, from, why, with: None, views: Vec::new() });
     }
     if asks_people(status) || facts.needs_people(role) {
-        return Step::Rest;
+        return DispatchStep::Rest;
     }
     let unfinished = is_unfinished(status);
     let own = if !unfinished {
@@ -173,10 +173,12 @@ pub fn decide(facts: &Facts<'_>) -> Step {
         let (asker, ts) = facts.heard.asker(role)?;
         team.has(asker).then(|| facts.pass(asker, HandOverReason::Answered, ts.as_str()))
     };
-    own.or_else(back).or_else(|| unfinished.then(|| facts.keep_going())).unwrap_or(Step::Rest)
+    own.or_else(back)
+        .or_else(|| unfinished.then(|| facts.keep_going()))
+        .unwrap_or(DispatchStep::Rest)
 }
 
-impl Facts<'_> {
+impl DispatchFacts<'_> {
     /// Who waits has asked, and who failed has said so: both go on when somebody writes.
     fn needs_people(&self, role: &str) -> bool {
         self.status.roles.get(role).is_some_and(|own| match own.state {
@@ -200,7 +202,7 @@ impl Facts<'_> {
     }
 
     /// Hands over, unless that was done about the same since a person spoke and came to nothing.
-    fn pass(&self, to: &str, why: HandOverReason, about: &str) -> Step {
+    fn pass(&self, to: &str, why: HandOverReason, about: &str) -> DispatchStep {
         let said = self.heard.last_words(self.role);
         let lead = rounds::instead(self.team, self.status, self.role, to);
         if let (Some(lead), Some(said)) = (lead, said) {
@@ -213,20 +215,20 @@ impl Facts<'_> {
     }
 
     /// Tells the people that nobody goes on by itself, and who does if they write.
-    fn tell(&self, who: Option<&String>, why: HandOverReason) -> Step {
+    fn tell(&self, who: Option<&String>, why: HandOverReason) -> DispatchStep {
         let from = who.map_or(self.role, String::as_str).to_owned();
         let id = id(why, "", &self.subject());
         self.once(HandOver { id, role: None, from: Some(from), why, with: None, views: Vec::new() })
     }
 
-    fn once(&self, decided: HandOver) -> Step {
+    fn once(&self, decided: HandOver) -> DispatchStep {
         if self.heard.was_told(&decided.id) {
-            return Step::Rest;
+            return DispatchStep::Rest;
         }
-        Step::Pass(HandOver { id: self.heard.anew(&decided.id), ..decided })
+        DispatchStep::Pass(HandOver { id: self.heard.anew(&decided.id), ..decided })
     }
 
-    fn after_implementing(&self) -> Step {
+    fn after_implementing(&self) -> DispatchStep {
         let subject = self.subject();
         if self.pull().is_none() {
             return self.tell(None, HandOverReason::NoPullRequest);
@@ -248,7 +250,7 @@ impl Facts<'_> {
         }
     }
 
-    fn after_review(&self) -> Option<Step> {
+    fn after_review(&self) -> Option<DispatchStep> {
         let words = self.heard.last_words(self.role)?;
         let about = words.ts.as_str();
         match words::review(&words.text) {
@@ -265,17 +267,17 @@ impl Facts<'_> {
     }
 
     /// What people approved is unfinished, and the run that ended was about something else.
-    fn keep_going(&self) -> Step {
+    fn keep_going(&self) -> DispatchStep {
         let subject = self.subject();
         if self.pull().is_none() {
             return match self.team.implements.as_deref().filter(|role| *role != self.role) {
-                Some(role) if self.needs_people(role) => Step::Rest,
+                Some(role) if self.needs_people(role) => DispatchStep::Rest,
                 Some(role) => self.pass(role, HandOverReason::PlanWaits, &subject),
                 None => self.tell(None, HandOverReason::NoPullRequest),
             };
         }
         match self.team.reviews.as_deref().filter(|role| *role != self.role) {
-            Some(reviewer) if self.needs_people(reviewer) => Step::Rest,
+            Some(reviewer) if self.needs_people(reviewer) => DispatchStep::Rest,
             Some(reviewer) if !self.heard.has_reviewed(self.team) => {
                 self.pass(reviewer, HandOverReason::NotReviewed, &subject)
             }
@@ -284,12 +286,12 @@ impl Facts<'_> {
     }
 
     /// The lead is to ask whether to merge; where it did not, or there is none, people are told.
-    fn close(&self) -> Step {
+    fn close(&self) -> DispatchStep {
         let subject = self.subject();
         let lead = self.team.leads.as_deref().filter(|lead| *lead != self.role);
         let asked = lead.map(|lead| self.pass(lead, HandOverReason::NotClosed, &subject));
         match asked {
-            Some(Step::Pass(asked)) => Step::Pass(asked),
+            Some(DispatchStep::Pass(asked)) => DispatchStep::Pass(asked),
             _ => self.tell(self.team.leads.as_ref(), HandOverReason::NotClosed),
         }
     }

@@ -4,8 +4,8 @@ use codebutler_crds::SlackTs;
 use codebutler_crds::thread::{HandOverReason as Why, Rounds, ThreadStatus};
 use serde_json::{Value, json};
 
-use super::heard::{Heard, Line, Speaker};
-use super::{Facts, Step, Team, decide, is_unfinished, nudge};
+use super::heard::{Heard, HeardLine, Speaker};
+use super::{DispatchFacts, DispatchStep, Team, decide, is_unfinished, nudge};
 
 fn ts(n: usize) -> SlackTs {
     format!("{n}.000000").parse().unwrap()
@@ -25,7 +25,7 @@ fn team() -> Team {
 /// `U` is a person, `!ID` CodeButler itself, anything else a role; each role's lines are one run unless
 /// it is `role#run`.
 fn heard(lines: &[(&str, &str, &str)]) -> Heard {
-    let line = |(n, (by, to, text)): (usize, &(&str, &str, &str))| Line {
+    let line = |(n, (by, to, text)): (usize, &(&str, &str, &str))| HeardLine {
         ts: ts(n + 10),
         by: match (*by, by.strip_prefix('!')) {
             ("U", _) => Speaker::Person,
@@ -59,9 +59,9 @@ fn idle() -> Value {
 
 fn after(role: &str, value: &Value, heard: &Heard) -> Option<(Option<String>, Why, String)> {
     let (team, status) = (team(), status(value));
-    match decide(&Facts { team: &team, status: &status, role, heard }) {
-        Step::Rest => None,
-        Step::Pass(decided) => Some((decided.role, decided.why, decided.id)),
+    match decide(&DispatchFacts { team: &team, status: &status, role, heard }) {
+        DispatchStep::Rest => None,
+        DispatchStep::Pass(decided) => Some((decided.role, decided.why, decided.id)),
     }
 }
 
@@ -284,8 +284,8 @@ fn two_roles_that_are_passed_on_without_end_reach_the_lead() {
         times: 6,
     });
     let (team, heard) = (team(), heard(&lines));
-    let facts = Facts { team: &team, status: &before, role: "maker", heard: &heard };
-    let Step::Pass(decided) = decide(&facts) else { panic!() };
+    let facts = DispatchFacts { team: &team, status: &before, role: "maker", heard: &heard };
+    let DispatchStep::Pass(decided) = decide(&facts) else { panic!() };
     assert_eq!((decided.role.as_deref(), decided.why), (Some("chief"), Why::Rounds));
     assert_eq!(decided.id, "rounds:11.000000");
 }
@@ -308,8 +308,8 @@ fn a_team_without_some_roles_ends_with_the_people() {
         Team { roles: vec!["solo".into()], implements: Some("solo".into()), ..Team::default() };
     let status = status(&json!({"plan": approved(), "pullRequest": pull()}));
     let heard = heard(&[("solo", "", "Done.")]);
-    let facts = Facts { team: &small, status: &status, role: "solo", heard: &heard };
-    let Step::Pass(decided) = decide(&facts) else { panic!() };
+    let facts = DispatchFacts { team: &small, status: &status, role: "solo", heard: &heard };
+    let DispatchStep::Pass(decided) = decide(&facts) else { panic!() };
     assert_eq!((decided.role, decided.why), (None, Why::NotClosed));
 }
 

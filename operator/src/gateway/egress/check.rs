@@ -9,7 +9,7 @@ use codebutler_crds::condition::EGRESS_ENFORCED;
 use codebutler_crds::wire::{EgressReport, ErrorCode, Trial, Way};
 use kube::ResourceExt as _;
 
-use super::walls::{Verdict, ways};
+use super::walls::{WallVerdict, ways};
 use crate::gateway::api::{Json, Open, Shared};
 use crate::gateway::context::{ApiError, Caller};
 
@@ -20,11 +20,11 @@ pub async fn report(
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
     let is_there = |key: &_| gateway.context.thread(key).is_some();
     match gateway.egress.walls.hear(&caller, &report, is_there) {
-        Verdict::Enforced => gateway.conditions.egress(&caller.repo, None).await,
-        Verdict::Open(ways) => {
+        WallVerdict::Enforced => gateway.conditions.egress(&caller.repo, None).await,
+        WallVerdict::Open(ways) => {
             gateway.conditions.egress(&caller.repo, Some(&names_of(&ways))).await;
         }
-        Verdict::Unsettled => {}
+        WallVerdict::Unsettled => {}
     }
     if report.reached && caller.repo.spec.egress.require_enforcement {
         let why = sentence(&caller.repo.name_any(), &names_of(&ways(&report)));

@@ -30,7 +30,7 @@ const MOST: usize = 64;
 
 /// Why a connection is refused, in words for whoever runs the command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum EgressRefusal {
     /// Not `host:port`.
     #[error("`{0}` is no host and port that can be connected to")]
     Form(String),
@@ -59,7 +59,7 @@ pub enum Refusal {
     TooMany,
 }
 
-impl Refusal {
+impl EgressRefusal {
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Form(_) => "form",
@@ -72,16 +72,16 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for ApiError {
-    fn from(refusal: Refusal) -> Self {
+impl From<EgressRefusal> for ApiError {
+    fn from(refusal: EgressRefusal) -> Self {
         let code = match &refusal {
-            Refusal::Form(_) => ErrorCode::InvalidRequest,
-            Refusal::Unknown(_) | Refusal::Unreachable(_) | Refusal::Barred(..) => {
-                ErrorCode::Upstream
-            }
-            Refusal::NotListed { .. } | Refusal::Internal(_) | Refusal::TooMany => {
-                ErrorCode::Forbidden
-            }
+            EgressRefusal::Form(_) => ErrorCode::InvalidRequest,
+            EgressRefusal::Unknown(_)
+            | EgressRefusal::Unreachable(_)
+            | EgressRefusal::Barred(..) => ErrorCode::Upstream,
+            EgressRefusal::NotListed { .. }
+            | EgressRefusal::Internal(_)
+            | EgressRefusal::TooMany => ErrorCode::Forbidden,
         };
         Self::new(code, refusal.to_string())
     }
@@ -106,7 +106,7 @@ impl Egress {
     ///
     /// # Errors
     /// In words.
-    pub async fn open(&self, rules: &EgressSpec, target: &Target) -> Result<Line, Refusal> {
+    pub async fn open(&self, rules: &EgressSpec, target: &Target) -> Result<Line, EgressRefusal> {
         listed(rules, target)?;
         self.dialer.dial(target).await
     }
@@ -115,8 +115,12 @@ impl Egress {
     ///
     /// # Errors
     /// In words.
-    pub fn get(&self, rules: &EgressSpec, url: &Url) -> Result<reqwest::RequestBuilder, Refusal> {
-        let none = || Refusal::Form(url.scheme().to_owned());
+    pub fn get(
+        &self,
+        rules: &EgressSpec,
+        url: &Url,
+    ) -> Result<reqwest::RequestBuilder, EgressRefusal> {
+        let none = || EgressRefusal::Form(url.scheme().to_owned());
         let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or_else(none)?;
         listed(rules, &Target::new(host, port)?)?;
         self.dialer.admit(url)?;
@@ -124,11 +128,11 @@ impl Egress {
     }
 
     /// Leave for one more connection of a Thread, for as long as it is held.
-    fn permit(&self, thread: &ThreadKey) -> Result<Permit, Refusal> {
+    fn permit(&self, thread: &ThreadKey) -> Result<Permit, EgressRefusal> {
         let mut connections = self.connections.lock();
         let count = connections.entry(thread.clone()).or_default();
         if *count >= MOST {
-            return Err(Refusal::TooMany);
+            return Err(EgressRefusal::TooMany);
         }
         *count += 1;
         drop(connections);
@@ -136,11 +140,11 @@ impl Egress {
     }
 }
 
-fn listed(rules: &EgressSpec, target: &Target) -> Result<(), Refusal> {
+fn listed(rules: &EgressSpec, target: &Target) -> Result<(), EgressRefusal> {
     if allows(&rules.hosts, target) {
         return Ok(());
     }
-    Err(Refusal::NotListed { host: target.host.clone(), port: target.port })
+    Err(EgressRefusal::NotListed { host: target.host.clone(), port: target.port })
 }
 
 struct Permit {

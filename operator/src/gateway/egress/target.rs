@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::Refusal;
+use super::EgressRefusal;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -30,8 +30,8 @@ impl Target {
     ///
     /// # Errors
     /// `Form`.
-    pub fn parse(authority: &str) -> Result<Self, Refusal> {
-        let form = || Refusal::Form(authority.chars().take(100).collect());
+    pub fn parse(authority: &str) -> Result<Self, EgressRefusal> {
+        let form = || EgressRefusal::Form(authority.chars().take(100).collect());
         let (host, port) = authority.rsplit_once(':').ok_or_else(form)?;
         let plain = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
         let port = port.parse().ok().filter(|_| plain).ok_or_else(form)?;
@@ -42,8 +42,8 @@ impl Target {
     ///
     /// # Errors
     /// `Form`.
-    pub fn new(host: &str, port: u16) -> Result<Self, Refusal> {
-        let form = || Refusal::Form(host.chars().take(100).collect());
+    pub fn new(host: &str, port: u16) -> Result<Self, EgressRefusal> {
+        let form = || EgressRefusal::Form(host.chars().take(100).collect());
         if port == 0 {
             return Err(form());
         }

@@ -31,7 +31,11 @@ fn opening(open: &[&str]) -> Egress {
     Egress::new(Dialer::new(&DialOptions { egress_allow, ..DialOptions::default() }).unwrap())
 }
 
-async fn asked(egress: &Egress, hosts: &[&str], to: &str) -> Result<Vec<SocketAddr>, Refusal> {
+async fn asked(
+    egress: &Egress,
+    hosts: &[&str],
+    to: &str,
+) -> Result<Vec<SocketAddr>, EgressRefusal> {
     let target = Target::parse(to)?;
     listed(&rules(hosts), &target)?;
     egress.dialer.addresses(&target).await
@@ -61,7 +65,7 @@ async fn only_listed_hosts_and_ports_are_resolved() {
         "93.184.216.34:443",
     ] {
         let refusal = asked(&egress, &hosts, to).await.unwrap_err();
-        assert!(matches!(refusal, Refusal::NotListed { .. }), "{to}: {refusal}");
+        assert!(matches!(refusal, EgressRefusal::NotListed { .. }), "{to}: {refusal}");
     }
     let told = asked(&egress, &hosts, "evil.org:443").await.unwrap_err().to_string();
     assert!(told.contains("evil.org:443") && told.contains("spec.egress.hosts"), "{told}");
@@ -99,7 +103,7 @@ async fn names_that_lead_inside_are_refused_though_listed() {
         "100::1",
     ] {
         let refusal = asked(&resolving(&[&[ip]]), &["a.dev"], "a.dev:443").await.unwrap_err();
-        assert_eq!(refusal, Refusal::Internal("a.dev".to_owned()), "{ip}");
+        assert_eq!(refusal, EgressRefusal::Internal("a.dev".to_owned()), "{ip}");
         let refusal = asked(&resolving(&[&["1.1.1.1", ip]]), &["a.dev"], "a.dev:443").await;
         assert!(refusal.is_err(), "{ip} besides a public one");
     }
@@ -115,7 +119,7 @@ async fn metadata_addresses_are_refused_though_listed_or_opened() {
         [("169.254.169.254", "169.254.169.254:80"), ("168.63.129.16", "168.63.129.16:80")]
     {
         let refusal = asked(&egress, &[listed], to).await.unwrap_err();
-        assert!(matches!(refusal, Refusal::Internal(_)), "{to}: {refusal}");
+        assert!(matches!(refusal, EgressRefusal::Internal(_)), "{to}: {refusal}");
     }
 }
 
@@ -161,7 +165,10 @@ async fn odd_spellings_of_addresses_and_hosts_are_no_hosts() {
         "crates.io\r\nHost: x:443",
         "",
     ] {
-        assert!(matches!(Target::parse(to), Err(Refusal::Form(_))), "{to:?} was read as a host");
+        assert!(
+            matches!(Target::parse(to), Err(EgressRefusal::Form(_))),
+            "{to:?} was read as a host"
+        );
     }
     let ip = Target::parse("[::ffff:7f00:1]:80").unwrap();
     assert!(opening(&[]).dialer.addresses(&ip).await.is_err());
@@ -197,7 +204,7 @@ async fn the_gateway_and_the_api_server_are_no_targets() {
         ("127.0.0.1:8443", "127.0.0.1:8443"),
     ] {
         let refusal = asked(&egress, &[listed], to).await.unwrap_err();
-        assert!(matches!(refusal, Refusal::Internal(_)), "{to}: {refusal}");
+        assert!(matches!(refusal, EgressRefusal::Internal(_)), "{to}: {refusal}");
     }
 }
 
@@ -206,7 +213,7 @@ fn a_thread_has_a_limited_number_of_connections() {
     let egress = opening(&[]);
     let key = |name: &str| ThreadKey { namespace: "team".to_owned(), name: name.to_owned() };
     let mut held: Vec<Permit> = (0..MOST).map(|_| egress.permit(&key("a")).unwrap()).collect();
-    assert_eq!(egress.permit(&key("a")).err(), Some(Refusal::TooMany));
+    assert_eq!(egress.permit(&key("a")).err(), Some(EgressRefusal::TooMany));
     egress.permit(&key("b")).unwrap();
     held.pop();
     egress.permit(&key("a")).unwrap();

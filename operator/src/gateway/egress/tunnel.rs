@@ -26,7 +26,7 @@ const MOST_IN: u64 = 8 << 30;
 
 /// The query of `/v1/connect`.
 #[derive(Deserialize)]
-pub struct Wanted {
+pub struct WantedHost {
     /// `host:port`.
     to: String,
 }
@@ -35,7 +35,7 @@ pub struct Wanted {
 pub async fn connect(
     State(gateway): State<Shared>,
     Open(caller): Open,
-    Query(wanted): Query<Wanted>,
+    Query(wanted): Query<WantedHost>,
     mut request: Request,
 ) -> Result<Response, ApiError> {
     let refused = |error: ApiError, reason: &'static str| {
@@ -54,7 +54,7 @@ pub async fn connect(
         let stream = gateway.egress.open(&caller.repo.spec.egress, &target).await?;
         Ok((permit, stream))
     };
-    let (permit, stream) = opened.await.map_err(|refusal: super::Refusal| {
+    let (permit, stream) = opened.await.map_err(|refusal: super::EgressRefusal| {
         let reason = refusal.reason();
         refused(refusal.into(), reason)
     })?;

@@ -20,9 +20,9 @@ type Seat = (ThreadKey, String);
 
 /// What is known of the pods of all Repos. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Walls(Arc<Mutex<HashMap<Seat, Word>>>);
+pub struct Walls(Arc<Mutex<HashMap<Seat, WallWord>>>);
 
-struct Word {
+struct WallWord {
     /// Who said it: the pod's UID.
     pod: Option<String>,
     repo: String,
@@ -32,7 +32,7 @@ struct Word {
 
 /// What the pods of a Repo say together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum WallVerdict {
     /// Nothing else can be reached.
     Enforced,
     Open(BTreeSet<Way>),
@@ -46,8 +46,8 @@ impl Walls {
         caller: &Caller,
         report: &EgressReport,
         is_there: impl Fn(&ThreadKey) -> bool,
-    ) -> Verdict {
-        let word = Word {
+    ) -> WallVerdict {
+        let word = WallWord {
             pod: pod(caller),
             repo: caller.thread.spec.repo.clone(),
             at: Instant::now(),
@@ -60,8 +60,9 @@ impl Walls {
         });
         let ((thread, role), repo) = (seat(caller), word.repo.clone());
         words.insert((thread.clone(), role), word);
-        let of_repo =
-            |key: &ThreadKey, word: &Word| key.namespace == thread.namespace && word.repo == repo;
+        let of_repo = |key: &ThreadKey, word: &WallWord| {
+            key.namespace == thread.namespace && word.repo == repo
+        };
         judge(words.iter().filter(|((key, _), word)| of_repo(key, word)).map(|(_, word)| word))
     }
 
@@ -82,7 +83,7 @@ fn pod(caller: &Caller) -> Option<String> {
     status.roles.get(caller.role_name())?.pod_uid.clone()
 }
 
-fn judge<'a>(words: impl Iterator<Item = &'a Word>) -> Verdict {
+fn judge<'a>(words: impl Iterator<Item = &'a WallWord>) -> WallVerdict {
     let (mut out, mut kept_in) = (Vec::new(), false);
     for word in words {
         let fresh = word.at.elapsed() < REMEMBERED;
@@ -94,9 +95,9 @@ fn judge<'a>(words: impl Iterator<Item = &'a Word>) -> Verdict {
     let sure: Vec<_> = out.iter().filter(|report| report.trial >= Trial::Long).collect();
     let alone = !kept_in && sure.iter().any(|report| report.trial == Trial::Overdue);
     if sure.len() >= ENOUGH || alone {
-        return Verdict::Open(sure.iter().flat_map(|report| ways(report)).collect());
+        return WallVerdict::Open(sure.iter().flat_map(|report| ways(report)).collect());
     }
-    if kept_in && sure.is_empty() { Verdict::Enforced } else { Verdict::Unsettled }
+    if kept_in && sure.is_empty() { WallVerdict::Enforced } else { WallVerdict::Unsettled }
 }
 
 /// Agents of before named none.
@@ -108,34 +109,38 @@ pub fn ways(report: &EgressReport) -> BTreeSet<Way> {
 mod tests {
     use super::*;
 
-    fn word(trial: Option<Trial>, age: Duration) -> Word {
+    fn word(trial: Option<Trial>, age: Duration) -> WallWord {
         let ways = trial.map(|_| Way::Metadata).into_iter().collect();
         let trial_ = trial.unwrap_or_default();
         let report = EgressReport { reached: trial.is_some(), ways, trial: trial_ };
         let at = Instant::now().checked_sub(age).unwrap();
-        Word { pod: None, repo: "shop".to_owned(), at, report }
+        WallWord { pod: None, repo: "shop".to_owned(), at, report }
     }
 
-    fn verdict(trials: &[Option<Trial>]) -> Verdict {
+    fn verdict(trials: &[Option<Trial>]) -> WallVerdict {
         let words: Vec<_> = trials.iter().map(|trial| word(*trial, Duration::ZERO)).collect();
         judge(words.iter())
     }
 
     #[test]
     fn one_bad_moment_is_no_verdict_and_two_bad_pods_are() {
-        let open = Verdict::Open([Way::Metadata].into());
-        assert_eq!(verdict(&[None]), Verdict::Enforced);
-        assert_eq!(verdict(&[Some(Trial::Begun)]), Verdict::Unsettled);
-        assert_eq!(verdict(&[Some(Trial::Begun), None]), Verdict::Enforced);
-        assert_eq!(verdict(&[Some(Trial::Long)]), Verdict::Unsettled, "it may still come");
+        let open = WallVerdict::Open([Way::Metadata].into());
+        assert_eq!(verdict(&[None]), WallVerdict::Enforced);
+        assert_eq!(verdict(&[Some(Trial::Begun)]), WallVerdict::Unsettled);
+        assert_eq!(verdict(&[Some(Trial::Begun), None]), WallVerdict::Enforced);
+        assert_eq!(verdict(&[Some(Trial::Long)]), WallVerdict::Unsettled, "it may still come");
         assert_eq!(verdict(&[Some(Trial::Overdue)]), open, "nobody says otherwise");
-        assert_eq!(verdict(&[Some(Trial::Overdue), None]), Verdict::Unsettled, "one node of many");
+        assert_eq!(
+            verdict(&[Some(Trial::Overdue), None]),
+            WallVerdict::Unsettled,
+            "one node of many"
+        );
         assert_eq!(verdict(&[Some(Trial::Long), Some(Trial::Long), None]), open);
     }
 
     #[test]
     fn what_a_pod_said_long_ago_contradicts_nobody() {
         let words = [word(None, REMEMBERED), word(Some(Trial::Overdue), Duration::from_secs(1))];
-        assert_eq!(judge(words.iter()), Verdict::Open([Way::Metadata].into()));
+        assert_eq!(judge(words.iter()), WallVerdict::Open([Way::Metadata].into()));
     }
 }

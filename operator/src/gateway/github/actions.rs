@@ -14,12 +14,12 @@ const LOOKED_AT: usize = 5;
 const NAMED: usize = 10;
 
 #[derive(Deserialize)]
-struct Runs {
-    workflow_runs: Vec<Run>,
+struct WorkflowRuns {
+    workflow_runs: Vec<WorkflowRun>,
 }
 
 #[derive(Deserialize)]
-struct Run {
+struct WorkflowRun {
     id: u64,
     #[serde(default)]
     name: Option<String>,
@@ -31,20 +31,20 @@ struct Run {
 
 #[derive(Deserialize)]
 struct Jobs {
-    jobs: Vec<Job>,
+    jobs: Vec<WorkflowJob>,
 }
 
 #[derive(Deserialize)]
-struct Job {
+struct WorkflowJob {
     name: String,
     #[serde(default)]
     conclusion: Option<String>,
     #[serde(default)]
-    steps: Vec<Step>,
+    steps: Vec<WorkflowStep>,
 }
 
 #[derive(Deserialize)]
-struct Step {
+struct WorkflowStep {
     name: String,
     #[serde(default)]
     conclusion: Option<String>,
@@ -68,7 +68,7 @@ impl GitHub {
                        `checks: read`, or let the token read Actions";
             return Ok(vec![Check { summary: Some(why.to_owned()), ..unreadable("checks") }]);
         }
-        let runs: Runs = self.client.expect(&answer, StatusCode::OK)?;
+        let runs: WorkflowRuns = self.client.expect(&answer, StatusCode::OK)?;
         let mut checks = Vec::new();
         let mut looked_at = 0;
         for run in runs.workflow_runs {

@@ -37,7 +37,7 @@ const USED: [(&str, &str); 4] =
 /// Tokens in use. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
 pub struct Tokens {
-    known: Arc<Mutex<HashMap<TokenKey, Token>>>,
+    known: Arc<Mutex<HashMap<TokenKey, AppToken>>>,
     /// One request for a token at a time: who waits for it uses it.
     asking: Keyed<TokenKey>,
 }
@@ -50,7 +50,7 @@ struct TokenKey {
 }
 
 #[derive(Clone)]
-struct Token {
+struct AppToken {
     value: String,
     ends: Timestamp,
 }
@@ -142,7 +142,7 @@ struct Granted {
 }
 
 impl App<'_> {
-    async fn token(&self) -> Result<Token, GitHubError> {
+    async fn token(&self) -> Result<AppToken, GitHubError> {
         let installation = self.installation().await?;
         let missing = missing(&installation.permissions);
         if !missing.is_empty() {
@@ -157,7 +157,7 @@ impl App<'_> {
         match answer.status {
             StatusCode::CREATED => {
                 let Granted { token, expires_at } = read(&answer)?;
-                Ok(Token { value: token, ends: expires_at })
+                Ok(AppToken { value: token, ends: expires_at })
             }
             // It has no access to this repository.
             StatusCode::UNPROCESSABLE_ENTITY | StatusCode::NOT_FOUND => Err(self.not_installed()),

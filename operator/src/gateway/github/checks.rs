@@ -10,12 +10,12 @@ use super::{GitHub, GitHubError, Pull, text};
 const SUMMARY: usize = 1000;
 
 #[derive(Deserialize)]
-struct Runs {
-    check_runs: Vec<Run>,
+struct CheckRuns {
+    check_runs: Vec<CheckRun>,
 }
 
 #[derive(Deserialize)]
-struct Run {
+struct CheckRun {
     name: String,
     status: String,
     #[serde(default)]
@@ -45,8 +45,8 @@ struct Status {
     description: Option<String>,
 }
 
-impl From<Run> for Check {
-    fn from(run: Run) -> Self {
+impl From<CheckRun> for Check {
+    fn from(run: CheckRun) -> Self {
         let done = run.status == "completed";
         let state = run.conclusion.filter(|_| done).unwrap_or_else(|| "pending".to_owned());
         let said = [run.output.title, run.output.summary].into_iter().flatten();
@@ -95,7 +95,7 @@ impl GitHub {
                 checks.extend(self.actions(commit).await?);
             }
             _ => {
-                let runs: Runs = self.client.expect(&runs, StatusCode::OK)?;
+                let runs: CheckRuns = self.client.expect(&runs, StatusCode::OK)?;
                 checks.extend(runs.check_runs.into_iter().map(Check::from));
             }
         }

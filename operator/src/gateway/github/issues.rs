@@ -18,7 +18,7 @@ const LIST: usize = 30;
 const EXCERPT: usize = 300;
 
 #[derive(Deserialize)]
-struct Found {
+struct FoundIssues {
     number: u64,
     html_url: String,
     title: String,
@@ -39,7 +39,7 @@ struct Label {
     name: String,
 }
 
-impl Found {
+impl FoundIssues {
     fn into_issue(self, limit: usize, comments: Vec<Remark>) -> Issue {
         let ghost = || "ghost".to_owned();
         Issue {
@@ -65,7 +65,7 @@ impl GitHub {
         if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::GONE) {
             return Err(GitHubError::NoIssue);
         }
-        let found: Found = self.client.expect(&answer, StatusCode::OK)?;
+        let found: FoundIssues = self.client.expect(&answer, StatusCode::OK)?;
         // Other threads' pull requests are not for this one.
         if found.pull_request.is_some() {
             return Err(GitHubError::NoIssue);
@@ -86,7 +86,7 @@ impl GitHub {
     pub async fn issues(&self, label: Option<&str>) -> Result<Vec<Issue>, GitHubError> {
         let path = self.client.repo(&format!("issues?{}", query(label)));
         let answer = self.client.get(&path).await?;
-        let found: Vec<Found> = self.client.expect(&answer, StatusCode::OK)?;
+        let found: Vec<FoundIssues> = self.client.expect(&answer, StatusCode::OK)?;
         let issues = found.into_iter().filter(|found| found.pull_request.is_none());
         Ok(issues.take(LIST).map(|found| found.into_issue(EXCERPT, Vec::new())).collect())
     }

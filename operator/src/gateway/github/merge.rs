@@ -53,7 +53,7 @@ struct Allowed {
 
 /// Why a merge was refused, by what can be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
+enum MergeRefusal {
     /// Another merge was faster: it goes through a moment later.
     Again,
     /// Not in this way.
@@ -86,16 +86,20 @@ impl GitHub {
                 Err(refused) => refused,
             };
             match refusal {
-                Refusal::Again if attempt < ATTEMPTS => tokio::time::sleep(PAUSE * attempt).await,
-                Refusal::Method if wanted.is_none() && attempt == 1 => {
+                MergeRefusal::Again if attempt < ATTEMPTS => {
+                    tokio::time::sleep(PAUSE * attempt).await;
+                }
+                MergeRefusal::Method if wanted.is_none() && attempt == 1 => {
                     method = self.other_method(method, said).await?;
                 }
-                Refusal::Method => {
+                MergeRefusal::Method => {
                     return Err(GitHubError::MergeMethod { method, said });
                 }
-                Refusal::Queue => return self.enqueue(pull, head, said).await,
-                Refusal::Checks => return Ok(Merging::Waits(MergeWait::Checks, said)),
-                Refusal::Again | Refusal::Final => return Err(GitHubError::NotMergeable { said }),
+                MergeRefusal::Queue => return self.enqueue(pull, head, said).await,
+                MergeRefusal::Checks => return Ok(Merging::Waits(MergeWait::Checks, said)),
+                MergeRefusal::Again | MergeRefusal::Final => {
+                    return Err(GitHubError::NotMergeable { said });
+                }
             }
             attempt += 1;
         }
@@ -107,7 +111,7 @@ impl GitHub {
         head: &str,
         method: MergeMethod,
         message: Message<'_>,
-    ) -> Result<Result<String, (Refusal, String)>, GitHubError> {
+    ) -> Result<Result<String, (MergeRefusal, String)>, GitHubError> {
         let mut request = json!({"merge_method": method.name(), "sha": head});
         if method != MergeMethod::Rebase {
             request["commit_title"] = message.title.into();
@@ -154,7 +158,7 @@ impl GitHub {
         let input = json!({"pullRequestId": pull.node_id, "expectedHeadOid": head});
         match self.client.graphql(ENQUEUE, &json!({"input": input})).await? {
             Ok(_) => Ok(Merging::Waits(MergeWait::Queue, said)),
-            Err(refused) if refusal(&refused) == Refusal::Checks => {
+            Err(refused) if refusal(&refused) == MergeRefusal::Checks => {
                 Ok(Merging::Waits(MergeWait::Checks, refused))
             }
             Err(said) => Err(GitHubError::NotMergeable { said }),
@@ -174,20 +178,20 @@ impl GitHub {
 }
 
 /// GitHub tells its refusals apart by words alone.
-fn refusal(words: &str) -> Refusal {
+fn refusal(words: &str) -> MergeRefusal {
     let words = words.to_ascii_lowercase();
     let has = |part: &str| words.contains(part);
     let pending = ["expected", "pending", "progress", "queued", "have not succeeded"];
     match () {
-        () if has("base branch was modified") => Refusal::Again,
-        () if has("merge queue") => Refusal::Queue,
+        () if has("base branch was modified") => MergeRefusal::Again,
+        () if has("merge queue") => MergeRefusal::Queue,
         () if has("merges are not allowed") || has("merge commits are not allowed") => {
-            Refusal::Method
+            MergeRefusal::Method
         }
         // Next to these, nothing else may be missing: a person has to do that.
-        () if has("review") || has("conversation") || has("fail") => Refusal::Final,
-        () if has("status check") && pending.iter().any(|part| has(part)) => Refusal::Checks,
-        () => Refusal::Final,
+        () if has("review") || has("conversation") || has("fail") => MergeRefusal::Final,
+        () if has("status check") && pending.iter().any(|part| has(part)) => MergeRefusal::Checks,
+        () => MergeRefusal::Final,
     }
 }
 
@@ -200,19 +204,25 @@ mod tests {
         let rule = |text: &str| refusal(&format!("Repository rule violations found\n\n{text}\n\n"));
         assert_eq!(
             refusal("Base branch was modified. Review and try the merge again."),
-            Refusal::Again
+            MergeRefusal::Again
         );
-        assert_eq!(refusal("Squash merges are not allowed on this repository."), Refusal::Method);
-        assert_eq!(refusal("Merge commits are not allowed on this repository."), Refusal::Method);
-        assert_eq!(rule("Changes must be made through the merge queue"), Refusal::Queue);
-        assert_eq!(refusal("Required status check \"ci\" is expected."), Refusal::Checks);
-        assert_eq!(rule("Required status check \"ci\" is in progress."), Refusal::Checks);
-        assert_eq!(refusal("2 of 2 required status checks are pending."), Refusal::Checks);
-        assert_eq!(refusal("Required status check \"ci\" is failing."), Refusal::Final);
+        assert_eq!(
+            refusal("Squash merges are not allowed on this repository."),
+            MergeRefusal::Method
+        );
+        assert_eq!(
+            refusal("Merge commits are not allowed on this repository."),
+            MergeRefusal::Method
+        );
+        assert_eq!(rule("Changes must be made through the merge queue"), MergeRefusal::Queue);
+        assert_eq!(refusal("Required status check \"ci\" is expected."), MergeRefusal::Checks);
+        assert_eq!(rule("Required status check \"ci\" is in progress."), MergeRefusal::Checks);
+        assert_eq!(refusal("2 of 2 required status checks are pending."), MergeRefusal::Checks);
+        assert_eq!(refusal("Required status check \"ci\" is failing."), MergeRefusal::Final);
         let both = "2 of 3 required status checks have not succeeded: 1 expected and 1 failing.";
-        assert_eq!(rule(both), Refusal::Final);
+        assert_eq!(rule(both), MergeRefusal::Final);
         let review = "At least 1 approving review is required by reviewers with write access.";
-        assert_eq!(rule(review), Refusal::Final);
-        assert_eq!(refusal("Pull Request is not mergeable"), Refusal::Final);
+        assert_eq!(rule(review), MergeRefusal::Final);
+        assert_eq!(refusal("Pull Request is not mergeable"), MergeRefusal::Final);
     }
 }

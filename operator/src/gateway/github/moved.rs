@@ -38,7 +38,7 @@ impl Moved {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct MovedName {
     full_name: String,
 }
 
@@ -51,7 +51,7 @@ impl GitHub {
     pub async fn look_for_move(context: &Context, repo: &Repo) -> Result<bool, GitHubError> {
         let github = Self::of(context, repo).await?;
         let answer = github.client.get(&github.client.repo("")).await?;
-        let named: Named = match answer.status {
+        let named: MovedName = match answer.status {
             http::StatusCode::OK => read(&answer)?,
             _ => return Err(github.client.complain(&answer)),
         };

@@ -38,11 +38,11 @@ pub struct Pull {
     mergeable: Option<bool>,
     head: Head,
     #[serde(default)]
-    base: Option<Base>,
+    base: Option<PullBase>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Base {
+struct PullBase {
     #[serde(rename = "ref")]
     branch: String,
 }

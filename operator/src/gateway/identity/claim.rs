@@ -4,11 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
-use super::Refused;
+use super::RefusedToken;
 
 /// The pod that a token claims to be bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Claim {
+pub struct TokenClaim {
     pub namespace: String,
     pub uid: String,
 }
@@ -16,30 +16,30 @@ pub struct Claim {
 #[derive(Deserialize)]
 struct Claims {
     #[serde(rename = "kubernetes.io")]
-    kubernetes: Kubernetes,
+    kubernetes: TokenKubernetes,
 }
 
 #[derive(Deserialize)]
-struct Kubernetes {
+struct TokenKubernetes {
     namespace: String,
     #[serde(default)]
-    pod: Option<Pod>,
+    pod: Option<BoundPod>,
 }
 
 #[derive(Deserialize)]
-struct Pod {
+struct BoundPod {
     uid: String,
 }
 
 /// Reads a token's middle part.
-pub fn read(token: &str) -> Result<Claim, Refused> {
+pub fn read(token: &str) -> Result<TokenClaim, RefusedToken> {
     let mut parts = token.split('.');
-    let (_, claims) = (parts.next(), parts.next().ok_or(Refused::Invalid)?);
-    let claims = URL_SAFE_NO_PAD.decode(claims).map_err(|_| Refused::Invalid)?;
-    let claims: Claims = serde_json::from_slice(&claims).map_err(|_| Refused::Invalid)?;
-    let Kubernetes { namespace, pod } = claims.kubernetes;
-    let pod = pod.filter(|pod| !pod.uid.is_empty()).ok_or(Refused::Unbound)?;
-    Ok(Claim { namespace, uid: pod.uid })
+    let (_, claims) = (parts.next(), parts.next().ok_or(RefusedToken::Invalid)?);
+    let claims = URL_SAFE_NO_PAD.decode(claims).map_err(|_| RefusedToken::Invalid)?;
+    let claims: Claims = serde_json::from_slice(&claims).map_err(|_| RefusedToken::Invalid)?;
+    let TokenKubernetes { namespace, pod } = claims.kubernetes;
+    let pod = pod.filter(|pod| !pod.uid.is_empty()).ok_or(RefusedToken::Unbound)?;
+    Ok(TokenClaim { namespace, uid: pod.uid })
 }
 
 #[cfg(test)]
@@ -50,12 +50,12 @@ mod tests {
     fn a_claim_is_read_and_nonsense_is_invalid() {
         let token = |claims: &str| format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
         let claims = r#"{"kubernetes.io":{"namespace":"team","pod":{"name":"p","uid":"u-1"}}}"#;
-        let claim = Claim { namespace: "team".to_owned(), uid: "u-1".to_owned() };
+        let claim = TokenClaim { namespace: "team".to_owned(), uid: "u-1".to_owned() };
         assert_eq!(read(&token(claims)), Ok(claim));
         let unbound = token(r#"{"kubernetes.io":{"namespace":"team"}}"#);
-        assert_eq!(read(&unbound), Err(Refused::Unbound));
+        assert_eq!(read(&unbound), Err(RefusedToken::Unbound));
         for wrong in ["abc", "a.b.c", "..", &token("[]"), &token("{}"), &token("\u{0}")] {
-            assert_eq!(read(wrong), Err(Refused::Invalid), "{wrong}");
+            assert_eq!(read(wrong), Err(RefusedToken::Invalid), "{wrong}");
         }
     }
 }

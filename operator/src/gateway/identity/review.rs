@@ -11,8 +11,8 @@ use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
-use super::claim::Claim;
-use super::{Pod, Refused};
+use super::claim::TokenClaim;
+use super::{CallingPod, RefusedToken};
 use crate::gateway::threads::keyed::Keyed;
 
 /// How long a review counts. A pod's end is noticed earlier, from the Thread.
@@ -32,14 +32,14 @@ const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 
 type Digest256 = [u8; 32];
 /// When it was asked for, and what was found.
-type Known = (Instant, Result<Pod, Refused>);
+type KnownToken = (Instant, Result<CallingPod, RefusedToken>);
 
 pub struct Reviews {
     client: Client,
-    known: Mutex<HashMap<Digest256, Known>>,
+    known: Mutex<HashMap<Digest256, KnownToken>>,
     /// One review for a token, however many calls show it.
     turns: Keyed<Digest256>,
-    asking: Mutex<HashMap<Claim, usize>>,
+    asking: Mutex<HashMap<TokenClaim, usize>>,
     permits: Semaphore,
 }
 
@@ -55,7 +55,7 @@ impl Reviews {
     }
 
     /// The pod that a token is bound to. `claim` is what it says itself.
-    pub async fn pod(&self, token: &str, claim: Claim) -> Result<Pod, Refused> {
+    pub async fn pod(&self, token: &str, claim: TokenClaim) -> Result<CallingPod, RefusedToken> {
         let digest: Digest256 = Sha256::digest(token.as_bytes()).into();
         if let Some(known) = self.remembered(&digest) {
             return known;
@@ -65,16 +65,16 @@ impl Reviews {
             return known;
         }
         let _place = self.place(claim)?;
-        let _permit = self.permits.acquire().await.map_err(|_| Refused::ReviewFailed)?;
+        let _permit = self.permits.acquire().await.map_err(|_| RefusedToken::ReviewFailed)?;
         let asked = Instant::now();
         let found = self.ask(token).await;
         // What failed counts from its end.
-        let asked = if found == Err(Refused::ReviewFailed) { Instant::now() } else { asked };
+        let asked = if found == Err(RefusedToken::ReviewFailed) { Instant::now() } else { asked };
         self.remember(digest, asked, found.clone());
         found
     }
 
-    async fn ask(&self, token: &str) -> Result<Pod, Refused> {
+    async fn ask(&self, token: &str) -> Result<CallingPod, RefusedToken> {
         let spec = TokenReviewSpec {
             audiences: Some(vec![names::TOKEN_AUDIENCE.to_owned()]),
             token: Some(token.to_owned()),
@@ -85,28 +85,28 @@ impl Reviews {
             .await
             .map_err(|error| {
                 tracing::warn!(%error, "a token can't be reviewed");
-                Refused::ReviewFailed
+                RefusedToken::ReviewFailed
             })?;
         pod_of(answer.status.as_ref())
     }
 
     /// One of the places that reviews for a pod have.
-    fn place(&self, claim: Claim) -> Result<Place<'_>, Refused> {
+    fn place(&self, claim: TokenClaim) -> Result<ReviewPlace<'_>, RefusedToken> {
         let mut asking = self.asking.lock();
         let count = asking.entry(claim.clone()).or_default();
         if *count >= PER_POD {
-            return Err(Refused::ReviewFailed);
+            return Err(RefusedToken::ReviewFailed);
         }
         *count += 1;
-        Ok(Place { reviews: self, claim })
+        Ok(ReviewPlace { reviews: self, claim })
     }
 
-    fn remembered(&self, digest: &Digest256) -> Option<Result<Pod, Refused>> {
+    fn remembered(&self, digest: &Digest256) -> Option<Result<CallingPod, RefusedToken>> {
         let known = self.lock();
         known.get(digest).filter(|known| counts(known)).map(|(_, found)| found.clone())
     }
 
-    fn remember(&self, digest: Digest256, asked: Instant, found: Result<Pod, Refused>) {
+    fn remember(&self, digest: Digest256, asked: Instant, found: Result<CallingPod, RefusedToken>) {
         let mut known = self.lock();
         if known.len() >= MOST {
             known.retain(|_, known| counts(known));
@@ -116,26 +116,26 @@ impl Reviews {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Digest256, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Digest256, KnownToken>> {
         self.known.lock()
     }
 }
 
-fn counts((asked, found): &Known) -> bool {
+fn counts((asked, found): &KnownToken) -> bool {
     let counting = match found {
         Ok(_) => REMEMBER,
-        Err(Refused::ReviewFailed) => FAILED,
+        Err(RefusedToken::ReviewFailed) => FAILED,
         Err(_) => REFUSED,
     };
     asked.elapsed() < counting
 }
 
-struct Place<'a> {
+struct ReviewPlace<'a> {
     reviews: &'a Reviews,
-    claim: Claim,
+    claim: TokenClaim,
 }
 
-impl Drop for Place<'_> {
+impl Drop for ReviewPlace<'_> {
     fn drop(&mut self) {
         let mut asking = self.reviews.asking.lock();
         if let Some(count) = asking.get_mut(&self.claim) {
@@ -148,29 +148,29 @@ impl Drop for Place<'_> {
 }
 
 /// Reads a review strictly: whatever is missing refuses.
-fn pod_of(status: Option<&TokenReviewStatus>) -> Result<Pod, Refused> {
-    let status = status.filter(|s| s.authenticated == Some(true)).ok_or(Refused::Invalid)?;
+fn pod_of(status: Option<&TokenReviewStatus>) -> Result<CallingPod, RefusedToken> {
+    let status = status.filter(|s| s.authenticated == Some(true)).ok_or(RefusedToken::Invalid)?;
     // A server that knows no audiences answers without any: that proves nothing.
     let audiences = status.audiences.as_deref().unwrap_or_default();
     if !audiences.iter().any(|audience| audience == names::TOKEN_AUDIENCE) {
-        return Err(Refused::Invalid);
+        return Err(RefusedToken::Invalid);
     }
-    let user = status.user.as_ref().ok_or(Refused::Invalid)?;
+    let user = status.user.as_ref().ok_or(RefusedToken::Invalid)?;
     let (namespace, service_account) = user
         .username
         .as_deref()
         .and_then(|name| name.strip_prefix("system:serviceaccount:"))
         .and_then(|name| name.split_once(':'))
         .filter(|(namespace, account)| !namespace.is_empty() && !account.is_empty())
-        .ok_or(Refused::NoServiceAccount)?;
+        .ok_or(RefusedToken::NoServiceAccount)?;
     let uids = user.extra.as_ref().and_then(|extra| extra.get(POD_UID));
     match uids.map(Vec::as_slice) {
-        Some([uid]) if !uid.is_empty() => Ok(Pod {
+        Some([uid]) if !uid.is_empty() => Ok(CallingPod {
             namespace: namespace.to_owned(),
             service_account: service_account.to_owned(),
             uid: uid.clone(),
         }),
-        _ => Err(Refused::Unbound),
+        _ => Err(RefusedToken::Unbound),
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    fn with(change: impl FnOnce(&mut TokenReviewStatus)) -> Result<Pod, Refused> {
+    fn with(change: impl FnOnce(&mut TokenReviewStatus)) -> Result<CallingPod, RefusedToken> {
         let mut status = status();
         change(&mut status);
         pod_of(Some(&status))
@@ -203,21 +203,21 @@ mod tests {
         let pod = with(|_| {}).unwrap();
         assert_eq!((&*pod.namespace, &*pod.uid), ("team", "u-1"));
         assert_eq!(pod.service_account, "codebutler-shop");
-        assert_eq!(pod_of(None), Err(Refused::Invalid));
-        assert_eq!(with(|s| s.authenticated = None), Err(Refused::Invalid));
-        assert_eq!(with(|s| s.audiences = None), Err(Refused::Invalid));
-        assert_eq!(with(|s| s.audiences = Some(vec!["api".into()])), Err(Refused::Invalid));
-        assert_eq!(with(|s| s.user = None), Err(Refused::Invalid));
+        assert_eq!(pod_of(None), Err(RefusedToken::Invalid));
+        assert_eq!(with(|s| s.authenticated = None), Err(RefusedToken::Invalid));
+        assert_eq!(with(|s| s.audiences = None), Err(RefusedToken::Invalid));
+        assert_eq!(with(|s| s.audiences = Some(vec!["api".into()])), Err(RefusedToken::Invalid));
+        assert_eq!(with(|s| s.user = None), Err(RefusedToken::Invalid));
         let user = |name: &str| with(|s| s.user.as_mut().unwrap().username = Some(name.to_owned()));
-        assert_eq!(user("jane"), Err(Refused::NoServiceAccount));
-        assert_eq!(user("system:serviceaccount::x"), Err(Refused::NoServiceAccount));
+        assert_eq!(user("jane"), Err(RefusedToken::NoServiceAccount));
+        assert_eq!(user("system:serviceaccount::x"), Err(RefusedToken::NoServiceAccount));
         let extra = |uids: &[&str]| {
             let uids = uids.iter().map(|uid| (*uid).to_owned()).collect();
             with(|s| s.user.as_mut().unwrap().extra = Some([(POD_UID.to_owned(), uids)].into()))
         };
-        assert_eq!(extra(&[]), Err(Refused::Unbound));
-        assert_eq!(extra(&[""]), Err(Refused::Unbound));
-        assert_eq!(extra(&["a", "b"]), Err(Refused::Unbound));
-        assert_eq!(with(|s| s.user.as_mut().unwrap().extra = None), Err(Refused::Unbound));
+        assert_eq!(extra(&[]), Err(RefusedToken::Unbound));
+        assert_eq!(extra(&[""]), Err(RefusedToken::Unbound));
+        assert_eq!(extra(&["a", "b"]), Err(RefusedToken::Unbound));
+        assert_eq!(with(|s| s.user.as_mut().unwrap().extra = None), Err(RefusedToken::Unbound));
     }
 }

@@ -31,7 +31,7 @@ pub struct Bill {
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct BillingAnswer<'a> {
     #[serde(borrow, default)]
     usage: Option<Reported<'a>>,
     #[serde(borrow, default)]
@@ -148,7 +148,7 @@ impl Reported<'_> {
 /// Reads an answer; nothing if it is no JSON object of a completion's form.
 pub fn read(body: &[u8]) -> Option<Bill> {
     // To serde, an array would be a struct too.
-    let answer: Answer<'_> = match body.trim_ascii_start().first() {
+    let answer: BillingAnswer<'_> = match body.trim_ascii_start().first() {
         Some(b'{') => serde_json::from_slice(body).ok()?,
         _ => return None,
     };

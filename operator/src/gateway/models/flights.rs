@@ -19,11 +19,11 @@ const MOST: usize = 16;
 /// How long the next one waits.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-type Role = (ThreadKey, String);
+type FlightRole = (ThreadKey, String);
 
 pub struct Flights {
     patience: Duration,
-    roles: Mutex<HashMap<Role, Weak<Semaphore>>>,
+    roles: Mutex<HashMap<FlightRole, Weak<Semaphore>>>,
 }
 
 impl Default for Flights {
@@ -41,13 +41,13 @@ pub struct Place {
 }
 
 impl Flights {
-    async fn place(&self, role: Role) -> Option<Place> {
+    async fn place(&self, role: FlightRole) -> Option<Place> {
         let count = self.count(role);
         let own = tokio::time::timeout(self.patience, Arc::clone(&count).acquire_owned()).await;
         Some(Place { _own: own.ok()?.ok()?, _count: count })
     }
 
-    fn count(&self, role: Role) -> Arc<Semaphore> {
+    fn count(&self, role: FlightRole) -> Arc<Semaphore> {
         let mut roles = self.roles.lock();
         if let Some(count) = roles.get(&role).and_then(Weak::upgrade) {
             return count;

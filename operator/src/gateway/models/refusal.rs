@@ -3,7 +3,7 @@
 
 use codebutler_crds::wire::ErrorCode;
 
-use super::verdict::Verdict;
+use super::verdict::AnswerVerdict;
 use crate::gateway::redact::Redactor;
 
 /// Characters of a provider's words that are passed on.
@@ -11,8 +11,8 @@ const SAID: usize = 300;
 
 /// A refusal that asking again does not help against.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    pub verdict: Verdict,
+pub struct RefusedModel {
+    pub verdict: AnswerVerdict,
     pub sentence: String,
 }
 
@@ -28,55 +28,61 @@ pub struct About<'a> {
     pub status: u16,
 }
 
-impl Refused {
+impl RefusedModel {
     /// With its sentence. `said` is masked.
-    pub fn new(verdict: Verdict, about: &About<'_>, said: &str) -> Self {
+    pub fn new(verdict: AnswerVerdict, about: &About<'_>, said: &str) -> Self {
         Self { verdict, sentence: with(sentence(verdict, about), said) }
     }
 
     /// The code that the agent acts on.
     pub const fn code(&self) -> ErrorCode {
         match self.verdict {
-            Verdict::Again => ErrorCode::Unavailable,
-            Verdict::Unanswered => ErrorCode::Unanswered,
-            Verdict::Overflow => ErrorCode::ContextOverflow,
-            Verdict::Content => ErrorCode::ContentRefused,
-            Verdict::Request | Verdict::NoPictures => ErrorCode::InvalidRequest,
-            Verdict::Key
-            | Verdict::Credit
-            | Verdict::Affordable(_)
-            | Verdict::UnknownModel
-            | Verdict::NoTools
-            | Verdict::NoParameters
-            | Verdict::DataPolicy
-            | Verdict::NoProvider
-            | Verdict::AnswerTooLong
-            | Verdict::Strange => ErrorCode::Upstream,
+            AnswerVerdict::Again => ErrorCode::Unavailable,
+            AnswerVerdict::Unanswered => ErrorCode::Unanswered,
+            AnswerVerdict::Overflow => ErrorCode::ContextOverflow,
+            AnswerVerdict::Content => ErrorCode::ContentRefused,
+            AnswerVerdict::Request | AnswerVerdict::NoPictures => ErrorCode::InvalidRequest,
+            AnswerVerdict::Key
+            | AnswerVerdict::Credit
+            | AnswerVerdict::Affordable(_)
+            | AnswerVerdict::UnknownModel
+            | AnswerVerdict::NoTools
+            | AnswerVerdict::NoParameters
+            | AnswerVerdict::DataPolicy
+            | AnswerVerdict::NoProvider
+            | AnswerVerdict::AnswerTooLong
+            | AnswerVerdict::Strange => ErrorCode::Upstream,
         }
     }
 
     /// Whether no call of the Repo will be answered until somebody mends it.
     pub const fn is_about_account(&self) -> bool {
-        matches!(self.verdict, Verdict::Key | Verdict::Credit | Verdict::Affordable(_))
+        matches!(
+            self.verdict,
+            AnswerVerdict::Key | AnswerVerdict::Credit | AnswerVerdict::Affordable(_)
+        )
     }
 
     /// Whether a person has to change something before the same call is answered.
     pub const fn is_for_people(&self) -> bool {
         !matches!(
             self.verdict,
-            Verdict::Again
-                | Verdict::Unanswered
-                | Verdict::Overflow
-                | Verdict::Content
-                | Verdict::NoPictures
+            AnswerVerdict::Again
+                | AnswerVerdict::Unanswered
+                | AnswerVerdict::Overflow
+                | AnswerVerdict::Content
+                | AnswerVerdict::NoPictures
         )
     }
 
     pub const fn outcome(&self) -> &'static str {
         match self.verdict {
-            Verdict::Again => "unavailable",
-            Verdict::Unanswered => "lost",
-            Verdict::Key | Verdict::Credit | Verdict::Affordable(_) | Verdict::Content => "refused",
+            AnswerVerdict::Again => "unavailable",
+            AnswerVerdict::Unanswered => "lost",
+            AnswerVerdict::Key
+            | AnswerVerdict::Credit
+            | AnswerVerdict::Affordable(_)
+            | AnswerVerdict::Content => "refused",
             _ => "rejected",
         }
     }
@@ -98,73 +104,73 @@ pub fn shown(said: &str, key: &str, redactor: &Redactor) -> String {
     }
 }
 
-fn sentence(verdict: Verdict, about: &About<'_>) -> String {
+fn sentence(verdict: AnswerVerdict, about: &About<'_>) -> String {
     let About { secret, model, role, nearest, status } = *about;
     let field = |field: &str| format!("{field} of AgentRole `{role}`");
     match verdict {
-        Verdict::Again => "the provider is not available right now: try again".to_owned(),
-        Verdict::Unanswered => {
+        AnswerVerdict::Again => "the provider is not available right now: try again".to_owned(),
+        AnswerVerdict::Unanswered => {
             "the provider failed in the middle of its answer; it may have been billed".to_owned()
         }
-        Verdict::Overflow => format!(
+        AnswerVerdict::Overflow => format!(
             "the conversation is longer than the model `{model}` takes: it has to be shorter, or \
              one with a larger window chosen in {}",
             field("spec.model")
         ),
-        Verdict::Content => format!(
+        AnswerVerdict::Content => format!(
             "the provider of `{model}` does not let this content pass: say it differently, or \
              choose another model in {}",
             field("spec.model")
         ),
-        Verdict::Key => {
+        AnswerVerdict::Key => {
             format!("the provider refused the key of Secret `{secret}`: put a valid one into it")
         }
-        Verdict::Credit => format!(
+        AnswerVerdict::Credit => format!(
             "the provider says that the account of Secret `{secret}` has no credit left: add \
              some, or put another key into it"
         ),
-        Verdict::Affordable(tokens) => format!(
+        AnswerVerdict::Affordable(tokens) => format!(
             "the credit of Secret `{secret}` is enough for an answer of {tokens} tokens and no \
              more: add some"
         ),
-        Verdict::UnknownModel if nearest.is_empty() => format!(
+        AnswerVerdict::UnknownModel if nearest.is_empty() => format!(
             "the provider does not know the model `{model}`: correct {}, or spec.model.baseURL \
              of the Repo",
             field("spec.model")
         ),
-        Verdict::UnknownModel => format!(
+        AnswerVerdict::UnknownModel => format!(
             "the provider does not know the model `{model}`: correct {}. Nearest are {}",
             field("spec.model"),
             nearest.join(", ")
         ),
-        Verdict::NoTools => format!(
+        AnswerVerdict::NoTools => format!(
             "the model `{model}` can't call tools there: choose one that can in {}",
             field("spec.model")
         ),
-        Verdict::NoPictures => format!("the model `{model}` can't be shown pictures there"),
-        Verdict::NoParameters => format!(
+        AnswerVerdict::NoPictures => format!("the model `{model}` can't be shown pictures there"),
+        AnswerVerdict::NoParameters => format!(
             "no provider of `{model}` knows all parameters of the request: choose another model, \
              or unset {}",
             field("spec.model.routing.requireParameters")
         ),
-        Verdict::DataPolicy => format!(
+        AnswerVerdict::DataPolicy => format!(
             "no provider of `{model}` keeps to the data policy that is asked for: change {} (or \
              zdr), or the account's privacy settings, or choose another model",
             field("spec.model.routing.dataCollection")
         ),
-        Verdict::NoProvider => format!(
+        AnswerVerdict::NoProvider => format!(
             "no provider of `{model}` is left: change {} (only, ignore, order, allowFallbacks), \
              or choose another model",
             field("spec.model.routing")
         ),
-        Verdict::AnswerTooLong => format!(
+        AnswerVerdict::AnswerTooLong => format!(
             "the model `{model}` gives no answers that long: lower {}",
             field("spec.model.maxTokens")
         ),
-        Verdict::Request => {
+        AnswerVerdict::Request => {
             format!("the provider of `{model}` finds fault with the request (status {status})")
         }
-        Verdict::Strange => {
+        AnswerVerdict::Strange => {
             format!("the provider of `{model}` answered with the unexpected status {status}")
         }
     }
@@ -180,22 +186,23 @@ mod tests {
     #[test]
     fn a_sentence_names_what_to_change_and_what_was_said() {
         let near = ["`x/z`".to_owned()];
-        let of = |verdict| Refused::new(verdict, &ABOUT, "").sentence;
-        assert!(of(Verdict::UnknownModel).contains("spec.model.baseURL"));
+        let of = |verdict| RefusedModel::new(verdict, &ABOUT, "").sentence;
+        assert!(of(AnswerVerdict::UnknownModel).contains("spec.model.baseURL"));
         let about = About { nearest: &near, ..ABOUT };
         assert_eq!(
-            Refused::new(Verdict::UnknownModel, &about, "x/y is not a valid model ID").sentence,
+            RefusedModel::new(AnswerVerdict::UnknownModel, &about, "x/y is not a valid model ID")
+                .sentence,
             "the provider does not know the model `x/y`: correct spec.model of AgentRole `coder`. \
              Nearest are `x/z`. The provider says: x/y is not a valid model ID"
         );
         for (verdict, named) in [
-            (Verdict::Key, "Secret `model`"),
-            (Verdict::Credit, "Secret `model`"),
-            (Verdict::NoTools, "spec.model of AgentRole `coder`"),
-            (Verdict::DataPolicy, "spec.model.routing.dataCollection"),
-            (Verdict::NoParameters, "spec.model.routing.requireParameters"),
-            (Verdict::NoProvider, "spec.model.routing of"),
-            (Verdict::AnswerTooLong, "spec.model.maxTokens"),
+            (AnswerVerdict::Key, "Secret `model`"),
+            (AnswerVerdict::Credit, "Secret `model`"),
+            (AnswerVerdict::NoTools, "spec.model of AgentRole `coder`"),
+            (AnswerVerdict::DataPolicy, "spec.model.routing.dataCollection"),
+            (AnswerVerdict::NoParameters, "spec.model.routing.requireParameters"),
+            (AnswerVerdict::NoProvider, "spec.model.routing of"),
+            (AnswerVerdict::AnswerTooLong, "spec.model.maxTokens"),
         ] {
             assert!(of(verdict).contains(named), "{verdict:?}");
         }

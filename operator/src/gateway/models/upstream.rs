@@ -20,9 +20,9 @@ use url::Url;
 
 use super::complaint;
 use super::dialect::Dialect;
-use super::refusal::{self, About, Refused};
+use super::refusal::{self, About, RefusedModel};
 use super::retry;
-use super::verdict::{self, Refusal, Verdict};
+use super::verdict::{self, AnswerVerdict, ModelRefusal};
 use crate::gateway::budget::Call;
 use crate::gateway::context::{Context, SecretError};
 use crate::gateway::dial::{Reach, Trouble, trouble};
@@ -52,7 +52,7 @@ pub enum ModelError {
     KeyForm(String),
     /// Asking again does not help.
     #[error("{}", .0.sentence)]
-    Refused(Box<Refused>),
+    Refused(Box<RefusedModel>),
     /// Something on the way to the provider that a person has to mend.
     #[error("{host} can't be reached: {trouble}")]
     Barred { host: String, trouble: Trouble },
@@ -99,7 +99,7 @@ impl ModelError {
     pub fn may_be_billed(&self) -> bool {
         match self {
             Self::Lost => true,
-            Self::Refused(refused) => refused.verdict == Verdict::Unanswered,
+            Self::Refused(refused) => refused.verdict == AnswerVerdict::Unanswered,
             _ => false,
         }
     }
@@ -108,7 +108,7 @@ impl ModelError {
     pub fn affordable(&self) -> Option<u32> {
         match self {
             Self::Refused(refused) => match refused.verdict {
-                Verdict::Affordable(tokens) => Some(tokens),
+                AnswerVerdict::Affordable(tokens) => Some(tokens),
                 _ => None,
             },
             _ => None,
@@ -117,7 +117,7 @@ impl ModelError {
 
     /// Whether the provider did not take the key.
     pub fn is_about_key(&self) -> bool {
-        matches!(self, Self::Refused(refused) if refused.verdict == Verdict::Key)
+        matches!(self, Self::Refused(refused) if refused.verdict == AnswerVerdict::Key)
     }
 
     pub fn outcome(&self) -> &'static str {
@@ -255,8 +255,8 @@ impl<'a> Upstream<'a> {
             let sent = self.send(http, question).await;
             step::point("after send");
             let (what, said, asked) = match sent {
-                Ok(Attempt::Answer(answer)) => return Ok(answer),
-                Ok(Attempt::Again { what, said, asked }) => (what, said, asked),
+                Ok(ProviderAttempt::Answer(answer)) => return Ok(answer),
+                Ok(ProviderAttempt::Again { what, said, asked }) => (what, said, asked),
                 Err(error) => {
                     if error.may_be_billed() {
                         failed();
@@ -278,21 +278,21 @@ impl<'a> Upstream<'a> {
     }
 
     /// What to tell of a refusal: who asks again is told when to.
-    pub fn tell(&self, subject: &Subject<'_>, status: u16, refusal: Refusal) -> ModelError {
-        let Refusal { verdict, after, said } = refusal;
+    pub fn tell(&self, subject: &Subject<'_>, status: u16, refusal: ModelRefusal) -> ModelError {
+        let ModelRefusal { verdict, after, said } = refusal;
         let said = self.shown(&said);
-        if verdict == Verdict::Again {
+        if verdict == AnswerVerdict::Again {
             return ModelError::Unavailable { what: format!("status {status}"), said, after };
         }
-        if verdict == Verdict::Key {
+        if verdict == AnswerVerdict::Key {
             // A new one may be in the Secret already.
             self.keys.forget(&self.id);
         }
-        let unknown = verdict == Verdict::UnknownModel;
+        let unknown = verdict == AnswerVerdict::UnknownModel;
         let nearest = if unknown { (subject.nearest)() } else { Vec::new() };
         let Subject { model, role, .. } = *subject;
         let about = About { secret: &self.id.1, model, role, nearest: &nearest, status };
-        ModelError::Refused(Box::new(Refused::new(verdict, &about, &said)))
+        ModelError::Refused(Box::new(RefusedModel::new(verdict, &about, &said)))
     }
 
     /// The provider's words as they may be shown.
@@ -305,7 +305,7 @@ impl<'a> Upstream<'a> {
         &self,
         http: &reqwest::Client,
         question: &Question<'_>,
-    ) -> Result<Attempt, ModelError> {
+    ) -> Result<ProviderAttempt, ModelError> {
         let mut url = self.url.clone();
         url.path_segments_mut()
             .map_err(|()| ModelError::BaseUrl)?
@@ -326,7 +326,7 @@ impl<'a> Upstream<'a> {
                     return Err(ModelError::Barred { host: self.id.2.clone(), trouble });
                 }
                 let what = "no connection".to_owned();
-                return Ok(Attempt::Again { what, said: String::new(), asked: None });
+                return Ok(ProviderAttempt::Again { what, said: String::new(), asked: None });
             }
             Ok(Err(error)) => {
                 tracing::warn!(error = %error.without_url(), "a model call got no answer");
@@ -339,7 +339,7 @@ impl<'a> Upstream<'a> {
         };
         let status = response.status();
         if status == StatusCode::OK {
-            return Ok(Attempt::Answer(response));
+            return Ok(ProviderAttempt::Answer(response));
         }
         if let Some(trouble) = Trouble::by_status(status.as_u16()) {
             return Err(ModelError::Barred { host: self.id.2.clone(), trouble });
@@ -349,7 +349,7 @@ impl<'a> Upstream<'a> {
         let refusal = verdict::classify(status.as_u16(), &headers, &body, Timestamp::now());
         match self.tell(&question.subject, status.as_u16(), refusal) {
             ModelError::Unavailable { what, said, after } => {
-                Ok(Attempt::Again { what, said, asked: after })
+                Ok(ProviderAttempt::Again { what, said, asked: after })
             }
             error => Err(error),
         }
@@ -377,7 +377,7 @@ pub fn id_of(response: &reqwest::Response) -> Option<&str> {
     response.headers().get("x-generation-id")?.to_str().ok()
 }
 
-enum Attempt {
+enum ProviderAttempt {
     Answer(reqwest::Response),
     /// Why, in whose words, and how long the provider wants to be left alone.
     Again {

@@ -9,7 +9,7 @@ use super::complaint::{self, Complaint};
 use super::retry;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AnswerVerdict {
     /// It was not served, so it is not billed; asking again may help.
     Again,
     /// It may have been served, and billed; the answer is lost.
@@ -44,8 +44,8 @@ pub enum Verdict {
 
 /// A verdict, with what was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub verdict: Verdict,
+pub struct ModelRefusal {
+    pub verdict: AnswerVerdict,
     /// When the provider wants to be asked again.
     pub after: Option<Duration>,
     /// Its words, not masked.
@@ -53,102 +53,104 @@ pub struct Refusal {
 }
 
 /// Judges an answer whose status is not 200.
-pub fn classify(status: u16, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Refusal {
+pub fn classify(status: u16, headers: &HeaderMap, body: &[u8], now: Timestamp) -> ModelRefusal {
     let complaint = complaint::read(body);
     let after = retry::asked_wait(headers, now).or(complaint.after);
-    Refusal { verdict: judge(status, &complaint, after), after, said: complaint.text }
+    ModelRefusal { verdict: judge(status, &complaint, after), after, said: complaint.text }
 }
 
 /// Judges an error that came with status 200: by the status that it names itself.
-pub fn classify_inner(complaint: Complaint) -> Refusal {
+pub fn classify_inner(complaint: Complaint) -> ModelRefusal {
     let after = complaint.after;
     let verdict = match judge(complaint.status.unwrap_or(0), &complaint, after) {
         // It had begun. Nothing says that the next time is not better.
-        Verdict::Strange | Verdict::Request if complaint.status.is_none_or(|code| code >= 500) => {
-            Verdict::Unanswered
+        AnswerVerdict::Strange | AnswerVerdict::Request
+            if complaint.status.is_none_or(|code| code >= 500) =>
+        {
+            AnswerVerdict::Unanswered
         }
         verdict => verdict,
     };
-    Refusal { verdict, after, said: complaint.text }
+    ModelRefusal { verdict, after, said: complaint.text }
 }
 
-fn judge(status: u16, complaint: &Complaint, after: Option<Duration>) -> Verdict {
+fn judge(status: u16, complaint: &Complaint, after: Option<Duration>) -> AnswerVerdict {
     let text = complaint.text.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let is = |kinds: &[&str]| kinds.iter().any(|kind| complaint.is(kind));
     match status {
         402 => return unpaid(complaint, &text, after),
-        401 => return Verdict::Key,
-        413 => return Verdict::Overflow,
-        429 if is(&["insufficient_quota"]) || says(CREDIT) => return Verdict::Credit,
-        429 if says(&["request too large", "must be reduced"]) => return Verdict::Overflow,
-        429 => return Verdict::Again,
-        520 | 524 => return Verdict::Unanswered,
+        401 => return AnswerVerdict::Key,
+        413 => return AnswerVerdict::Overflow,
+        429 if is(&["insufficient_quota"]) || says(CREDIT) => return AnswerVerdict::Credit,
+        429 if says(&["request too large", "must be reduced"]) => return AnswerVerdict::Overflow,
+        429 => return AnswerVerdict::Again,
+        520 | 524 => return AnswerVerdict::Unanswered,
         _ => {}
     }
     if is(&["max_tokens_exceeded"]) || says(ANSWER) {
-        Verdict::AnswerTooLong
+        AnswerVerdict::AnswerTooLong
     } else if is(OVERFLOW_KINDS) || says(OVERFLOW) || (says(&["input"]) && says(INPUT_TOO_LONG)) {
-        Verdict::Overflow
+        AnswerVerdict::Overflow
     } else if is(CONTENT_KINDS) || says(CONTENT) {
-        Verdict::Content
+        AnswerVerdict::Content
     } else if is(&["payment_required"]) || says(CREDIT) {
-        Verdict::Credit
+        AnswerVerdict::Credit
     } else if is(&["api_key_invalid", "invalid_api_key", "authentication_error"]) || says(KEY) {
-        Verdict::Key
+        AnswerVerdict::Key
     } else {
         routed(&text).unwrap_or_else(|| by_status(status, complaint, &text))
     }
 }
 
 /// 402 has three causes, and each its own remedy.
-fn unpaid(complaint: &Complaint, text: &str, after: Option<Duration>) -> Verdict {
+fn unpaid(complaint: &Complaint, text: &str, after: Option<Duration>) -> AnswerVerdict {
     let afford = text.split_once("can only afford ").and_then(|(_, rest)| {
         let digits: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect();
         digits.replace(',', "").parse().ok()
     });
     let in_flight = complaint.is("openrouter_in_flight_budget") || text.contains("in-flight");
     match afford {
-        _ if in_flight || after.is_some() => Verdict::Again,
-        Some(tokens) => Verdict::Affordable(tokens),
-        None => Verdict::Credit,
+        _ if in_flight || after.is_some() => AnswerVerdict::Again,
+        Some(tokens) => AnswerVerdict::Affordable(tokens),
+        None => AnswerVerdict::Credit,
     }
 }
 
 /// What leaves no provider to ask.
-fn routed(text: &str) -> Option<Verdict> {
+fn routed(text: &str) -> Option<AnswerVerdict> {
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if says(TOOLS) {
-        Some(Verdict::NoTools)
+        Some(AnswerVerdict::NoTools)
     } else if says(PICTURES) {
-        Some(Verdict::NoPictures)
+        Some(AnswerVerdict::NoPictures)
     } else if says(&["data policy", "zero data retention", "guardrail restrictions", "zdr"]) {
-        Some(Verdict::DataPolicy)
+        Some(AnswerVerdict::DataPolicy)
     } else if says(&["requested parameters"]) {
-        Some(Verdict::NoParameters)
+        Some(AnswerVerdict::NoParameters)
     } else if says(&["no allowed providers", "no endpoints found", "no endpoints available"]) {
         // With a model's name behind it: nobody offers that model (any more).
         let named = text.contains("no endpoints found for");
-        Some(if named { Verdict::UnknownModel } else { Verdict::NoProvider })
+        Some(if named { AnswerVerdict::UnknownModel } else { AnswerVerdict::NoProvider })
     } else {
         None
     }
 }
 
-fn by_status(status: u16, complaint: &Complaint, text: &str) -> Verdict {
+fn by_status(status: u16, complaint: &Complaint, text: &str) -> AnswerVerdict {
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let is = |kinds: &[&str]| kinds.iter().any(|kind| complaint.is(kind));
     let unknown = is(&["model_not_found", "not_found_error"]) || says(UNKNOWN);
     match status {
         // Not for the key's sake.
-        403 if says(&["country", "region", "territory"]) => Verdict::Strange,
-        403 => Verdict::Key,
-        404 => Verdict::UnknownModel,
-        400 | 422 if unknown => Verdict::UnknownModel,
-        _ if is(PASSING) => Verdict::Again,
-        408 | 425 | 500..=599 => Verdict::Again,
-        400 | 405..=407 | 409 | 415 | 422 => Verdict::Request,
-        _ => Verdict::Strange,
+        403 if says(&["country", "region", "territory"]) => AnswerVerdict::Strange,
+        403 => AnswerVerdict::Key,
+        404 => AnswerVerdict::UnknownModel,
+        400 | 422 if unknown => AnswerVerdict::UnknownModel,
+        _ if is(PASSING) => AnswerVerdict::Again,
+        408 | 425 | 500..=599 => AnswerVerdict::Again,
+        400 | 405..=407 | 409 | 415 | 422 => AnswerVerdict::Request,
+        _ => AnswerVerdict::Strange,
     }
 }
 

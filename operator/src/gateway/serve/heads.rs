@@ -29,10 +29,10 @@ impl Default for Heads {
 
 impl Heads {
     /// A request is known; it is open for as long as what comes back is held.
-    pub fn open(&self) -> Open {
+    pub fn open(&self) -> OpenConnection {
         self.begun.send_replace(None);
         self.open.fetch_add(1, Ordering::SeqCst);
-        Open(self.clone())
+        OpenConnection(self.clone())
     }
 
     /// Ends when a head has taken so long.
@@ -65,9 +65,9 @@ impl Heads {
     }
 }
 
-pub struct Open(Heads);
+pub struct OpenConnection(Heads);
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::SeqCst);
     }

@@ -15,7 +15,7 @@ pub const SHARED: &str = "the channel is shared with another organisation and `s
 
 /// What somebody is to the app's workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PersonKind {
     Member,
     /// Invited to some channels.
     Guest,
@@ -33,15 +33,15 @@ pub fn permits(users: &[String], user: &str) -> bool {
 }
 
 /// Why a yes or no to what is about to happen does not count from this person, if so.
-pub fn refusal(users: &[String], user: &str, kind: Kind) -> Option<&'static str> {
+pub fn refusal(users: &[String], user: &str, kind: PersonKind) -> Option<&'static str> {
     match kind {
-        Kind::Bot => Some(BOT),
+        PersonKind::Bot => Some(BOT),
         _ if names(users, user) => None,
         _ if !users.is_empty() => Some(NOT_PERMITTED),
-        Kind::Member => None,
-        Kind::Guest => Some(GUEST),
-        Kind::Stranger => Some(STRANGER),
-        Kind::Unknown => Some(UNKNOWN),
+        PersonKind::Member => None,
+        PersonKind::Guest => Some(GUEST),
+        PersonKind::Stranger => Some(STRANGER),
+        PersonKind::Unknown => Some(UNKNOWN),
     }
 }
 
@@ -68,17 +68,19 @@ mod tests {
     fn full_members_decide_and_others_if_they_are_named_and_bots_never() {
         let (anybody, ana, bob) = (list(&[]), list(&["U1"]), list(&["U2"]));
         for (kind, by_nobody) in [
-            (Kind::Member, None),
-            (Kind::Guest, Some(GUEST)),
-            (Kind::Stranger, Some(STRANGER)),
-            (Kind::Unknown, Some(UNKNOWN)),
+            (PersonKind::Member, None),
+            (PersonKind::Guest, Some(GUEST)),
+            (PersonKind::Stranger, Some(STRANGER)),
+            (PersonKind::Unknown, Some(UNKNOWN)),
         ] {
             assert_eq!(refusal(&anybody, "U1", kind), by_nobody, "{kind:?}");
             assert_eq!(refusal(&ana, "U1", kind), None, "{kind:?}");
             assert_eq!(refusal(&bob, "U1", kind), Some(NOT_PERMITTED), "{kind:?}");
         }
         assert!(
-            [&anybody, &ana, &bob].iter().all(|users| refusal(users, "U1", Kind::Bot) == Some(BOT))
+            [&anybody, &ana, &bob]
+                .iter()
+                .all(|users| refusal(users, "U1", PersonKind::Bot) == Some(BOT))
         );
     }
 }

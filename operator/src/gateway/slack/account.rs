@@ -83,12 +83,12 @@ impl Clone for AccessError {
     }
 }
 
-type Known = (Instant, Result<Arc<Account>, AccessError>);
+type KnownAccount = (Instant, Result<Arc<Account>, AccessError>);
 
 /// Apps by Secret, read again once a minute so that a changed Secret is noticed.
 #[derive(Clone, Default)]
 pub struct Accounts {
-    known: Arc<Mutex<HashMap<(String, String), Known>>>,
+    known: Arc<Mutex<HashMap<(String, String), KnownAccount>>>,
 }
 
 #[derive(Deserialize)]
@@ -198,7 +198,7 @@ impl Accounts {
         }))
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<(String, String), Known>> {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<(String, String), KnownAccount>> {
         self.known.lock()
     }
 }

@@ -10,7 +10,7 @@ use codebutler_crds::thread::SlackThread;
 use futures::future::BoxFuture;
 
 use super::account::Account;
-use super::event::{Shared, Stored};
+use super::event::{SharedMessage, Stored};
 use super::files::{about, fence};
 use super::{Inner, post};
 use crate::gateway::context::{Caller, ThreadKey};
@@ -61,7 +61,7 @@ pub(super) async fn read(
 }
 
 /// Whether it is heard rather than read.
-pub(super) fn is_sound(file: &Shared) -> bool {
+pub(super) fn is_sound(file: &SharedMessage) -> bool {
     file.mimetype.starts_with("audio/")
 }
 
@@ -71,7 +71,7 @@ async fn heard(
     caller: &Caller,
     account: &Account,
     thread: &Thread,
-    file: &Shared,
+    file: &SharedMessage,
 ) -> Result<Option<Arc<str>>, String> {
     if caller.role.spec.model.audio.is_none() {
         let role = caller.role_name();

@@ -75,7 +75,7 @@ pub struct Stored {
     #[serde(default)]
     pub blocks: Option<Value>,
     #[serde(default, deserialize_with = "if_readable")]
-    pub files: Vec<Shared>,
+    pub files: Vec<SharedMessage>,
     /// Emoji, in histories.
     #[serde(default, deserialize_with = "if_readable")]
     pub reactions: Vec<Emoji>,
@@ -83,7 +83,7 @@ pub struct Stored {
 
 /// A file in a conversation. Everything about it is whatever the sender chose.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Shared {
+pub struct SharedMessage {
     #[serde(default)]
     pub id: String,
     #[serde(default)]

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::account::Account;
-use super::event::{Shared, Stored};
+use super::event::{SharedMessage, Stored};
 use super::markdown::Snippet;
 use super::web::CallError;
 use super::{Inner, audio, pictures};
@@ -90,7 +90,7 @@ impl Contents {
 }
 
 #[derive(Deserialize)]
-struct Ticket {
+struct UploadTicket {
     upload_url: Url,
     file_id: String,
 }
@@ -106,7 +106,7 @@ pub async fn upload(
     const LAST: &str = "files.completeUploadExternal";
     let length = file.content.len().to_string();
     let params = [("filename", file.name.as_str()), ("length", &length)];
-    let ticket: Ticket = inner.web.get(&account.bot, FIRST, &params).await?;
+    let ticket: UploadTicket = inner.web.get(&account.bot, FIRST, &params).await?;
     inner.web.upload(FIRST, ticket.upload_url, file.content.clone()).await?;
     let body = json!({
         "files": [{"id": ticket.file_id, "title": file.name}],
@@ -135,11 +135,11 @@ struct Info {
 struct Sharing {
     /// By kind of channel, and by channel.
     #[serde(default)]
-    shares: HashMap<String, HashMap<String, Vec<Share>>>,
+    shares: HashMap<String, HashMap<String, Vec<FileShare>>>,
 }
 
 #[derive(Deserialize)]
-struct Share {
+struct FileShare {
     #[serde(default)]
     thread_ts: Option<SlackTs>,
 }
@@ -206,7 +206,7 @@ pub const fn budget() -> usize {
 async fn text(
     inner: &Inner,
     account: &Account,
-    file: &Shared,
+    file: &SharedMessage,
     left: usize,
 ) -> Result<Option<Arc<str>>, CallError> {
     let Some(url) = file.url_private.clone().filter(|_| is_text(file) && fits(file, left)) else {
@@ -223,18 +223,18 @@ async fn text(
     Ok(Some(content))
 }
 
-fn fits(file: &Shared, left: usize) -> bool {
+fn fits(file: &SharedMessage, left: usize) -> bool {
     file.size <= LARGEST && usize::try_from(file.size).is_ok_and(|size| size <= left)
 }
 
-fn is_text(file: &Shared) -> bool {
+fn is_text(file: &SharedMessage) -> bool {
     let kind = file.mimetype.as_str();
     let known = ["application/json", "application/xml", "application/yaml", "application/toml"];
     kind.starts_with("text/") || known.contains(&kind) || kind.ends_with("+xml")
 }
 
 /// Name, type and size on one line.
-pub fn about(file: &Shared) -> String {
+pub fn about(file: &SharedMessage) -> String {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !c.is_control() && !matches!(c, '[' | ']')).take(80).collect()
     };
@@ -256,7 +256,7 @@ pub fn fence(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn file(value: Value) -> Shared {
+    fn file(value: Value) -> SharedMessage {
         serde_json::from_value(value).unwrap()
     }
 

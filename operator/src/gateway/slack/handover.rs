@@ -20,8 +20,8 @@ use super::event::Stored;
 use super::open::LaterError;
 use super::{Inner, access, address, history, own_metadata, people, post, route};
 use crate::gateway::context::{ApiError, ThreadKey};
-use crate::gateway::dispatch::heard::{Heard, Line, Speaker};
-use crate::gateway::dispatch::{self, Facts, Step, Team, rounds};
+use crate::gateway::dispatch::heard::{Heard, HeardLine, Speaker};
+use crate::gateway::dispatch::{self, DispatchFacts, DispatchStep, Team, rounds};
 use crate::gateway::threads;
 
 /// Between two looks.
@@ -33,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 const SAID: [&str; 3] = ["message", "plan", "merge"];
 
 /// Threads that are looked after, and when again.
-type Busy = Arc<Mutex<HashMap<ThreadKey, Attempt>>>;
+type BusyRole = Arc<Mutex<HashMap<ThreadKey, Attempt>>>;
 
 #[derive(Clone, Copy)]
 struct Attempt {
@@ -53,7 +53,7 @@ fn is_due(thread: &Thread) -> bool {
 
 /// Looks after all Threads until told to stop. One replica does: the one that agents speak to.
 pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
-    let busy = Busy::default();
+    let busy = BusyRole::default();
     let tasks = TaskTracker::new();
     loop {
         for cached in inner.context.attended.all() {
@@ -76,7 +76,7 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
     let _ = tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await;
 }
 
-fn begin(busy: &Busy, key: &ThreadKey) -> bool {
+fn begin(busy: &BusyRole, key: &ThreadKey) -> bool {
     let mut busy = busy.lock();
     let now = Instant::now();
     let fresh = Attempt { running: false, failures: 0, next: now };
@@ -88,7 +88,7 @@ fn begin(busy: &Busy, key: &ThreadKey) -> bool {
     true
 }
 
-fn end(busy: &Busy, key: &ThreadKey, outcome: Result<(), LaterError>) {
+fn end(busy: &BusyRole, key: &ThreadKey, outcome: Result<(), LaterError>) {
     let mut busy = busy.lock();
     match outcome {
         Ok(()) => {
@@ -143,12 +143,12 @@ fn take_stock(status: &mut ThreadStatus, team: &Team, heard: Option<&Heard>) {
         let goes_on = dispatch::goes_on(status, None);
         let step = match heard {
             // Whoever goes on ends, and is looked at then.
-            _ if goes_on => Step::Rest,
-            Some(heard) => dispatch::decide(&Facts { team, status, role: &role, heard }),
+            _ if goes_on => DispatchStep::Rest,
+            Some(heard) => dispatch::decide(&DispatchFacts { team, status, role: &role, heard }),
             // It came to rest meanwhile: next time.
             None => return,
         };
-        if let Step::Pass(decided) = step {
+        if let DispatchStep::Pass(decided) = step {
             threads::add_handover(status, decided);
         }
         if let Some(own) = status.roles.get_mut(&role) {
@@ -188,9 +188,9 @@ struct Listener<'a> {
 }
 
 impl Listener<'_> {
-    fn line(&self, stored: &Stored) -> Option<Line> {
+    fn line(&self, stored: &Stored) -> Option<HeardLine> {
         let text = stored.text.clone().unwrap_or_default();
-        let line = |by, to| Some(Line { ts: stored.ts.clone(), by, to, text: text.clone() });
+        let line = |by, to| Some(HeardLine { ts: stored.ts.clone(), by, to, text: text.clone() });
         if !self.account.wrote(stored) {
             let user = route::speaker(stored, &self.channel)?;
             let may = stored.person().is_none() || access::permits(self.users, user);
@@ -225,7 +225,7 @@ async fn tell(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<(), LaterEr
     let decided = thread.status.as_ref().map(|status| status.handovers.clone()).unwrap_or_default();
     for one in &decided {
         let links = links(inner, repo, thread, &one.views).await;
-        let names = Names::of(inner, repo);
+        let names = RoleNames::of(inner, repo);
         let people = if one.role.is_none() { people::mentioned(thread) } else { String::new() };
         let text = format!("{} {people}", sentence(one, &names, &links));
         let ts = post::notice(inner, &key, &notice_key(one), text.trim_end()).await;
@@ -279,9 +279,9 @@ fn told(status: &mut ThreadStatus, decided: &HandOver, ts: &SlackTs, now: &Time)
     }
 }
 
-struct Names(HashMap<String, String>);
+struct RoleNames(HashMap<String, String>);
 
-impl Names {
+impl RoleNames {
     fn of(inner: &Inner, repo: &Repo) -> Self {
         let roles = inner.context.roles_of(repo);
         Self(roles.iter().map(|r| (r.spec.role.clone(), r.spec.display.name.clone())).collect())
@@ -294,7 +294,7 @@ impl Names {
 }
 
 /// One line for the conversation. Pure.
-fn sentence(decided: &HandOver, names: &Names, links: &[String]) -> String {
+fn sentence(decided: &HandOver, names: &RoleNames, links: &[String]) -> String {
     let (to, from) = (names.get(decided.role.as_ref()), names.get(decided.from.as_ref()));
     let because = match decided.why {
         HandOverReason::Approved => "the plan is approved".to_owned(),
@@ -335,7 +335,7 @@ fn sentence(decided: &HandOver, names: &Names, links: &[String]) -> String {
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct MessagePlace {
     permalink: String,
 }
 
@@ -346,7 +346,7 @@ async fn links(inner: &Inner, repo: &Repo, thread: &Thread, views: &[SlackTs]) -
     for ts in views {
         let Ok(account) = inner.account(repo).await else { break };
         let params = [("channel", slack.channel.as_str()), ("message_ts", ts.as_str())];
-        let place = inner.web.get::<Place>(&account.bot, "chat.getPermalink", &params).await;
+        let place = inner.web.get::<MessagePlace>(&account.bot, "chat.getPermalink", &params).await;
         found.extend(place.ok().map(|place| place.permalink));
     }
     found
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn the_conversation_is_told_in_one_line() {
-        let names = Names(HashMap::from([("coder".to_owned(), "Coder".to_owned())]));
+        let names = RoleNames(HashMap::from([("coder".to_owned(), "Coder".to_owned())]));
         let line = |role, why| sentence(&decided(role, why), &names, &["https://x/1".to_owned()]);
         assert_eq!(
             line(Some("coder"), HandOverReason::Approved),

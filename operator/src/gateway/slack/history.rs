@@ -12,15 +12,15 @@ const PAGE: &str = "200";
 const PAGES: usize = 100;
 
 #[derive(Deserialize)]
-struct Page {
+struct HistoryPage {
     #[serde(default)]
     messages: Vec<Value>,
     #[serde(default)]
-    response_metadata: Option<Next>,
+    response_metadata: Option<HistoryCursor>,
 }
 
 #[derive(Deserialize)]
-struct Next {
+struct HistoryCursor {
     #[serde(default)]
     next_cursor: Option<String>,
 }
@@ -90,7 +90,7 @@ async fn pages(
         let mut params = params.to_vec();
         params.extend([("limit", PAGE), ("include_all_metadata", "true")]);
         params.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-        let page: Page = web.get(token, method, &params).await?;
+        let page: HistoryPage = web.get(token, method, &params).await?;
         // One message that can't be read must not hide the others.
         found.extend(page.messages.iter().filter_map(|value| Stored::deserialize(value).ok()));
         cursor = page.response_metadata.and_then(|next| next.next_cursor);

@@ -22,7 +22,7 @@ const MOST: usize = 3;
 const LONGEST: usize = 4000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Link {
+enum MessageLink {
     /// A message, and the first one of its conversation.
     Message { channel: String, ts: SlackTs, root: SlackTs },
     /// A pull request by number.
@@ -68,9 +68,9 @@ pub async fn read(
     said
 }
 
-async fn follow(inner: &Inner, repo: &Repo, account: &Account, link: &Link) -> String {
+async fn follow(inner: &Inner, repo: &Repo, account: &Account, link: &MessageLink) -> String {
     match link {
-        Link::Message { channel, ts, root } => {
+        MessageLink::Message { channel, ts, root } => {
             match linked(inner, repo, account, (channel, ts, root)).await {
                 Ok(Some(text)) => shown("linked conversation", &text),
                 Ok(None) => "[linked message: in a private channel, so it is not read here; paste \
@@ -82,7 +82,7 @@ async fn follow(inner: &Inner, repo: &Repo, account: &Account, link: &Link) -> S
                 }
             }
         }
-        Link::Pull(number) => match pull(inner, repo, *number).await {
+        MessageLink::Pull(number) => match pull(inner, repo, *number).await {
             Ok(text) => shown(&format!("linked pull request #{number}"), &text),
             Err(error) => {
                 tracing::info!(%error, "a linked pull request can't be read");
@@ -93,12 +93,12 @@ async fn follow(inner: &Inner, repo: &Repo, account: &Account, link: &Link) -> S
 }
 
 #[derive(Deserialize)]
-struct About {
-    channel: Kind,
+struct LinkSubject {
+    channel: LinkKind,
 }
 
 #[derive(Deserialize)]
-struct Kind {
+struct LinkKind {
     #[serde(default)]
     is_private: bool,
 }
@@ -112,7 +112,7 @@ async fn linked(
 ) -> Result<Option<String>, super::web::CallError> {
     if repo.channel() != Some(channel) {
         let params = [("channel", channel)];
-        let about: About = inner.web.get(&account.bot, "conversations.info", &params).await?;
+        let about: LinkSubject = inner.web.get(&account.bot, "conversations.info", &params).await?;
         if about.channel.is_private {
             return Ok(None);
         }
@@ -171,7 +171,7 @@ fn urls(mrkdwn: &str) -> Vec<String> {
 }
 
 /// Where an address leads, if it is one that is followed.
-fn link(url: &str, workspace: Option<&str>, remote: Option<&Remote>) -> Option<Link> {
+fn link(url: &str, workspace: Option<&str>, remote: Option<&Remote>) -> Option<MessageLink> {
     let url = Url::parse(url).ok()?;
     let host = authority(&url)?;
     let path: Vec<&str> = url.path_segments()?.collect();
@@ -183,7 +183,7 @@ fn link(url: &str, workspace: Option<&str>, remote: Option<&Remote>) -> Option<L
         let root = url.query_pairs().find(|(name, _)| name == "thread_ts");
         let root = root.and_then(|(_, root)| root.parse().ok()).unwrap_or_else(|| ts.clone());
         let id = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit();
-        return channel.bytes().all(id).then(|| Link::Message {
+        return channel.bytes().all(id).then(|| MessageLink::Message {
             channel: channel.to_owned(),
             ts,
             root,
@@ -192,7 +192,7 @@ fn link(url: &str, workspace: Option<&str>, remote: Option<&Remote>) -> Option<L
     let remote = remote.filter(|remote| remote.host == host)?;
     match path[..] {
         [owner, name, "pull", number, ..] if owner == remote.owner && name == remote.name => {
-            number.parse().ok().map(Link::Pull)
+            number.parse().ok().map(MessageLink::Pull)
         }
         _ => None,
     }
@@ -210,13 +210,13 @@ mod tests {
         let ts: SlackTs = "1767268700.000100".parse().unwrap();
         assert_eq!(
             message,
-            Link::Message { channel: "C012".to_owned(), root: ts.clone(), ts: ts.clone() }
+            MessageLink::Message { channel: "C012".to_owned(), root: ts.clone(), ts: ts.clone() }
         );
         let reply = of(
             "https://acme.slack.com/archives/C012/p1767268700000200?thread_ts=1767268700.000100&cid=C012",
         );
-        assert!(matches!(reply, Some(Link::Message { root, .. }) if root == ts));
-        assert_eq!(of("https://github.com/acme/shop/pull/7/files"), Some(Link::Pull(7)));
+        assert!(matches!(reply, Some(MessageLink::Message { root, .. }) if root == ts));
+        assert_eq!(of("https://github.com/acme/shop/pull/7/files"), Some(MessageLink::Pull(7)));
         for url in [
             "https://evil.slack.com/archives/C012/p1767268700000100",
             "https://acme.slack.com.evil.org/archives/C012/p1767268700000100",

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
 use super::address;
-use super::post::{Asks, Beside, Outgoing, Part};
+use super::post::{Asks, Beside, Outgoing, SentPart};
 use super::questions::offers;
 use crate::gateway::dispatch::{Team, rounds};
 use crate::gateway::threads;
@@ -71,7 +71,7 @@ struct Passing {
 const QUEUED: usize = 8;
 
 impl Passing {
-    fn of(team: &Team, sent: &[Part], outgoing: &Outgoing<'_>) -> Self {
+    fn of(team: &Team, sent: &[SentPart], outgoing: &Outgoing<'_>) -> Self {
         let sender = outgoing.role_name();
         let mut found = Self::default();
         for (part, text) in sent.iter().zip(&outgoing.parts) {
@@ -123,7 +123,7 @@ fn queue(status: &mut ThreadStatus, from: &str, role: &str, ts: &SlackTs) {
 pub fn of(
     team: &Team,
     outgoing: &Outgoing<'_>,
-    sent: &[Part],
+    sent: &[SentPart],
     message: &PostMessage,
     beside: &Beside,
 ) -> Meaning {

@@ -10,7 +10,7 @@ use codebutler_crds::{Repo, SlackTs};
 use serde::Deserialize;
 
 use super::account::Account;
-use super::pinned::Memory;
+use super::pinned::PinnedMemory;
 use super::web::CallError;
 use super::{Inner, Slack, access};
 use crate::gateway::context::{ApiError, ThreadKey, conversation};
@@ -23,10 +23,10 @@ const LONGEST: Duration = Duration::from_secs(35);
 const PAGES: usize = 50;
 
 /// People by workspace and channel.
-pub type Channels = Memory<(String, String), (Arc<HashSet<String>>, Instant)>;
+pub type Channels = PinnedMemory<(String, String), (Arc<HashSet<String>>, Instant)>;
 
 /// Users by workspace and address.
-pub type Mails = Memory<(String, String), (Option<String>, Instant)>;
+pub type Mails = PinnedMemory<(String, String), (Option<String>, Instant)>;
 
 /// Somebody, as they have proven to be.
 #[derive(Clone, Copy, Debug)]

@@ -46,28 +46,28 @@ impl Metrics {
     }
 
     /// A socket is open until the answer is dropped.
-    pub fn socket(&self) -> Held {
-        Held::new(&self.sockets)
+    pub fn socket(&self) -> HeldGauge {
+        HeldGauge::new(&self.sockets)
     }
 
     /// A message waits to be sent until the answer is dropped.
-    pub fn send_waits(&self) -> Held {
-        Held::new(&self.sends)
+    pub fn send_waits(&self) -> HeldGauge {
+        HeldGauge::new(&self.sends)
     }
 }
 
 /// One more in a gauge, until dropped.
 #[derive(Debug)]
-pub struct Held(Gauge);
+pub struct HeldGauge(Gauge);
 
-impl Held {
+impl HeldGauge {
     fn new(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldGauge {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -27,14 +27,14 @@ const PAGE: &str = "999";
 const PAGES: usize = 200;
 
 /// A Repo's UID, the name, and whether it may be created.
-type Key = (String, String, bool);
+type ChannelKey = (String, String, bool);
 
 /// Names that are looked up, or were in vain.
 #[derive(Default)]
-pub struct Lookups(Mutex<HashMap<Key, Lookup>>);
+pub struct Lookups(Mutex<HashMap<ChannelKey, ChannelLookup>>);
 
 #[derive(Clone, Copy)]
-struct Lookup {
+struct ChannelLookup {
     /// None: somebody is at it.
     again: Option<Instant>,
     tries: u32,
@@ -42,13 +42,14 @@ struct Lookup {
 
 impl Lookups {
     /// Whether it is time to look; says that somebody does.
-    fn begin(&self, key: &Key) -> bool {
+    fn begin(&self, key: &ChannelKey) -> bool {
         let mut known = self.0.lock();
         // A Repo is asked for again and again: what nobody asked for in a while is gone.
         let stale = |at: Instant| at.elapsed() > LONGEST;
         known.retain(|_, lookup| lookup.again.is_none_or(|at| !stale(at)));
-        let lookup =
-            known.entry(key.clone()).or_insert(Lookup { again: Some(Instant::now()), tries: 0 });
+        let lookup = known
+            .entry(key.clone())
+            .or_insert(ChannelLookup { again: Some(Instant::now()), tries: 0 });
         let due = lookup.again.is_some_and(|at| at <= Instant::now());
         if due {
             lookup.again = None;
@@ -56,30 +57,30 @@ impl Lookups {
         due
     }
 
-    fn end(&self, key: &Key) {
+    fn end(&self, key: &ChannelKey) {
         let mut known = self.0.lock();
         let Some(lookup) = known.get_mut(key) else { return };
         let wait = AGAIN.saturating_mul(1 << lookup.tries.min(6)).min(LONGEST);
-        *lookup = Lookup { again: Some(Instant::now() + wait), tries: lookup.tries + 1 };
+        *lookup = ChannelLookup { again: Some(Instant::now() + wait), tries: lookup.tries + 1 };
     }
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct ChannelsPage {
     #[serde(default)]
-    channels: Vec<Found>,
+    channels: Vec<FoundChannel>,
     #[serde(default)]
-    response_metadata: Option<Next>,
+    response_metadata: Option<ChannelsCursor>,
 }
 
 #[derive(Deserialize)]
-struct Next {
+struct ChannelsCursor {
     #[serde(default)]
     next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct FoundChannel {
     id: String,
     #[serde(default)]
     name: String,
@@ -91,7 +92,7 @@ struct Found {
 
 #[derive(Deserialize)]
 struct Created {
-    channel: Found,
+    channel: FoundChannel,
 }
 
 impl Inner {
@@ -150,9 +151,13 @@ impl Inner {
     }
 
     /// Among the channels that the app is in, which are few, and then among all.
-    async fn look_for(&self, account: &Account, name: &str) -> Result<Option<Found>, CallError> {
+    async fn look_for(
+        &self,
+        account: &Account,
+        name: &str,
+    ) -> Result<Option<FoundChannel>, CallError> {
         if let Some(found) = self.look_in("users.conversations", account, name).await? {
-            return Ok(Some(Found { is_member: true, ..found }));
+            return Ok(Some(FoundChannel { is_member: true, ..found }));
         }
         self.look_in("conversations.list", account, name).await
     }
@@ -162,7 +167,7 @@ impl Inner {
         method: &'static str,
         account: &Account,
         name: &str,
-    ) -> Result<Option<Found>, CallError> {
+    ) -> Result<Option<FoundChannel>, CallError> {
         let mut cursor = String::new();
         for _ in 0..PAGES {
             let params = [
@@ -172,7 +177,7 @@ impl Inner {
                 ("cursor", cursor.as_str()),
             ];
             let params = if cursor.is_empty() { &params[..3] } else { &params[..] };
-            let page: Page = self.web.get(&account.bot, method, params).await?;
+            let page: ChannelsPage = self.web.get(&account.bot, method, params).await?;
             if let Some(found) = page.channels.into_iter().find(|channel| channel.name == name) {
                 return Ok(Some(found));
             }

@@ -8,9 +8,9 @@ use codebutler_crds::{Repo, Thread};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::access::{self, Kind};
+use super::access::{self, PersonKind};
 use super::account::{AccessError, Account};
-use super::pinned::Memory;
+use super::pinned::PinnedMemory;
 use super::web::CallError;
 use super::{Inner, people};
 
@@ -28,14 +28,14 @@ pub struct Person {
     /// What they call themselves; nothing where it can't be read.
     pub name: Option<String>,
     /// What they are to the workspace.
-    pub kind: Kind,
+    pub kind: PersonKind,
 }
 
 /// People by workspace and user id.
-pub type People = Memory<(String, String), (Person, Instant)>;
+pub type People = PinnedMemory<(String, String), (Person, Instant)>;
 
 #[derive(Deserialize)]
-struct Answer {
+struct PersonAnswer {
     user: User,
 }
 
@@ -55,13 +55,13 @@ struct User {
     #[serde(default)]
     is_bot: bool,
     #[serde(flatten)]
-    limits: Limits,
+    limits: PersonLimits,
     #[serde(default, rename = "enterprise_user")]
     organisation: Option<Enterprise>,
 }
 
 #[derive(Default, Deserialize)]
-struct Limits {
+struct PersonLimits {
     #[serde(default)]
     is_restricted: bool,
     #[serde(default)]
@@ -93,22 +93,22 @@ impl User {
     }
 
     /// What it is to a workspace and the organisation that this belongs to.
-    fn kind(&self, team: Option<&str>, enterprise: Option<&str>) -> Kind {
+    fn kind(&self, team: Option<&str>, enterprise: Option<&str>) -> PersonKind {
         let own = self.organisation.as_ref().and_then(|own| own.enterprise_id.as_deref());
         let colleague = own.is_some() && own == enterprise;
         let elsewhere = match (team, self.team_id.as_deref()) {
             (Some(team), Some(theirs)) => team != theirs,
             _ => false,
         };
-        let Limits { is_restricted, is_ultra_restricted, is_stranger } = self.limits;
+        let PersonLimits { is_restricted, is_ultra_restricted, is_stranger } = self.limits;
         if self.is_bot || self.id == SLACKBOT {
-            Kind::Bot
+            PersonKind::Bot
         } else if is_stranger || (elsewhere && !colleague) {
-            Kind::Stranger
+            PersonKind::Stranger
         } else if is_restricted || is_ultra_restricted {
-            Kind::Guest
+            PersonKind::Guest
         } else {
-            Kind::Member
+            PersonKind::Member
         }
     }
 }
@@ -143,20 +143,21 @@ impl Inner {
     pub async fn person(&self, account: &Account, user: &str) -> Result<Person, CallError> {
         let key = (account.workspace.clone().unwrap_or_default(), user.to_owned());
         if let Some((person, at)) = self.persons.get(&key) {
-            let counts = if person.kind == Kind::Unknown { AGAIN } else { FRESH };
+            let counts = if person.kind == PersonKind::Unknown { AGAIN } else { FRESH };
             if at.elapsed() < counts {
                 return Ok(person);
             }
         }
-        let answer = self.web.get::<Answer>(&account.bot, "users.info", &[("user", user)]).await;
+        let answer =
+            self.web.get::<PersonAnswer>(&account.bot, "users.info", &[("user", user)]).await;
         let person = match answer {
-            Ok(Answer { user }) => {
+            Ok(PersonAnswer { user }) => {
                 let kind = user.kind(account.team.as_deref(), account.enterprise.as_deref());
                 Person { name: user.name(), kind }
             }
             Err(error) if error.code().is_some() => {
                 tracing::debug!(%error, "nothing is known of a person");
-                Person { name: None, kind: Kind::Unknown }
+                Person { name: None, kind: PersonKind::Unknown }
             }
             Err(error) => return Err(error),
         };
@@ -167,7 +168,7 @@ impl Inner {
     /// Whether somebody is known to see what every full member of the workspace can.
     pub async fn is_member(&self, account: &Account, user: &str) -> bool {
         let read = tokio::time::timeout(PATIENCE, self.person(account, user)).await;
-        matches!(read, Ok(Ok(Person { kind: Kind::Member, .. })))
+        matches!(read, Ok(Ok(Person { kind: PersonKind::Member, .. })))
     }
 
     /// Why somebody may not decide in a Repo's channel, if so.
@@ -217,20 +218,26 @@ mod tests {
     #[test]
     fn only_who_is_wholly_of_the_workspace_is_a_member() {
         for (told, expected) in [
-            (json!({"team_id": "T1"}), Kind::Member),
-            (json!({}), Kind::Member),
-            (json!({"team_id": "T2"}), Kind::Stranger),
-            (json!({"team_id": "T2", "enterprise_user": {"enterprise_id": "E1"}}), Kind::Member),
-            (json!({"team_id": "T2", "enterprise_user": {"enterprise_id": "E2"}}), Kind::Stranger),
-            (json!({"team_id": "T1", "is_stranger": true}), Kind::Stranger),
-            (json!({"team_id": "T1", "is_restricted": true}), Kind::Guest),
-            (json!({"team_id": "T1", "is_ultra_restricted": true}), Kind::Guest),
-            (json!({"team_id": "T1", "is_bot": true}), Kind::Bot),
-            (json!({"team_id": "T1", "id": "USLACKBOT"}), Kind::Bot),
+            (json!({"team_id": "T1"}), PersonKind::Member),
+            (json!({}), PersonKind::Member),
+            (json!({"team_id": "T2"}), PersonKind::Stranger),
+            (
+                json!({"team_id": "T2", "enterprise_user": {"enterprise_id": "E1"}}),
+                PersonKind::Member,
+            ),
+            (
+                json!({"team_id": "T2", "enterprise_user": {"enterprise_id": "E2"}}),
+                PersonKind::Stranger,
+            ),
+            (json!({"team_id": "T1", "is_stranger": true}), PersonKind::Stranger),
+            (json!({"team_id": "T1", "is_restricted": true}), PersonKind::Guest),
+            (json!({"team_id": "T1", "is_ultra_restricted": true}), PersonKind::Guest),
+            (json!({"team_id": "T1", "is_bot": true}), PersonKind::Bot),
+            (json!({"team_id": "T1", "id": "USLACKBOT"}), PersonKind::Bot),
         ] {
             assert_eq!(user(told.clone()).kind(Some("T1"), Some("E1")), expected, "{told}");
         }
         let elsewhere = json!({"enterprise_user": {}, "team_id": "T2"});
-        assert_eq!(user(elsewhere).kind(Some("T1"), None), Kind::Stranger);
+        assert_eq!(user(elsewhere).kind(Some("T1"), None), PersonKind::Stranger);
     }
 }

@@ -9,7 +9,7 @@ use codebutler_crds::thread::SlackThread;
 use codebutler_crds::wire::{ErrorCode, MAX_PICTURE, MAX_PICTURES, OwnPicture, SharedPicture};
 use codebutler_crds::{SlackTs, Thread};
 
-use super::event::{Shared, Stored};
+use super::event::{SharedMessage, Stored};
 use super::files::{self, Attachment};
 use super::{Inner, history, inbox};
 use crate::gateway::context::{ApiError, Caller, conversation};
@@ -22,7 +22,7 @@ const OFFERED: usize = 4;
 const MAX_NAME: usize = 80;
 
 /// Whether a file is a picture, as far as Slack says.
-pub fn is_picture(file: &Shared) -> bool {
+pub fn is_picture(file: &SharedMessage) -> bool {
     TYPES.contains(&file.mimetype.as_str())
 }
 
@@ -36,7 +36,7 @@ pub fn of(message: &Stored) -> Vec<SharedPicture> {
     offered.map(|file| SharedPicture { id: file.id.clone(), name: plain(&file.name) }).collect()
 }
 
-fn can_be_shown(file: &Shared) -> bool {
+fn can_be_shown(file: &SharedMessage) -> bool {
     is_picture(file)
         && file.size <= MAX_PICTURE
         && file.url_private.is_some()

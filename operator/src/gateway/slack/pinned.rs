@@ -24,15 +24,15 @@ const MAX_PLAN: usize = 16_000;
 /// Parts of a long message that are looked through.
 const PARTS: usize = 20;
 
-pub struct Memory<K, V>(Mutex<HashMap<K, V>>);
+pub struct PinnedMemory<K, V>(Mutex<HashMap<K, V>>);
 
-impl<K, V> Default for Memory<K, V> {
+impl<K, V> Default for PinnedMemory<K, V> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: Hash + Eq, V: Clone> Memory<K, V> {
+impl<K: Hash + Eq, V: Clone> PinnedMemory<K, V> {
     pub fn get(&self, key: &K) -> Option<V> {
         self.0.lock().get(key).cloned()
     }
@@ -47,7 +47,7 @@ impl<K: Hash + Eq, V: Clone> Memory<K, V> {
     }
 }
 
-pub type Plans = Memory<(ThreadKey, SlackTs), Arc<str>>;
+pub type Plans = PinnedMemory<(ThreadKey, SlackTs), Arc<str>>;
 
 impl Inner {
     /// Keeps what a plan says as it was posted, which is what its hash is of.
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_memory_has_an_end() {
-        let memory = Memory::default();
+        let memory = PinnedMemory::default();
         for n in 0..REMEMBERED * 2 {
             memory.keep(n, n);
         }

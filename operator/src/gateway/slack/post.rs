@@ -29,7 +29,7 @@ use crate::gateway::threads::WriteError;
 pub use handing::{Handing, addressed};
 pub use outgoing::{Asks, Outgoing, metadata, speaks_of};
 use sent::find;
-pub use sent::{Identity, Part, Sent, lookup};
+pub use sent::{MessageIdentity, Sent, SentPart, lookup};
 
 /// Slack recommends at most 4,000 characters in a message.
 pub const LIMIT: usize = 3900;
@@ -132,8 +132,8 @@ pub fn key_for(role: &str, key: &str) -> String {
 }
 
 /// By which a line of CodeButler itself is found.
-pub fn notice_id(key: &str) -> Identity {
-    Identity::of("", NOTICE, key)
+pub fn notice_id(key: &str) -> MessageIdentity {
+    MessageIdentity::of("", NOTICE, key)
 }
 
 /// Posts a line of CodeButler itself.
@@ -235,7 +235,7 @@ pub async fn attach(
     let Some(slack) = thread.conversation() else { return Ok(()) };
     let account = inner.account(&caller.repo).await?;
     for file in files {
-        let id = Identity::file(&file.name);
+        let id = MessageIdentity::file(&file.name);
         if find(inner, &account, thread, slack, &id).await?.is_some() {
             continue;
         }
@@ -244,7 +244,7 @@ pub async fn attach(
             inner.sent.forget(&ThreadKey::from(thread));
             return Err(error.into());
         }
-        let part = Part::file(slack.ts.clone());
+        let part = SentPart::file(slack.ts.clone());
         inner.sent.add(&ThreadKey::from(thread), id, part);
     }
     Ok(())
@@ -263,13 +263,16 @@ pub async fn once(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SlackTs>
 }
 
 /// The same, with what was decided about each part when it was posted.
-async fn once_in_parts(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<Part>, AccessError> {
+async fn once_in_parts(
+    inner: &Inner,
+    outgoing: &Outgoing<'_>,
+) -> Result<Vec<SentPart>, AccessError> {
     let (thread, role) = (ThreadKey::from(outgoing.thread), outgoing.role_name());
     let span = tracing::info_span!("post", %thread, role, kind = outgoing.kind);
     post_parts(inner, outgoing).instrument(span).await
 }
 
-async fn post_parts(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<Part>, AccessError> {
+async fn post_parts(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SentPart>, AccessError> {
     let thread = ThreadKey::from(outgoing.thread);
     let account = inner.account(outgoing.repo).await?;
     let mut sent = Vec::new();
@@ -304,15 +307,15 @@ async fn send(
     outgoing: &Outgoing<'_>,
     thread: &ThreadKey,
     index: usize,
-    id: Identity,
-) -> Result<Part, CallError> {
+    id: MessageIdentity,
+) -> Result<SentPart, CallError> {
     let body = outgoing.body(index, account.customizes());
     for attempt in 0..ATTEMPTS {
         let result = inner.web.post::<PostedAt>(&account.bot, "chat.postMessage", &body).await;
         match result {
             Ok(PostedAt { ts }) => {
                 let (to, held) = outgoing.handing.part(index);
-                let part = Part { ts, of: outgoing.parts.len(), to, held };
+                let part = SentPart { ts, of: outgoing.parts.len(), to, held };
                 inner.sent.add(thread, id, part.clone());
                 inner.told(outgoing, index, &part.ts).await;
                 return Ok(part);

@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use self::budget::{Budget, Grant};
+use self::budget::{CallBudget, Grant};
 use super::metrics::Metrics;
 
 /// Messages that may follow each other at once; Slack takes a few more.
@@ -39,22 +39,22 @@ type Lane = (u64, &'static str, String);
 
 /// All lanes. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Queue {
-    lanes: Arc<Mutex<HashMap<Lane, State>>>,
+pub struct CallQueue {
+    lanes: Arc<Mutex<HashMap<Lane, QueueState>>>,
     metrics: Metrics,
     /// Between two messages of a channel.
     every: Duration,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     busy: bool,
     waiting: VecDeque<Waiter>,
     /// When each conversation was last served, by a number that grows.
     served: HashMap<String, u64>,
     turns: u64,
     /// What may go at once, of calls that are no messages.
-    budget: Option<Budget>,
+    budget: Option<CallBudget>,
     /// When the next call would go if none had ever gone early.
     next: Option<Instant>,
     /// Slack said "later" not long ago.
@@ -91,7 +91,7 @@ pub struct Asked<'a> {
 /// Leave to make one call; the next one's turn comes when it is dropped.
 #[derive(Debug)]
 pub struct Turn {
-    queue: Queue,
+    queue: CallQueue,
     lane: Lane,
     /// False where calls need not wait for each other.
     held: bool,
@@ -111,7 +111,7 @@ const fn tenths(method: &str) -> u32 {
     }
 }
 
-impl Queue {
+impl CallQueue {
     /// An empty one.
     pub fn new(metrics: Metrics) -> Self {
         Self { lanes: Arc::default(), metrics, every: EVERY }
@@ -153,7 +153,8 @@ impl Queue {
         let mut lanes = self.lock();
         if lanes.len() >= REMEMBERED && !lanes.contains_key(lane) {
             let now = Instant::now();
-            let idle = |state: &State| !state.busy && state.next.is_none_or(|next| next <= now);
+            let idle =
+                |state: &QueueState| !state.busy && state.next.is_none_or(|next| next <= now);
             lanes.retain(|_, state| !idle(state));
         }
         let state = lanes.entry(lane.clone()).or_default();
@@ -162,7 +163,7 @@ impl Queue {
         let turn = |held| Turn { queue: self.clone(), lane: lane.clone(), held };
         if lane.1 != POST && !careful && !state.busy {
             let budget =
-                state.budget.get_or_insert_with(|| Budget::full(SAVED / tenths(lane.1), now));
+                state.budget.get_or_insert_with(|| CallBudget::full(SAVED / tenths(lane.1), now));
             match budget.take(asked.urgency, self.pace(lane.1), now) {
                 Grant::Go => return Entered::In(turn(false)),
                 Grant::Wait(wait) if asked.urgency == Urgency::Upkeep => {
@@ -223,7 +224,7 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Lane, State>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Lane, QueueState>> {
         self.lanes.lock()
     }
 }
@@ -235,7 +236,7 @@ enum Entered {
     Waits(oneshot::Receiver<Turn>),
 }
 
-impl State {
+impl QueueState {
     fn serve(&mut self, thread: &str) {
         self.turns += 1;
         if self.served.len() > 256 {
@@ -284,8 +285,8 @@ mod tests {
 
     const EVERY: Duration = Duration::from_millis(80);
 
-    fn queue() -> Queue {
-        Queue { every: EVERY, ..Queue::new(Metrics::new(&mut Registry::default())) }
+    fn queue() -> CallQueue {
+        CallQueue { every: EVERY, ..CallQueue::new(Metrics::new(&mut Registry::default())) }
     }
 
     fn asked<'a>(method: &'static str, channel: &'a str, thread: &'a str) -> Asked<'a> {
@@ -293,7 +294,10 @@ mod tests {
     }
 
     /// Sends these, one a task, in this order of arrival; the order in which they went, and when.
-    async fn sent(queue: &Queue, calls: &[(&'static str, &str, &str)]) -> Vec<(String, Duration)> {
+    async fn sent(
+        queue: &CallQueue,
+        calls: &[(&'static str, &str, &str)],
+    ) -> Vec<(String, Duration)> {
         let start = Instant::now();
         let went = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();

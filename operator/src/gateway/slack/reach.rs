@@ -20,18 +20,18 @@ const WORKS: &str = "the app can read the channel";
 /// Tells whether Slack can be reached.
 pub struct Reach {
     conditions: Conditions,
-    told: Mutex<HashMap<String, Told>>,
+    told: Mutex<HashMap<String, ToldFinding>>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-struct Told {
+struct ToldFinding {
     generation: Option<i64>,
     /// Channel and Secret that it was found with.
     about: (String, String),
     state: State,
 }
 
-impl Told {
+impl ToldFinding {
     fn of(repo: &Repo, state: State) -> Self {
         let slack = &repo.spec.slack;
         let about = (slack.channel.clone(), slack.credentials.name.clone());
@@ -73,7 +73,7 @@ impl Reach {
     /// and tried again next time.
     pub async fn tell(&self, repo: &Repo, state: State) -> bool {
         let uid = repo.uid().unwrap_or_default();
-        let news = Told::of(repo, state);
+        let news = ToldFinding::of(repo, state);
         // Another replica may have said otherwise since.
         if self.lock().get(&uid) == Some(&news) && says(repo, news.state.is_ok()) {
             return true;
@@ -108,12 +108,12 @@ impl Reach {
         let Some(told) = told.filter(|told| told.generation != repo.metadata.generation) else {
             return;
         };
-        if told.about == Told::of(repo, Ok(None)).about {
+        if told.about == ToldFinding::of(repo, Ok(None)).about {
             self.tell(repo, told.state).await;
         }
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Told>> {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<String, ToldFinding>> {
         self.told.lock()
     }
 }

@@ -30,7 +30,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Due {
+enum UpkeepDue {
     /// Its prompt has no conversation yet.
     Open,
     /// It is deleted, and its conversation is to be told.
@@ -48,7 +48,7 @@ enum Due {
 }
 
 /// What is due for a Thread. Pure.
-fn due(thread: &Thread, now: Timestamp) -> Option<Due> {
+fn due(thread: &Thread, now: Timestamp) -> Option<UpkeepDue> {
     let held = thread.finalizers().iter().any(|finalizer| finalizer == names::FINALIZER);
     let settled = || thread.status.as_ref().is_some_and(|status| !status.settled.is_empty());
     let late = || {
@@ -58,23 +58,23 @@ fn due(thread: &Thread, now: Timestamp) -> Option<Due> {
     let active = thread.spec.state == ThreadState::Active;
     let asks = || thread.status.as_ref().is_some_and(|s| !threads::open_questions(s).is_empty());
     if thread.is_going() {
-        return held.then_some(Due::Farewell);
+        return held.then_some(UpkeepDue::Farewell);
     }
     match thread.conversation() {
-        None if active && thread.spec.prompt.is_some() => Some(Due::Open),
-        Some(_) if settled() || (!active && asks()) => Some(Due::Settle),
-        Some(_) if active && late() => Some(Due::Expire),
-        Some(_) if active && !held => Some(Due::Hold),
-        Some(_) if !active && held => Some(Due::Release),
-        Some(_) if finish::due(thread, now).is_some() => Some(Due::Finish),
+        None if active && thread.spec.prompt.is_some() => Some(UpkeepDue::Open),
+        Some(_) if settled() || (!active && asks()) => Some(UpkeepDue::Settle),
+        Some(_) if active && late() => Some(UpkeepDue::Expire),
+        Some(_) if active && !held => Some(UpkeepDue::Hold),
+        Some(_) if !active && held => Some(UpkeepDue::Release),
+        Some(_) if finish::due(thread, now).is_some() => Some(UpkeepDue::Finish),
         None | Some(_) => None,
     }
 }
 
 /// Attempts by Thread and what was due.
-type Attempts = Arc<Mutex<HashMap<(ThreadKey, Due), Attempt>>>;
+type Attempts = Arc<Mutex<HashMap<(ThreadKey, UpkeepDue), UpkeepAttempt>>>;
 
-struct Attempt {
+struct UpkeepAttempt {
     running: bool,
     failures: u32,
     next: Instant,
@@ -109,21 +109,21 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
     }
 }
 
-async fn perform(inner: &Arc<Inner>, thread: &Thread, due: Due) -> Result<(), LaterError> {
+async fn perform(inner: &Arc<Inner>, thread: &Thread, due: UpkeepDue) -> Result<(), LaterError> {
     let key = ThreadKey::from(thread);
     match due {
-        Due::Open => open::open(inner, thread).await,
-        Due::Farewell => farewell::take_leave(inner, thread).await,
-        Due::Hold => Ok(inner.threads.hold(&key, true).await?),
-        Due::Release => Ok(inner.threads.hold(&key, false).await?),
-        Due::Settle => {
+        UpkeepDue::Open => open::open(inner, thread).await,
+        UpkeepDue::Farewell => farewell::take_leave(inner, thread).await,
+        UpkeepDue::Hold => Ok(inner.threads.hold(&key, true).await?),
+        UpkeepDue::Release => Ok(inner.threads.hold(&key, false).await?),
+        UpkeepDue::Settle => {
             if thread.spec.state == ThreadState::Closed {
                 inner.threads.update(&key, threads::settle_open).await?;
             }
             Ok(settle::all(inner, &key).await?)
         }
-        Due::Finish => finish::mark(inner, thread).await,
-        Due::Expire => {
+        UpkeepDue::Finish => finish::mark(inner, thread).await,
+        UpkeepDue::Expire => {
             let expire = |status: &mut ThreadStatus| action::expire(status, Timestamp::now());
             inner.threads.try_update(&key, expire).await?;
             Ok(settle::all(inner, &key).await?)
@@ -132,13 +132,14 @@ async fn perform(inner: &Arc<Inner>, thread: &Thread, due: Due) -> Result<(), La
 }
 
 /// Whether it is to be tried now.
-fn begin(attempts: &Attempts, key: &(ThreadKey, Due), look: u64) -> bool {
+fn begin(attempts: &Attempts, key: &(ThreadKey, UpkeepDue), look: u64) -> bool {
     let mut attempts = attempts.lock();
     let now = Instant::now();
     let attempt = attempts.entry(key.clone()).or_insert_with(|| {
         // What a decision left to do is done by who took it in, except after a restart.
-        let patience = if key.1 == Due::Settle && look > 0 { AT_ONCE } else { Duration::ZERO };
-        Attempt { running: false, failures: 0, next: now + patience, seen: look }
+        let patience =
+            if key.1 == UpkeepDue::Settle && look > 0 { AT_ONCE } else { Duration::ZERO };
+        UpkeepAttempt { running: false, failures: 0, next: now + patience, seen: look }
     });
     attempt.seen = look;
     if attempt.running || attempt.next > now {
@@ -148,7 +149,7 @@ fn begin(attempts: &Attempts, key: &(ThreadKey, Due), look: u64) -> bool {
     true
 }
 
-fn end(attempts: &Attempts, key: &(ThreadKey, Due), outcome: Result<(), LaterError>) {
+fn end(attempts: &Attempts, key: &(ThreadKey, UpkeepDue), outcome: Result<(), LaterError>) {
     let mut attempts = attempts.lock();
     let Some(attempt) = attempts.get_mut(key) else { return };
     attempt.running = false;
@@ -202,17 +203,17 @@ mod tests {
         };
         for (metadata, spec, status, expected) in [
             (&held, &began, json!({}), None),
-            (&free, &began, json!({}), Some(Due::Hold)),
-            (&held, &closed, json!({}), Some(Due::Release)),
+            (&free, &began, json!({}), Some(UpkeepDue::Hold)),
+            (&held, &closed, json!({}), Some(UpkeepDue::Release)),
             (&free, &closed, json!({}), None),
-            (&free, &prompt, json!({}), Some(Due::Open)),
+            (&free, &prompt, json!({}), Some(UpkeepDue::Open)),
             (&held, &prompt, json!({"slack": slack}), None),
-            (&held, &began, settled, Some(Due::Settle)),
-            (&held, &began, asked("1970-01-01T00:00:09Z", Value::Null), Some(Due::Expire)),
-            (&held, &closed, asked("1970-01-01T00:00:09Z", Value::Null), Some(Due::Settle)),
+            (&held, &began, settled, Some(UpkeepDue::Settle)),
+            (&held, &began, asked("1970-01-01T00:00:09Z", Value::Null), Some(UpkeepDue::Expire)),
+            (&held, &closed, asked("1970-01-01T00:00:09Z", Value::Null), Some(UpkeepDue::Settle)),
             (&held, &began, asked("1970-01-01T00:00:09Z", json!("denied")), None),
             (&held, &began, asked("1970-01-01T00:00:11Z", Value::Null), None),
-            (&going, &prompt, json!({}), Some(Due::Farewell)),
+            (&going, &prompt, json!({}), Some(UpkeepDue::Farewell)),
         ] {
             assert_eq!(
                 due(&thread(metadata, spec, &status), Timestamp::from_second(10).unwrap()),

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::literal::literal;
 use super::metrics::Metrics;
-use super::queue::{Asked, Queue, Turn, Urgency};
+use super::queue::{Asked, CallQueue, Turn, Urgency};
 use super::scopes::Scopes;
 use crate::gateway::dial::{Dialer, Reach, Trouble, trouble};
 use crate::gateway::github::text::line;
@@ -96,7 +96,7 @@ pub struct Web {
     host: String,
     scheme: String,
     base: Url,
-    queue: Queue,
+    queue: CallQueue,
     urgency: Urgency,
     dialer: Dialer,
 }
@@ -107,7 +107,7 @@ impl Web {
         let name = base.host_str().unwrap_or_default();
         let host = base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
         let scheme = base.scheme().to_owned();
-        let queue = Queue::new(metrics.clone());
+        let queue = CallQueue::new(metrics.clone());
         let (base, dialer) = (base.clone(), dialer.clone());
         let urgency = Urgency::Awaited;
         Self { metrics, host, scheme, base, queue, urgency, dialer }
@@ -265,18 +265,18 @@ impl Web {
             let request = call().bearer_auth(token.expose());
             let result = match tokio::time::timeout(TIMEOUT, read_answer(method, request)).await {
                 Ok(result) => result,
-                Err(_) => Err(Outcome::Error(failed(method, "no answer in time"))),
+                Err(_) => Err(WebOutcome::Error(failed(method, "no answer in time"))),
             };
             let (label, result) = match result {
                 Ok(answer) => ("ok", Some(Ok(answer))),
-                Err(Outcome::Later(wait)) => {
+                Err(WebOutcome::Later(wait)) => {
                     self.count(method, "limited");
                     let wait = wait.min(LONGEST_WAIT);
                     turn.later(wait);
                     tokio::time::sleep(wait).await;
                     continue;
                 }
-                Err(Outcome::Error(error)) => {
+                Err(WebOutcome::Error(error)) => {
                     let label = if error.code().is_some() { "refused" } else { "failed" };
                     (label, Some(Err(error)))
                 }
@@ -294,7 +294,7 @@ impl Web {
     }
 }
 
-enum Outcome {
+enum WebOutcome {
     Later(Duration),
     Error(CallError),
 }
@@ -308,14 +308,14 @@ fn failed(method: &'static str, what: impl Into<String>) -> CallError {
 async fn read_answer<R: DeserializeOwned>(
     method: &'static str,
     request: RequestBuilder,
-) -> Result<R, Outcome> {
-    let failed = |what: String| Outcome::Error(failed(method, what));
+) -> Result<R, WebOutcome> {
+    let failed = |what: String| WebOutcome::Error(failed(method, what));
     let mut answer = request.send().await.map_err(|error| failed(unsent(&error)))?;
     let status = answer.status();
     if status == StatusCode::TOO_MANY_REQUESTS {
         let seconds = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let seconds = seconds.and_then(|value| value.trim().parse().ok()).unwrap_or(1);
-        return Err(Outcome::Later(Duration::from_secs(seconds)));
+        return Err(WebOutcome::Later(Duration::from_secs(seconds)));
     }
     if !status.is_success() {
         let status = status.as_u16();
@@ -337,17 +337,17 @@ async fn read_answer<R: DeserializeOwned>(
     }
 }
 
-fn refused(method: &'static str, answer: &Value) -> Outcome {
+fn refused(method: &'static str, answer: &Value) -> WebOutcome {
     let code = answer["error"].as_str().unwrap_or("unknown_error");
     match code {
-        "ratelimited" | "rate_limited" => Outcome::Later(Duration::from_secs(1)),
+        "ratelimited" | "rate_limited" => WebOutcome::Later(Duration::from_secs(1)),
         "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" => {
-            Outcome::Error(failed(method, code))
+            WebOutcome::Error(failed(method, code))
         }
         code => {
             let needed = answer["needed"].as_str().map(|scopes| line(scopes, SAID));
             let (code, said) = (line(code, CODE), said(answer));
-            Outcome::Error(CallError::Refused { method, code, needed, said })
+            WebOutcome::Error(CallError::Refused { method, code, needed, said })
         }
     }
 }

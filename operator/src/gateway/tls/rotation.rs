@@ -36,7 +36,7 @@ pub struct Authorities {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum RotationDue {
     /// Nothing.
     Nothing,
     /// A successor has to be made.
@@ -49,15 +49,15 @@ pub enum Due {
 
 impl Authorities {
     /// What is due at `now`.
-    pub fn due(&self, now: Timestamp) -> Due {
+    pub fn due(&self, now: Timestamp) -> RotationDue {
         let age = |since: Timestamp| now.duration_since(since);
         if self.previous.as_ref().is_some_and(|(_, since)| age(*since) >= KEPT) {
-            return Due::Forgetting;
+            return RotationDue::Forgetting;
         }
         match &self.next {
-            Some(next) if age(next.since) >= PUBLISHED => Due::Promotion,
-            None if age(self.current.since) >= REPLACED_AFTER => Due::Successor,
-            _ => Due::Nothing,
+            Some(next) if age(next.since) >= PUBLISHED => RotationDue::Promotion,
+            None if age(self.current.since) >= REPLACED_AFTER => RotationDue::Successor,
+            _ => RotationDue::Nothing,
         }
     }
 
@@ -95,18 +95,18 @@ mod tests {
     fn a_successor_is_published_before_it_signs_and_its_predecessor_after() {
         let day = |n: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * n);
         let mut kept = Authorities { current: pair("a", day(0)), next: None, previous: None };
-        assert_eq!(kept.due(day(364)), Due::Nothing);
-        assert_eq!(kept.due(day(365)), Due::Successor);
+        assert_eq!(kept.due(day(364)), RotationDue::Nothing);
+        assert_eq!(kept.due(day(365)), RotationDue::Successor);
         kept.next = Some(pair("b", day(365)));
         assert_eq!(kept.bundle(), "a\nb\n");
-        assert_eq!(kept.due(day(378)), Due::Nothing);
-        assert_eq!(kept.due(day(379)), Due::Promotion);
+        assert_eq!(kept.due(day(378)), RotationDue::Nothing);
+        assert_eq!(kept.due(day(379)), RotationDue::Promotion);
         let mut kept = kept.promoted(day(379));
         assert_eq!(kept.bundle(), "b\na\n");
-        assert_eq!(kept.due(day(379 + 119)), Due::Nothing);
-        assert_eq!(kept.due(day(379 + 120)), Due::Forgetting);
+        assert_eq!(kept.due(day(379 + 119)), RotationDue::Nothing);
+        assert_eq!(kept.due(day(379 + 120)), RotationDue::Forgetting);
         kept.previous = None;
-        assert_eq!(kept.due(day(379 + 121)), Due::Nothing);
-        assert_eq!(kept.due(day(379 + 365)), Due::Successor);
+        assert_eq!(kept.due(day(379 + 121)), RotationDue::Nothing);
+        assert_eq!(kept.due(day(379 + 365)), RotationDue::Successor);
     }
 }

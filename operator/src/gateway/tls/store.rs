@@ -30,7 +30,7 @@ const PREVIOUS_SINCE: &str = "previous.since";
 const ATTEMPTS: u32 = 3;
 
 /// What is kept, and its version.
-pub struct Kept {
+pub struct KeptAuthority {
     pub authorities: Authorities,
     version: Option<String>,
 }
@@ -40,7 +40,11 @@ fn failed(source: kube::Error) -> TlsError {
 }
 
 /// The authorities of this installation; the first one is made if there is none.
-pub async fn load(client: &Client, namespace: &str, now: Timestamp) -> Result<Kept, TlsError> {
+pub async fn load(
+    client: &Client,
+    namespace: &str,
+    now: Timestamp,
+) -> Result<KeptAuthority, TlsError> {
     let api = Api::<Secret>::namespaced(client.clone(), namespace);
     let mut made = None;
     for _ in 0..ATTEMPTS {
@@ -68,7 +72,7 @@ pub async fn load(client: &Client, namespace: &str, now: Timestamp) -> Result<Ke
 pub async fn store(
     client: &Client,
     namespace: &str,
-    kept: &Kept,
+    kept: &KeptAuthority,
     next: &Authorities,
 ) -> Result<bool, TlsError> {
     let data = |text: &str| json!(ByteString(text.as_bytes().to_vec()));
@@ -108,7 +112,7 @@ fn fresh(now: Timestamp) -> Result<Secret, TlsError> {
     })
 }
 
-fn read(secret: &Secret) -> Result<Kept, TlsError> {
+fn read(secret: &Secret) -> Result<KeptAuthority, TlsError> {
     let text = |key: &str| {
         let value = secret.data.as_ref()?.get(key)?;
         String::from_utf8(value.0.clone()).ok()
@@ -128,7 +132,7 @@ fn read(secret: &Secret) -> Result<Kept, TlsError> {
         return Err(TlsError::Damaged(SECRET));
     }
     let version = secret.metadata.resource_version.clone();
-    Ok(Kept { authorities: Authorities { current, next, previous }, version })
+    Ok(KeptAuthority { authorities: Authorities { current, next, previous }, version })
 }
 
 /// Puts the public halves where the controller copies them from.

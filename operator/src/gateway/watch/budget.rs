@@ -12,13 +12,13 @@ const RESERVE: u64 = 5;
 
 /// Requests that may still be made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Budget {
+pub struct PollBudget {
     /// In sixtieths of a request.
     saved: u64,
     unlimited: bool,
 }
 
-impl Budget {
+impl PollBudget {
     pub fn begin(&mut self, quota: Option<Quota>) {
         // A host of one's own sets no limits.
         self.unlimited = quota.is_none();
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn an_hour_of_rounds_costs_no_more_than_a_tenth() {
-        let mut budget = Budget::default();
+        let mut budget = PollBudget::default();
         let mut spent = 0;
         for _ in 0..60 {
             budget.begin(Some(Quota { limit: 5000, left: 4000 }));
@@ -57,7 +57,7 @@ mod tests {
             }
         }
         assert!((450..=560).contains(&spent), "{spent}");
-        let mut own_host = Budget::default();
+        let mut own_host = PollBudget::default();
         own_host.begin(None);
         own_host.spend(100_000);
         assert!(own_host.has_any());

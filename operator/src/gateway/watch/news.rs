@@ -18,7 +18,7 @@ const OVERLAP: SignedDuration = SignedDuration::from_mins(10);
 
 /// Something that a person did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum PullNews {
     Merged {
         by: String,
         commit: String,
@@ -68,7 +68,12 @@ fn is_late(at: &str, since: Option<Timestamp>) -> bool {
 
 /// Everything that the thread was not told yet, remarks first and oldest first. Only `members` are
 /// listened to.
-pub fn of(known: &PullRequest, pull: &Pull, talk: &Talk, members: &BTreeSet<String>) -> Vec<News> {
+pub fn of(
+    known: &PullRequest,
+    pull: &Pull,
+    talk: &Talk,
+    members: &BTreeSet<String>,
+) -> Vec<PullNews> {
     let since = since(known);
     let by_member = |said: &&Said| said.speaker().is_some_and(|login| members.contains(login));
     let comments = talk.comments.iter().filter(by_member);
@@ -78,26 +83,26 @@ pub fn of(known: &PullRequest, pull: &Pull, talk: &Talk, members: &BTreeSet<Stri
     let late = |remark: &Remark| is_late(&remark.at, since);
     let mut remarks: Vec<Remark> = comments.chain(reviews).filter(late).collect();
     remarks.sort_by(|a, b| a.at.cmp(&b.at));
-    remarks.into_iter().map(News::Remark).chain(change(known, pull)).collect()
+    remarks.into_iter().map(PullNews::Remark).chain(change(known, pull)).collect()
 }
 
 /// Whether it stands otherwise than when it was last looked at.
-fn change(known: &PullRequest, pull: &Pull) -> Option<News> {
+fn change(known: &PullRequest, pull: &Pull) -> Option<PullNews> {
     let before = known.state.unwrap_or(PullState::Open);
     let named = format!("pull request [#{}]({})", pull.number, pull.html_url);
     match (before, pull.standing()) {
         (_, PullState::Merged) => {
             let commit = pull.merge_commit_sha.clone()?;
-            Some(News::Merged { by: pull.merged_by(), commit })
+            Some(PullNews::Merged { by: pull.merged_by(), commit })
         }
-        (PullState::Open, PullState::Closed) => Some(News::Closed {
+        (PullState::Open, PullState::Closed) => Some(PullNews::Closed {
             key: format!("pull-closed-{}", second(pull.closed_at())),
             text: format!(
                 "The {named} was closed at GitHub without merging. This thread stays open: say what \
                  is to happen, or “close”."
             ),
         }),
-        (PullState::Closed, PullState::Open) => Some(News::Reopened {
+        (PullState::Closed, PullState::Open) => Some(PullNews::Reopened {
             key: format!("pull-reopened-{}", second(pull.updated_at())),
             text: format!("The {named} is open again at GitHub."),
         }),
@@ -182,7 +187,7 @@ mod tests {
         serde_json::from_value(said).unwrap()
     }
 
-    fn of(known: &PullRequest, pull: &Pull, talk: &Talk) -> Vec<News> {
+    fn of(known: &PullRequest, pull: &Pull, talk: &Talk) -> Vec<PullNews> {
         super::of(known, pull, talk, &BTreeSet::from(["ana".to_owned()]))
     }
 
@@ -197,12 +202,12 @@ mod tests {
         let talk = Talk::default();
         assert_eq!(of(&open, &pull(&json!({})), &talk), []);
         assert!(matches!(&of(&open, &closed, &talk)[..],
-            [News::Closed { key, .. }] if key == "pull-closed-1767225610"));
+            [PullNews::Closed { key, .. }] if key == "pull-closed-1767225610"));
         assert_eq!(of(&known(PullState::Closed, None), &closed, &talk), []);
-        let expected = News::Merged { by: "ana".into(), commit: "def".into() };
+        let expected = PullNews::Merged { by: "ana".into(), commit: "def".into() };
         assert_eq!(of(&open, &merged, &talk), [expected]);
         let again = of(&known(PullState::Closed, None), &pull(&json!({})), &talk);
-        assert!(matches!(&again[..], [News::Reopened { .. }]));
+        assert!(matches!(&again[..], [PullNews::Reopened { .. }]));
     }
 
     #[test]
@@ -229,7 +234,7 @@ mod tests {
         let texts: Vec<_> = all
             .iter()
             .map(|news| match news {
-                News::Remark(remark) => format!("{}\n{}", remark.key, remark.text),
+                PullNews::Remark(remark) => format!("{}\n{}", remark.key, remark.text),
                 other => format!("{other:?}"),
             })
             .collect();

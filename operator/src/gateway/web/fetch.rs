@@ -12,7 +12,7 @@ use url::Url;
 use super::text;
 use crate::gateway::context::ApiError;
 use crate::gateway::dial::{refusal, trouble};
-use crate::gateway::egress::{Egress, Refusal};
+use crate::gateway::egress::{Egress, EgressRefusal};
 
 /// For one page, redirects included.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ pub enum FetchError {
     Url,
     /// The rules for connections.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] EgressRefusal),
     /// Redirects without end.
     #[error("the page redirects more than {MOST_REDIRECTS} times")]
     Redirects,
@@ -114,7 +114,7 @@ async fn ask(
             (Some(refusal), _) => refusal.into(),
             (None, Some(why)) => {
                 let host = url.host_str().unwrap_or_default();
-                Refusal::Barred(host.to_owned(), why).into()
+                EgressRefusal::Barred(host.to_owned(), why).into()
             }
             _ if error.is_connect() => FetchError::Failed("no connection"),
             _ => FetchError::Failed("no answer"),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::auth::{Attributes, User, allows, authorize, role_rules, rules};
+use crate::apiserver::auth::{ApiUser, Attributes, allows, authorize, role_rules, rules};
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::object::{self, text};
 use crate::apiserver::status::ApiError;
@@ -11,7 +11,7 @@ use crate::apiserver::store::Store;
 /// Refuses a role or binding that grants more than the user has.
 pub fn review(
     store: &Store,
-    user: &User,
+    user: &ApiUser,
     kind: &Kind,
     value: &Value,
     live: Option<&Value>,

@@ -1,8 +1,8 @@
 //! Who a caller wants to be taken for: by the kind of user and for one action (`impersonate-on:…`, since
 //! Kubernetes 1.36), or for everything (`impersonate`).
 
-use super::{Attributes, User, authorize};
-use crate::apiserver::request::Request;
+use super::{ApiUser, Attributes, authorize};
+use crate::apiserver::request::ApiRequest;
 use crate::apiserver::status::ApiError;
 use crate::apiserver::store::Store;
 
@@ -14,7 +14,11 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// The user whose rights count.
-pub fn effective(store: &Store, request: &Request, caller: User) -> Result<User, ApiError> {
+pub fn effective(
+    store: &Store,
+    request: &ApiRequest,
+    caller: ApiUser,
+) -> Result<ApiUser, ApiError> {
     let wanted = asked_for(request)?;
     if wanted.name.is_empty() {
         return Ok(caller);
@@ -31,11 +35,11 @@ pub fn effective(store: &Store, request: &Request, caller: User) -> Result<User,
 }
 
 /// As the headers have it.
-fn asked_for(request: &Request) -> Result<User, ApiError> {
-    let mut wanted = User {
+fn asked_for(request: &ApiRequest) -> Result<ApiUser, ApiError> {
+    let mut wanted = ApiUser {
         name: request.header("impersonate-user").to_owned(),
         uid: request.header("impersonate-uid").to_owned(),
-        ..User::default()
+        ..ApiUser::default()
     };
     for (header, value) in &request.headers {
         let Ok(value) = value.to_str() else { continue };
@@ -55,12 +59,12 @@ fn asked_for(request: &Request) -> Result<User, ApiError> {
     Ok(wanted)
 }
 
-fn is_name_alone(user: &User) -> bool {
+fn is_name_alone(user: &ApiUser) -> bool {
     user.uid.is_empty() && user.groups.is_empty() && user.extra.is_empty()
 }
 
 /// The modes that apply, in the order in which they are tried; the empty one is the old one.
-fn modes(wanted: &User, caller: &User) -> Vec<&'static str> {
+fn modes(wanted: &ApiUser, caller: &ApiUser) -> Vec<&'static str> {
     let (alone, node) = (is_name_alone(wanted), node_of(&wanted.name));
     let account = account_of(&wanted.name);
     let beside = caller.extra.get(NODE_NAME).is_some_and(|own| match (&own[..], node) {
@@ -87,11 +91,11 @@ fn account_of(name: &str) -> Option<(&str, &str)> {
 
 fn attempt(
     store: &Store,
-    caller: &User,
-    wanted: &User,
+    caller: &ApiUser,
+    wanted: &ApiUser,
     mode: &str,
     action: &Attributes,
-) -> Result<User, ApiError> {
+) -> Result<ApiUser, ApiError> {
     let may = |attributes: Attributes| {
         if authorize(store, caller, &attributes) {
             return Ok(());

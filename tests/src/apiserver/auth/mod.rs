@@ -7,7 +7,7 @@ mod tokens;
 
 pub use impersonation::effective;
 pub use rbac::{Attributes, allows, authorize, role_rules, rules};
-pub use tokens::{Bound, Tokens};
+pub use tokens::{BoundToken, Tokens};
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub const API_AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// An authenticated caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
+pub struct ApiUser {
     /// Name, such as `system:serviceaccount:ns:name`.
     pub name: String,
     /// UID, if the caller has one.
@@ -29,7 +29,7 @@ pub struct User {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-impl User {
+impl ApiUser {
     /// A user with groups, and the group of all who are authenticated.
     pub fn new(name: &str, groups: &[&str]) -> Self {
         let mut groups: Vec<String> = groups.iter().map(|&g| g.to_owned()).collect();

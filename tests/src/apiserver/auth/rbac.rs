@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::User;
+use super::ApiUser;
 use crate::apiserver::object;
 use crate::apiserver::store::Store;
 
@@ -29,7 +29,7 @@ pub struct Attributes {
 
 impl Attributes {
     /// The sentence by which a refusal names the action.
-    pub fn refusal(&self, user: &User) -> String {
+    pub fn refusal(&self, user: &ApiUser) -> String {
         if self.resource.is_empty() {
             return format!("User \"{}\" cannot {} path \"{}\"", user.name, self.verb, self.path);
         }
@@ -56,13 +56,13 @@ impl Attributes {
 }
 
 /// Whether any binding lets the user do it.
-pub fn authorize(store: &Store, user: &User, wanted: &Attributes) -> bool {
+pub fn authorize(store: &Store, user: &ApiUser, wanted: &Attributes) -> bool {
     user.groups.iter().any(|g| g == "system:masters")
         || rules(store, user, &wanted.namespace).iter().any(|rule| allows(rule, wanted))
 }
 
 /// By which binding the user may do it, as reviews tell; nothing if he may not.
-pub fn reason(store: &Store, user: &User, wanted: &Attributes) -> Option<String> {
+pub fn reason(store: &Store, user: &ApiUser, wanted: &Attributes) -> Option<String> {
     if user.groups.iter().any(|g| g == "system:masters") {
         return Some(String::new());
     }
@@ -92,7 +92,7 @@ pub fn reason(store: &Store, user: &User, wanted: &Attributes) -> Option<String>
 }
 
 /// The subject of a binding that is the user, as reviews show it.
-fn subject_of(binding: &Value, user: &User, namespace: &str) -> Option<String> {
+fn subject_of(binding: &Value, user: &ApiUser, namespace: &str) -> Option<String> {
     let subjects = binding.get("subjects").and_then(Value::as_array)?;
     let one = |subject: &&Value| {
         let alone = serde_json::json!({"subjects": [subject]});
@@ -108,7 +108,7 @@ fn subject_of(binding: &Value, user: &User, namespace: &str) -> Option<String> {
 }
 
 /// The rules that hold for a user in a namespace (empty: cluster-wide ones only).
-pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<Value> {
+pub fn rules(store: &Store, user: &ApiUser, namespace: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let (cluster_wide, _) = store.list(&format!("clusterrolebindings.{GROUP}"), None);
     for binding in &cluster_wide {
@@ -137,7 +137,7 @@ pub fn role_rules(store: &Store, binding: &Value, namespace: &str) -> Vec<Value>
     role.and_then(|r| r.value.get("rules").and_then(Value::as_array).cloned()).unwrap_or_default()
 }
 
-fn binds(binding: &Value, user: &User, namespace: &str) -> bool {
+fn binds(binding: &Value, user: &ApiUser, namespace: &str) -> bool {
     let subjects = binding.get("subjects").and_then(Value::as_array);
     subjects.into_iter().flatten().any(|subject| {
         let text = |field: &str| subject.get(field).and_then(Value::as_str).unwrap_or_default();

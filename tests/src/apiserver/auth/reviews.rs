@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::rbac::{reason, rules};
-use super::{API_AUDIENCE, Attributes, User};
+use super::{API_AUDIENCE, ApiUser, Attributes};
 use crate::apiserver::Server;
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::object::{self, text};
@@ -16,7 +16,7 @@ pub fn answer(
     server: &Arc<Server>,
     kind: &Kind,
     mut review: Value,
-    caller: &User,
+    caller: &ApiUser,
 ) -> Result<Value, ApiError> {
     check(kind, &review)?;
     let status = match kind.plural.as_str() {
@@ -97,16 +97,16 @@ fn token(server: &Server, review: &Value) -> Value {
     }
 }
 
-fn subject(spec: &Value) -> User {
+fn subject(spec: &Value) -> ApiUser {
     let list = spec.get("groups").and_then(Value::as_array).into_iter().flatten();
-    User {
+    ApiUser {
         name: text(spec, "/user").unwrap_or_default().to_owned(),
         groups: list.filter_map(Value::as_str).map(str::to_owned).collect(),
-        ..User::default()
+        ..ApiUser::default()
     }
 }
 
-fn access(server: &Server, user: &User, spec: &Value) -> Value {
+fn access(server: &Server, user: &ApiUser, spec: &Value) -> Value {
     let get = |pointer: &str| text(spec, pointer).unwrap_or_default().to_owned();
     let wanted = if spec.get("resourceAttributes").is_some_and(|r| !r.is_null()) {
         Attributes {
@@ -133,7 +133,7 @@ fn access(server: &Server, user: &User, spec: &Value) -> Value {
     status
 }
 
-fn all_rules(server: &Server, caller: &User, review: &Value) -> Value {
+fn all_rules(server: &Server, caller: &ApiUser, review: &Value) -> Value {
     let namespace = text(review, "/spec/namespace").unwrap_or("default");
     let mut resources = Vec::new();
     let mut paths = Vec::new();

@@ -5,13 +5,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use serde_json::{Value, json};
 
-use super::{API_AUDIENCE, User};
+use super::{API_AUDIENCE, ApiUser};
 use crate::apiserver::object;
 use crate::apiserver::store::Store;
 
 /// The object whose life bounds a token's.
 #[derive(Clone, Debug)]
-pub struct Bound {
+pub struct BoundToken {
     /// `Pod` or `Secret`.
     pub kind: String,
     /// Its name, in the account's namespace.
@@ -62,7 +62,7 @@ impl Tokens {
         account: &Value,
         audiences: &[String],
         seconds: i64,
-        bound: Option<&Bound>,
+        bound: Option<&BoundToken>,
     ) -> (String, jiff::Timestamp) {
         let now = jiff::Timestamp::now().as_second();
         let expires = now.saturating_add(seconds);
@@ -100,7 +100,7 @@ impl Tokens {
         token: &str,
         wanted: &[String],
         store: &Store,
-    ) -> Result<(User, Vec<String>), TokenError> {
+    ) -> Result<(ApiUser, Vec<String>), TokenError> {
         let claims = self.claims(token).ok_or(TokenError::Malformed)?;
         if claims["exp"].as_i64().unwrap_or(0) <= jiff::Timestamp::now().as_second() {
             return Err(TokenError::Expired);
@@ -119,7 +119,7 @@ impl Tokens {
         if !alive("serviceaccounts", name, text("/serviceaccount/uid")) {
             return Err(TokenError::Invalidated);
         }
-        let mut user = User::new(
+        let mut user = ApiUser::new(
             &format!("system:serviceaccount:{namespace}:{name}"),
             &["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}")],
         );

@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use super::definitions::{DEFINITIONS, OBJECT_META};
 use super::jsonpath::JsonPath;
-use super::schema::{Node, REF_PREFIX};
+use super::schema::{REF_PREFIX, SchemaNode};
 use super::status::Cause;
 
 /// A printer column.
-pub struct Column {
+pub struct CrdColumn {
     /// Heading.
     pub name: String,
     /// OpenAPI type, or `date`.
@@ -39,7 +39,7 @@ pub struct CustomVersion {
     /// The schema, with metadata filled in.
     pub schema: Value,
     /// Printer columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<CrdColumn>,
     /// Field selectors, as written (`spec.repo`) and parsed.
     pub selectable: Vec<(String, JsonPath)>,
     patterns: HashMap<String, Regex>,
@@ -68,8 +68,8 @@ impl CustomVersion {
         collect_patterns(&schema, &mut patterns);
         let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
         let columns = match columns {
-            Some(columns) => columns.iter().map(Column::new).collect(),
-            None => vec![Column::new(&json!({
+            Some(columns) => columns.iter().map(CrdColumn::new).collect(),
+            None => vec![CrdColumn::new(&json!({
                 "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
             }))],
         };
@@ -94,8 +94,8 @@ impl CustomVersion {
     }
 
     /// The schema as a view.
-    pub fn node(&self) -> Node<'_> {
-        Node::new(&self.schema, &DEFINITIONS)
+    pub fn node(&self) -> SchemaNode<'_> {
+        SchemaNode::new(&self.schema, &DEFINITIONS)
     }
 
     /// Everything that is wrong with an object.
@@ -155,7 +155,7 @@ impl CustomVersion {
     }
 }
 
-impl Column {
+impl CrdColumn {
     fn new(column: &Value) -> Self {
         let text =
             |field: &str| column.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -187,7 +187,7 @@ fn is_unchanged(object: &Value, old: &Value, path: &str) -> bool {
 fn wrong_default(schema: &Value, default: &Value) -> Vec<Cause> {
     let mut patterns = HashMap::new();
     collect_patterns(schema, &mut patterns);
-    Checks { patterns: &patterns }.run(default, Node::new(schema, &DEFINITIONS))
+    Checks { patterns: &patterns }.run(default, SchemaNode::new(schema, &DEFINITIONS))
 }
 
 fn collect_patterns(schema: &Value, patterns: &mut HashMap<String, Regex>) {

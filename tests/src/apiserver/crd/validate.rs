@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use regex::Regex;
 use serde_json::Value;
 
-use crate::apiserver::schema::{ListKind, Node, join};
+use crate::apiserver::schema::{ListKind, SchemaNode, join};
 use crate::apiserver::status::Cause;
 
 /// What validation needs besides schema and object.
@@ -16,13 +16,13 @@ pub struct Checks<'a> {
 
 impl Checks<'_> {
     /// Everything that is wrong with a value.
-    pub fn run(&self, value: &Value, node: Node<'_>) -> Vec<Cause> {
+    pub fn run(&self, value: &Value, node: SchemaNode<'_>) -> Vec<Cause> {
         let mut causes = Vec::new();
         self.walk(value, node, "", &mut causes);
         causes
     }
 
-    fn walk(&self, value: &Value, node: Node<'_>, path: &str, causes: &mut Vec<Cause>) {
+    fn walk(&self, value: &Value, node: SchemaNode<'_>, path: &str, causes: &mut Vec<Cause>) {
         if value.is_null() && node.flag("nullable") {
             return;
         }
@@ -79,7 +79,7 @@ impl Checks<'_> {
         &self,
         text: &str,
         value: &Value,
-        node: Node<'_>,
+        node: SchemaNode<'_>,
         path: &str,
         causes: &mut Vec<Cause>,
     ) {
@@ -119,7 +119,7 @@ impl Checks<'_> {
         }
     }
 
-    fn combined(&self, value: &Value, node: Node<'_>, path: &str, causes: &mut Vec<Cause>) {
+    fn combined(&self, value: &Value, node: SchemaNode<'_>, path: &str, causes: &mut Vec<Cause>) {
         for (keyword, sentence) in [
             ("allOf", "must validate all the schemas (allOf)"),
             ("anyOf", "must validate at least one schema (anyOf)"),
@@ -167,7 +167,7 @@ impl Checks<'_> {
 
 fn required(
     map: &serde_json::Map<String, Value>,
-    node: Node<'_>,
+    node: SchemaNode<'_>,
     path: &str,
     causes: &mut Vec<Cause>,
 ) {
@@ -181,7 +181,7 @@ fn required(
 
 fn count(
     length: usize,
-    node: Node<'_>,
+    node: SchemaNode<'_>,
     path: &str,
     (min, max, noun): (&str, &str, &str),
     causes: &mut Vec<Cause>,
@@ -208,7 +208,7 @@ fn count(
     }
 }
 
-fn duplicates(items: &[Value], node: Node<'_>, path: &str, causes: &mut Vec<Cause>) {
+fn duplicates(items: &[Value], node: SchemaNode<'_>, path: &str, causes: &mut Vec<Cause>) {
     let mut seen = HashSet::new();
     let kind = node.list_kind();
     for (index, item) in items.iter().enumerate() {
@@ -230,7 +230,13 @@ fn duplicates(items: &[Value], node: Node<'_>, path: &str, causes: &mut Vec<Caus
     }
 }
 
-fn range(number: Option<f64>, value: &Value, node: Node<'_>, path: &str, causes: &mut Vec<Cause>) {
+fn range(
+    number: Option<f64>,
+    value: &Value,
+    node: SchemaNode<'_>,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) {
     let Some(number) = number else { return };
     let bound = |name: &str| node.keyword(name).and_then(Value::as_f64);
     let mut fail = |sentence: String| {
@@ -258,11 +264,11 @@ fn range(number: Option<f64>, value: &Value, node: Node<'_>, path: &str, causes:
     }
 }
 
-fn limit(node: Node<'_>, name: &str) -> Option<usize> {
+fn limit(node: SchemaNode<'_>, name: &str) -> Option<usize> {
     node.keyword(name)?.as_u64().and_then(|n| usize::try_from(n).ok())
 }
 
-fn wrong_type(value: &Value, node: Node<'_>) -> Option<&'static str> {
+fn wrong_type(value: &Value, node: SchemaNode<'_>) -> Option<&'static str> {
     if node.is_int_or_string() {
         let ok = value.is_string() || value.as_i64().is_some();
         return (!ok).then_some("integer,string");

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::managers::{self, Entry};
+use super::managers::{self, ManagerEntry};
 use super::set::{Element, FieldSet, show};
 use super::walk::{compare, element_of, field, fields_of, is_atomic_map, list_kind};
 use crate::apiserver::object;
-use crate::apiserver::schema::{ListKind, Node};
+use crate::apiserver::schema::{ListKind, SchemaNode};
 use crate::apiserver::status::ApiError;
 
 /// Who writes, and where.
@@ -23,8 +23,8 @@ pub struct Manager<'a> {
 }
 
 impl Manager<'_> {
-    fn entry(&self, applied: bool, fields: FieldSet) -> Entry {
-        Entry {
+    fn entry(&self, applied: bool, fields: FieldSet) -> ManagerEntry {
+        ManagerEntry {
             manager: self.name.to_owned(),
             applied,
             api_version: self.api_version.to_owned(),
@@ -39,7 +39,7 @@ impl Manager<'_> {
 pub fn apply(
     live: Option<&Value>,
     config: &Value,
-    node: Option<Node<'_>>,
+    node: Option<SchemaNode<'_>>,
     manager: &Manager<'_>,
     force: bool,
 ) -> Result<Value, ApiError> {
@@ -87,7 +87,11 @@ pub fn apply(
     Ok(object)
 }
 
-fn before_first_apply(live: &Value, node: Option<Node<'_>>, manager: &Manager<'_>) -> Vec<Entry> {
+fn before_first_apply(
+    live: &Value,
+    node: Option<SchemaNode<'_>>,
+    manager: &Manager<'_>,
+) -> Vec<ManagerEntry> {
     if object::uid(live).is_empty() {
         return Vec::new();
     }
@@ -107,7 +111,7 @@ pub fn is_same_but_times(a: &Value, b: &Value) -> bool {
 pub fn record_update(
     live: Option<&Value>,
     new: &mut Value,
-    node: Option<Node<'_>>,
+    node: Option<SchemaNode<'_>>,
     manager: &Manager<'_>,
 ) {
     let empty = Value::Object(serde_json::Map::new());
@@ -205,7 +209,7 @@ fn conflict(conflicts: &[(String, String)]) -> ApiError {
     ApiError::apply_conflict(message, &causes)
 }
 
-fn merge(live: Option<&Value>, config: &Value, node: Option<Node<'_>>) -> Value {
+fn merge(live: Option<&Value>, config: &Value, node: Option<SchemaNode<'_>>) -> Value {
     match (live, config) {
         (Some(Value::Object(old)), Value::Object(new)) if !is_atomic_map(node) => {
             let mut merged = old.clone();
@@ -222,7 +226,7 @@ fn merge(live: Option<&Value>, config: &Value, node: Option<Node<'_>>) -> Value 
 }
 
 /// The configuration's items in its order; those it does not name keep their place among them.
-fn merge_lists(old: &[Value], new: &[Value], node: Option<Node<'_>>) -> Vec<Value> {
+fn merge_lists(old: &[Value], new: &[Value], node: Option<SchemaNode<'_>>) -> Vec<Value> {
     let element = |item: &Value| element_of(item, node);
     let wanted: Vec<Option<Element>> = new.iter().map(element).collect();
     let mut rest = old.iter().peekable();
@@ -232,7 +236,7 @@ fn merge_lists(old: &[Value], new: &[Value], node: Option<Node<'_>>) -> Vec<Valu
             merged.push(next.clone());
         }
         let before = old.iter().find(|o| element(o) == *key);
-        merged.push(merge(before, item, node.and_then(Node::items)));
+        merged.push(merge(before, item, node.and_then(SchemaNode::items)));
         rest.next_if(|next| wanted.contains(&element(next)));
     }
     merged.extend(rest.filter(|next| !wanted.contains(&element(next))).cloned());
@@ -240,7 +244,7 @@ fn merge_lists(old: &[Value], new: &[Value], node: Option<Node<'_>>) -> Vec<Valu
 }
 
 /// Removes what `dropped` names unless something of `owned` is at or below it.
-fn remove(value: &mut Value, node: Option<Node<'_>>, dropped: &FieldSet, owned: &FieldSet) {
+fn remove(value: &mut Value, node: Option<SchemaNode<'_>>, dropped: &FieldSet, owned: &FieldSet) {
     let gone = |element: &Element| dropped.has(element) && owned.below(element).is_none();
     let empty = FieldSet::default();
     match value {
@@ -265,7 +269,7 @@ fn remove(value: &mut Value, node: Option<Node<'_>>, dropped: &FieldSet, owned: 
                 }
                 if let Some(below) = dropped.below(&element) {
                     let owned = owned.below(&element).unwrap_or(&empty);
-                    remove(item, node.and_then(Node::items), below, owned);
+                    remove(item, node.and_then(SchemaNode::items), below, owned);
                 }
                 true
             });

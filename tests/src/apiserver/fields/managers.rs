@@ -7,7 +7,7 @@ use crate::apiserver::object;
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct ManagerEntry {
     /// Manager name.
     pub manager: String,
     /// By server-side apply; otherwise by other writes.
@@ -22,7 +22,7 @@ pub struct Entry {
     pub fields: FieldSet,
 }
 
-impl Entry {
+impl ManagerEntry {
     /// Whether two entries are of the same manager in the same role.
     pub fn is_same(&self, other: &Self) -> bool {
         self.manager == other.manager
@@ -45,9 +45,9 @@ impl Entry {
 }
 
 /// Reads the entries of an object; nothing if there are none or they are malformed.
-pub fn read(value: &Value) -> Option<Vec<Entry>> {
+pub fn read(value: &Value) -> Option<Vec<ManagerEntry>> {
     let list = object::meta(value, "managedFields")?.as_array()?;
-    let entries: Option<Vec<Entry>> = list.iter().map(entry).collect();
+    let entries: Option<Vec<ManagerEntry>> = list.iter().map(entry).collect();
     entries.filter(|e| !e.is_empty())
 }
 
@@ -73,9 +73,9 @@ pub fn is_same_but_times(a: &Value, b: &Value) -> bool {
     timeless(a) == timeless(b)
 }
 
-fn entry(value: &Value) -> Option<Entry> {
+fn entry(value: &Value) -> Option<ManagerEntry> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
-    Some(Entry {
+    Some(ManagerEntry {
         manager: text("manager").to_owned(),
         applied: match text("operation") {
             "Apply" => true,
@@ -93,7 +93,7 @@ fn entry(value: &Value) -> Option<Entry> {
 }
 
 /// Writes the entries into an object, oldest first, applied ones before others.
-pub fn write(value: &mut Value, mut entries: Vec<Entry>) {
+pub fn write(value: &mut Value, mut entries: Vec<ManagerEntry>) {
     entries.retain(|e| !e.fields.is_empty());
     entries.sort_by(|a, b| {
         (!a.applied, &a.time, &a.manager, &a.api_version, &a.subresource).cmp(&(

@@ -5,16 +5,21 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::set::{Element, FieldSet};
-use crate::apiserver::schema::{ListKind, Node};
+use crate::apiserver::schema::{ListKind, SchemaNode};
 
 /// The fields that a configuration sets.
-pub fn fields_of(value: &Value, node: Option<Node<'_>>) -> FieldSet {
+pub fn fields_of(value: &Value, node: Option<SchemaNode<'_>>) -> FieldSet {
     let mut set = FieldSet::default();
     collect(value, node, &mut Vec::new(), &mut set);
     set
 }
 
-fn collect(value: &Value, node: Option<Node<'_>>, path: &mut Vec<Element>, set: &mut FieldSet) {
+fn collect(
+    value: &Value,
+    node: Option<SchemaNode<'_>>,
+    path: &mut Vec<Element>,
+    set: &mut FieldSet,
+) {
     match value {
         Value::Object(map) if !is_atomic_map(node) => {
             for (name, child) in map {
@@ -35,7 +40,7 @@ fn collect(value: &Value, node: Option<Node<'_>>, path: &mut Vec<Element>, set: 
                 let Some(element) = element_of(item, node) else { continue };
                 path.push(element);
                 if matches!(list_kind(node), ListKind::Map(_)) {
-                    collect(item, node.and_then(Node::items), path, set);
+                    collect(item, node.and_then(SchemaNode::items), path, set);
                 }
                 set.insert(path);
                 path.pop();
@@ -55,7 +60,7 @@ pub struct Difference {
 }
 
 /// How two versions of an object differ.
-pub fn compare(old: &Value, new: &Value, node: Option<Node<'_>>) -> Difference {
+pub fn compare(old: &Value, new: &Value, node: Option<SchemaNode<'_>>) -> Difference {
     let mut difference = Difference::default();
     walk(Some(old), Some(new), node, &mut Vec::new(), &mut difference);
     difference
@@ -64,7 +69,7 @@ pub fn compare(old: &Value, new: &Value, node: Option<Node<'_>>) -> Difference {
 fn walk(
     old: Option<&Value>,
     new: Option<&Value>,
-    node: Option<Node<'_>>,
+    node: Option<SchemaNode<'_>>,
     path: &mut Vec<Element>,
     out: &mut Difference,
 ) {
@@ -107,14 +112,14 @@ fn walk(
 fn descend(
     old: Option<&Value>,
     new: Option<&Value>,
-    node: Option<Node<'_>>,
+    node: Option<SchemaNode<'_>>,
     element: &Element,
     path: &mut Vec<Element>,
     out: &mut Difference,
 ) {
     let child = match element {
         Element::Field(name) => field(node, name),
-        Element::Key(_) => node.and_then(Node::items),
+        Element::Key(_) => node.and_then(SchemaNode::items),
         Element::Value(_) | Element::Index(_) => None,
     };
     path.push(element.clone());
@@ -129,19 +134,19 @@ fn by_name(value: Option<&Value>) -> BTreeMap<Element, &Value> {
 
 fn by_element<'a>(
     value: Option<&'a Value>,
-    node: Option<Node<'_>>,
+    node: Option<SchemaNode<'_>>,
 ) -> BTreeMap<Element, &'a Value> {
     let items = value.and_then(Value::as_array).into_iter().flatten();
     items.filter_map(|item| Some((element_of(item, node)?, item))).collect()
 }
 
 /// How a list's item is known; nothing in an atomic list or for an item without its keys.
-pub fn element_of(item: &Value, list: Option<Node<'_>>) -> Option<Element> {
+pub fn element_of(item: &Value, list: Option<SchemaNode<'_>>) -> Option<Element> {
     match list_kind(list) {
         ListKind::Atomic => None,
         ListKind::Set => Some(Element::Value(item.to_string())),
         ListKind::Map(keys) => {
-            let schema = list.and_then(Node::items);
+            let schema = list.and_then(SchemaNode::items);
             let mut found: BTreeMap<&str, Value> = BTreeMap::new();
             for key in &keys {
                 let default = || schema?.property(key)?.keyword("default").cloned();
@@ -159,16 +164,16 @@ pub fn element_of(item: &Value, list: Option<Node<'_>>) -> Option<Element> {
 }
 
 /// The schema of a field.
-pub fn field<'a>(node: Option<Node<'a>>, name: &str) -> Option<Node<'a>> {
+pub fn field<'a>(node: Option<SchemaNode<'a>>, name: &str) -> Option<SchemaNode<'a>> {
     node.and_then(|n| n.field(name))
 }
 
 /// How a list's items relate; atomic where nothing is known.
-pub fn list_kind(node: Option<Node<'_>>) -> ListKind {
-    node.map_or(ListKind::Atomic, Node::list_kind)
+pub fn list_kind(node: Option<SchemaNode<'_>>) -> ListKind {
+    node.map_or(ListKind::Atomic, SchemaNode::list_kind)
 }
 
 /// Whether a map is one value.
-pub fn is_atomic_map(node: Option<Node<'_>>) -> bool {
-    node.is_some_and(Node::is_atomic_map)
+pub fn is_atomic_map(node: Option<SchemaNode<'_>>) -> bool {
+    node.is_some_and(SchemaNode::is_atomic_map)
 }

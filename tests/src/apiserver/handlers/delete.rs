@@ -24,7 +24,7 @@ pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// `DeleteOptions`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Options {
+pub(super) struct DeleteRequest {
     grace: Option<i64>,
     propagation: Option<String>,
     /// `orphanDependents`, which came before the policy.
@@ -35,7 +35,7 @@ pub(super) struct Options {
 }
 
 /// What became of an object.
-pub(super) enum Outcome {
+pub(super) enum DeleteOutcome {
     /// It is gone; its last state.
     Gone(Value),
     /// It waits for others.
@@ -43,7 +43,7 @@ pub(super) enum Outcome {
 }
 
 impl Context<'_> {
-    fn options(&self) -> Result<Options, ApiError> {
+    fn options(&self) -> Result<DeleteRequest, ApiError> {
         let query = &self.request.query;
         let body = if self.request.body.is_empty() { Value::Null } else { self.body()? };
         let string = |pointer: &str| text(&body, pointer).map(str::to_owned);
@@ -79,7 +79,7 @@ impl Context<'_> {
             policy.or_else(|| orphan.map(|o| if o { "Orphan" } else { "Background" }.to_owned()));
         let dry_run = query.get("dryRun") == Some("All")
             || body.pointer("/dryRun/0") == Some(&Value::String("All".to_owned()));
-        Ok(Options {
+        Ok(DeleteRequest {
             grace,
             propagation,
             orphan,
@@ -100,14 +100,14 @@ impl Context<'_> {
         let outcome = self.server.delete(&self.kind, &stored, &options)?;
         Ok(match outcome {
             // Only who asked in the old way not to orphan is told that it has not happened yet.
-            Outcome::Terminating(value) if options.orphan == Some(false) => {
+            DeleteOutcome::Terminating(value) if options.orphan == Some(false) => {
                 self.answer(202, &value)
             }
-            Outcome::Terminating(value) => self.answer(200, &value),
-            Outcome::Gone(value) if strategy::returns_deleted(&self.kind) => {
+            DeleteOutcome::Terminating(value) => self.answer(200, &value),
+            DeleteOutcome::Gone(value) if strategy::returns_deleted(&self.kind) => {
                 self.answer(200, &value)
             }
-            Outcome::Gone(value) => {
+            DeleteOutcome::Gone(value) => {
                 let mut details = json!({
                     "name": object::name(&value),
                     "kind": self.kind.plural,
@@ -135,7 +135,7 @@ impl Context<'_> {
                 continue;
             }
             match self.server.delete(&self.kind, &stored, &options) {
-                Ok(Outcome::Gone(value) | Outcome::Terminating(value)) => {
+                Ok(DeleteOutcome::Gone(value) | DeleteOutcome::Terminating(value)) => {
                     items.push(convert::outbound(&self.kind, &value).into_owned());
                 }
                 Err(error) if error.code == 404 => {}
@@ -158,8 +158,8 @@ impl Server {
         &self,
         kind: &Kind,
         stored: &Arc<Stored>,
-        options: &Options,
-    ) -> Result<Outcome, ApiError> {
+        options: &DeleteRequest,
+    ) -> Result<DeleteOutcome, ApiError> {
         let (namespace, name) = stored.key();
         let mut stored = Arc::clone(stored);
         for _ in 0..ATTEMPTS {
@@ -168,10 +168,14 @@ impl Server {
             let new = terminating(kind, live, options);
             let complete = is_deletion_complete(kind, &new);
             if options.dry_run {
-                return Ok(if complete { Outcome::Gone(new) } else { Outcome::Terminating(new) });
+                return Ok(if complete {
+                    DeleteOutcome::Gone(new)
+                } else {
+                    DeleteOutcome::Terminating(new)
+                });
             }
             if new == *live && !complete {
-                return Ok(Outcome::Terminating(new));
+                return Ok(DeleteOutcome::Terminating(new));
             }
             let done = if complete {
                 self.store.remove(&kind.table, stored.version, new)
@@ -181,9 +185,9 @@ impl Server {
             if let Ok(written) = done {
                 self.after_write(kind, &written.value);
                 return Ok(if complete {
-                    Outcome::Gone(written.value.clone())
+                    DeleteOutcome::Gone(written.value.clone())
                 } else {
-                    Outcome::Terminating(written.value.clone())
+                    DeleteOutcome::Terminating(written.value.clone())
                 });
             }
             stored = self
@@ -209,7 +213,7 @@ pub(super) fn is_deletion_complete(kind: &Kind, value: &Value) -> bool {
         && !held_namespace
 }
 
-fn check_preconditions(kind: &Kind, live: &Value, options: &Options) -> Result<(), ApiError> {
+fn check_preconditions(kind: &Kind, live: &Value, options: &DeleteRequest) -> Result<(), ApiError> {
     let pairs = [
         ("UID", &options.uid, object::uid(live), "deleted and then recreated"),
         ("ResourceVersion", &options.version, object::version(live), "modified"),
@@ -232,7 +236,7 @@ fn check_preconditions(kind: &Kind, live: &Value, options: &Options) -> Result<(
 }
 
 /// The object once its deletion has been asked for.
-fn terminating(kind: &Kind, live: &Value, options: &Options) -> Value {
+fn terminating(kind: &Kind, live: &Value, options: &DeleteRequest) -> Value {
     let mut new = live.clone();
     let mut finalizers: Vec<String> = object::finalizers(live).map(str::to_owned).collect();
     if let Some(policy) = &options.propagation {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::delete::{self, CLEANUP, Options};
+use super::delete::{self, CLEANUP, DeleteRequest};
 use crate::apiserver::Server;
 use crate::apiserver::crd::{self, names};
 use crate::apiserver::kinds::Kind;
@@ -41,7 +41,7 @@ impl Server {
         if let Some(served) = kinds.first().filter(|_| object::is_terminating(definition)) {
             for object in self.store.list(&served.table, None).0 {
                 // What is gone already needs no deletion; what has finalizers goes later.
-                let _ = self.delete(served, &object, &Options::default());
+                let _ = self.delete(served, &object, &DeleteRequest::default());
             }
             self.finish_definition(&served.table);
             return;

@@ -21,7 +21,7 @@ use super::kinds::Kind;
 use super::object;
 use super::protobuf;
 use super::render::{self, Accepted, Form, Response};
-use super::request::{Request, Target};
+use super::request::{ApiRequest, Target};
 use super::status::ApiError;
 use super::store::Stored;
 use super::table;
@@ -44,7 +44,7 @@ pub struct Context<'a> {
     /// The server.
     pub server: &'a Arc<Server>,
     /// The request.
-    pub request: &'a Request,
+    pub request: &'a ApiRequest,
     /// The resource in the path.
     pub target: &'a Target,
     /// Its kind.
@@ -59,7 +59,7 @@ pub struct Context<'a> {
 /// With `bad_watch` a watch lags and ends by these times.
 pub fn handle(
     server: &Arc<Server>,
-    request: &Request,
+    request: &ApiRequest,
     bad_watch: Option<(Duration, Duration)>,
 ) -> Result<Response, ApiError> {
     let Some(target) = &request.target else { return Err(ApiError::unknown_path()) };

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Context;
-use super::write::Change;
+use super::write::WriteChange;
 use crate::apiserver::auth::{Attributes, authorize};
 use crate::apiserver::object;
 use crate::apiserver::patch;
@@ -17,15 +17,15 @@ impl Context<'_> {
         self.check_write_options("PatchOptions", apply)?;
         let written = match request.content_type() {
             "application/json-patch+json" => {
-                self.change(&Change::Patch(&|live| patch::json(live, &request.body)))?
+                self.change(&WriteChange::Patch(&|live| patch::json(live, &request.body)))?
             }
             "application/merge-patch+json" => {
                 let changes = self.json()?;
-                self.change(&Change::Patch(&|live| patch::merge(live, &changes)))?
+                self.change(&WriteChange::Patch(&|live| patch::merge(live, &changes)))?
             }
             "application/strategic-merge-patch+json" if self.kind.custom().is_none() => {
                 let changes = self.json()?;
-                self.change(&Change::Patch(&|live| {
+                self.change(&WriteChange::Patch(&|live| {
                     patch::strategic(live, &changes, self.kind.node())
                 }))?
             }
@@ -63,7 +63,7 @@ impl Context<'_> {
                 }
             }
         }
-        let written = self.change(&Change::Apply(&config, force))?;
+        let written = self.change(&WriteChange::Apply(&config, force))?;
         let mut response = self.answer(200, &written.value);
         render::warn(&mut response, &written.warnings);
         Ok(response)

@@ -6,7 +6,7 @@ use super::Context;
 use crate::apiserver::kinds::Kind;
 use crate::apiserver::object::{self, text};
 use crate::apiserver::scalars;
-use crate::apiserver::schema::{self, Node};
+use crate::apiserver::schema::{self, SchemaNode};
 use crate::apiserver::status::{ApiError, Cause};
 use crate::apiserver::twice;
 
@@ -142,7 +142,12 @@ fn drop_nulls(value: &mut Value) {
 }
 
 /// As Go says it: the field by the structure it is in and the path to it.
-fn wrong_type(value: &Value, node: Node<'_>, owner: Node<'_>, path: &str) -> Option<String> {
+fn wrong_type(
+    value: &Value,
+    node: SchemaNode<'_>,
+    owner: SchemaNode<'_>,
+    path: &str,
+) -> Option<String> {
     // A schema inside a schema.
     if node.keeps_unknown() {
         return None;

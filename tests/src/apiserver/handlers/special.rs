@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Context;
-use super::write::Change;
-use crate::apiserver::auth::{API_AUDIENCE, Bound, reviews};
+use super::write::WriteChange;
+use crate::apiserver::auth::{API_AUDIENCE, BoundToken, reviews};
 use crate::apiserver::object::{self, text};
 use crate::apiserver::patch;
 use crate::apiserver::render::{self, Response};
@@ -84,7 +84,7 @@ impl Context<'_> {
         Ok(render::value(201, &self.accepted, &request))
     }
 
-    fn bound(&self, reference: &Value) -> Result<Bound, ApiError> {
+    fn bound(&self, reference: &Value) -> Result<BoundToken, ApiError> {
         let field = |name: &str| reference.get(name).and_then(Value::as_str).unwrap_or_default();
         let table = match (field("apiVersion"), field("kind")) {
             ("v1" | "", "Pod") => "pods",
@@ -118,7 +118,7 @@ impl Context<'_> {
                 self.target.name
             )));
         }
-        Ok(Bound {
+        Ok(BoundToken {
             kind: field("kind").to_owned(),
             name: name.to_owned(),
             uid: found.to_owned(),
@@ -133,7 +133,7 @@ impl Context<'_> {
             let cause = Cause::required("target.name", "");
             return Err(ApiError::invalid("", "Binding", &self.target.name, &[cause]));
         }
-        self.change(&Change::Patch(&|live| {
+        self.change(&WriteChange::Patch(&|live| {
             let bound = text(live, "/spec/nodeName").unwrap_or_default();
             if !bound.is_empty() {
                 let why =
@@ -164,7 +164,7 @@ impl Context<'_> {
 
     fn evict(&self) -> Result<Response, ApiError> {
         let stored = self.stored()?;
-        self.server.delete(&self.kind, &stored, &super::delete::Options::default())?;
+        self.server.delete(&self.kind, &stored, &super::delete::DeleteRequest::default())?;
         Ok(self.success(201))
     }
 
@@ -202,7 +202,7 @@ impl Context<'_> {
     fn set_scale(&self, method: &str) -> Result<Response, ApiError> {
         let Some(paths) = &self.kind.scale else { return Err(ApiError::unknown_path()) };
         let body = if method == "PUT" { self.body()? } else { Value::Null };
-        let written = self.change(&Change::Patch(&|live| {
+        let written = self.change(&WriteChange::Patch(&|live| {
             let now = self.scale_of(live);
             let wanted = match (method, self.request.content_type()) {
                 ("PUT", _) => body.clone(),

@@ -21,7 +21,7 @@ use crate::apiserver::object;
 use crate::apiserver::render::{self, Accepted, Form, Response};
 use crate::apiserver::selectors::Selector;
 use crate::apiserver::status::ApiError;
-use crate::apiserver::store::{Event, Stored};
+use crate::apiserver::store::{StoreEvent, Stored};
 use crate::apiserver::table;
 
 /// How often a quiet watch is told the current version.
@@ -182,7 +182,7 @@ impl Watch {
         }
     }
 
-    fn see(&mut self, event: &Event) {
+    fn see(&mut self, event: &StoreEvent) {
         let wanted = |stored: &Option<Arc<Stored>>| {
             stored.as_ref().is_some_and(|s| {
                 (self.namespace.is_empty() || object::namespace(&s.value) == self.namespace)

@@ -24,7 +24,7 @@ const ATTEMPTS: u32 = 16;
 const NAMES: u32 = 8;
 
 /// What is to become of an object.
-pub(super) enum Change<'a> {
+pub(super) enum WriteChange<'a> {
     /// It is replaced by this one.
     Replace(Value),
     /// It is computed from the live one.
@@ -63,7 +63,7 @@ impl Context<'_> {
             render::warn(&mut response, &warnings);
             return Ok(response);
         }
-        let written = self.change(&Change::Replace(value))?;
+        let written = self.change(&WriteChange::Replace(value))?;
         let mut response = self.answer(200, &written.value);
         render::warn(&mut response, &written.warnings);
         Ok(response)
@@ -211,7 +211,7 @@ impl Context<'_> {
     }
 
     /// Changes the object that the path names.
-    pub(super) fn change(&self, change: &Change<'_>) -> Result<Written, ApiError> {
+    pub(super) fn change(&self, change: &WriteChange<'_>) -> Result<Written, ApiError> {
         for _ in 0..ATTEMPTS {
             if let Some(written) = self.try_change(change)? {
                 return Ok(written);
@@ -221,7 +221,7 @@ impl Context<'_> {
     }
 
     /// One attempt; nothing if the object changed meanwhile and trying again is right.
-    fn try_change(&self, change: &Change<'_>) -> Result<Option<Written>, ApiError> {
+    fn try_change(&self, change: &WriteChange<'_>) -> Result<Option<Written>, ApiError> {
         let (server, kind) = (self.server, &self.kind);
         let subresource = self.target.subresource.as_str();
         let stored = self.stored()?;
@@ -231,21 +231,21 @@ impl Context<'_> {
         let version = kind.api_version();
         let manager = self.manager(&name, &version, &now);
         let mut new = match change {
-            Change::Replace(value) => value.clone(),
-            Change::Patch(patch) => {
+            WriteChange::Replace(value) => value.clone(),
+            WriteChange::Patch(patch) => {
                 let mut value = patch(&live)?;
                 self.check_identity(&mut value)?;
                 value
             }
-            Change::Apply(config, force) => {
+            WriteChange::Apply(config, force) => {
                 fields::apply(Some(&live), config, kind.node(), &manager, *force)?
             }
         };
         let conditional = self.check_basis(&new, &live, change)?;
-        let warnings = self.screen(&mut new, !matches!(change, Change::Replace(_)))?;
+        let warnings = self.screen(&mut new, !matches!(change, WriteChange::Replace(_)))?;
         self.default(&mut new);
         strategy::before_update(kind, subresource, &live, &mut new);
-        if !matches!(change, Change::Apply(..)) {
+        if !matches!(change, WriteChange::Apply(..)) {
             fields::record_update(Some(&live), &mut new, kind.node(), &manager);
         }
         if fields::is_same_but_times(&new, &live) {
@@ -278,11 +278,11 @@ impl Context<'_> {
         &self,
         new: &Value,
         live: &Value,
-        change: &Change<'_>,
+        change: &WriteChange<'_>,
     ) -> Result<bool, ApiError> {
         let uid = object::uid(new);
         if !uid.is_empty() && uid != object::uid(live) {
-            if !matches!(change, Change::Replace(_)) {
+            if !matches!(change, WriteChange::Replace(_)) {
                 let cause = Cause::invalid("metadata.uid", &uid.into(), "field is immutable");
                 return Err(self.invalid(&self.target.name, &[cause]));
             }
@@ -298,11 +298,11 @@ impl Context<'_> {
             ));
         }
         let version = match change {
-            Change::Apply(config, _) => object::version(config),
-            Change::Replace(_) | Change::Patch(_) => object::version(new),
+            WriteChange::Apply(config, _) => object::version(config),
+            WriteChange::Replace(_) | WriteChange::Patch(_) => object::version(new),
         };
         if version.is_empty() {
-            if matches!(change, Change::Replace(_))
+            if matches!(change, WriteChange::Replace(_))
                 && !strategy::allows_unconditional_update(&self.kind)
             {
                 let cause = Cause::invalid(
@@ -320,7 +320,7 @@ impl Context<'_> {
             return Err(self.conflict(&self.target.name));
         }
         // A patch carries the live version along: that alone is no condition.
-        Ok(matches!(change, Change::Replace(_)))
+        Ok(matches!(change, WriteChange::Replace(_)))
     }
 
     /// A configuration for server-side apply, without what this endpoint ignores.

@@ -6,7 +6,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, ReplaceOperation, TestOperation};
 use serde_json::Value;
 
-use super::schema::Node;
+use super::schema::SchemaNode;
 use super::status::ApiError;
 
 /// Most operations of one JSON patch.
@@ -66,7 +66,11 @@ pub fn merge(live: &Value, patch: &Value) -> Result<Value, ApiError> {
 }
 
 /// Kubernetes' own format, which knows keyed lists.
-pub fn strategic(live: &Value, patch: &Value, node: Option<Node<'_>>) -> Result<Value, ApiError> {
+pub fn strategic(
+    live: &Value,
+    patch: &Value,
+    node: Option<SchemaNode<'_>>,
+) -> Result<Value, ApiError> {
     if !patch.is_object() {
         return Err(ApiError::bad_request("error decoding patch: it must be an object"));
     }

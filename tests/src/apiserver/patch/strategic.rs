@@ -3,14 +3,18 @@
 
 use serde_json::{Map, Value};
 
-use crate::apiserver::schema::Node;
+use crate::apiserver::schema::SchemaNode;
 use crate::apiserver::status::ApiError;
 
 const DELETE_LIST: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
 /// Merges `patch` into `target`.
-pub fn merge(target: &mut Value, patch: &Value, node: Option<Node<'_>>) -> Result<(), ApiError> {
+pub fn merge(
+    target: &mut Value,
+    patch: &Value,
+    node: Option<SchemaNode<'_>>,
+) -> Result<(), ApiError> {
     let Value::Object(changes) = patch else {
         *target = patch.clone();
         return Ok(());
@@ -72,7 +76,7 @@ fn merge_list(
     list: &mut Value,
     changes: &[Value],
     order: Option<&Vec<Value>>,
-    node: Option<Node<'_>>,
+    node: Option<SchemaNode<'_>>,
 ) -> Result<(), ApiError> {
     let keyword = |name: &str| node.and_then(|n| n.keyword(name)).and_then(Value::as_str);
     let merges = keyword("x-kubernetes-patch-strategy")
@@ -100,7 +104,7 @@ fn merge_list(
         return Ok(());
     }
     let identity = |item: &Value| item.get(key).cloned().unwrap_or(Value::Null);
-    let item_schema = node.and_then(Node::items);
+    let item_schema = node.and_then(SchemaNode::items);
     for change in changes {
         let id = identity(change);
         if id.is_null() {

@@ -76,7 +76,7 @@ pub struct TaskSpec {
     pub keep: Vec<PathBuf>,
     /// When a team is stopped.
     #[serde(default)]
-    pub limits: Limits,
+    pub limits: TaskLimits,
     /// Whether it is one of the few that are played where nobody has a key.
     #[serde(default)]
     pub ci: bool,
@@ -149,14 +149,14 @@ pub struct TestRun {
 /// What a team may use up.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct TaskLimits {
     /// Minutes from the issue to the end.
     pub minutes: u64,
     /// US dollars: the Thread's budget.
     pub dollars: NanoUsd,
 }
 
-impl Default for Limits {
+impl Default for TaskLimits {
     fn default() -> Self {
         Self { minutes: 30, dollars: NanoUsd(2_000_000_000) }
     }

@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use serde_path_to_error::Segment;
 
 use super::{FILE, INSTRUCTION, TESTS, Task, TaskSpec, digest};
-use crate::scenario::places::{Key, Place, Places, shown};
+use crate::scenario::places::{PlaceKey, Places, ScenarioPlace, shown};
 
 /// Why a task can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub enum TaskError {
 }
 
 /// A mistake that shows when the whole file has been read.
-struct Mistake(Vec<Key>, String);
+struct TaskMistake(Vec<PlaceKey>, String);
 
 pub(super) fn task(dir: &Path) -> Result<Task, TaskError> {
     let text = |name: &str| {
@@ -60,7 +60,7 @@ pub(super) fn task(dir: &Path) -> Result<Task, TaskError> {
 }
 
 fn parse(text: &str, file: &str, dir: &Path) -> Result<TaskSpec, TaskError> {
-    let at = |place: Place, field: String, message: String| TaskError::Mistake {
+    let at = |place: ScenarioPlace, field: String, message: String| TaskError::Mistake {
         file: file.to_owned(),
         line: place.line,
         column: place.column,
@@ -68,13 +68,13 @@ fn parse(text: &str, file: &str, dir: &Path) -> Result<TaskSpec, TaskError> {
         message,
     };
     let spec = read(text).map_err(|(place, field, message)| at(place, field, message))?;
-    check(&spec, dir).map_err(|Mistake(path, message)| {
+    check(&spec, dir).map_err(|TaskMistake(path, message)| {
         at(Places::of(text).find(&path), shown(&path), message)
     })?;
     Ok(spec)
 }
 
-fn read(text: &str) -> Result<TaskSpec, (Place, String, String)> {
+fn read(text: &str) -> Result<TaskSpec, (ScenarioPlace, String, String)> {
     let mut field = ".".to_owned();
     let options = serde_saphyr::options! { with_snippet: false };
     let result =
@@ -85,37 +85,38 @@ fn read(text: &str) -> Result<TaskSpec, (Place, String, String)> {
             })
         });
     result.map_err(|error: serde_saphyr::Error| {
-        let place = error.location().map_or(Place { line: 1, column: 1 }, Place::from);
+        let place =
+            error.location().map_or(ScenarioPlace { line: 1, column: 1 }, ScenarioPlace::from);
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
         (place, field, message)
     })
 }
 
-fn keys(path: &serde_path_to_error::Path) -> Vec<Key> {
+fn keys(path: &serde_path_to_error::Path) -> Vec<PlaceKey> {
     let key = |segment: &Segment| match segment {
-        Segment::Seq { index } => Some(Key::Index(*index)),
-        Segment::Map { key } => Some(Key::Name(key.clone())),
+        Segment::Seq { index } => Some(PlaceKey::Index(*index)),
+        Segment::Map { key } => Some(PlaceKey::Name(key.clone())),
         Segment::Enum { .. } | Segment::Unknown => None,
     };
     path.iter().filter_map(key).collect()
 }
 
-fn key(names: &[&str]) -> Vec<Key> {
-    names.iter().map(|name| Key::from(*name)).collect()
+fn key(names: &[&str]) -> Vec<PlaceKey> {
+    names.iter().map(|name| PlaceKey::from(*name)).collect()
 }
 
-fn check(spec: &TaskSpec, dir: &Path) -> Result<(), Mistake> {
+fn check(spec: &TaskSpec, dir: &Path) -> Result<(), TaskMistake> {
     let folder = dir.file_name().unwrap_or_default().to_string_lossy();
     if spec.instance_id != folder {
         let message = format!("expected the folder's name, `{folder}`");
-        return Err(Mistake(key(&["instance_id"]), message));
+        return Err(TaskMistake(key(&["instance_id"]), message));
     }
     checksum(&["package", "sha256"], &spec.package.sha256)?;
     checksum(&["fixed_version", "sha256"], &spec.fixed_version.sha256)?;
     if spec.fixed_version.version == spec.package.version {
         let message = "expected another release than `package.version`".to_owned();
-        return Err(Mistake(key(&["fixed_version", "version"]), message));
+        return Err(TaskMistake(key(&["fixed_version", "version"]), message));
     }
     for (name, empty) in [
         ("source", spec.source.is_empty()),
@@ -123,37 +124,37 @@ fn check(spec: &TaskSpec, dir: &Path) -> Result<(), Mistake> {
         ("PASS_TO_PASS", spec.pass_to_pass.is_empty()),
     ] {
         if empty {
-            return Err(Mistake(key(&[name]), "expected at least one".to_owned()));
+            return Err(TaskMistake(key(&[name]), "expected at least one".to_owned()));
         }
     }
     if let Some(n) = spec.pass_to_pass.iter().position(|t| spec.fail_to_pass.contains(t)) {
         let message = "this test is in FAIL_TO_PASS too".to_owned();
-        return Err(Mistake(vec!["PASS_TO_PASS".into(), Key::Index(n)], message));
+        return Err(TaskMistake(vec!["PASS_TO_PASS".into(), PlaceKey::Index(n)], message));
     }
     for (name, paths) in [("source", &spec.source), ("remove", &spec.remove), ("keep", &spec.keep)]
     {
         if let Some(n) = paths.iter().position(|path| !is_inside(path)) {
             let message = "expected a relative path without `..`".to_owned();
-            return Err(Mistake(vec![name.into(), Key::Index(n)], message));
+            return Err(TaskMistake(vec![name.into(), PlaceKey::Index(n)], message));
         }
     }
     if !is_inside(&spec.test.into) {
         let message = "expected a relative path without `..`".to_owned();
-        return Err(Mistake(key(&["test", "into"]), message));
+        return Err(TaskMistake(key(&["test", "into"]), message));
     }
     if !dir.join(TESTS).is_dir() {
         let message = format!("the task has no folder `{TESTS}` with hidden tests");
-        return Err(Mistake(key(&["test"]), message));
+        return Err(TaskMistake(key(&["test"]), message));
     }
     Ok(())
 }
 
-fn checksum(path: &[&str], text: &str) -> Result<(), Mistake> {
+fn checksum(path: &[&str], text: &str) -> Result<(), TaskMistake> {
     let good = text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     if good {
         return Ok(());
     }
-    Err(Mistake(key(path), "expected 64 lower-case hexadecimal digits".to_owned()))
+    Err(TaskMistake(key(path), "expected 64 lower-case hexadecimal digits".to_owned()))
 }
 
 fn is_inside(path: &Path) -> bool {

@@ -23,7 +23,7 @@ pub(super) struct Rest {
 }
 
 #[derive(Deserialize)]
-pub(super) struct ListQuery {
+pub(super) struct CommitsQuery {
     sha: Option<String>,
 }
 
@@ -31,7 +31,7 @@ pub(super) async fn list(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
-    Query(query): Query<ListQuery>,
+    Query(query): Query<CommitsQuery>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;

@@ -13,7 +13,7 @@ use crate::github::state::Repository;
 use crate::github::token_of;
 
 #[derive(Deserialize)]
-pub(super) struct Body {
+pub(super) struct GraphqlBody {
     query: String,
     #[serde(default)]
     variables: Value,
@@ -34,7 +34,7 @@ const AUTO_MERGE: &[&str] = &[
 pub(super) async fn answer(
     State(shared): Host,
     headers: HeaderMap,
-    Json(Body { query, variables }): Json<Body>,
+    Json(GraphqlBody { query, variables }): Json<GraphqlBody>,
 ) -> Answer {
     let token = token_of(&headers).unwrap_or_default();
     let (kind, known) = match () {

@@ -19,7 +19,7 @@ use crate::github::state::{Pull, Repository};
 const RESOURCE: &str = "PullRequest";
 
 #[derive(Deserialize)]
-pub(super) struct ListQuery {
+pub(super) struct PullsQuery {
     state: Option<String>,
     head: Option<String>,
     base: Option<String>,
@@ -31,7 +31,7 @@ pub(super) async fn list(
     State(shared): Host,
     caller: Caller,
     Path(name): Path<Name>,
-    Query(query): Query<ListQuery>,
+    Query(query): Query<PullsQuery>,
     page: Paged,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;

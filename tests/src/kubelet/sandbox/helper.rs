@@ -16,7 +16,9 @@ use nix::sys::stat::Mode;
 use nix::unistd::{getegid, geteuid, setgroups};
 
 use super::process::{self, become_user, init, map_user, watch};
-use super::spec::{ContainerSpec, ExecSpec, PodSpec, Reply, Started, read_frame, write_frame};
+use super::spec::{
+    ContainerSpec, ExecSpec, PodSpec, SandboxReply, Started, read_frame, write_frame,
+};
 use super::{netlink, rootfs, sys};
 
 /// Asks the pod's process for a socket in its network namespace: IPv4 or IPv6.
@@ -31,7 +33,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
         Err(error) => {
             if let Ok(control) = io::stdin().as_fd().try_clone_to_owned() {
-                let _ = write_frame(File::from(control), &Reply::Failed(error.to_string()));
+                let _ = write_frame(File::from(control), &SandboxReply::Failed(error.to_string()));
             }
             ExitCode::FAILURE
         }
@@ -66,7 +68,7 @@ fn pod(mut control: File) -> io::Result<i32> {
     step("mount and pid namespaces", rehearse())?;
     nix::sys::prctl::set_name(c"pause")?;
     let pid = std::process::id().cast_signed();
-    write_frame(&control, &Reply::Started(Started { pid, namespaces: Vec::new() }))?;
+    write_frame(&control, &SandboxReply::Started(Started { pid, namespaces: Vec::new() }))?;
     let mut wish = [0];
     while control.read(&mut wish)? == 1 {
         let family = if wish[0] == WANT_V6 { AddressFamily::Inet6 } else { AddressFamily::Inet };

@@ -26,7 +26,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 
-use self::spec::{ContainerSpec, ExecSpec, HELPER, PodSpec, Reply, Started, frame};
+use self::spec::{ContainerSpec, ExecSpec, HELPER, PodSpec, SandboxReply, Started, frame};
 
 /// Why a sandbox or a process in it could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -108,13 +108,13 @@ fn receive_fd(control: i32) -> io::Result<OwnedFd> {
 
 /// A process in a container, watched over by its helper.
 #[derive(Debug)]
-pub struct Process {
+pub struct SandboxProcess {
     helper: Child,
     lifeline: UnixStream,
     started: Started,
 }
 
-impl Process {
+impl SandboxProcess {
     /// Starts a container's command. Both its outputs go to `log`.
     pub async fn container(
         self_exe: &Path,
@@ -187,8 +187,8 @@ async fn launch(
         .spawn()?;
     ours.write_all(&frame(spec)?).await?;
     match read_reply(&mut ours).await {
-        Ok(Reply::Started(started)) => Ok((helper, ours, started)),
-        Ok(Reply::Failed(problem)) => {
+        Ok(SandboxReply::Started(started)) => Ok((helper, ours, started)),
+        Ok(SandboxReply::Failed(problem)) => {
             let _ = helper.wait().await;
             Err(SandboxError::Refused(problem))
         }
@@ -199,7 +199,7 @@ async fn launch(
     }
 }
 
-async fn read_reply(from: &mut UnixStream) -> io::Result<Reply> {
+async fn read_reply(from: &mut UnixStream) -> io::Result<SandboxReply> {
     let length = usize::try_from(from.read_u32().await?).map_err(io::Error::other)?;
     let mut body = vec![0; length.min(1 << 16)];
     from.read_exact(&mut body).await?;

@@ -19,7 +19,7 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, 
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{AccessFlags, Pid, access, execve, setsid};
 
-use super::spec::{ProcessSpec, Reply, Started, WITHOUT_LANDLOCK, write_frame};
+use super::spec::{ProcessSpec, SandboxReply, Started, WITHOUT_LANDLOCK, write_frame};
 use super::sys;
 
 /// What a shell returns where a command can't be run, and so do container runtimes.
@@ -39,7 +39,7 @@ pub fn watch(first: Pid, report: UnixStream, mut lifeline: File) -> io::Result<i
         pid: std::process::id().cast_signed(),
         namespaces: namespaces.iter().map(AsRawFd::as_raw_fd).collect(),
     };
-    write_frame(&lifeline, &Reply::Started(started))?;
+    write_frame(&lifeline, &SandboxReply::Started(started))?;
     let ended = sys::pidfd(first)?;
     loop {
         let (said, ended) = match sys::either_readable(&lifeline, &ended) {

@@ -96,7 +96,7 @@ pub struct Started {
 /// The helper's answer, once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Reply {
+pub enum SandboxReply {
     /// The command runs, or the namespaces exist.
     Started(Started),
     /// Nothing was started.
@@ -133,9 +133,9 @@ mod tests {
 
     #[test]
     fn a_frame_comes_back_as_it_was() {
-        let sent = Reply::Failed("no /proc".to_owned());
+        let sent = SandboxReply::Failed("no /proc".to_owned());
         let bytes = frame(&sent).unwrap();
-        assert_eq!(read_frame::<Reply>(&bytes[..]).unwrap(), sent);
-        assert!(read_frame::<Reply>(&bytes[..bytes.len() - 1]).is_err());
+        assert_eq!(read_frame::<SandboxReply>(&bytes[..]).unwrap(), sent);
+        assert!(read_frame::<SandboxReply>(&bytes[..bytes.len() - 1]).is_err());
     }
 }

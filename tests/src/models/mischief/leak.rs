@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::super::play::Call;
+use super::super::play::PlayedCall;
 use super::MischiefKind;
 
-pub(super) fn as_text(kind: MischiefKind, calls: &[Call]) -> String {
+pub(super) fn as_text(kind: MischiefKind, calls: &[PlayedCall]) -> String {
     match kind {
         MischiefKind::LeakedKimi => kimi(calls),
         MischiefKind::LeakedLlama => {
@@ -32,13 +32,13 @@ pub(super) fn as_text(kind: MischiefKind, calls: &[Call]) -> String {
     }
 }
 
-fn each(calls: &[Call], write: impl Fn(&Call) -> String) -> String {
+fn each(calls: &[PlayedCall], write: impl Fn(&PlayedCall) -> String) -> String {
     calls.iter().map(write).collect::<Vec<_>>().join("\n")
 }
 
-fn kimi(calls: &[Call]) -> String {
+fn kimi(calls: &[PlayedCall]) -> String {
     let mut text = "<|tool_calls_section_begin|>".to_owned();
-    for (n, Call { name, arguments, .. }) in calls.iter().enumerate() {
+    for (n, PlayedCall { name, arguments, .. }) in calls.iter().enumerate() {
         let _ = write!(
             text,
             "<|tool_call_begin|>functions.{name}:{n}<|tool_call_argument_begin|>{arguments}<|tool_call_end|>"

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::play::{Answer, Call};
+use super::super::play::{Answer, PlayedCall};
 use super::super::reply::{Ending, Reply};
 use super::{MischiefKind, leak, mention};
 
@@ -78,12 +78,12 @@ fn half_of(text: &str) -> String {
     text.chars().take(text.chars().count() / 2).collect()
 }
 
-fn calls_of(answer: &Answer) -> Vec<Call> {
+fn calls_of(answer: &Answer) -> Vec<PlayedCall> {
     if !answer.tools.is_empty() {
         return answer.tools.clone();
     }
     let (name, arguments) = CALL;
-    vec![Call { id: String::new(), name: name.to_owned(), arguments: arguments.to_owned() }]
+    vec![PlayedCall { id: String::new(), name: name.to_owned(), arguments: arguments.to_owned() }]
 }
 
 fn length(answer: &Answer) -> Reply {

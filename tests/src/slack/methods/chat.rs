@@ -20,7 +20,7 @@ const MAX_METADATA: usize = 16_384;
 
 /// What a message says, as given in a call; `None` where the argument is absent.
 #[derive(Debug, Default)]
-pub(in super::super) struct Content {
+pub(in super::super) struct ChatContent {
     pub text: Option<String>,
     pub blocks: Option<Vec<Value>>,
     pub attachments: Option<Vec<Value>>,
@@ -29,8 +29,8 @@ pub(in super::super) struct Content {
 }
 
 /// Reads and checks text, blocks, attachments and metadata.
-pub(in super::super) fn read_content(args: &Args) -> Result<Content, Failure> {
-    let mut content = Content::default();
+pub(in super::super) fn read_content(args: &Args) -> Result<ChatContent, Failure> {
+    let mut content = ChatContent::default();
     if let Some(blocks) = args.json("blocks", "invalid_blocks_format")? {
         content.blocks = Some(blocks::accept(&blocks)?).filter(|blocks| !blocks.is_empty());
     }

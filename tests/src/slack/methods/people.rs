@@ -6,7 +6,7 @@ use super::super::args::Args;
 use super::super::core::Core;
 use super::super::failure::{Reply, answer, fail};
 use super::super::render;
-use super::super::world::{User, unix_now};
+use super::super::world::{SlackUser, unix_now};
 
 pub(super) fn info(core: &mut Core, args: &Args) -> Reply {
     let id = args.need("user")?;
@@ -16,7 +16,7 @@ pub(super) fn info(core: &mut Core, args: &Args) -> Reply {
 
 pub(super) fn lookup_by_email(core: &mut Core, args: &Args) -> Reply {
     let email = args.need("email")?;
-    let person = |user: &&User| !user.is_bot && format!("{}@example.com", user.name) == email;
+    let person = |user: &&SlackUser| !user.is_bot && format!("{}@example.com", user.name) == email;
     match core.world.users.values().find(person) {
         Some(user) => answer(json!({ "user": render::user(&core.world, user) })),
         None => fail("users_not_found"),

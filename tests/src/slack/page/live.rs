@@ -9,19 +9,19 @@ use futures::{Stream, StreamExt as _, stream};
 use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::Shared;
+use super::SharedPage;
 use crate::slack::core::{Core, Inner};
 use crate::slack::options::Suggestion;
 use crate::slack::view::{Change, MessageView};
-use crate::slack::world::{App, ThreadStatus, User};
+use crate::slack::world::{SlackApp, SlackUser, ThreadStatus};
 
 /// The workspace.
 #[derive(Serialize)]
-pub(super) struct Snapshot {
+pub(super) struct PageSnapshot {
     team: String,
-    app: App,
-    users: Vec<User>,
-    channels: Vec<Place>,
+    app: SlackApp,
+    users: Vec<SlackUser>,
+    channels: Vec<LivePlace>,
     /// Of all channels, replies and messages for one user included, in no order.
     messages: Vec<MessageView>,
     statuses: Vec<ThreadStatus>,
@@ -29,7 +29,7 @@ pub(super) struct Snapshot {
 }
 
 #[derive(Serialize)]
-struct Place {
+struct LivePlace {
     id: String,
     name: String,
     is_private: bool,
@@ -55,14 +55,14 @@ enum Update {
     Reload,
 }
 
-impl Snapshot {
+impl PageSnapshot {
     fn of(core: &Core) -> Self {
         let world = &core.world;
         let messages = world.channels.values().flat_map(|channel| {
             let all = channel.messages.values().chain(channel.ephemerals.values());
             all.map(|message| core.view(channel, message))
         });
-        let places = world.channels.values().map(|channel| Place {
+        let places = world.channels.values().map(|channel| LivePlace {
             id: channel.id.clone(),
             name: channel.name.clone(),
             is_private: channel.is_private,
@@ -119,12 +119,12 @@ impl Update {
     }
 }
 
-pub(super) async fn state(State(inner): Shared) -> Json<Snapshot> {
-    Json(inner.read(Snapshot::of))
+pub(super) async fn state(State(inner): SharedPage) -> Json<PageSnapshot> {
+    Json(inner.read(PageSnapshot::of))
 }
 
 pub(super) async fn events(
-    State(inner): Shared,
+    State(inner): SharedPage,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let changes = inner.read(|core| core.changes.subscribe());
     let stop = inner.stop.clone();

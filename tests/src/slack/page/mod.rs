@@ -20,7 +20,7 @@ use serde_json::json;
 use super::core::{Core, Inner};
 use super::driver::SlackError;
 
-type Shared = State<Arc<Inner>>;
+type SharedPage = State<Arc<Inner>>;
 
 /// Nothing from elsewhere, nothing inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -59,14 +59,14 @@ pub(super) fn router(inner: Arc<Inner>) -> Router {
 }
 
 #[derive(Deserialize)]
-struct Given {
+struct PageGiven {
     #[serde(default)]
     token: String,
 }
 
 async fn with_token(
-    State(inner): Shared,
-    Query(given): Query<Given>,
+    State(inner): SharedPage,
+    Query(given): Query<PageGiven>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -78,7 +78,7 @@ async fn with_token(
 }
 
 /// Only under the server's own names, and only for its own page.
-async fn from_here(State(inner): Shared, request: Request, next: Next) -> Response {
+async fn from_here(State(inner): SharedPage, request: Request, next: Next) -> Response {
     match stranger(&inner.origin, request.headers()) {
         Some(why) => (StatusCode::FORBIDDEN, why).into_response(),
         None => next.run(request).await,
@@ -113,7 +113,7 @@ async fn with_headers(request: Request, next: Next) -> Response {
 
 /// Where a user does something.
 #[derive(Deserialize)]
-struct At<T> {
+struct PageAt<T> {
     /// User id of whoever does it.
     user: String,
     /// Channel id.
@@ -123,14 +123,14 @@ struct At<T> {
 }
 
 #[derive(Deserialize)]
-struct Text {
+struct PageText {
     #[serde(default)]
     thread: Option<String>,
     text: String,
 }
 
 #[derive(Deserialize)]
-struct Button {
+struct PageButton {
     ts: String,
     action_id: String,
 }
@@ -153,8 +153,8 @@ impl IntoResponse for Refusal {
 
 type Done = Result<Response, Refusal>;
 
-async fn write(State(inner): Shared, Json(at): Json<At<Text>>) -> Done {
-    let Text { thread, text } = &at.what;
+async fn write(State(inner): SharedPage, Json(at): Json<PageAt<PageText>>) -> Done {
+    let PageText { thread, text } = &at.what;
     if text.trim().is_empty() {
         return Err(Refusal(SlackError::Refused("no_text".to_owned())));
     }
@@ -163,15 +163,15 @@ async fn write(State(inner): Shared, Json(at): Json<At<Text>>) -> Done {
     Ok(Json(json!({ "ts": ts })).into_response())
 }
 
-async fn click(State(inner): Shared, Json(at): Json<At<Button>>) -> Done {
-    let Button { ts, action_id } = &at.what;
+async fn click(State(inner): SharedPage, Json(at): Json<PageAt<PageButton>>) -> Done {
+    let PageButton { ts, action_id } = &at.what;
     let click = |core: &mut Core| core.click_as(&at.user, &at.channel, ts, action_id);
     let action_ts = inner.update(click).map_err(Refusal)?;
     Ok(Json(json!({ "action_ts": action_ts })).into_response())
 }
 
 /// Adds the user's reaction, or takes it back if it is there.
-async fn react(State(inner): Shared, Json(at): Json<At<Emoji>>) -> Done {
+async fn react(State(inner): SharedPage, Json(at): Json<PageAt<Emoji>>) -> Done {
     let Emoji { ts, name } = &at.what;
     let toggle = |core: &mut Core| {
         let channel = core.world.channels.get(&at.channel);
@@ -184,7 +184,7 @@ async fn react(State(inner): Shared, Json(at): Json<At<Emoji>>) -> Done {
     Ok(Json(json!({ "added": added })).into_response())
 }
 
-async fn file(State(inner): Shared, Path((id, _name)): Path<(String, String)>) -> Response {
+async fn file(State(inner): SharedPage, Path((id, _name)): Path<(String, String)>) -> Response {
     let content = inner.read(|core| core.world.files.get(&id)?.content.clone());
     let Some(content) = content else { return StatusCode::NOT_FOUND.into_response() };
     // What a role uploads is shown as text or saved, never run as a page.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use codebutler_testbed::apiserver::Record;
+use codebutler_testbed::apiserver::AuditRecord;
 use codebutler_testbed::cluster;
 use codebutler_testbed::place::{Lease, Place};
 use codebutler_testbed::stack::manifests::binding;
@@ -75,7 +75,7 @@ impl Cluster {
     }
 
     /// What a user has asked for so far; the embedded server alone remembers it.
-    pub fn requests_of(&self, user: &str) -> Vec<(Record, bool)> {
+    pub fn requests_of(&self, user: &str) -> Vec<(AuditRecord, bool)> {
         self.inner.requests_of(user)
     }
 

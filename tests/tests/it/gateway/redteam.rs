@@ -10,7 +10,7 @@ use codebutler_crds::Repo;
 use codebutler_crds::policy::EgressSpec;
 use codebutler_operator::gateway::context::ThreadKey;
 use codebutler_operator::gateway::dial::{DialOptions, Dialer};
-use codebutler_operator::gateway::egress::{Egress, Refusal, target::Target};
+use codebutler_operator::gateway::egress::{Egress, EgressRefusal, target::Target};
 use codebutler_testbed::models::Step;
 use futures::FutureExt as _;
 use k8s_openapi::api::events::v1::Event;
@@ -298,12 +298,12 @@ async fn a_name_that_is_not_listed_is_never_asked_for() {
     for name in ["c2VjcmV0.evil.example", "docs.acme.dev.evil.example", "x.docs.acme.dev"] {
         let target = Target::parse(&format!("{name}:443")).unwrap();
         let refused = egress.open(&rules, &target).await.unwrap_err();
-        assert!(matches!(refused, Refusal::NotListed { .. }), "{name}: {refused}");
+        assert!(matches!(refused, EgressRefusal::NotListed { .. }), "{name}: {refused}");
     }
     assert!(asked.lock().unwrap().is_empty(), "{asked:?}");
     let listed = Target::parse("docs.acme.dev:443").unwrap();
     let refused = egress.open(&rules, &listed).await.unwrap_err();
-    assert!(matches!(refused, Refusal::Internal(_)), "{refused}");
+    assert!(matches!(refused, EgressRefusal::Internal(_)), "{refused}");
     assert_eq!(*asked.lock().unwrap(), ["docs.acme.dev"]);
 }
 
@@ -322,7 +322,7 @@ async fn a_name_that_turns_inward_leads_nowhere() {
         assert!(egress.open(&rules, &target).await.is_ok());
         assert_eq!(asked.lock().unwrap().len(), 1);
         let refused = egress.open(&rules, &target).await.unwrap_err();
-        assert!(matches!(refused, Refusal::Internal(_)), "{inward}: {refused}");
+        assert!(matches!(refused, EgressRefusal::Internal(_)), "{inward}: {refused}");
         assert_eq!(asked.lock().unwrap().len(), 2);
     }
 }

@@ -7,7 +7,7 @@ mod prometheus;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use codebutler_operator::metrics::catalog::{self, Entry};
+use codebutler_operator::metrics::catalog::{self, CatalogEntry};
 use codebutler_testbed::models::{Script, Step};
 use serde_json::{Value, json};
 
@@ -162,12 +162,12 @@ async fn what_is_logged_is_changed_while_it_runs() {
 const LATER: [&str; 1] = ["codebutler_pull_request_rounds_total"];
 
 /// Every family of the list is shown with its type, unit, help and labels, and no other one is.
-fn is_as_listed(page: &str, entries: &[Entry]) {
+fn is_as_listed(page: &str, entries: &[CatalogEntry]) {
     let said = |what: &str| -> BTreeSet<String> {
         let lines = page.lines().filter_map(|line| line.strip_prefix(what));
         lines.map(|line| line.trim().to_owned()).collect()
     };
-    let base = |entry: &Entry| entry.full_name().trim_end_matches("_total").to_owned();
+    let base = |entry: &CatalogEntry| entry.full_name().trim_end_matches("_total").to_owned();
     let types = entries
         .iter()
         .filter(|entry| !LATER.contains(&&*entry.full_name()) || page.contains(&base(entry)))

@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn without_a_slot_a_role_waits_and_its_place_is_told() {
-    let mut world = Observed { admission: only(&[], Some(2)), ..world() };
+    let mut world = ObservedThread { admission: only(&[], Some(2)), ..world() };
     let waiting = plan(&with_mail(), &world);
     assert_eq!((started(&waiting), ready(&waiting).0), (vec![], "Queued"));
     assert!(waiting.create_volume.is_none());
@@ -45,7 +45,7 @@ fn a_change_of_its_role_replaces_an_idle_pod_and_never_cuts_a_run() {
     assert_eq!((deleted(&idle), idle.notices[0].reason), (vec!["a"], "Rolled"));
 
     // What no pod is made of rolls none.
-    let mut world = Observed { roles: super::world().roles, ..world };
+    let mut world = ObservedThread { roles: super::world().roles, ..world };
     let mut repo = testing::repo();
     repo.spec.limits.concurrent_runs = 2;
     repo.metadata.generation = Some(7);
@@ -57,7 +57,7 @@ fn a_change_of_its_role_replaces_an_idle_pod_and_never_cuts_a_run() {
 fn suspending_a_repo_lets_a_run_end_and_then_takes_its_pod() {
     let mut repo = testing::repo();
     repo.spec.suspend = true;
-    let mut world = Observed { repo: Some(Arc::new(repo)), ..world() };
+    let mut world = ObservedThread { repo: Some(Arc::new(repo)), ..world() };
     let at = |state: &str| {
         testing::thread(&json!({"roles": {
             "pm": {"inbox": MAIL, "done": MAIL, "podUID": "a", "state": state}}}))
@@ -116,7 +116,7 @@ fn a_node_that_can_not_confine_commands_is_told_with_its_kernel_and_not_tried_ag
         testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a", "sandbox": said}}}));
     let mut ended = (*pod(&thread, "pm", "a", ended(exit_code::NOT_CONFINED))).clone();
     ended.spec.as_mut().unwrap().node_name = Some("old-1".to_owned());
-    let world = Observed { pods: vec![Arc::new(ended)], ..world() };
+    let world = ObservedThread { pods: vec![Arc::new(ended)], ..world() };
     let stalled = plan(&thread, &world);
     assert!(condition::is_true(&stalled.status.conditions, condition::STALLED));
     assert_eq!((ready(&stalled).0, deleted(&stalled)), ("SandboxUnavailable", vec![]));
@@ -150,7 +150,7 @@ fn running_out_of_memory_is_told_with_what_to_do() {
     let mut status = crash();
     status["containerStatuses"][0]["state"]["terminated"]["reason"] = json!("OOMKilled");
     let pods = vec![pod(&thread, "pm", "a", status)];
-    let told = plan(&thread, &Observed { pods, ..world() });
+    let told = plan(&thread, &ObservedThread { pods, ..world() });
     assert_eq!(ready(&told).0, "OutOfMemory");
     assert!(ready(&told).1.contains("workspace.resources"), "{}", ready(&told).1);
 }
@@ -199,7 +199,8 @@ fn a_volume_grows_with_its_repo_and_never_shrinks() {
         let mut repo = testing::repo();
         size.clone_into(&mut repo.spec.worktree.size);
         let volume = Some(claim(&thread, "Bound"));
-        plan(&thread, &Observed { repo: Some(Arc::new(repo)), volume, ..world() }).expand_volume
+        plan(&thread, &ObservedThread { repo: Some(Arc::new(repo)), volume, ..world() })
+            .expand_volume
     };
     assert_eq!(sized("3Gi").as_deref(), Some("3Gi"));
     assert_eq!(
@@ -207,8 +208,10 @@ fn a_volume_grows_with_its_repo_and_never_shrinks() {
         (None, None, Some("1T".to_owned()), None)
     );
     let unexpanded = Some("the volume keeps its size: no".to_owned());
-    let told =
-        plan(&thread, &Observed { unexpanded, volume: Some(claim(&thread, "Bound")), ..world() });
+    let told = plan(
+        &thread,
+        &ObservedThread { unexpanded, volume: Some(claim(&thread, "Bound")), ..world() },
+    );
     let worktree = told.status.conditions.iter().find(|c| c.type_ == condition::WORKTREE_READY);
     let worktree = worktree.unwrap();
     assert_eq!((worktree.status.as_str(), worktree.reason.as_str()), ("True", "NotExpanded"));
@@ -222,7 +225,7 @@ fn a_claim_that_is_being_deleted_is_let_go_by_pods_that_sleep() {
     let mut ending = PersistentVolumeClaim::clone(&claim(&thread, "Bound"));
     ending.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T11:59:50Z")).unwrap();
-    let mut world = Observed { volume: Some(Arc::new(ending)), ..world() };
+    let mut world = ObservedThread { volume: Some(Arc::new(ending)), ..world() };
     world.pods = vec![pod(&thread, "pm", "a", json!({"phase": "Running"}))];
     let plan = plan(&thread, &world);
     assert_eq!((started(&plan), deleted(&plan)), (vec![], vec!["a"]));
@@ -232,7 +235,7 @@ fn a_claim_that_is_being_deleted_is_let_go_by_pods_that_sleep() {
 fn a_thread_that_nobody_needs_is_warned_of_and_then_due() {
     let mut thread = testing::thread(&json!({"lastActivity": "2025-12-30T11:00:00Z", "roles": {
         "pm": {"inbox": MAIL, "done": MAIL, "state": "Waiting"}}}));
-    let collecting = |plan: &Plan| {
+    let collecting = |plan: &ThreadPlan| {
         let found = plan.status.conditions.iter().find(|c| c.type_ == condition::COLLECTING);
         found.map(|c| c.reason.clone())
     };

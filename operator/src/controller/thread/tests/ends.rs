@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn condition_of<'a>(plan: &'a Plan, type_: &str) -> Option<(&'a str, &'a str)> {
+fn condition_of<'a>(plan: &'a ThreadPlan, type_: &str) -> Option<(&'a str, &'a str)> {
     let found = plan.status.conditions.iter().find(|c| c.type_ == type_)?;
     Some((&found.status, &found.reason))
 }
@@ -31,7 +31,7 @@ fn unschedulable(message: &str) -> Value {
 fn a_closed_thread_names_what_does_not_go() {
     let thread = closed(&json!({}));
     let pod = pod(&thread, "pm", "a", json!({"phase": "Running"}));
-    let mut world = Observed { pods: vec![going(&*pod)], ..world() };
+    let mut world = ObservedThread { pods: vec![going(&*pod)], ..world() };
     let stuck = plan(&thread, &world);
     assert_eq!(ready(&stuck).0, "PodNotEnding");
     assert!(ready(&stuck).1.contains("--force"), "{}", ready(&stuck).1);
@@ -57,7 +57,7 @@ fn why_it_was_closed_stays_to_the_end() {
         (json!({}), "Closed"),
     ] {
         let thread = closed(&status);
-        let mut world = Observed { volume: Some(claim(&thread, "Bound")), ..world() };
+        let mut world = ObservedThread { volume: Some(claim(&thread, "Bound")), ..world() };
         let first = plan(&thread, &world);
         assert_eq!(condition_of(&first, "Finished"), Some(("False", reason)));
         world.volume = None;
@@ -74,7 +74,7 @@ fn why_it_was_closed_stays_to_the_end() {
 fn a_volume_outlives_its_repo_for_an_hour() {
     let thread = with_mail();
     let bound = Some(claim(&thread, "Bound"));
-    let world = Observed { repo: None, volume: bound, ..world() };
+    let world = ObservedThread { repo: None, volume: bound, ..world() };
     let first = plan(&thread, &world);
     assert_eq!((ready(&first).0, first.delete_volume), ("RepoNotFound", false));
     assert!(ready(&first).1.contains("kept for an hour"), "{}", ready(&first).1);
@@ -92,7 +92,7 @@ fn a_sibling_on_a_lost_node_is_named() {
     let waits = unschedulable("0/5 nodes are available: 1 had untolerated taint, 4 didn't match");
     let waits = pod(&thread, "coder", "b", waits);
     let bound = Some(claim(&thread, "Bound"));
-    let world = Observed { pods: vec![going(&*lost), waits], volume: bound, ..world() };
+    let world = ObservedThread { pods: vec![going(&*lost), waits], volume: bound, ..world() };
     let stuck = plan(&thread, &world);
     assert_eq!(ready(&stuck).0, "PodNotEnding");
     let way_out = "kubectl delete pod shop-1767268700-000100-pm";
@@ -103,7 +103,7 @@ fn a_sibling_on_a_lost_node_is_named() {
 fn a_claim_that_the_repo_does_not_want_any_more_is_made_again() {
     let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
     let waits = unschedulable("pod has unbound immediate PersistentVolumeClaims");
-    let mut world = Observed {
+    let mut world = ObservedThread {
         pods: vec![pod(&thread, "pm", "a", waits)],
         volume: Some(claim(&thread, "Pending")),
         ..world()
@@ -128,7 +128,7 @@ fn a_claim_that_the_repo_does_not_want_any_more_is_made_again() {
 fn a_suspended_repo_is_no_trouble_and_says_so() {
     let mut repo = testing::repo();
     repo.spec.suspend = true;
-    let world = Observed { repo: Some(Arc::new(repo)), ..world() };
+    let world = ObservedThread { repo: Some(Arc::new(repo)), ..world() };
     let held = plan(&with_mail(), &world);
     assert_eq!(condition_of(&held, "Ready"), Some(("True", "RepoSuspended")));
     assert_eq!(condition_of(&held, "Suspended"), Some(("True", "RepoSuspended")));
@@ -138,14 +138,15 @@ fn a_suspended_repo_is_no_trouble_and_says_so() {
 
 #[test]
 fn what_the_api_server_does_not_accept_is_told_in_its_words() {
-    let refused = |refusal| plan(&with_mail(), &Observed { refusal: Some(refusal), ..world() });
+    let refused =
+        |refusal| plan(&with_mail(), &ObservedThread { refusal: Some(refusal), ..world() });
     let (kind, name) = ("Pod".to_owned(), "t-pm".to_owned());
     let message = "failed calling webhook \"v.kyverno.svc\": context deadline exceeded".to_owned();
-    let down = refused(Refusal::NotAccepted { kind, name, message });
+    let down = refused(ApplyRefusal::NotAccepted { kind, name, message });
     assert_eq!((ready(&down).0, started(&down)), ("NotAccepted", vec![]));
     assert!(ready(&down).1.contains("v.kyverno.svc"), "{}", ready(&down).1);
     let (kind, name) = ("Pod".to_owned(), "t-pm".to_owned());
     let message = "exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3".to_owned();
-    let full = refused(Refusal::Rejected { kind, name, message });
+    let full = refused(ApplyRefusal::Rejected { kind, name, message });
     assert_eq!(condition_of(&full, "Reconciling"), Some(("True", "QuotaExceeded")));
 }

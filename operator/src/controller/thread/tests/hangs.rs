@@ -15,9 +15,9 @@ fn hung(silent: &str, failures: u32) -> Thread {
         "silent": {"pod": silent, "since": "2026-01-01T11:59:58Z", "seconds": 600}}}}))
 }
 
-fn seen(thread: &Thread, since: &str) -> Observed {
+fn seen(thread: &Thread, since: &str) -> ObservedThread {
     let pods = vec![pod(thread, "pm", "a", running(since))];
-    Observed { pods, volume: Some(claim(thread, "Bound")), ..world() }
+    ObservedThread { pods, volume: Some(claim(thread, "Bound")), ..world() }
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_silent_agent_loses_its_identity_and_its_pod_is_replaced() {
     let mut going = (*world.pods[0]).clone();
     going.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T12:00:20Z")).unwrap();
-    let world = Observed { pods: vec![Arc::new(going)], ..world };
+    let world = ObservedThread { pods: vec![Arc::new(going)], ..world };
     assert_eq!(ready(&plan(&after(&thread, &first), &world)).0, "AgentHung");
 }
 

@@ -20,7 +20,7 @@ fn kstatus(thread: &Thread) -> &'static str {
 }
 
 /// Carries a plan out and checks what holds at every moment.
-fn step(thread: &mut Thread, world: &Observed) -> &'static str {
+fn step(thread: &mut Thread, world: &ObservedThread) -> &'static str {
     *thread = after(thread, &plan(thread, world));
     let conditions = &thread.status.as_ref().unwrap().conditions;
     let is = |type_: &str| condition::is_true(conditions, type_);
@@ -38,7 +38,7 @@ fn step(thread: &mut Thread, world: &Observed) -> &'static str {
 fn tools_that_read_conditions_are_right_at_every_moment() {
     let mut thread = with_mail();
     assert_eq!(kstatus(&thread), "InProgress", "before anybody has looked");
-    let mut world = Observed { admission: only(&[], Some(1)), ..world() };
+    let mut world = ObservedThread { admission: only(&[], Some(1)), ..world() };
     assert_eq!(step(&mut thread, &world), "InProgress", "queued");
     world.admission = Admission::All;
     assert_eq!(step(&mut thread, &world), "InProgress", "starting");

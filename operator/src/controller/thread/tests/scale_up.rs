@@ -6,14 +6,14 @@ use crate::controller::scale_up::ScaleUp;
 const SAID: &str = "0/2 nodes are available: 2 Insufficient memory.";
 
 /// A role whose pod has found no node since then.
-fn stuck(since: &str) -> (Thread, Observed) {
+fn stuck(since: &str) -> (Thread, ObservedThread) {
     let thread = testing::thread(&json!({"roles": {
         "pm": {"inbox": MAIL, "podUID": "a", "admitted": true}}}));
     let status = json!({"phase": "Pending", "conditions": [{
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "lastTransitionTime": since, "message": SAID}]});
     let pods = vec![pod(&thread, "pm", "a", status)];
-    let world = Observed { pods, volume: Some(claim(&thread, "Bound")), ..world() };
+    let world = ObservedThread { pods, volume: Some(claim(&thread, "Bound")), ..world() };
     (thread, world)
 }
 

@@ -11,16 +11,16 @@ fn thread(inbox: &str, state: &str, admitted: bool) -> Thread {
     testing::thread(&json!({"roles": {"pm": pm}}))
 }
 
-fn awake(thread: &Thread, admission: Admission) -> Observed {
+fn awake(thread: &Thread, admission: Admission) -> ObservedThread {
     let pods = vec![pod(thread, "pm", "a", json!({"phase": "Running"}))];
-    Observed { volume: Some(claim(thread, "Bound")), pods, admission, ..world() }
+    ObservedThread { volume: Some(claim(thread, "Bound")), pods, admission, ..world() }
 }
 
-fn admitted(plan: &Plan) -> bool {
+fn admitted(plan: &ThreadPlan) -> bool {
     plan.status.roles["pm"].admitted
 }
 
-fn busy(plan: &Plan) -> Vec<&str> {
+fn busy(plan: &ThreadPlan) -> Vec<&str> {
     plan.busy.iter().map(String::as_str).collect()
 }
 
@@ -38,7 +38,7 @@ fn a_pod_that_is_awake_waits_for_a_slot_like_any_other() {
 
 #[test]
 fn a_slot_is_given_with_the_pod_and_taken_when_all_is_done() {
-    let started = plan(&with_mail(), &Observed { admission: only(&["pm"], None), ..world() });
+    let started = plan(&with_mail(), &ObservedThread { admission: only(&["pm"], None), ..world() });
     assert!(admitted(&started));
     let running = thread(LATER, "Running", true);
     assert_eq!(busy(&plan(&running, &awake(&running, Admission::All))), ["pm"]);
@@ -71,7 +71,7 @@ fn a_suspended_repo_gives_no_slots_and_takes_none_from_a_run() {
     repo.spec.suspend = true;
     let suspended = |thread: &Thread, admission| {
         let repo = Some(Arc::new(repo.clone()));
-        plan(thread, &Observed { repo, ..awake(thread, admission) })
+        plan(thread, &ObservedThread { repo, ..awake(thread, admission) })
     };
     let mail = thread(LATER, "Idle", false);
     let held = suspended(&mail, Admission::All);
@@ -97,7 +97,7 @@ fn a_pod_that_can_not_start_gives_its_slot_to_others_after_a_minute() {
     let unpulled = json!({"phase": "Pending", "initContainerStatuses": [{
         "name": "toolbox", "image": "debain:12", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"waiting": {"reason": "ImagePullBackOff"}}}]});
-    let world = Observed {
+    let world = ObservedThread {
         pods: vec![pod(&waiting, "pm", "a", unpulled)],
         ..awake(&waiting, Admission::All)
     };

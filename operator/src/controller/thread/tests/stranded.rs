@@ -7,14 +7,14 @@ const SAID: &str =
     "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had volume node affinity conflict.";
 
 /// A role whose pod has found no node since then.
-fn stuck(since: &str, said: &str) -> (Thread, Observed) {
+fn stuck(since: &str, said: &str) -> (Thread, ObservedThread) {
     let thread = testing::thread(&json!({"roles": {
         "pm": {"inbox": MAIL, "podUID": "a", "admitted": true}}}));
     let status = json!({"phase": "Pending", "conditions": [{
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "lastTransitionTime": since, "message": said}]});
     let pods = vec![pod(&thread, "pm", "a", status)];
-    let world = Observed { pods, volume: Some(claim(&thread, "Bound")), ..world() };
+    let world = ObservedThread { pods, volume: Some(claim(&thread, "Bound")), ..world() };
     (thread, world)
 }
 

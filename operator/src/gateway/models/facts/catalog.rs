@@ -16,11 +16,11 @@ use kube::ResourceExt as _;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
-use super::check::{self, Models, Worker};
+use super::check::{self, CheckedModels, Worker};
 use super::{Facts, builtin};
 use crate::gateway::api::Shared;
 use crate::gateway::budget::repos::RepoKey;
-use crate::gateway::conditions::{Served, Standing};
+use crate::gateway::conditions::{ConditionStanding, ServedModel};
 use crate::gateway::models::dialect::Dialect;
 use crate::gateway::models::upstream::Upstream;
 use crate::gateway::models::upstream::lookup::{Means, Unlisted};
@@ -46,33 +46,33 @@ const AT_ONCE: usize = 8;
 /// The lists. Repos that ask the same provider with the same Secret share one.
 #[derive(Default)]
 pub struct Catalog {
-    lists: Mutex<HashMap<Source, List>>,
+    lists: Mutex<HashMap<ListSource, List>>,
     secrets: Revisions,
     /// One question at a time for each list.
-    asking: Mutex<HashMap<Source, Arc<tokio::sync::Mutex<()>>>>,
+    asking: Mutex<HashMap<ListSource, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// Base URL, and namespace and name of the Secret.
-type Source = (String, String, String);
+type ListSource = (String, String, String);
 
 #[derive(Clone)]
 struct List {
     at: Instant,
     /// Why there is none, or what it has.
-    known: Result<Arc<Listed>, String>,
+    known: Result<Arc<ListedModels>, String>,
     /// What asking for it said of the key.
-    served: Served,
+    served: ServedModel,
     /// The Secret that the key was from, as it was.
     secret: Option<String>,
 }
 
 #[derive(Default)]
-struct Listed {
-    models: Models,
+struct ListedModels {
+    models: CheckedModels,
     is_ollama: bool,
 }
 
-fn source(repo: &Repo) -> Source {
+fn source(repo: &Repo) -> ListSource {
     let spec = &repo.spec.model;
     (spec.base_url.clone(), repo.namespace().unwrap_or_default(), spec.credentials.name.clone())
 }
@@ -98,7 +98,7 @@ impl Catalog {
     /// Names of the provider that are like one that it does not know.
     pub fn nearest(&self, repo: &Repo, model: &str) -> Vec<String> {
         let listed = self.list(repo).and_then(|list| list.known.ok());
-        let known = |listed: &Arc<Listed>| check::nearest(model, listed.models.keys());
+        let known = |listed: &Arc<ListedModels>| check::nearest(model, listed.models.keys());
         listed.as_ref().map(known).unwrap_or_default()
     }
 
@@ -138,19 +138,19 @@ impl Catalog {
         }
         if timeout(PATIENCE, self.refresh(gateway, repo, GOOD)).await.is_err() {
             let why = "no answer in time".to_owned();
-            let (known, served) = (Err(why.clone()), Served::Unasked(why));
+            let (known, served) = (Err(why.clone()), ServedModel::Unasked(why));
             let none = List { at: Instant::now(), known, served, secret: None };
             lock(&self.lists).entry(source(repo)).or_insert(none);
         }
     }
 
-    fn forget_all_but(&self, wanted: &HashSet<Source>) {
+    fn forget_all_but(&self, wanted: &HashSet<ListSource>) {
         lock(&self.lists).retain(|source, _| wanted.contains(source));
         lock(&self.asking).retain(|source, _| wanted.contains(source));
     }
 }
 
-fn facts(repo: &Repo, model: &str, listed: Option<&Listed>) -> Facts {
+fn facts(repo: &Repo, model: &str, listed: Option<&ListedModels>) -> Facts {
     let told = listed.and_then(|listed| check::find(model, &listed.models)).cloned();
     let facts = told.unwrap_or_default().or(builtin::facts(Dialect::of(repo), model));
     let served = if listed.is_some_and(|listed| listed.is_ollama) {
@@ -162,12 +162,13 @@ fn facts(repo: &Repo, model: &str, listed: Option<&Listed>) -> Facts {
 }
 
 /// All pages of the list, and what that says of the key.
-async fn ask(gateway: &Shared, repo: &Repo) -> (Result<Listed, String>, Served) {
+async fn ask(gateway: &Shared, repo: &Repo) -> (Result<ListedModels, String>, ServedModel) {
     let upstream = match Upstream::of(&gateway.models.keys, &gateway.context, repo).await {
         Ok(upstream) => upstream,
         Err(error) => {
             let error = Unlisted::from(error);
-            let served = Served::No("NotReachable", error.why.clone(), error.means == Means::Away);
+            let served =
+                ServedModel::No("NotReachable", error.why.clone(), error.means == Means::Away);
             return (Err(error.why), served);
         }
     };
@@ -180,35 +181,35 @@ async fn ask(gateway: &Shared, repo: &Repo) -> (Result<Listed, String>, Served) 
     let served = match (&listed, &asked) {
         (Err(error), _) if error.means != Means::Nothing => served(error, &upstream),
         (_, Some(Err(error))) | (Err(error), None) => served(error, &upstream),
-        (_, Some(Ok(()))) | (Ok(_), None) => Served::Yes,
+        (_, Some(Ok(()))) | (Ok(_), None) => ServedModel::Yes,
     };
     (listed.map_err(|error| error.why), served)
 }
 
-fn served(Unlisted { why, means }: &Unlisted, upstream: &Upstream<'_>) -> Served {
+fn served(Unlisted { why, means }: &Unlisted, upstream: &Upstream<'_>) -> ServedModel {
     let (host, secret) = (upstream.host(), upstream.secret());
     match means {
-        Means::Unusable => Served::No("NotReachable", why.clone(), false),
+        Means::Unusable => ServedModel::No("NotReachable", why.clone(), false),
         Means::Barred => {
-            Served::No("NotReachable", format!("{host} can't be reached: {why}"), false)
+            ServedModel::No("NotReachable", format!("{host} can't be reached: {why}"), false)
         }
         Means::Away => {
             let why = format!("{host} does not answer right now ({why}): it is asked again");
-            Served::No("NotReachable", why, true)
+            ServedModel::No("NotReachable", why, true)
         }
         Means::Refused => {
             let why = format!(
                 "{host} does not take the API key in Secret `{secret}`: put a valid one into it ({why})"
             );
-            Served::No("KeyRefused", why, false)
+            ServedModel::No("KeyRefused", why, false)
         }
-        Means::Nothing => Served::Unasked(format!("it is shown no list of models ({why})")),
+        Means::Nothing => ServedModel::Unasked(format!("it is shown no list of models ({why})")),
     }
 }
 
-async fn all_pages(gateway: &Shared, upstream: &Upstream<'_>) -> Result<Listed, Unlisted> {
+async fn all_pages(gateway: &Shared, upstream: &Upstream<'_>) -> Result<ListedModels, Unlisted> {
     let pages = upstream.dialect == Dialect::OpenRouter;
-    let mut all = Listed::default();
+    let mut all = ListedModels::default();
     for number in 0..PAGES {
         let place = pages.then_some((number * PAGE, PAGE));
         let page = upstream.models(gateway.context.http(), place).await?;
@@ -299,19 +300,22 @@ fn fingerprint(repo: &Repo, roles: &[Arc<AgentRole>], at: Option<Instant>) -> u6
     hasher.finish()
 }
 
-fn standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &List) -> Standing {
+fn standing(repo: &Repo, roles: &[Arc<AgentRole>], list: &List) -> ConditionStanding {
     let listed = match &list.known {
-        Err(why) => return Standing::Unknown(why.clone()),
+        Err(why) => return ConditionStanding::Unknown(why.clone()),
         // It lists what could be deployed, and what is has names of its own.
         Ok(_) if Dialect::of(repo) == Dialect::Azure => {
-            return Standing::Unknown("Azure lists models, and not what is deployed".to_owned());
+            return ConditionStanding::Unknown(
+                "Azure lists models, and not what is deployed".to_owned(),
+            );
         }
         Ok(listed) => listed,
     };
     let of = |model: &str| facts(repo, model, Some(listed));
     let workers: Vec<Worker<'_>> = roles.iter().map(|role| Worker { role, facts: &of }).collect();
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
-    check::faults(&workers, &listed.models, today).map_or(Standing::Known, Standing::Wrong)
+    check::faults(&workers, &listed.models, today)
+        .map_or(ConditionStanding::Known, ConditionStanding::Wrong)
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

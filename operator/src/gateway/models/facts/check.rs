@@ -20,7 +20,7 @@ const TOLD: usize = 5;
 const VARIANTS: [&str; 5] = ["nitro", "floor", "online", "exacto", "thinking"];
 
 /// The provider's models by id.
-pub type Models = BTreeMap<String, Facts>;
+pub type CheckedModels = BTreeMap<String, Facts>;
 
 /// A role that works for the Repo.
 pub struct Worker<'a> {
@@ -31,7 +31,7 @@ pub struct Worker<'a> {
 }
 
 /// One sentence about all that is wrong; nothing if all is well.
-pub fn faults(workers: &[Worker<'_>], listed: &Models, today: Date) -> Option<String> {
+pub fn faults(workers: &[Worker<'_>], listed: &CheckedModels, today: Date) -> Option<String> {
     let mut faults: Vec<String> = Vec::new();
     for Worker { role, facts } in workers {
         let has_tools = role.spec.tools.offered().next().is_some();
@@ -54,7 +54,7 @@ pub fn faults(workers: &[Worker<'_>], listed: &Models, today: Date) -> Option<St
 
 fn fault(
     model: &str,
-    listed: &Models,
+    listed: &CheckedModels,
     facts: &Facts,
     has_tools: bool,
     today: Date,
@@ -82,7 +82,7 @@ fn fault(
 }
 
 /// A model by the name that somebody wrote down.
-pub fn find<'a>(model: &str, listed: &'a Models) -> Option<&'a Facts> {
+pub fn find<'a>(model: &str, listed: &'a CheckedModels) -> Option<&'a Facts> {
     let plain = |model: &str| listed.get(model);
     plain(model)
         .or_else(|| {
@@ -141,7 +141,7 @@ mod tests {
         .unwrap()
     }
 
-    fn listed() -> Models {
+    fn listed() -> CheckedModels {
         let with = |tools, expires: Option<&str>| Facts {
             tools,
             expires: expires.map(str::to_owned),
@@ -192,8 +192,10 @@ mod tests {
 
     #[test]
     fn a_window_that_the_prompt_alone_fills_is_told() {
-        let listed =
-            Models::from([("m".to_owned(), Facts { window: Some(4_096), ..Facts::default() })]);
+        let listed = CheckedModels::from([(
+            "m".to_owned(),
+            Facts { window: Some(4_096), ..Facts::default() },
+        )]);
         let facts = |model: &str| listed[model].clone();
         let told = |tools: &[&str]| {
             let role = role("coder", tools, json!({"default": "m"}));

@@ -7,11 +7,11 @@ use codebutler_crds::role::ReasoningEffort;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::price::Listed as ListedPrices;
+use super::price::PriceEntry as ListedPrices;
 use super::{Facts, Thinking};
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct ListPage {
     /// By id. A model's second name comes as another model.
     pub models: BTreeMap<String, Facts>,
     /// Entries that the provider sent, readable or not.
@@ -21,14 +21,14 @@ pub struct Page {
 }
 
 #[derive(Deserialize)]
-struct Body {
+struct ListBody {
     #[serde(alias = "models")]
     data: Vec<Value>,
 }
 
 /// The words that providers have for the same things.
 #[derive(Deserialize)]
-struct Entry {
+struct ListEntry {
     id: String,
     #[serde(default)]
     canonical_slug: Option<String>,
@@ -75,13 +75,13 @@ struct Architecture {
 }
 
 /// Reads a page; nothing if it is no list.
-pub fn read(body: &[u8]) -> Option<Page> {
+pub fn read(body: &[u8]) -> Option<ListPage> {
     // Some send the bare array.
-    let entries = match serde_json::from_slice::<Body>(body) {
-        Ok(Body { data }) => data,
+    let entries = match serde_json::from_slice::<ListBody>(body) {
+        Ok(ListBody { data }) => data,
         Err(_) => serde_json::from_slice::<Vec<Value>>(body).ok()?,
     };
-    let mut page = Page { entries: entries.len(), ..Page::default() };
+    let mut page = ListPage { entries: entries.len(), ..ListPage::default() };
     for entry in &entries {
         // One that can't be read is no reason to know none of the others.
         let Some(entry) = of(entry) else { continue };
@@ -95,16 +95,16 @@ pub fn read(body: &[u8]) -> Option<Page> {
     Some(page)
 }
 
-fn of(entry: &Value) -> Option<Entry> {
-    match Entry::deserialize(entry) {
+fn of(entry: &Value) -> Option<ListEntry> {
+    match ListEntry::deserialize(entry) {
         Ok(entry) => Some(entry),
         // A field of an odd kind, or one under two of its names: what counts most is that the model
         // exists.
-        Err(_) => Entry::deserialize(serde_json::json!({"id": entry.get("id")?})).ok(),
+        Err(_) => ListEntry::deserialize(serde_json::json!({"id": entry.get("id")?})).ok(),
     }
 }
 
-fn facts(entry: &Entry) -> Facts {
+fn facts(entry: &ListEntry) -> Facts {
     let top = entry.top_provider.as_ref();
     let window = [
         entry.context_length,

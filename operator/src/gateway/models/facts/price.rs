@@ -24,11 +24,11 @@ struct Override {
     from_tokens: u64,
     /// From and until which minute of a UTC day; past midnight if the first is the later one.
     between: Option<(u32, u32)>,
-    change: Change,
+    change: PriceChange,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Change {
+struct PriceChange {
     prompt: Option<NanoUsd>,
     completion: Option<NanoUsd>,
     cache_read: Option<NanoUsd>,
@@ -61,7 +61,7 @@ impl Prices {
     }
 }
 
-impl Change {
+impl PriceChange {
     fn on(self, price: Price) -> Price {
         Price {
             prompt: self.prompt.unwrap_or(price.prompt),
@@ -75,7 +75,7 @@ impl Change {
 
 /// OpenRouter's form: dollars for one token, as text.
 #[derive(Deserialize)]
-pub struct Listed {
+pub struct PriceEntry {
     #[serde(flatten)]
     base: ListedPrice,
     #[serde(default)]
@@ -100,9 +100,9 @@ struct ListedOverride {
 }
 
 impl ListedPrice {
-    fn change(&self) -> Change {
+    fn change(&self) -> PriceChange {
         let tokens = |value: &Option<Value>| amount(value.as_ref()?);
-        Change {
+        PriceChange {
             prompt: tokens(&self.prompt),
             completion: tokens(&self.completion),
             cache_read: tokens(&self.input_cache_read),
@@ -111,7 +111,7 @@ impl ListedPrice {
     }
 }
 
-impl Listed {
+impl PriceEntry {
     /// Nothing where the two figures that every call needs are not told, or change from call to call
     /// (a router's `-1`).
     pub fn prices(&self) -> Option<Prices> {
@@ -171,7 +171,7 @@ mod tests {
     use serde_json::json;
 
     fn prices(value: Value) -> Option<Prices> {
-        serde_json::from_value::<Listed>(value).unwrap().prices()
+        serde_json::from_value::<PriceEntry>(value).unwrap().prices()
     }
 
     fn at(prices: &Prices, tokens: u64, time: &str) -> [u64; 4] {

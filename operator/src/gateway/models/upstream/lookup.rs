@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::{ModelError, Upstream, beginning, collect};
 use crate::gateway::context::SecretError;
 use crate::gateway::dial::{Trouble, trouble};
-use crate::gateway::models::facts::list::{self, Page};
+use crate::gateway::models::facts::list::{self, ListPage};
 use crate::gateway::models::{complaint, refusal};
 
 /// How long an answer may take to begin, and again as long to arrive.
@@ -62,7 +62,7 @@ impl Upstream<'_> {
         &self,
         http: &reqwest::Client,
         page: Option<(usize, usize)>,
-    ) -> Result<Page, Unlisted> {
+    ) -> Result<ListPage, Unlisted> {
         let page = page
             .map(|(offset, limit)| [("offset", offset.to_string()), ("limit", limit.to_string())]);
         let response = self.look_up(http, "models", page.as_ref().map_or(&[], |page| page)).await?;

@@ -1,11 +1,11 @@
 //! Refusals as providers word them.
 
-use super::Verdict::*;
+use super::AnswerVerdict::*;
 use super::*;
 
 const NOTHING: &[(&str, &str)] = &[];
 
-fn judged(status: u16, headers: &[(&'static str, &str)], body: &str) -> Refusal {
+fn judged(status: u16, headers: &[(&'static str, &str)], body: &str) -> ModelRefusal {
     let headers = headers.iter().map(|(name, value)| {
         (http::HeaderName::from_static(name), http::HeaderValue::from_str(value).unwrap())
     });
@@ -14,7 +14,7 @@ fn judged(status: u16, headers: &[(&'static str, &str)], body: &str) -> Refusal 
 }
 
 /// Status, body, and what it means.
-const REFUSALS: &[(u16, &str, Verdict)] = &[
+const REFUSALS: &[(u16, &str, AnswerVerdict)] = &[
     // The conversation is too long.
     (
         400,

@@ -63,14 +63,14 @@ pub struct Rendered {
 
 /// Markdown → mrkdwn, long code apart; `name` says how the n-th snippet (from 0) is called.
 pub fn render(markdown: &str, name: impl Fn(usize, &Snippet) -> String) -> Rendered {
-    let mut writer = Writer::new(markdown, Some(&name));
+    let mut writer = MarkdownWriter::new(markdown, Some(&name));
     writer.write();
     writer.finish()
 }
 
 /// Markdown → mrkdwn, all of it in the text.
 pub fn inline(markdown: &str) -> String {
-    let mut writer = Writer::new(markdown, None);
+    let mut writer = MarkdownWriter::new(markdown, None);
     writer.write();
     writer.finish().text
 }
@@ -85,7 +85,7 @@ enum Open {
     Item(String),
 }
 
-struct Writer<'a> {
+struct MarkdownWriter<'a> {
     source: String,
     out: Rendered,
     open: Vec<Open>,
@@ -97,7 +97,7 @@ struct Writer<'a> {
     name: Option<Name<'a>>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> MarkdownWriter<'a> {
     fn new(markdown: &str, name: Option<Name<'a>>) -> Self {
         Self {
             source: without_lazy_quotes(markdown.trim_end()),

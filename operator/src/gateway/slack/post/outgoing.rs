@@ -9,7 +9,7 @@ use super::super::questions::Button;
 use super::super::questions::offers::OfferShown;
 use super::super::{EVENT_TYPE, blocks, mrkdwn};
 use super::handing::Handing;
-use super::sent::Identity;
+use super::sent::MessageIdentity;
 
 /// A text on its way into a thread.
 pub struct Outgoing<'a> {
@@ -49,8 +49,8 @@ impl Outgoing<'_> {
     }
 
     /// What one part is found again by.
-    pub(super) fn identity(&self, index: usize) -> Identity {
-        let id = Identity::of(self.role_name(), self.kind, &self.part_key(index));
+    pub(super) fn identity(&self, index: usize) -> MessageIdentity {
+        let id = MessageIdentity::of(self.role_name(), self.kind, &self.part_key(index));
         id.with_digest(self.digest.clone())
     }
 

@@ -20,7 +20,7 @@ const REMEMBERED: usize = 512;
 
 /// Keys of what is in Slack, by Thread: complete for every Thread that is in it.
 pub struct Sent {
-    threads: Mutex<RecentMap<ThreadKey, HashMap<Identity, Part>>>,
+    threads: Mutex<RecentMap<ThreadKey, HashMap<MessageIdentity, SentPart>>>,
 }
 
 impl Default for Sent {
@@ -32,14 +32,14 @@ impl Default for Sent {
 /// By which a message of ours is found again. Words of one kind can't pass for those of another, nor
 /// words that are asked about for others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct MessageIdentity {
     role: String,
     kind: String,
     key: String,
     digest: Option<String>,
 }
 
-impl Identity {
+impl MessageIdentity {
     /// Of a message that people can't say yes to.
     pub fn of(role: &str, kind: &str, key: &str) -> Self {
         Self { role: role.to_owned(), kind: kind.to_owned(), key: key.to_owned(), digest: None }
@@ -67,7 +67,7 @@ struct Unread;
 
 /// A message that is in Slack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct SentPart {
     pub ts: SlackTs,
     /// How many messages the text was split into.
     pub of: usize,
@@ -77,7 +77,7 @@ pub struct Part {
     pub held: Option<String>,
 }
 
-impl Part {
+impl SentPart {
     pub(super) fn file(ts: SlackTs) -> Self {
         Self { ts, of: 1, to: None, held: None }
     }
@@ -85,22 +85,22 @@ impl Part {
 
 impl Sent {
     /// What a key stands for in a thread.
-    fn find(&self, thread: &ThreadKey, id: &Identity) -> Result<Option<Part>, Unread> {
+    fn find(&self, thread: &ThreadKey, id: &MessageIdentity) -> Result<Option<SentPart>, Unread> {
         self.lock().get(thread).map(|keys| keys.get(id).cloned()).ok_or(Unread)
     }
 
-    fn loaded(&self, thread: &ThreadKey, keys: HashMap<Identity, Part>) {
+    fn loaded(&self, thread: &ThreadKey, keys: HashMap<MessageIdentity, SentPart>) {
         self.lock().insert(thread.clone(), keys);
     }
 
-    pub(super) fn add(&self, thread: &ThreadKey, id: Identity, part: Part) {
+    pub(super) fn add(&self, thread: &ThreadKey, id: MessageIdentity, part: SentPart) {
         if let Some(keys) = self.lock().get(thread) {
             keys.insert(id, part);
         }
     }
 
     /// One that is not there any more.
-    pub fn remove(&self, thread: &ThreadKey, id: &Identity) {
+    pub fn remove(&self, thread: &ThreadKey, id: &MessageIdentity) {
         if let Some(keys) = self.lock().get(thread) {
             keys.remove(id);
         }
@@ -117,7 +117,9 @@ impl Sent {
         self.lock().remove(thread);
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, RecentMap<ThreadKey, HashMap<Identity, Part>>> {
+    fn lock(
+        &self,
+    ) -> parking_lot::MutexGuard<'_, RecentMap<ThreadKey, HashMap<MessageIdentity, SentPart>>> {
         self.threads.lock()
     }
 }
@@ -127,7 +129,7 @@ pub async fn lookup(
     repo: &Repo,
     thread: &Thread,
     slack: &SlackThread,
-    id: &Identity,
+    id: &MessageIdentity,
 ) -> Result<Option<SlackTs>, AccessError> {
     let account = inner.account(repo).await?;
     let found = find(inner, &account, thread, slack, id).await?;
@@ -140,8 +142,8 @@ pub(super) async fn find(
     account: &Account,
     thread: &Thread,
     slack: &SlackThread,
-    id: &Identity,
-) -> Result<Option<Part>, CallError> {
+    id: &MessageIdentity,
+) -> Result<Option<SentPart>, CallError> {
     let key = ThreadKey::from(thread);
     if let Ok(known) = inner.sent.find(&key, id) {
         return Ok(known);
@@ -151,13 +153,13 @@ pub(super) async fn find(
     let mut keys = HashMap::new();
     for message in messages.iter().filter(|message| account.wrote(message)) {
         for file in &message.files {
-            keys.insert(Identity::file(&file.name), Part::file(message.ts.clone()));
+            keys.insert(MessageIdentity::file(&file.name), SentPart::file(message.ts.clone()));
         }
         let Some(payload) = own_metadata(message.metadata.as_ref()) else { continue };
         if speaks_of(payload, thread) {
             let of = payload["of"].as_str().and_then(|of| of.parse().ok()).unwrap_or(1);
             let (to, held) = (handing::addressed(payload), handing::held(payload));
-            keys.entry(Identity::read(payload)).or_insert(Part {
+            keys.entry(MessageIdentity::read(payload)).or_insert(SentPart {
                 ts: message.ts.clone(),
                 of,
                 to,

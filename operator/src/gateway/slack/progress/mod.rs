@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::session::Session;
-use self::step::{Step, step};
+use self::step::{ShownStep, step};
 use super::Inner;
 use super::account::{AccessError, Account};
 use super::open::LaterError;
@@ -44,19 +44,19 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// Edits of all messages together: Slack takes 50 a minute.
 const EDIT: Duration = Duration::from_millis(1500);
 
-type Key = (ThreadKey, String);
+type RunKey = (ThreadKey, String);
 
 /// What agents said of their runs.
 #[derive(Default)]
 pub struct Board {
-    runs: Mutex<HashMap<Key, Run>>,
-    busy: Mutex<HashSet<Key>>,
+    runs: Mutex<HashMap<RunKey, ShownRun>>,
+    busy: Mutex<HashSet<RunKey>>,
     changed: Notify,
 }
 
 /// A run, as its agent told it last.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct ShownRun {
     id: String,
     turns: u32,
     doing: String,
@@ -75,9 +75,10 @@ impl Board {
     pub fn hear(&self, thread: ThreadKey, role: &str, progress: &Progress) {
         let now = Instant::now();
         let mut runs = lock(&self.runs);
-        let run = runs.entry((thread, role.to_owned())).or_insert_with(|| Run::new(progress, now));
+        let run =
+            runs.entry((thread, role.to_owned())).or_insert_with(|| ShownRun::new(progress, now));
         if run.id != progress.run {
-            *run = Run::new(progress, now);
+            *run = ShownRun::new(progress, now);
         }
         run.turns = progress.turns;
         run.doing.clone_from(&progress.doing);
@@ -89,14 +90,14 @@ impl Board {
         self.changed.notify_one();
     }
 
-    fn with(&self, key: &Key, change: impl FnOnce(&mut Run)) {
+    fn with(&self, key: &RunKey, change: impl FnOnce(&mut ShownRun)) {
         if let Some(run) = lock(&self.runs).get_mut(key) {
             change(run);
         }
     }
 }
 
-impl Run {
+impl ShownRun {
     fn new(progress: &Progress, now: Instant) -> Self {
         Self {
             id: progress.run.clone(),
@@ -152,7 +153,7 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
 }
 
 /// What is to be done now, by Thread and role.
-fn due(inner: &Inner, began: Instant) -> Vec<(Arc<Thread>, String, Step)> {
+fn due(inner: &Inner, began: Instant) -> Vec<(Arc<Thread>, String, ShownStep)> {
     let runs = lock(&inner.progress.runs).clone();
     let now = Instant::now();
     let pace = EDIT * u32::try_from(runs.len()).unwrap_or(u32::MAX);
@@ -183,11 +184,11 @@ fn due(inner: &Inner, began: Instant) -> Vec<(Arc<Thread>, String, Step)> {
 async fn perform(
     inner: &Arc<Inner>,
     thread: &Thread,
-    key: &Key,
-    step: Step,
+    key: &RunKey,
+    step: ShownStep,
 ) -> Result<(), LaterError> {
     match step {
-        Step::Show(shown) => {
+        ShownStep::Show(shown) => {
             let record = |status: &mut ThreadStatus| {
                 let entry = status.roles.get_mut(&key.1);
                 let running = |role: &&mut _| is_running(role);
@@ -201,9 +202,9 @@ async fn perform(
             }
             Ok(())
         }
-        Step::Tell => show(inner, thread, key).await,
-        Step::Remove(run) => remove(inner, thread, key, &run).await,
-        Step::Forget => {
+        ShownStep::Tell => show(inner, thread, key).await,
+        ShownStep::Remove(run) => remove(inner, thread, key, &run).await,
+        ShownStep::Forget => {
             lock(&inner.progress.runs).remove(key);
             Ok(())
         }
@@ -215,7 +216,7 @@ fn is_running(role: &codebutler_crds::thread::RoleStatus) -> bool {
 }
 
 /// Posts the message, or edits it.
-async fn show(inner: &Arc<Inner>, thread: &Thread, key: &Key) -> Result<(), LaterError> {
+async fn show(inner: &Arc<Inner>, thread: &Thread, key: &RunKey) -> Result<(), LaterError> {
     let Some((_, repo)) = inner.known(&key.0) else { return Ok(()) };
     let Some(slack) = thread.conversation() else { return Ok(()) };
     let run = lock(&inner.progress.runs).get(key).cloned();
@@ -226,7 +227,7 @@ async fn show(inner: &Arc<Inner>, thread: &Thread, key: &Key) -> Result<(), Late
     let Some(role) = roles.iter().find(|role| role.spec.role == key.1) else { return Ok(()) };
     let account = inner.account(&repo).await?;
     let redactor = masks::as_known(&inner.context, &repo).await;
-    let text = shown::text(&shown::Words {
+    let text = shown::text(&shown::ProgressWords {
         doing: &redactor.mask(&run.doing),
         name: (!account.customizes()).then_some(role.spec.display.name.as_str()),
         turns: run.turns,
@@ -242,7 +243,7 @@ async fn show(inner: &Arc<Inner>, thread: &Thread, key: &Key) -> Result<(), Late
     let ts = if let Some(ts) = known {
         ts
     } else {
-        let message = Message { repo: &repo, thread, slack, role };
+        let message = ProgressMessage { repo: &repo, thread, slack, role };
         message.post(inner, key, &shown.run, &text, &blocks).await?
     };
     inner.progress.with(key, |run| run.ts = Some(ts.clone()));
@@ -258,18 +259,18 @@ async fn show(inner: &Arc<Inner>, thread: &Thread, key: &Key) -> Result<(), Late
     Ok(())
 }
 
-struct Message<'a> {
+struct ProgressMessage<'a> {
     repo: &'a Repo,
     thread: &'a Thread,
     slack: &'a SlackThread,
     role: &'a AgentRole,
 }
 
-impl Message<'_> {
+impl ProgressMessage<'_> {
     async fn post(
         &self,
         inner: &Inner,
-        key: &Key,
+        key: &RunKey,
         run: &str,
         text: &str,
         blocks: &Value,
@@ -297,7 +298,7 @@ async fn edit(
     inner: &Inner,
     account: &Account,
     thread: &Thread,
-    key: &Key,
+    key: &RunKey,
     (slack, ts, run): (&SlackThread, &SlackTs, &str),
     (text, blocks): (&str, &Value),
 ) -> Result<(), AccessError> {
@@ -313,15 +314,15 @@ async fn edit(
 }
 
 /// By which a run's message is found.
-fn id(role: &str, run: &str) -> post::Identity {
-    post::Identity::of(role, KIND, &format!("{KIND}.{run}"))
+fn id(role: &str, run: &str) -> post::MessageIdentity {
+    post::MessageIdentity::of(role, KIND, &format!("{KIND}.{run}"))
 }
 
 /// Takes a run's message away.
 async fn remove(
     inner: &Arc<Inner>,
     thread: &Thread,
-    key: &Key,
+    key: &RunKey,
     run: &str,
 ) -> Result<(), LaterError> {
     if let (Some((_, repo)), Some(slack)) = (inner.known(&key.0), thread.conversation()) {
@@ -379,7 +380,7 @@ pub async fn clear(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError
 }
 
 /// A run as it goes on record.
-fn record(run: &Run, spent: codebutler_crds::NanoUsd) -> Shown {
+fn record(run: &ShownRun, spent: codebutler_crds::NanoUsd) -> Shown {
     Shown { run: run.id.clone(), since: Time(run.since.1), cost: spent }
 }
 

@@ -9,7 +9,7 @@ use super::super::mrkdwn;
 /// Longest description of what is done, in characters.
 const DOING: usize = 80;
 
-pub struct Words<'a> {
+pub struct ProgressWords<'a> {
     /// What the agent says that it does, masked.
     pub doing: &'a str,
     /// The role, where a message can't carry its name.
@@ -21,7 +21,7 @@ pub struct Words<'a> {
 }
 
 /// `⏳ Bash cargo test · turn 4 · $0.03 · 2 min`
-pub fn text(words: &Words<'_>) -> String {
+pub fn text(words: &ProgressWords<'_>) -> String {
     let name = words.name.map(|name| format!("*{}* · ", mrkdwn::escape(name))).unwrap_or_default();
     let mut text = format!(":hourglass_flowing_sand: {name}{}", plain(words.doing));
     if words.turns > 0 {
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn one_line_says_what_is_done_and_what_it_costs() {
         let say = |doing: &str, turns, cost, seconds| {
-            text(&Words {
+            text(&ProgressWords {
                 doing,
                 name: None,
                 turns,

@@ -6,7 +6,7 @@ use codebutler_crds::Thread;
 use codebutler_crds::thread::{Shown, ThreadState};
 use tokio::time::Instant;
 
-use super::{Run, is_running, record};
+use super::{ShownRun, is_running, record};
 
 /// A run that is over sooner shows only its result.
 const AFTER: Duration = Duration::from_secs(2);
@@ -18,7 +18,7 @@ const CLOCK: Duration = Duration::from_secs(30);
 pub const SILENT: Duration = Duration::from_secs(35);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ShownStep {
     /// It goes on record, and the message is posted.
     Show(Shown),
     /// The message is brought up to date.
@@ -34,11 +34,11 @@ pub enum Step {
 pub fn step(
     thread: &Thread,
     role: &str,
-    run: Option<&Run>,
+    run: Option<&ShownRun>,
     now: Instant,
     began: Instant,
     pace: Duration,
-) -> Option<Step> {
+) -> Option<ShownStep> {
     let entry = thread.status.as_ref()?.roles.get(role)?;
     let going = thread.spec.state == ThreadState::Active && !thread.is_going();
     let works = going && is_running(entry) && entry.pod_uid.is_some();
@@ -48,19 +48,21 @@ pub fn step(
         return None;
     }
     match (&entry.shown, run) {
-        (Some(shown), _) if !works => Some(Step::Remove(shown.run.clone())),
-        (None, Some(_)) if !works => Some(Step::Forget),
-        (Some(shown), Some(run)) if shown.run != run.id => Some(Step::Remove(shown.run.clone())),
-        (Some(_), Some(run)) => is_due(run, now, pace).then_some(Step::Tell),
+        (Some(shown), _) if !works => Some(ShownStep::Remove(shown.run.clone())),
+        (None, Some(_)) if !works => Some(ShownStep::Forget),
+        (Some(shown), Some(run)) if shown.run != run.id => {
+            Some(ShownStep::Remove(shown.run.clone()))
+        }
+        (Some(_), Some(run)) => is_due(run, now, pace).then_some(ShownStep::Tell),
         (None, Some(run)) if now.duration_since(run.since.0) >= AFTER => {
-            Some(Step::Show(record(run, entry.usage.cost)))
+            Some(ShownStep::Show(record(run, entry.usage.cost)))
         }
         (_, Some(_) | None) => None,
     }
 }
 
 /// Whether the message is behind, and may be edited.
-fn is_due(run: &Run, now: Instant, pace: Duration) -> bool {
+fn is_due(run: &ShownRun, now: Instant, pace: Duration) -> bool {
     let Some((at, turns, doing)) = &run.told else { return true };
     let old = now.duration_since(*at);
     let news = *turns != run.turns || *doing != run.doing;

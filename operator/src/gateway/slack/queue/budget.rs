@@ -9,7 +9,7 @@ use super::Urgency;
 
 /// Calls of one method that nobody has made yet.
 #[derive(Debug)]
-pub struct Budget {
+pub struct CallBudget {
     most: f64,
     left: f64,
     at: Instant,
@@ -23,7 +23,7 @@ pub enum Grant {
     Wait(Duration),
 }
 
-impl Budget {
+impl CallBudget {
     pub fn full(most: u32, now: Instant) -> Self {
         let most = f64::from(most.max(1));
         Self { most, left: most, at: now }
