@@ -47,7 +47,7 @@ impl Ways {
         let tried = self.0.iter().map(|(way, address)| async move {
             let asks = matches!(way, Way::ClusterDns | Way::NodeDns);
             let (connected, answered) =
-                tokio::join!(connects(*address), async { asks && answers(*address).await });
+                tokio::join!(connects(*address), async { asks && does_answer(*address).await });
             (connected || answered).then_some(*way)
         });
         join_all(tried).await.into_iter().flatten().collect()
@@ -60,7 +60,7 @@ async fn connects(address: SocketAddr) -> bool {
 }
 
 /// Whether a DNS server answers there, whatever it says.
-async fn answers(server: SocketAddr) -> bool {
+async fn does_answer(server: SocketAddr) -> bool {
     let asked = async {
         let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any).await?;

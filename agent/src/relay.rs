@@ -142,7 +142,7 @@ impl Relay {
 
     async fn answer(&self, gateway: &Gateway, request: Request<Incoming>) -> Response<Body> {
         if proxy::is_for(&request) {
-            return proxy::answer(gateway, request, |why| self.turn_away(why)).await;
+            return proxy::answer_request(gateway, request, |why| self.turn_away(why)).await;
         }
         let Some(target) = target(request.method(), request.uri().path()) else {
             return say(StatusCode::NOT_FOUND, "the relay serves /git/ and proxies only");

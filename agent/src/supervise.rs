@@ -44,7 +44,7 @@ pub fn run(args: &ExecArgs) -> ExitCode {
     // Where memory gets short, the command goes before the toolbox does. The kubelet gives containers up
     // to 999, and raising it needs no right.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    let (child, killer) = match start(args) {
+    let (child, killer) = match start_command(args) {
         Ok(started) => started,
         Err(Failed::Confine(why)) => return complain(&why, NOT_CONFINED),
         Err(Failed::Start(e)) if e.kind() == io::ErrorKind::NotFound => {
@@ -92,7 +92,7 @@ impl Killer {
 }
 
 /// On a thread of its own: what confines it must not confine the supervisor.
-fn start(args: &ExecArgs) -> Result<(Pid, Killer), Failed> {
+fn start_command(args: &ExecArgs) -> Result<(Pid, Killer), Failed> {
     let (write, read, hide) = (args.write.clone(), args.read.clone(), args.hide.clone());
     let plan = Plan { write, read, hide };
     let (mode, words) = (args.sandbox, args.command.clone());
@@ -141,7 +141,7 @@ fn wait(child: Pid) -> Option<WaitStatus> {
 fn watch(parent: Pid, killer: &Killer) {
     loop {
         thread::sleep(LOOK);
-        let many = processes::count() > MAX_PROCESSES;
+        let many = processes::count_processes() > MAX_PROCESSES;
         if many {
             // First: when the command is gone, so is this process.
             BOMB.store(true, Ordering::SeqCst);

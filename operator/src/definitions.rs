@@ -41,7 +41,7 @@ enum DefinitionProblem {
 /// `/readyz`.
 pub async fn installed(client: &Client, ready: &Ready) {
     let mut told = String::new();
-    while let Err(problem) = look(client).await {
+    while let Err(problem) = look_at_definitions(client).await {
         let why = problem.to_string();
         if why != told {
             let cause = std::error::Error::source(&problem).map(ToString::to_string);
@@ -54,7 +54,7 @@ pub async fn installed(client: &Client, ready: &Ready) {
     ready.waits_for(None);
 }
 
-async fn look(client: &Client) -> Result<(), DefinitionProblem> {
+async fn look_at_definitions(client: &Client) -> Result<(), DefinitionProblem> {
     let request = http::Request::get(format!("/openapi/v3/apis/{GROUP}/v1alpha1"))
         .header(http::header::ACCEPT, "application/json")
         .body(Vec::new())

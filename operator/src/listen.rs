@@ -15,15 +15,15 @@ const BACKLOG: u32 = 1024;
 /// When the address is taken, or not this machine's.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let all = address.is_ipv6() && address.ip().is_unspecified();
-    match bind(address) {
+    match bind_listener(address) {
         Err(error) if all && error.kind() != io::ErrorKind::AddrInUse => {
-            bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
+            bind_listener(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
         }
         bound => bound,
     }
 }
 
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv6() { TcpSocket::new_v6()? } else { TcpSocket::new_v4()? };
     if address.ip() == Ipv6Addr::UNSPECIFIED {
         // Whatever the node's setting is.

@@ -85,7 +85,7 @@ pub fn flaw(reply: &ModelReply, about: &Circumstances) -> Option<Flaw> {
         return Some(Flaw::Leaked { form: "a call that can't be read".to_owned() });
     }
     let Some(text) = &message.content else { return wordless(reply, about, tokens) };
-    if let Some(form) = leak::of(text, &about.tools) {
+    if let Some(form) = leak::leaked_call(text, &about.tools) {
         return Some(Flaw::Leaked { form: form.to_owned() });
     }
     if reply.finish == Finish::Length {
@@ -143,7 +143,7 @@ impl Flaw {
     /// What of the reply the conversation keeps.
     pub fn keeps<'a>(&self, content: Option<&'a str>) -> &'a str {
         match self {
-            Self::CutOff { .. } => kept(content.unwrap_or_default()),
+            Self::CutOff { .. } => kept_text(content.unwrap_or_default()),
             Self::CutCall { .. } | Self::Announced => content.unwrap_or_default(),
             _ => "",
         }
@@ -228,7 +228,7 @@ fn at(tokens: Option<u64>) -> String {
 
 /// What of a text that was cut off can be kept so that the rest joins it: up to the end of its last
 /// whole line, or else of its last whole word.
-pub fn kept(text: &str) -> &str {
+pub fn kept_text(text: &str) -> &str {
     let line = text.rfind('\n').map(|at| at + 1).filter(|at| *at * 2 > text.len());
     let word = text.rfind(char::is_whitespace).map(|at| at + 1);
     line.or(word).map_or(text, |at| &text[..at])
@@ -247,7 +247,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::parse;
+    use crate::model::parse_reply;
 
     fn about() -> Circumstances {
         Circumstances { cap: 16_000, tools: vec!["Read".to_owned()], spoke: false, can_nudge: true }
@@ -255,7 +255,7 @@ mod tests {
 
     fn judged(choice: &Value, about: &Circumstances) -> Option<Flaw> {
         let body = json!({"choices": [choice], "usage": {"completion_tokens": 40}});
-        flaw(&parse(body.to_string().as_bytes()).unwrap(), about)
+        flaw(&parse_reply(body.to_string().as_bytes()).unwrap(), about)
     }
 
     fn calls(arguments: &str) -> Value {
@@ -350,7 +350,7 @@ mod tests {
             ("unbroken", "!", "unbroken!"),
             ("", "all", "all"),
         ] {
-            assert_eq!(joined(kept(text), rest), whole);
+            assert_eq!(joined(kept_text(text), rest), whole);
         }
     }
 }

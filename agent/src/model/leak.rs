@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 /// What gives a leaked call away, if the text holds one.
-pub fn of(text: &str, tools: &[String]) -> Option<&'static str> {
+pub fn leaked_call(text: &str, tools: &[String]) -> Option<&'static str> {
     if is_bare_call(text, tools) {
         return Some("{\"name\": …}");
     }
@@ -34,7 +34,7 @@ const FORMS: [Form; 17] = [
     },
     Form {
         token: "<|tool_call_begin|>",
-        follows: |t| has(t, "<|tool_call_argument_begin|>") || names(t, ":"),
+        follows: |t| has(t, "<|tool_call_argument_begin|>") || names_tool(t, ":"),
     },
     // DeepSeek, in its own letters and in ours.
     Form {
@@ -43,7 +43,7 @@ const FORMS: [Form; 17] = [
     },
     Form {
         token: "<｜tool▁call▁begin｜>",
-        follows: |t| has(t, "<｜tool▁sep｜>") || names(t, "\n"),
+        follows: |t| has(t, "<｜tool▁sep｜>") || names_tool(t, "\n"),
     },
     Form {
         token: "<|tool▁calls▁begin|>",
@@ -57,7 +57,7 @@ const FORMS: [Form; 17] = [
     // Llama.
     Form {
         token: "<|python_tag|>",
-        follows: |t| t.starts_with('{') || names(t, "(") || names(t, ".call("),
+        follows: |t| t.starts_with('{') || names_tool(t, "(") || names_tool(t, ".call("),
     },
     // Qwen and Hermes; GLM.
     Form {
@@ -68,7 +68,7 @@ const FORMS: [Form; 17] = [
     Form {
         token: "<function=",
         follows: |t| {
-            names(t, ">")
+            names_tool(t, ">")
                 && (has(t, "<parameter=")
                     || has(t, "</function>")
                     || after(t, '>').starts_with('{'))
@@ -85,7 +85,7 @@ const FORMS: [Form; 17] = [
     // Mistral.
     Form {
         token: "[TOOL_CALLS]",
-        follows: |t| t.starts_with(['[', '{']) || names(t, "{") || names(t, "[ARGS]"),
+        follows: |t| t.starts_with(['[', '{']) || names_tool(t, "{") || names_tool(t, "[ARGS]"),
     },
     // Of gpt-oss.
     Form { token: "<|channel|>", follows: |t| has(t, "to=functions.") },
@@ -103,7 +103,7 @@ fn after(text: &str, end: char) -> &str {
 }
 
 /// Whether the text begins with a name, and that with what ends names there.
-fn names(text: &str, end: &str) -> bool {
+fn names_tool(text: &str, end: &str) -> bool {
     let named = text.trim_start_matches(|c: char| c.is_alphanumeric() || "_.-".contains(c));
     named.len() < text.len() && named.starts_with(end)
 }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     fn leaks(text: &str) -> bool {
-        of(text, &["Read".to_owned(), "Bash".to_owned()]).is_some()
+        leaked_call(text, &["Read".to_owned(), "Bash".to_owned()]).is_some()
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod read;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub use read::{Finish, ModelReply, Unreadable, parse};
+pub use read::{Finish, ModelReply, Unreadable, parse_reply};
 
 /// Where a message of the conversation says whose reasoning it holds. Never sent.
 pub const THINKER: &str = "codebutler.thinker";

@@ -48,13 +48,13 @@ pub enum Unreadable {
 const MAX_WHY: usize = 400;
 
 /// Reads the body of a chat completion.
-pub fn parse(body: &[u8]) -> Result<ModelReply, Unreadable> {
+pub fn parse_reply(body: &[u8]) -> Result<ModelReply, Unreadable> {
     let lost = |why: &str| Unreadable::Lost(clip(why, MAX_WHY));
     let formless = |why: String| Unreadable::Formless(clip(&why, MAX_WHY));
     let body: Value =
         serde_json::from_slice(body).map_err(|e| lost(&format!("it is not JSON ({e})")))?;
     let choice = body.pointer("/choices/0").unwrap_or(&Value::Null);
-    let error = said(&choice["error"]).or_else(|| said(&body["error"]));
+    let error = said_by_provider(&choice["error"]).or_else(|| said_by_provider(&body["error"]));
     let nothing = Map::new();
     let message = match (choice["message"].as_object(), &error) {
         (Some(message), _) => message,
@@ -89,7 +89,7 @@ pub fn parse(body: &[u8]) -> Result<ModelReply, Unreadable> {
 }
 
 /// The words of an error, whatever its form.
-fn said(error: &Value) -> Option<String> {
+fn said_by_provider(error: &Value) -> Option<String> {
     let text = match error {
         Value::Null => return None,
         Value::String(text) => text.clone(),
@@ -159,7 +159,8 @@ mod tests {
     use super::*;
 
     fn read(message: &Value) -> Result<Assistant, Unreadable> {
-        parse(json!({"choices": [{"message": message}]}).to_string().as_bytes()).map(|r| r.message)
+        parse_reply(json!({"choices": [{"message": message}]}).to_string().as_bytes())
+            .map(|r| r.message)
     }
 
     #[test]
@@ -212,7 +213,7 @@ mod tests {
                 "no function name",
             ),
         ] {
-            let error = parse(body.as_bytes()).unwrap_err();
+            let error = parse_reply(body.as_bytes()).unwrap_err();
             assert_eq!(matches!(error, Unreadable::Lost(_)), lost, "{body}: {error}");
             assert!(error.to_string().contains(why), "{body}: {error}");
         }
@@ -220,7 +221,8 @@ mod tests {
 
     #[test]
     fn the_end_of_an_answer_is_told_in_many_words() {
-        let ended = |choice: Value| parse(json!({"choices": [choice]}).to_string().as_bytes());
+        let ended =
+            |choice: Value| parse_reply(json!({"choices": [choice]}).to_string().as_bytes());
         for (choice, finish) in [
             (json!({"finish_reason": "stop"}), Finish::Whole),
             (json!({"finish_reason": null}), Finish::Whole),

@@ -75,7 +75,7 @@ fn commands(args: &PolicyArgs) -> Result<Vec<String>, String> {
         if line.trim().is_empty() {
             continue;
         }
-        out.push(one(line).ok_or_else(|| {
+        out.push(one_line(line).ok_or_else(|| {
             format!("line {} of the list begins like JSON and is neither a string nor {{\"command\": …}}", at + 1)
         })?);
     }
@@ -83,7 +83,7 @@ fn commands(args: &PolicyArgs) -> Result<Vec<String>, String> {
 }
 
 /// A line of a list: a JSON string or object, or the command itself.
-fn one(line: &str) -> Option<String> {
+fn one_line(line: &str) -> Option<String> {
     match serde_json::from_str::<ToldLine>(line) {
         Ok(ToldLine::Command(command) | ToldLine::Named { command }) => Some(command),
         Err(_) if line.starts_with("{\"") => None,

@@ -4,11 +4,11 @@ use crate::seeds;
 
 /// The words for a model by its id, if its family needs any.
 pub fn addendum(model: &str) -> Option<&'static str> {
-    of(seeds::seed("families.md")?, model)
+    family_text(seeds::seed("families.md")?, model)
 }
 
 /// The text of the first section whose heading has a beginning of the id.
-fn of<'t>(table: &'t str, model: &str) -> Option<&'t str> {
+fn family_text<'t>(table: &'t str, model: &str) -> Option<&'t str> {
     let model = model.trim_start_matches('~').to_lowercase();
     let name = model.rsplit_once('/').map_or(model.as_str(), |(_, name)| name);
     let sections = table.split("\n## ").skip(1);
@@ -37,7 +37,7 @@ mod tests {
             ("anthropic/claude-opus-5", None),
             ("", None),
         ] {
-            assert_eq!(of(table, model), expected, "{model}");
+            assert_eq!(family_text(table, model), expected, "{model}");
         }
     }
 

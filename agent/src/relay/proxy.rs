@@ -23,7 +23,7 @@ pub fn is_for(request: &Request<Incoming>) -> bool {
 }
 
 /// Carries it through the gateway, or says why not.
-pub async fn answer(
+pub async fn answer_request(
     gateway: &Gateway,
     request: Request<Incoming>,
     refused: impl Fn(&str),
@@ -31,7 +31,7 @@ pub async fn answer(
     let Some(to) = target(&request) else {
         return refuse(StatusCode::BAD_REQUEST, "only CONNECT and http:// URLs are carried on");
     };
-    let tunnel = match open(gateway, &to).await {
+    let tunnel = match open_tunnel(gateway, &to).await {
         Ok(tunnel) => tunnel,
         Err(GatewayError::Unreachable(_) | GatewayError::Token { .. }) => {
             return refuse(StatusCode::BAD_GATEWAY, "the gateway can't be reached: try again");
@@ -69,7 +69,7 @@ fn target(request: &Request<Incoming>) -> Option<String> {
     }
 }
 
-async fn open(gateway: &Gateway, to: &str) -> Result<Upgraded, GatewayError> {
+async fn open_tunnel(gateway: &Gateway, to: &str) -> Result<Upgraded, GatewayError> {
     let answer = gateway
         .raw(Method::GET, path::CONNECT, None)?
         .query(&[("to", to)])

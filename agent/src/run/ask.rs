@@ -96,7 +96,8 @@ impl Agent {
         let mut body = prompt::request(look, &view.system, state.chat(), &view.specs);
         let shown = body.tokens();
         let turns = state.run().map_or(0, |run| run.turns);
-        let notice = notice::of(turns, self.session.max_turns, deadline.total(), deadline.left());
+        let notice =
+            notice::limit_notice(turns, self.session.max_turns, deadline.total(), deadline.left());
         let passing: Vec<_> = prompt::list(state.todo()).into_iter().chain(notice).collect();
         if !passing.is_empty() {
             // Last, and not kept: what was sent before stays as it was, and cached. In a message of its
@@ -123,7 +124,7 @@ impl Agent {
         deadline: &Deadline,
         patience: &mut Patience,
     ) -> Result<Option<Ended>, RunError> {
-        let reply = match model::parse(body) {
+        let reply = match model::parse_reply(body) {
             Ok(reply) => reply,
             Err(Unreadable::Lost(why)) => {
                 let why = format!("the answer of the model `{}` is none: {why}", self.model());

@@ -66,7 +66,7 @@ impl Agent {
         let told = answer.ok().and_then(|body| summary(&body));
         let (how, summary) = match told {
             Some(text) => ("the model's summary", clip(&text, MAX_SUMMARY)),
-            None => ("a list of what was said", plain(older)),
+            None => ("a list of what was said", plain_chat(older)),
         };
         let evidence = format!("{upto} of {} messages", chat.len());
         self.log.note(&run, Kind::Compacted, how, &["hiding results alone"], &evidence);
@@ -77,14 +77,14 @@ impl Agent {
 
 /// The words of an answer, if it is one. One that was cut off is better than none.
 fn summary(body: &[u8]) -> Option<String> {
-    let reply = model::parse(body).ok()?;
+    let reply = model::parse_reply(body).ok()?;
     let usable =
         matches!(judge::flaw(&reply, &Circumstances::default()), None | Some(Flaw::CutOff { .. }));
     reply.message.content.filter(|_| usable)
 }
 
 /// Without a model: what people and the role said, each cut, the newest kept.
-fn plain(chat: &[Value]) -> String {
+fn plain_chat(chat: &[Value]) -> String {
     let mut lines = Vec::new();
     for message in chat {
         let role = message["role"].as_str().unwrap_or_default();
@@ -119,10 +119,10 @@ mod tests {
             model::tool("c", "a result"),
             json!({"role": "assistant", "content": "I see."}),
         ];
-        assert_eq!(plain(&chat), "user: fix it\nassistant: I see.");
+        assert_eq!(plain_chat(&chat), "user: fix it\nassistant: I see.");
         let many: Vec<_> =
             (0..100).map(|n| model::user(&format!("{n} {}", "x".repeat(400)))).collect();
-        let text = plain(&many);
+        let text = plain_chat(&many);
         assert!(text.len() <= MAX_SUMMARY + 100 && text.contains("user: 99 x"), "{}", text.len());
         assert!(!text.contains("user: 1 x"));
     }

@@ -31,7 +31,7 @@ impl Agent {
     /// First a nudge, then the stronger model, then a question to the people.
     pub(super) async fn unstick(&mut self) -> Result<Option<Ended>, RunError> {
         let Some(run) = self.transcript.state().run() else { return Ok(None) };
-        let Some(why) = stuck::find(&run.steps, &run.words) else { return Ok(None) };
+        let Some(why) = stuck::find_circle(&run.steps, &run.words) else { return Ok(None) };
         let (id, times) = (run.id.clone(), run.stuck);
         let current = self.model().to_owned();
         let stronger = self.session.stronger.clone().filter(|model| *model != current);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::turns::spares_words;
 
 /// What to say before the next call, if there is something to say.
-pub fn of(turns: u32, most: u32, time: Duration, left: Duration) -> Option<String> {
+pub fn limit_notice(turns: u32, most: u32, time: Duration, left: Duration) -> Option<String> {
     let calls = most.saturating_sub(turns);
     if spares_words(most) && calls <= 1 {
         return Some(
@@ -43,7 +43,9 @@ mod tests {
     #[test]
     fn limits_are_told_when_they_come_near() {
         let hour = Duration::from_hours(1);
-        let told = |turns, left| of(turns, 50, hour, Duration::from_mins(left)).unwrap_or_default();
+        let told = |turns, left| {
+            limit_notice(turns, 50, hour, Duration::from_mins(left)).unwrap_or_default()
+        };
         assert_eq!(told(39, 60), "");
         assert!(told(40, 60).starts_with("[CodeButler] 10 of 50 model calls are left"));
         assert!(told(3, 12).contains("about 12 of 60 minutes are left"));
@@ -52,6 +54,6 @@ mod tests {
             told(49, 60).contains("last model call") && told(60, 60).contains("last model call")
         );
         // A run of two calls has none to spare for words.
-        assert_eq!(of(1, 2, hour, hour), None);
+        assert_eq!(limit_notice(1, 2, hour, hour), None);
     }
 }

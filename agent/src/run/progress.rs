@@ -36,7 +36,7 @@ impl Telling {
     pub fn start(gateway: Gateway, run: &str, turns: u32, limit: Duration) -> Self {
         let first = Progress { run: run.to_owned(), turns, doing: "getting ready".to_owned() };
         let (sender, news) = watch::channel(first);
-        Self { sender, task: tokio::spawn(tell(gateway, news, limit).in_current_span()) }
+        Self { sender, task: tokio::spawn(tell_progress(gateway, news, limit).in_current_span()) }
     }
 
     /// What the run does from now on.
@@ -97,7 +97,7 @@ impl Board {
     }
 }
 
-async fn tell(gateway: Gateway, mut news: watch::Receiver<Progress>, limit: Duration) {
+async fn tell_progress(gateway: Gateway, mut news: watch::Receiver<Progress>, limit: Duration) {
     let mut since = Instant::now();
     loop {
         let progress = news.borrow_and_update().clone();

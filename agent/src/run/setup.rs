@@ -51,7 +51,7 @@ impl Agent {
             ended.refused = refused;
         }
         if !ended.told {
-            self.tell_once("setup", &told(&plan, &ended)).await?;
+            self.tell_once("setup", &told_end(&plan, &ended)).await?;
             if plan.missing.is_none() {
                 let request = Request::SetUpTold { plan: plan.clone(), ended: ended.clone() };
                 self.tools.toolbox.ask(request).await?;
@@ -89,7 +89,7 @@ fn named(plan: &SetUp) -> String {
 }
 
 /// For people. What a command printed is theirs to judge: it stands in a block of its own.
-fn told(plan: &SetUp, ended: &SetUpEnd) -> String {
+fn told_end(plan: &SetUp, ended: &SetUpEnd) -> String {
     let named = named(plan);
     if let Some(program) = &plan.missing {
         return format!(

@@ -19,7 +19,7 @@ const PING_PONG: usize = 3;
 const WORDS: usize = 4;
 
 /// What repeats, in words for the model and the decision log.
-pub fn find(steps: &[Step], words: &[u64]) -> Option<&'static str> {
+pub fn find_circle(steps: &[Step], words: &[u64]) -> Option<&'static str> {
     let last = |n: usize| steps.len().checked_sub(n).map(|from| &steps[from..]);
     let alike = |n: usize, same: fn(&Step, &Step) -> bool| {
         last(n).is_some_and(|steps| steps.windows(2).all(|two| same(&two[0], &two[1])))
@@ -71,11 +71,11 @@ mod tests {
             ("ababab", Some("two calls alternate")),
             ("abcabc", None),
         ] {
-            let found = find(&steps(text), &[]);
+            let found = find_circle(&steps(text), &[]);
             assert_eq!(found.is_some(), expected.is_some(), "{text}: {found:?}");
             assert!(found.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{text}");
         }
-        assert!(find(&[], &[1, 1, 1, 1]).is_some());
-        assert!(find(&[], &[1, 1, 2, 1]).is_none());
+        assert!(find_circle(&[], &[1, 1, 1, 1]).is_some());
+        assert!(find_circle(&[], &[1, 1, 2, 1]).is_none());
     }
 }

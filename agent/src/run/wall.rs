@@ -51,7 +51,7 @@ impl Wall {
                     }
                     return Ok(());
                 }
-                Err(error) if waits(&error) && looks.began.elapsed() < REPO_PATIENCE => {
+                Err(error) if is_waiting(&error) && looks.began.elapsed() < REPO_PATIENCE => {
                     tracing::warn!(ways = ?report.ways, "not kept to the gateway");
                 }
                 Err(error) => return Err(error),
@@ -65,7 +65,7 @@ impl Wall {
         let deadline = Instant::now() + REPO_PATIENCE;
         loop {
             match self.gateway.session().await {
-                Err(error) if waits(&error) && Instant::now() < deadline => {
+                Err(error) if is_waiting(&error) && Instant::now() < deadline => {
                     tracing::warn!(%error, "waiting for the Repo to be mended");
                 }
                 other => return other,
@@ -85,7 +85,7 @@ impl Wall {
 }
 
 /// Refused until somebody mends something.
-fn waits(error: &GatewayError) -> bool {
+fn is_waiting(error: &GatewayError) -> bool {
     error.code() == Some(ErrorCode::Upstream)
 }
 

@@ -42,7 +42,7 @@ fn found(command: impl Into<String>, from: &'static str, program: &'static str) 
 
 /// What the files ask for; nothing where they ask for nothing. `file` is the content of a file at the
 /// top, if it is there.
-pub fn find(file: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<FoundPlatform> {
+pub fn find_platform(file: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<FoundPlatform> {
     [node, python, ruby, php, ios].iter().filter_map(|platform| platform(file)).reduce(|a, b| {
         FoundPlatform {
             command: format!("{} && {}", a.command, b.command),
@@ -140,7 +140,7 @@ mod tests {
             let found = files.iter().find(|(known, _)| *known == name);
             found.map(|(_, text)| text.as_bytes().to_vec())
         };
-        find(&file)
+        find_platform(&file)
             .map_or_else(|| "nothing".to_owned(), |f| format!("{} <- {:?}", f.command, f.from))
     }
 

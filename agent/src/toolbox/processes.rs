@@ -19,7 +19,7 @@ const ROUNDS: u32 = 400;
 /// those that nobody else waits for.
 pub async fn kill_descendants(keep: impl Fn() -> Vec<i32>) {
     for round in 0..ROUNDS {
-        if !end(&keep()) {
+        if !end_processes(&keep()) {
             return;
         }
         tokio::time::sleep(pause(round)).await;
@@ -30,7 +30,7 @@ pub async fn kill_descendants(keep: impl Fn() -> Vec<i32>) {
 /// As [`kill_descendants`], for a process that does nothing else.
 pub fn end_all() {
     for round in 0..ROUNDS {
-        if !end(&[]) {
+        if !end_processes(&[]) {
             return;
         }
         std::thread::sleep(pause(round));
@@ -38,7 +38,7 @@ pub fn end_all() {
 }
 
 /// Descendants of this process.
-pub fn count() -> usize {
+pub fn count_processes() -> usize {
     descendants(getpid().as_raw(), &[]).len()
 }
 
@@ -47,7 +47,7 @@ fn pause(round: u32) -> Duration {
 }
 
 /// Whether there was anything to kill.
-fn end(keep: &[i32]) -> bool {
+fn end_processes(keep: &[i32]) -> bool {
     let found = descendants(getpid().as_raw(), keep);
     // First all stand still: what is stopped forks no more.
     for signal in [Signal::SIGSTOP, Signal::SIGKILL] {

@@ -92,7 +92,7 @@ impl Site {
     pub fn plan(&self, command: Option<&str>) -> Option<SetUp> {
         let own = command.map(|command| (command.to_owned(), Vec::new(), Vec::new()));
         let found = || {
-            let found = platform::find(&|name| self.file(name))?;
+            let found = platform::find_platform(&|name| self.file(name))?;
             Some((found.command, found.from, found.programs))
         };
         let (command, from, programs) = own.or_else(found)?;

@@ -77,7 +77,7 @@ impl Programs {
             return known.versions.clone();
         }
         let versions = match ask(script(wanted)).await {
-            Ok(ran) => read(wanted, &ran.output),
+            Ok(ran) => read_versions(wanted, &ran.output),
             Err(error) => {
                 tracing::debug!(%error, "no program said its version");
                 return Vec::new();
@@ -108,7 +108,7 @@ fn script(wanted: &[&str]) -> String {
 }
 
 /// A line for each program that answered, in the order in which they were asked.
-fn read(wanted: &[&str], output: &str) -> Vec<String> {
+fn read_versions(wanted: &[&str], output: &str) -> Vec<String> {
     let output = plain(output);
     let said = |program: &str| {
         let line = output.lines().find_map(|line| line.strip_prefix(&format!("{program}: ")))?;

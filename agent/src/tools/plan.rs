@@ -24,7 +24,7 @@ impl Context {
 }
 
 /// What the model is told of them.
-pub fn told(files: &[String]) -> String {
+pub fn told_files(files: &[String]) -> String {
     if files.is_empty() {
         return String::new();
     }
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(of(&["./src/a.rs"], &touched), "src/b/c.rs srcs/d.rs");
         assert_eq!(of(&["src/b/*.rs", "src/a.rs", "srcs"], &touched), "");
         assert_eq!(of(&["**/*.rs"], &touched), "");
-        assert_eq!(told(&[]), "");
-        assert!(told(&["a".to_owned()]).contains("does not name `a`"));
+        assert_eq!(told_files(&[]), "");
+        assert!(told_files(&["a".to_owned()]).contains("does not name `a`"));
     }
 }

@@ -73,7 +73,7 @@ impl Context {
             }
         };
         let beside = self.beside_plan().await?;
-        let told = plan::told(&beside);
+        let told = plan::told_files(&beside);
         let record = (!self.planned.is_empty()).then_some(Record::Deviated { files: beside });
         let text = format!("{text}{told}");
         Ok(Pushed::Done(Done { record, ..Done::of(text, ResultKind::Published) }))

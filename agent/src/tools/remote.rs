@@ -30,13 +30,13 @@ fn quoted(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn place(at: Option<&wire::LineRef>) -> String {
+fn place_of(at: Option<&wire::LineRef>) -> String {
     at.map(|at| format!(" on {}:{}", at.path, at.line)).unwrap_or_default()
 }
 
 fn remarks(remarks: &[wire::Remark]) -> Vec<String> {
     let shown = remarks.iter().map(|remark| {
-        format!("{}{}:\n{}", remark.author, place(remark.at.as_ref()), quoted(&remark.body))
+        format!("{}{}:\n{}", remark.author, place_of(remark.at.as_ref()), quoted(&remark.body))
     });
     shown.collect()
 }

@@ -123,8 +123,9 @@ impl Handler for PlanReview {
             wire::PostMessage { key: call.key.to_owned(), text, ..wire::PostMessage::default() };
         let wire::Posted { ts, .. } = cx.gateway.post(&message).await?;
         let missing = args.tests.iter().filter(|test| !test.present);
-        let missing_tests: Vec<_> =
-            missing.map(|test| format!("{}: {}", test.kind.word(), point(&test.what))).collect();
+        let missing_tests: Vec<_> = missing
+            .map(|test| format!("{}: {}", test.kind.word(), review_point(&test.what)))
+            .collect();
         let then = if missing_tests.is_empty() {
             "Now judge."
         } else {
@@ -161,7 +162,7 @@ fn check_form(args: &PlanReviewArgs) -> Result<(), Failure> {
 fn show(args: &PlanReviewArgs) -> String {
     let mut out = String::from("**What this review goes by**\n\n**Must not break**\n");
     for (number, invariant) in args.invariants.iter().enumerate() {
-        let _ = writeln!(out, "{}. {}", number + 1, point(invariant));
+        let _ = writeln!(out, "{}. {}", number + 1, review_point(invariant));
     }
     out.push_str("\n**Risk**\n");
     let RiskMatrix { security, performance, compatibility, correctness } = &args.risks;
@@ -177,20 +178,20 @@ fn show(args: &PlanReviewArgs) -> String {
             RiskLevel::Medium => "medium",
             RiskLevel::High => "**high**",
         };
-        let _ = writeln!(out, "- {area}: {level}. {}", point(why));
+        let _ = writeln!(out, "- {area}: {level}. {}", review_point(why));
     }
     out.push_str("\n**Tests there have to be**\n");
     for TestPoint { kind, what, present } in &args.tests {
         let is = if *present { "there" } else { "**missing**" };
-        let _ = writeln!(out, "- {}: {} ({is})", kind.word(), point(what));
+        let _ = writeln!(out, "- {}: {} ({is})", kind.word(), review_point(what));
     }
     if let Some(why) = args.no_tests.as_ref().filter(|_| args.tests.is_empty()) {
-        let _ = writeln!(out, "None: {}", point(why));
+        let _ = writeln!(out, "None: {}", review_point(why));
     }
     out.trim_end().to_owned()
 }
 
-fn point(text: &str) -> String {
+fn review_point(text: &str) -> String {
     clip(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_POINT)
 }
 

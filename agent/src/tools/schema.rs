@@ -27,12 +27,12 @@ pub fn whole<T: JsonSchema>() -> Value {
         object.remove("description");
         object.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
     }
-    plain(&mut schema);
+    plain_schema(&mut schema);
     schema
 }
 
 /// An optional argument is one that may be left out; `null` adds nothing to that.
-fn plain(schema: &mut Value) {
+fn plain_schema(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             if object.get("title").is_some_and(Value::is_string) {
@@ -72,12 +72,12 @@ fn plain(schema: &mut Value) {
                 *description = description.replace('\n', " ");
             }
             for value in object.values_mut() {
-                plain(value);
+                plain_schema(value);
             }
         }
         Value::Array(items) => {
             for item in items {
-                plain(item);
+                plain_schema(item);
             }
         }
         _ => {}

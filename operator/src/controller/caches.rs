@@ -72,7 +72,7 @@ impl Watches {
 }
 
 /// Starts all watches. They end when the result is dropped.
-pub fn start(
+pub fn start_watches(
     client: &Client,
     args: &ControllerArgs,
     slots: &Arc<RepoSlots>,

@@ -86,7 +86,7 @@ pub async fn drive<K, F>(
             && let Some(key) = work.begin()
         {
             if let Some(object) = store.get(&ObjectRef::new(&key.name).within(&key.namespace)) {
-                looks.push(look(key, object, context.clone(), reconcile));
+                looks.push(look_once(key, object, context.clone(), reconcile));
             } else {
                 backoff.reset(&key);
                 work.end(&key);
@@ -116,7 +116,7 @@ async fn until(due: Option<Instant>) {
 }
 
 /// One look, in a task of its own.
-async fn look<K, F>(
+async fn look_once<K, F>(
     key: ObjectKey,
     object: Arc<K>,
     context: Arc<Context>,

@@ -97,7 +97,7 @@ pub async fn run<K>(
                     let _ = synced.send(());
                 }
             }
-            Err(error) => tell::<K>(&error),
+            Err(error) => log_watch_error::<K>(&error),
         }
     }
 }
@@ -109,7 +109,7 @@ fn slim<K: Resource>(
     events.map(|event| event.map(|event| event.modify(|o| o.managed_fields_mut().clear())))
 }
 
-fn tell<K: Resource<DynamicType = ()>>(error: &watcher::Error) {
+fn log_watch_error<K: Resource<DynamicType = ()>>(error: &watcher::Error) {
     let kind = K::kind(&());
     match code(error) {
         404 => tracing::warn!(

@@ -60,7 +60,7 @@ const LEASE: &str = "codebutler-controller";
 /// When there is no usable configuration for the Kubernetes API, or the metrics port is taken.
 pub async fn run(mut args: ControllerArgs) -> anyhow::Result<()> {
     if args.cluster_dns.is_empty() {
-        args.cluster_dns = resolvers::own();
+        args.cluster_dns = resolvers::own_resolvers();
     }
     let client = platform::client(names::CONTROLLER).await?;
     let stop = CancellationToken::new();
@@ -87,7 +87,7 @@ pub async fn serve(
     let slots = Arc::new(slots::RepoSlots::default());
     let fence = Arc::new(thread::Fence::default());
     let (caches, mut watches, queues, mut receivers) =
-        caches::start(&client, &args, &slots, &fence);
+        caches::start_watches(&client, &args, &slots, &fence);
     let mut registry = crate::metrics::registry();
     let shown = metrics::Shown {
         threads: caches.threads.clone(),

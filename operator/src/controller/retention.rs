@@ -107,7 +107,7 @@ async fn retire(context: &Context, repo: &Repo, due: &[Closed]) -> Result<(), Ap
     let new = due.iter().filter(|(_, line)| !known.iter().any(|old| old.uid == line.uid));
     let new: Vec<_> = new.map(|(_, line)| line.clone()).collect();
     for line in &new {
-        tell(repo, line);
+        audit_line(repo, line);
     }
     if !new.is_empty() {
         let history = added(known, new);
@@ -127,7 +127,7 @@ fn added(mut known: Vec<ClosedThread>, new: Vec<ClosedThread>) -> Vec<ClosedThre
     known
 }
 
-fn tell(repo: &Repo, line: &ClosedThread) {
+fn audit_line(repo: &Repo, line: &ClosedThread) {
     tracing::info!(
         target: "codebutler::audit",
         repo = %ObjectKey::of(repo),

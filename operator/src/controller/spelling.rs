@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use super::health::Notice;
 
 /// Writes what is outdated into `conditions`, and answers the event that this is worth, once.
-pub fn tell(
+pub fn tell_outdated(
     outdated: &[Outdated],
     conditions: &mut Vec<Condition>,
     generation: Option<i64>,

@@ -36,16 +36,16 @@ impl Attended {
         let mut now = self.now.write();
         let mut listing = self.listing.write();
         match event {
-            Event::Apply(thread) => take(&mut now, thread),
+            Event::Apply(thread) => take_in(&mut now, thread),
             Event::Delete(thread) => drop(now.remove(&ThreadKey::from(thread))),
             Event::Init => listing.clear(),
-            Event::InitApply(thread) => take(&mut listing, thread),
+            Event::InitApply(thread) => take_in(&mut listing, thread),
             Event::InitDone => *now = std::mem::take(&mut *listing),
         }
     }
 }
 
-fn take(known: &mut KnownThreads, thread: &Thread) {
+fn take_in(known: &mut KnownThreads, thread: &Thread) {
     let key = ThreadKey::from(thread);
     if needs_attention(thread) {
         known.insert(key, Arc::new(thread.clone()));

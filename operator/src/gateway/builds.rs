@@ -110,14 +110,14 @@ impl BuildSlots {
                 }
             }
         };
-        BuildTurn { granted, used: count(&self.held), limit }
+        BuildTurn { granted, used: count_builds(&self.held), limit }
     }
 
     /// Whether it is this one's turn at once.
     fn enqueue(&mut self, claim: HeldBuild, limit: u32) -> bool {
         let place = self.queue.iter().position(|known| known.who == claim.who);
         let place = place.unwrap_or(self.queue.len());
-        let free = limit.saturating_sub(count(&self.held));
+        let free = limit.saturating_sub(count_builds(&self.held));
         if place < free as usize {
             if place < self.queue.len() {
                 self.queue.remove(place);
@@ -133,7 +133,7 @@ impl BuildSlots {
     }
 }
 
-fn count(claims: &[HeldBuild]) -> u32 {
+fn count_builds(claims: &[HeldBuild]) -> u32 {
     u32::try_from(claims.len()).unwrap_or(u32::MAX)
 }
 

@@ -13,10 +13,10 @@ pub fn memory_limit() -> Option<u64> {
     FILES
         .iter()
         .find_map(|file| std::fs::read_to_string(Path::new(file)).ok())
-        .and_then(|text| read(&text))
+        .and_then(|text| read_limit(&text))
 }
 
-fn read(text: &str) -> Option<u64> {
+fn read_limit(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|limit| *limit < NONE)
 }
 
@@ -26,7 +26,10 @@ mod tests {
 
     #[test]
     fn a_limit_is_told_from_none() {
-        assert_eq!(read("1073741824\n"), Some(1 << 30));
-        assert_eq!((read("max\n"), read("9223372036854771712\n"), read("")), (None, None, None));
+        assert_eq!(read_limit("1073741824\n"), Some(1 << 30));
+        assert_eq!(
+            (read_limit("max\n"), read_limit("9223372036854771712\n"), read_limit("")),
+            (None, None, None)
+        );
     }
 }

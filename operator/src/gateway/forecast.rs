@@ -39,14 +39,14 @@ impl PastWork {
         Some(Self {
             complexity: details.and_then(|details| details.complexity),
             cost: NanoUsd(spent.fold(0, |sum, cost| sum.saturating_add(cost.0))),
-            minutes: seconds(&closing.ts).saturating_sub(seconds(&plan.ts)).div_ceil(60),
+            minutes: seconds_of(&closing.ts).saturating_sub(seconds_of(&plan.ts)).div_ceil(60),
             estimate: details.and_then(|details| details.estimate),
             ended: closing.ts.clone(),
         })
     }
 }
 
-fn seconds(ts: &SlackTs) -> u64 {
+fn seconds_of(ts: &SlackTs) -> u64 {
     ts.as_str().split('.').next().and_then(|whole| whole.parse().ok()).unwrap_or_default()
 }
 

@@ -97,7 +97,7 @@ impl Identity {
         let outcome = async {
             let token = bearer(headers).ok_or(RefusedToken::NoToken)?;
             // Who is nobody's pod need not be proven to be it: a flood of tokens asks nobody.
-            let claim = claim::read(token)?;
+            let claim = claim::read_claim(token)?;
             self.index.find(&claim.namespace, &claim.uid).ok_or(RefusedToken::NotRegistered)?;
             let pod = self.reviews.pod(token, claim).await?;
             self.resolve(&pod)

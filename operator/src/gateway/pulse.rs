@@ -75,7 +75,7 @@ pub async fn watch(gateway: &Gateway, limit: Duration) {
         let expected = all.iter().flat_map(|thread| expected(thread).into_values());
         pulse.pass(expected, passed);
         for thread in &all {
-            note(threads, pulse, thread, limit).await;
+            note_silence(threads, pulse, thread, limit).await;
         }
     }
 }
@@ -91,7 +91,7 @@ fn expected(thread: &Thread) -> BTreeMap<&str, &str> {
 }
 
 /// Writes down who is not heard of, and who is again.
-async fn note(threads: &Threads, pulse: &Pulse, thread: &Thread, limit: Duration) {
+async fn note_silence(threads: &Threads, pulse: &Pulse, thread: &Thread, limit: Duration) {
     let key = ThreadKey::from(thread);
     for (role, own) in thread.status.iter().flat_map(|status| &status.roles) {
         let Some(pod) = own.pod_uid.as_deref() else { continue };

@@ -105,11 +105,11 @@ fn missing(
             format!("files changed while {expected} ran")
         }
         (Some(_), _) if !changed.is_empty() => {
-            format!("since the last run of {expected}, {} changed", named(changed))
+            format!("since the last run of {expected}, {} changed", named_files(changed))
         }
         (Some(_), _) => format!("{expected} was run on other files than those that are pushed"),
         (None, Some(known)) if known.command == kept(facts.expected.unwrap_or_default()) => {
-            format!("the last run of {expected} was on `{}`", short(&known.commit))
+            format!("the last run of {expected} was on `{}`", short_commit(&known.commit))
         }
         (None, _) => format!("{expected} was not run"),
     }
@@ -124,12 +124,12 @@ impl ReceiptVerdict {
                 let sign = if *exit_code == 0 { ":white_check_mark:" } else { ":x:" };
                 let since = match &since[..] {
                     [] => "nothing has changed since".to_owned(),
-                    files => format!("not checked since: {} (not pushed)", named(files)),
+                    files => format!("not checked since: {} (not pushed)", named_files(files)),
                 };
                 format!(
                     "{sign} {} ended with exit code {exit_code} on `{}` (run by {role}); {since}",
                     code(command),
-                    short(commit)
+                    short_commit(commit)
                 )
             }
             Self::Unchecked(why) => format!(":warning: Not checked: {why}"),
@@ -213,7 +213,7 @@ fn kept(command: &str) -> String {
     command.chars().take(MAX_COMMAND).collect()
 }
 
-fn short(commit: &str) -> &str {
+fn short_commit(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
@@ -223,7 +223,7 @@ fn code(command: &str) -> String {
     format!("`{}`", kept(command.trim()).chars().map(plain).collect::<String>())
 }
 
-fn named(files: &[String]) -> String {
+fn named_files(files: &[String]) -> String {
     let names: Vec<_> = files.iter().take(MAX_NAMED).map(|file| code(file)).collect();
     let more = files.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { " and others" } else { "" };
@@ -248,7 +248,7 @@ pub async fn under_message(
     if !merge && known.is_none_or(|pull| pull.merge_commit.is_some()) {
         return None;
     }
-    match told(gateway, caller, message.proof.as_ref()).await {
+    match told_receipt(gateway, caller, message.proof.as_ref()).await {
         Ok(verdict) => Some(verdict.line()),
         Err(error) => {
             let why = format!("what is pushed can't be looked at ({error})");
@@ -267,13 +267,14 @@ fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
         Complexity::Complex => "complex work",
     });
     let complexity = complexity.map(ToOwned::to_owned);
-    let files = (!message.files.is_empty()).then(|| format!("changes {}", named(&message.files)));
+    let files =
+        (!message.files.is_empty()).then(|| format!("changes {}", named_files(&message.files)));
     let parts: Vec<String> = test.into_iter().chain(complexity).chain(files).collect();
     (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
 /// The verdict, told in the open pull request too.
-async fn told(
+async fn told_receipt(
     gateway: &Shared,
     caller: &Caller,
     proof: Option<&Proof>,

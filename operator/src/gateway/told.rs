@@ -87,7 +87,7 @@ pub async fn run(gateway: &Gateway) {
             for ToldWord { id, text, asks } in words {
                 let word = (key.clone(), id);
                 if !said.contains(&word)
-                    && let Err(error) = tell(slack, &word, &text, asks).await
+                    && let Err(error) = tell_word(slack, &word, &text, asks).await
                 {
                     tracing::warn!(thread = key.name, %error, "a thread was not told");
                     tried.insert(key.clone(), Instant::now());
@@ -116,7 +116,7 @@ async fn bury(gateway: &Gateway, thread: &Thread) {
     }
 }
 
-async fn tell(
+async fn tell_word(
     slack: &Slack,
     (thread, id): &(ThreadKey, String),
     text: &str,

@@ -253,7 +253,7 @@ async fn of_repo(
             break;
         }
         memory.budget.spend(LOOK);
-        if let Some(pull) = look(gateway, repo, &github, &thread).await? {
+        if let Some(pull) = look_at_pull(gateway, repo, &github, &thread).await? {
             memory.told(&key, &pull, changed.at);
         }
     }
@@ -276,7 +276,7 @@ fn by_urgency(threads: &[Arc<Thread>], changed: &Changed) -> Vec<Arc<Thread>> {
 }
 
 /// Looks at one pull request and tells what is new. Nothing if it could not all be told.
-async fn look(
+async fn look_at_pull(
     gateway: &Shared,
     repo: &Repo,
     github: &GitHub,
@@ -288,9 +288,9 @@ async fn look(
     let since = news::since(known);
     let talk = github.talk_since(pull.number, since).await?;
     let members = github.members(news::speakers(known, &talk)).await?;
-    let all = news::of(known, &pull, &talk, &members);
+    let all = news::news_of(known, &pull, &talk, &members);
     let told = async {
-        tell(gateway, repo, github, thread, (&pull, &all)).await?;
+        tell_news(gateway, repo, github, thread, (&pull, &all)).await?;
         if pull.is_merged() {
             return Ok(());
         }
@@ -311,7 +311,7 @@ async fn look(
     }
 }
 
-async fn tell(
+async fn tell_news(
     gateway: &Shared,
     repo: &Repo,
     github: &GitHub,

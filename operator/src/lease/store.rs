@@ -80,7 +80,7 @@ impl Store for LeaseObjects {
         let found = self.api.get_opt(&self.name).await.map_err(classify)?;
         Ok(found.map(|lease| {
             let version = lease.metadata.resource_version.unwrap_or_default();
-            (read(lease.spec.unwrap_or_default()), version)
+            (read_record(lease.spec.unwrap_or_default()), version)
         }))
     }
 
@@ -95,7 +95,7 @@ impl Store for LeaseObjects {
 }
 
 /// Whatever people wrote into it: a holder is waited for at least a second.
-fn read(spec: LeaseSpec) -> Record {
+fn read_record(spec: LeaseSpec) -> Record {
     let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0);
     Record {
         holder: spec.holder_identity.unwrap_or_default(),

@@ -185,8 +185,8 @@ fn only_the_coder_changes_anything_but_the_team_s_memory() {
 fn the_shipped_models_are_on_the_providers_list_and_can_do_the_work() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let list = std::fs::read(folder.join("corpus/openrouter-models.json")).unwrap();
-    let listed = list::read(&list).unwrap().models;
-    let known = |model: &str| check::find(model, &listed).cloned().unwrap_or_default();
+    let listed = list::read_models(&list).unwrap().models;
+    let known = |model: &str| check::find_model(model, &listed).cloned().unwrap_or_default();
     for role in std::fs::read_dir(folder.join("../charts/codebutler/files/roles")).unwrap() {
         let text = std::fs::read_to_string(role.unwrap().path()).unwrap();
         let role: AgentRole = serde_saphyr::from_str(&text).unwrap();

@@ -40,7 +40,7 @@ const INSTALLS: &[(&str, &str)] = &[
 ];
 
 /// What a program known here would do with these arguments.
-pub fn of(name: &str, rest: &[Arg]) -> Option<Reach> {
+pub fn reach_of(name: &str, rest: &[Arg]) -> Option<Reach> {
     let texts: Vec<&str> = rest.iter().filter_map(Option::as_deref).collect();
     let known = KNOWN.iter().find(|known| known.names.split(' ').any(|one| one == name));
     if let Some(reach) = special::of(name, rest, &texts) {
@@ -55,7 +55,7 @@ pub fn of(name: &str, rest: &[Arg]) -> Option<Reach> {
     }
     let verbs = positionals(rest, known.values);
     if leaves(known, rest, &verbs) {
-        return Some(Reach::Leaves(said(name, &verbs)));
+        return Some(Reach::Leaves(said_verbs(name, &verbs)));
     }
     let verb = verbs.first().copied().flatten();
     let installs = installs(name, verb, texts.is_empty());
@@ -95,7 +95,7 @@ fn installs(name: &str, verb: Option<&str>, bare: bool) -> bool {
 }
 
 /// The program and its verbs, for people.
-fn said(name: &str, verbs: &[Option<&str>]) -> String {
+fn said_verbs(name: &str, verbs: &[Option<&str>]) -> String {
     let verbs = verbs.iter().map_while(|verb| *verb).take(2);
     let words: Vec<&str> = std::iter::once(name).chain(verbs).collect();
     words.join(" ")

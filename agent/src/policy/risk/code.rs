@@ -46,7 +46,7 @@ static ADDRESSES: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"https?://[^\s"'`)]+"#).ok());
 
 /// An interpreter; nothing if it is none.
-pub fn of(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
+pub fn code_risk(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Option<Verdict> {
     if matches!(name, "awk" | "gawk" | "mawk") {
         let program = first_plain(rest).cloned().flatten().unwrap_or_default();
         let runs = program.contains("system(") || program.contains("| getline");
@@ -166,8 +166,8 @@ fn started(code: &str) -> Vec<String> {
             found.iter().skip(1).flatten().next().map(|text| text.as_str()).unwrap_or_default();
         let between = code.get(end..whole.start()).unwrap_or_default();
         if !between.chars().all(|c| c.is_whitespace() || matches!(c, ',' | '[')) {
-            lines.push(joined(&list[begin..]));
-            lines.push(joined(&list));
+            lines.push(joined_words(&list[begin..]));
+            lines.push(joined_words(&list));
             list.clear();
             begin = 0;
         } else if between.contains('[') {
@@ -180,14 +180,14 @@ fn started(code: &str) -> Vec<String> {
         list.push(text.to_owned());
         end = whole.end();
     }
-    lines.push(joined(&list[begin..]));
-    lines.push(joined(&list));
+    lines.push(joined_words(&list[begin..]));
+    lines.push(joined_words(&list));
     lines.retain(|line| !line.is_empty());
     lines
 }
 
 /// The words of a list as a command line; one word alone is no program's call.
-fn joined(list: &[String]) -> String {
+fn joined_words(list: &[String]) -> String {
     let quoted = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
     if list.len() < 2 {
         String::new()

@@ -77,7 +77,7 @@ pub fn goes_above(found: &[Simple]) -> bool {
 
 /// A program that moves or removes files; nothing if it is none. `above`: it may do so from the folder
 /// that the worktree is in.
-pub fn of(name: &str, simple: &Simple, texts: &[&str], above: bool) -> Option<Verdict> {
+pub fn file_risk(name: &str, simple: &Simple, texts: &[&str], above: bool) -> Option<Verdict> {
     let short = |flag: char| {
         texts.iter().any(|text| {
             text.starts_with('-') && !text.starts_with("--") && text[1..].contains(flag)

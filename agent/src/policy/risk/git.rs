@@ -22,7 +22,7 @@ const LOOKS: &str = "log diff status show blame ls-files ls-tree ls-remote rev-p
                      name-rev merge-base for-each-ref show-ref var count-objects fsck whatchanged annotate range-diff \
                      check-ignore check-attr diff-tree diff-index diff-files cherry show-branch verify-commit help version";
 
-pub fn of(texts: &[&str], all: &[Arg], scene: &Scene<'_>) -> Verdict {
+pub fn git_risk(texts: &[&str], all: &[Arg], scene: &Scene<'_>) -> Verdict {
     let (config, verb, rest) = parts(texts);
     let commands = config.iter().chain(&rest).copied();
     let runs = commands.filter_map(run_by).map(|line| scene.script(line)).reduce(Verdict::or);

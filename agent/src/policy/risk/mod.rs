@@ -67,7 +67,7 @@ impl<'a> Scene<'a> {
 
     /// One command, unless the repository says what it is.
     pub fn command(&self, simple: &Simple) -> Verdict {
-        let own = of(simple, self);
+        let own = command_risk(simple, self);
         match self.policy.rules.command(simple) {
             // What is called safe runs; what it could throw away is kept all the same.
             Some(said) => Verdict { loses: own.loses, ..said },
@@ -96,7 +96,7 @@ impl<'a> Scene<'a> {
 }
 
 /// One command, and what it runs in turn.
-fn of(simple: &Simple, scene: &Scene<'_>) -> Verdict {
+fn command_risk(simple: &Simple, scene: &Scene<'_>) -> Verdict {
     let own = program(simple, scene);
     simple.writes.iter().fold(own, |worst, file| worst.or(files::redirected(simple, file)))
 }
@@ -115,7 +115,7 @@ fn program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
     if let Some(verdict) = runs::in_turn(name, simple, rest, scene) {
         return verdict;
     }
-    let reach = reach::of(name, rest);
+    let reach = reach::reach_of(name, rest);
     match &reach {
         Some(Reach::Leaves(what)) => {
             return Verdict::leaves(format!("`{what}` changes something outside of the sandbox"));
@@ -126,12 +126,12 @@ fn program(simple: &Simple, scene: &Scene<'_>) -> Verdict {
         Some(Reach::Stays) | None => {}
     }
     let own = match name {
-        "git" => git::of(&texts, rest, scene),
+        "git" => git::git_risk(&texts, rest, scene),
         "sed" => files::sed(&texts),
-        _ => files::of(name, simple, &texts, scene.above)
-            .or_else(|| send::of(name, simple, &texts))
-            .or_else(|| code::of(name, simple, rest, scene))
-            .or_else(|| targets::of(name, rest))
+        _ => files::file_risk(name, simple, &texts, scene.above)
+            .or_else(|| send::send_risk(name, simple, &texts))
+            .or_else(|| code::code_risk(name, simple, rest, scene))
+            .or_else(|| targets::target_risk(name, rest))
             .or_else(|| reach.map(|_| Verdict::local(format!("`{name}` works in the sandbox"))))
             .unwrap_or_else(|| other(first, name, &texts)),
     };
@@ -186,7 +186,7 @@ fn unknown(texts: &[&str], scene: &Scene<'_>) -> Verdict {
 pub fn fragment(simple: &Simple, scene: &Scene<'_>) -> Option<Verdict> {
     let name = simple.words.first()?.as_deref()?.rsplit('/').next()?;
     let said = scene.policy.rules.command(simple);
-    let leaves = matches!(reach::of(name, &simple.words[1..]), Some(Reach::Leaves(_)))
+    let leaves = matches!(reach::reach_of(name, &simple.words[1..]), Some(Reach::Leaves(_)))
         || (name == "git" && program(simple, scene).asks());
     said.or_else(|| {
         leaves.then(|| Verdict::leaves(format!("`{name}` changes something elsewhere")))

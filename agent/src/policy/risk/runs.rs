@@ -42,7 +42,7 @@ pub fn in_turn(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> 
         "eval" => Some(evaluated(rest, scene)),
         "trap" => Some(text(rest.first().cloned().flatten(), scene)),
         "source" | "." => Some(sourced(simple, rest, scene)),
-        "find" | "fd" | "fdfind" => Some(find(rest, simple, scene)),
+        "find" | "fd" | "fdfind" => Some(find_risk(rest, simple, scene)),
         "command" | "builtin"
             if rest.first().is_some_and(|w| matches!(w.as_deref(), Some("-v" | "-V"))) =>
         {
@@ -297,7 +297,7 @@ fn wrapped(name: &str, simple: &Simple, rest: &[Arg], scene: &Scene<'_>) -> Verd
     inner_of(words, simple, scene)
 }
 
-fn find(rest: &[Arg], simple: &Simple, scene: &Scene<'_>) -> Verdict {
+fn find_risk(rest: &[Arg], simple: &Simple, scene: &Scene<'_>) -> Verdict {
     let mut worst = Verdict::reads("it looks for files");
     let has = |known: &[&str]| rest.iter().flatten().any(|word| known.contains(&word.as_str()));
     let named = has(&["-name", "-iname", "-path", "-wholename", "-regex", "-iregex", "-empty"]);

@@ -23,7 +23,7 @@ const BODIES: [&str; 12] = [
 const POSTS: [&str; 5] = ["--post-data", "--post-file", "--body-data", "--body-file", "--method"];
 
 /// A program that sends; nothing if it is none.
-pub fn of(name: &str, simple: &Simple, texts: &[&str]) -> Option<Verdict> {
+pub fn send_risk(name: &str, simple: &Simple, texts: &[&str]) -> Option<Verdict> {
     match name {
         "curl" => Some(request(name, simple, curl_changes(&simple.shapes[1..]))),
         "wget" => {

@@ -121,7 +121,7 @@ fn changes(args: &args::Edit, patch: &str) -> Result<Vec<Change>, ToolError> {
     if !args.path.is_empty() || !args.edits.is_empty() {
         return Err(ToolError::refused("pass `patch`, or `path` and `edits`, not all of them"));
     }
-    patch::parse(patch).map_err(ToolError::Refused)
+    patch::parse_patch(patch).map_err(ToolError::Refused)
 }
 
 fn single(tree: &Tree, args: &args::Edit) -> Result<EditStep, ToolError> {

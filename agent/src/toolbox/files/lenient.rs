@@ -17,7 +17,7 @@ const INDENTED: &str = "with another indentation, which `new` was given too";
 
 /// The one place that fits `old` but for what is easily mistaken, from the least on. None if there is
 /// none, or more than one.
-pub fn find(text: &str, old: &str, new: &str) -> Option<LenientFit> {
+pub fn find_lenient(text: &str, old: &str, new: &str) -> Option<LenientFit> {
     let file = Lines::of(text);
     let wanted: Vec<&str> = old.strip_suffix('\n').unwrap_or(old).split('\n').collect();
     if wanted.iter().all(|line| line.trim().is_empty()) {
@@ -49,7 +49,7 @@ pub fn find(text: &str, old: &str, new: &str) -> Option<LenientFit> {
     if let [range] = &lookalikes[..] {
         return Some(LenientFit {
             range: range.clone(),
-            new: kept(text, range, old, new),
+            new: kept_indent(text, range, old, new),
             how: LOOKALIKE,
         });
     }
@@ -112,7 +112,7 @@ impl<'a> Lines<'a> {
 }
 
 /// One character for those that look like it.
-fn fold(c: char) -> char {
+fn fold_char(c: char) -> char {
     match c {
         '\u{2018}'..='\u{201b}' => '\'',
         '\u{201c}'..='\u{201f}' => '"',
@@ -123,7 +123,7 @@ fn fold(c: char) -> char {
 }
 
 fn folded(text: &str) -> String {
-    text.chars().map(fold).collect()
+    text.chars().map(fold_char).collect()
 }
 
 /// Where `old` stands, if what looks alike is the same; also inside a line.
@@ -148,7 +148,7 @@ fn lookalikes(text: &str, old: &str) -> Vec<Range<usize>> {
 }
 
 /// `new`, with the file's own characters where it says the same as `old`.
-fn kept(text: &str, range: &Range<usize>, old: &str, new: &str) -> String {
+fn kept_indent(text: &str, range: &Range<usize>, old: &str, new: &str) -> String {
     let there: Vec<char> = text[range.clone()].chars().collect();
     let (old, new): (Vec<char>, Vec<char>) = (old.chars().collect(), new.chars().collect());
     let most = old.len().min(new.len());
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     fn edited(text: &str, old: &str, new: &str) -> Option<(String, &'static str)> {
-        let LenientFit { range, new, how } = find(text, old, new)?;
+        let LenientFit { range, new, how } = find_lenient(text, old, new)?;
         let mut text = text.to_owned();
         text.replace_range(range, &new);
         Some((text, how))

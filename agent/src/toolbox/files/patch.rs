@@ -34,7 +34,7 @@ pub struct Hunk {
 
 const MAX_FILES: usize = 20;
 
-pub fn parse(patch: &str) -> Result<Vec<Change>, String> {
+pub fn parse_patch(patch: &str) -> Result<Vec<Change>, String> {
     let mut lines = patch.trim().lines().peekable();
     if lines.next().map(str::trim_end) != Some("*** Begin Patch") {
         return Err("a patch begins with `*** Begin Patch`".to_owned());
@@ -151,7 +151,7 @@ pub fn apply(shown: &str, text: &str, hunks: &[Hunk]) -> Result<Replaced, String
             let gap = at > 0 && !done.text[..at].ends_with('\n');
             (at..at, if gap { format!("{end}{new}") } else { new })
         } else {
-            place(&mut done, shown, number, from, (&old, &new), !hunk.after.is_empty())?
+            place_hunk(&mut done, shown, number, from, (&old, &new), !hunk.after.is_empty())?
         };
         from = range.start + new.len();
         done.put(range, &new);
@@ -172,7 +172,7 @@ fn after(text: &str, from: usize, header: &str) -> Option<usize> {
 }
 
 /// Where the old lines of a hunk are: at one place, or at the first one behind what was named.
-fn place(
+fn place_hunk(
     done: &mut Replaced,
     shown: &str,
     number: usize,
@@ -200,7 +200,7 @@ fn place(
             "place {number}: its lines occur more than once in `{shown}`: add lines around them, or a line \
              `@@ ` with a line that stands before them. Nothing was changed"
         )),
-        [] => match lenient::find(rest, old, new) {
+        [] => match lenient::find_lenient(rest, old, new) {
             Some(lenient::LenientFit { range, new, how }) => {
                 done.notes.push(format!(
                     "place {number} of `{shown}` is not there to the letter; taken for the one that fits {how}"
@@ -220,7 +220,8 @@ mod tests {
     use super::*;
 
     fn patched(text: &str, body: &str) -> Result<String, String> {
-        let changes = parse(&format!("*** Begin Patch\n*** Update File: f\n{body}*** End Patch"))?;
+        let changes =
+            parse_patch(&format!("*** Begin Patch\n*** Update File: f\n{body}*** End Patch"))?;
         let [Change::Update { hunks, .. }] = &changes[..] else { panic!("{changes:?}") };
         apply("f", text, hunks).map(|done| done.text)
     }
@@ -258,7 +259,7 @@ mod tests {
             ("--- a\n+++ b", "begins with"),
             ("*** Begin Patch\nhello\n*** End Patch", "is not `*** Add"),
         ] {
-            assert!(parse(patch).unwrap_err().contains(why), "{patch}");
+            assert!(parse_patch(patch).unwrap_err().contains(why), "{patch}");
         }
     }
 }

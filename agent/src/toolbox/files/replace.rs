@@ -127,7 +127,9 @@ fn almost(
     old: &str,
     new: &str,
 ) -> Result<(), String> {
-    if let Some(lenient::LenientFit { range, new, how }) = lenient::find(&done.text, old, new) {
+    if let Some(lenient::LenientFit { range, new, how }) =
+        lenient::find_lenient(&done.text, old, new)
+    {
         let line = 1 + done.text[..range.start].matches('\n').count();
         done.notes.push(format!(
             "edit {number}: `old` is not in the file to the letter; it was taken for what begins at line \
@@ -180,7 +182,7 @@ fn nearly(text: &str, old: &str) -> Option<String> {
     let lines: Vec<String> = text.lines().map(squeezed).collect();
     let meant = wanted.iter().any(|line| !line.is_empty());
     let found =
-        lines.windows(wanted.len().max(1)).position(|window| meant && fits(window, &wanted));
+        lines.windows(wanted.len().max(1)).position(|window| meant && fits_window(window, &wanted));
     if let Some(at) = found {
         let (first, last) = (at + 1, at + wanted.len());
         return Some(match wanted.len() {
@@ -196,7 +198,7 @@ fn nearly(text: &str, old: &str) -> Option<String> {
 }
 
 /// Whether `wanted` is in `window`, from somewhere in its first line to somewhere in its last.
-fn fits(window: &[String], wanted: &[String]) -> bool {
+fn fits_window(window: &[String], wanted: &[String]) -> bool {
     match (window, wanted) {
         ([line], [part]) => line.contains(part.as_str()),
         ([first, middle @ .., last], [start, between @ .., end]) => {

@@ -33,7 +33,7 @@ impl Seen {
             return;
         }
         if let Some(file) = &self.file
-            && let Err(error) = keep(file, &hashes)
+            && let Err(error) = keep_hashes(file, &hashes)
         {
             tracing::warn!(%error, "what was read is not kept for after a restart");
         }
@@ -46,7 +46,7 @@ impl Seen {
 }
 
 /// Replaced as a whole, so that a kill leaves the old or the new.
-fn keep(file: &Path, hashes: &HashMap<PathBuf, String>) -> std::io::Result<()> {
+fn keep_hashes(file: &Path, hashes: &HashMap<PathBuf, String>) -> std::io::Result<()> {
     let next = file.with_extension("next");
     fs::write(&next, serde_json::to_vec(hashes)?)?;
     fs::rename(next, file)

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use git2::BlameOptions;
 
-use super::history::{ENDS_HERE, date, find};
+use super::history::{ENDS_HERE, date, find_commit};
 use super::{Place, short};
 use crate::text::{clip, plain};
 use crate::toolbox::ToolError;
@@ -24,7 +24,7 @@ pub fn blame(place: &Place, tree: &Tree, args: &args::GitBlame) -> Result<String
     let repo = place.open()?;
     let path = tree.locate(&args.path)?.shown;
     let commit = match &args.commit {
-        Some(name) => find(place, &repo, name)?,
+        Some(name) => find_commit(place, &repo, name)?,
         None => repo.head()?.peel_to_commit()?,
     };
     let missing = || {

@@ -33,7 +33,7 @@ pub struct Brought {
 /// worktree since `last` is brought; without it the copy is made the same, but for what `.gitignore`
 /// names.
 pub fn bring(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Brought, ToolError> {
-    fs::create_dir_all(to).map_err(|e| failed(&e))?;
+    fs::create_dir_all(to).map_err(|e| copy_failure(&e))?;
     let lock = place.lock()?;
     let repo = place.open()?;
     let tree = tree_of_files(&repo)?;
@@ -60,7 +60,7 @@ pub fn bring(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Brought
         let repo = place.open()?;
         let (from, goal) = (repo.find_tree(base)?, repo.find_tree(tree)?);
         let diff = repo.diff_tree_to_tree(Some(&from), Some(&goal), None)?;
-        change(&repo, &diff, to).map_err(|e| failed(&e))?;
+        change(&repo, &diff, to).map_err(|e| copy_failure(&e))?;
         if fresh { lend(place, &repo, to, &brought) } else { Ok(()) }
     };
     let done = confined(&plan, work);
@@ -68,7 +68,7 @@ pub fn bring(place: &Place, to: &Path, last: Option<&Brought>) -> Result<Brought
     Ok(brought)
 }
 
-fn failed(error: &io::Error) -> ToolError {
+fn copy_failure(error: &io::Error) -> ToolError {
     ToolError::refused(format!("the copy of the worktree can't be written: {error}"))
 }
 
@@ -166,7 +166,7 @@ fn make_parents(to: &Path, path: &Path) -> io::Result<()> {
 /// A `.git` with the worktree's branches, which finds their objects there.
 fn lend(place: &Place, repo: &Repository, to: &Path, brought: &Brought) -> Result<(), ToolError> {
     let own = to.join(".git");
-    remove(&own).map_err(|e| failed(&e))?;
+    remove(&own).map_err(|e| copy_failure(&e))?;
     let Brought { references, head: (branch, commit), .. } = brought;
     let mut options = RepositoryInitOptions::new();
     options.external_template(false).initial_head(branch);
@@ -177,11 +177,11 @@ fn lend(place: &Place, repo: &Repository, to: &Path, brought: &Brought) -> Resul
         path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, text))
     };
     let objects = format!("{}\n", lent.join("objects").display());
-    write("objects/info/alternates", objects.as_bytes()).map_err(|e| failed(&e))?;
+    write("objects/info/alternates", objects.as_bytes()).map_err(|e| copy_failure(&e))?;
     // Where a clone has no more history, and what Git is not to see: as there.
     for name in ["shallow", "info/exclude"] {
         if let Ok(text) = fs::read(lent.join(name)) {
-            write(name, &text).map_err(|e| failed(&e))?;
+            write(name, &text).map_err(|e| copy_failure(&e))?;
         }
     }
     let copy = Repository::open(to)?;

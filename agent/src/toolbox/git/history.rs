@@ -131,7 +131,7 @@ pub fn log(place: &Place, tree: &Tree, args: &args::GitLog) -> Result<String, To
     let wanted = WantedHistory::of(tree, args)?;
     let mut walk = repo.revwalk()?;
     match &args.commit {
-        Some(name) => walk.push(find(place, &repo, name)?.id())?,
+        Some(name) => walk.push(find_commit(place, &repo, name)?.id())?,
         None => walk.push_head()?,
     }
     walk.set_sorting(Sort::TOPOLOGICAL | Sort::TIME)?;
@@ -200,7 +200,7 @@ pub(super) fn changes<'r>(
 }
 
 /// A commit by any of its names; branches of the remote count too.
-pub(super) fn find<'r>(
+pub(super) fn find_commit<'r>(
     place: &Place,
     repo: &'r Repository,
     name: &str,
@@ -244,7 +244,7 @@ pub fn diff(place: &Place, tree: &Tree, args: &args::GitDiff) -> Result<String, 
     let repo = place.open()?;
     let base = match &args.base {
         None => fork_point(place, &repo)?,
-        Some(name) => find(place, &repo, name)?.id(),
+        Some(name) => find_commit(place, &repo, name)?.id(),
     };
     let mut options = DiffOptions::new();
     options.include_untracked(true).recurse_untracked_dirs(true).show_untracked_content(true);

@@ -114,17 +114,17 @@ fn worktree(
     let path = place.work.join(".snapshot.index");
     // The lock on the repository is held: whoever left this is dead.
     let _ = std::fs::remove_file(path.with_extension("index.lock"));
-    match look(place, repo, head, &path) {
+    match look_at_files(place, repo, head, &path) {
         Err(ToolError::Refused(_)) if path.exists() => {
             // It is damaged, or what it names has been collected: everything is hashed anew.
             let _ = std::fs::remove_file(&path);
-            look(place, repo, head, &path)
+            look_at_files(place, repo, head, &path)
         }
         done => done,
     }
 }
 
-fn look(
+fn look_at_files(
     place: &Place,
     repo: &Repository,
     head: Option<&Commit<'_>>,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::history::{MAX_COMPARED, changes, date, find, text_of};
+use super::history::{MAX_COMPARED, changes, date, find_commit, text_of};
 use super::{Place, short};
 use crate::text::{clip, head_and_tail, plain};
 use crate::toolbox::ToolError;
@@ -24,7 +24,7 @@ pub fn show(place: &Place, tree: &Tree, args: &args::GitShow) -> Result<String, 
             (args.commit.as_str(), path.as_deref().map(|path| (path, args.file == Some(true))))
         }
     };
-    let commit = find(place, &repo, name)?;
+    let commit = find_commit(place, &repo, name)?;
     let path = match path {
         Some((path, whole)) => Some((tree.locate(path)?.shown, whole)),
         None => None,

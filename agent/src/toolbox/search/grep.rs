@@ -120,7 +120,7 @@ pub fn grep(tree: &Tree, args: &args::Grep) -> Result<String, ToolError> {
     }
     let page = Page { offset: args.offset.unwrap_or(0) as usize, limit: args.limit };
     Ok(match mode {
-        GrepMode::Content => shown(&found, before + after > 0, &page),
+        GrepMode::Content => shown_lines(&found, before + after > 0, &page),
         GrepMode::Files => page.of_files(found.iter().map(|file| file.path.clone()).collect()),
         GrepMode::Count => {
             let line = |file: &FoundLines| {
@@ -212,7 +212,7 @@ impl Sink for FoundLines {
     }
 }
 
-fn shown(found: &[FoundLines], around: bool, page: &Page) -> String {
+fn shown_lines(found: &[FoundLines], around: bool, page: &Page) -> String {
     let most = page.most(if around { MAX_LINES_AROUND } else { MAX_LINES });
     let all = || found.iter().flat_map(|file| file.lines.iter().map(move |line| (file, line)));
     let mut text = Vec::new();

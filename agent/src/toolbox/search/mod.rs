@@ -51,10 +51,10 @@ pub(super) fn find(tree: &Tree, args: &args::Glob) -> Result<String, ToolError> 
     }
     let total = found.len();
     let shown = found.iter().take(MAX_PATHS).map(|path| path.to_string_lossy().into_owned());
-    Ok(joined(&shown.collect::<Vec<_>>(), total))
+    Ok(joined_paths(&shown.collect::<Vec<_>>(), total))
 }
 
-fn joined(shown: &[String], total: usize) -> String {
+fn joined_paths(shown: &[String], total: usize) -> String {
     let more = if total > shown.len() {
         format!("\n({MAX_PATHS} of {total} files shown: narrow `pattern` or `path`)")
     } else {
@@ -79,7 +79,7 @@ fn listed(tree: &Tree, folder: &Path) -> String {
     }
     let total = names.len();
     names.truncate(MAX_PATHS);
-    joined(&names, total)
+    joined_paths(&names, total)
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

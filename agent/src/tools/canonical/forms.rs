@@ -23,7 +23,7 @@ pub fn choose(
 ) -> Result<(), String> {
     match (meant.tool, meant.by.as_str()) {
         ("Edit", "strreplaceeditor" | "strreplacebasededittool" | "fileeditor") => {
-            let Some(command) = take(given, &["command"]).filter(Value::is_string) else {
+            let Some(command) = take_named(given, &["command"]).filter(Value::is_string) else {
                 return Ok(());
             };
             meant.tool = match command.as_str().unwrap_or_default() {
@@ -72,7 +72,7 @@ pub fn unfold(tool: &str, given: &mut Given) -> Result<(), String> {
             Ok(())
         }
         "Grep" => {
-            if let Some(Value::Bool(sensitive)) = take(given, &["casesensitive"]) {
+            if let Some(Value::Bool(sensitive)) = take_named(given, &["casesensitive"]) {
                 given.entry("ignoreCase").or_insert(Value::Bool(!sensitive));
             }
             Ok(())
@@ -89,7 +89,7 @@ pub fn unfold(tool: &str, given: &mut Given) -> Result<(), String> {
             Ok(())
         }
         "GHReview" => {
-            if let Some(Value::String(event)) = take(given, &["event"]) {
+            if let Some(Value::String(event)) = take_named(given, &["event"]) {
                 let changes = bare(&event) == "requestchanges";
                 given.entry("requestChanges").or_insert(Value::Bool(changes));
             }
@@ -100,13 +100,13 @@ pub fn unfold(tool: &str, given: &mut Given) -> Result<(), String> {
 }
 
 /// Takes out what one of these names names.
-fn take(given: &mut Given, names: &[&str]) -> Option<Value> {
+fn take_named(given: &mut Given, names: &[&str]) -> Option<Value> {
     let key = given.keys().find(|key| names.contains(&bare(key).as_str()))?.clone();
     given.remove(&key)
 }
 
 fn listing(given: &mut Given) {
-    if take(given, &["recursive"]).is_some_and(|value| value == true || value == "true") {
+    if take_named(given, &["recursive"]).is_some_and(|value| value == true || value == "true") {
         given.entry("pattern").or_insert("**/*".into());
         return;
     }
@@ -120,11 +120,11 @@ fn listing(given: &mut Given) {
 fn jobs(by: &str, given: &mut Given) -> Result<(), String> {
     match by {
         "writestdin" => {
-            let typed = take(given, &["chars", "input"]);
+            let typed = take_named(given, &["chars", "input"]);
             if typed.and_then(|typed| typed.as_str().map(str::is_empty)) == Some(false) {
                 return Err("a command gets no input here: pass it in the command line".to_owned());
             }
-            if let Some(wait) = take(given, &["yieldtimems"]).and_then(|ms| whole(&ms)) {
+            if let Some(wait) = take_named(given, &["yieldtimems"]).and_then(|ms| whole(&ms)) {
                 given.insert("wait".to_owned(), wait.div_ceil(1000).into());
             }
         }
@@ -132,8 +132,8 @@ fn jobs(by: &str, given: &mut Given) -> Result<(), String> {
             given.insert("kill".to_owned(), true.into());
         }
         "taskoutput" | "bashoutput" => {
-            let waits = take(given, &["block"]).is_some_and(|value| value == true);
-            let most = take(given, &["timeout"]).and_then(|ms| whole(&ms)).unwrap_or(30_000);
+            let waits = take_named(given, &["block"]).is_some_and(|value| value == true);
+            let most = take_named(given, &["timeout"]).and_then(|ms| whole(&ms)).unwrap_or(30_000);
             if waits {
                 given.insert("wait".to_owned(), most.div_ceil(1000).into());
             }
@@ -171,10 +171,10 @@ fn patch_of(given: &Given) -> Option<String> {
 }
 
 fn command(given: &mut Given) -> Result<(), String> {
-    if take(given, &["isinput"]).is_some_and(|value| value == true || value == "true") {
+    if take_named(given, &["isinput"]).is_some_and(|value| value == true || value == "true") {
         return Err("a command gets no input here: pass it in the command line".to_owned());
     }
-    if let Some(ms) = take(given, &["timeoutms", "timeoutmillis", "timeoutmilliseconds"]) {
+    if let Some(ms) = take_named(given, &["timeoutms", "timeoutmillis", "timeoutmilliseconds"]) {
         let seconds = whole(&ms).ok_or("`timeout_ms` is not a whole number")?;
         given.entry("timeout").or_insert(seconds.div_ceil(1000).min(MAX_SECONDS).into());
     }
@@ -214,7 +214,7 @@ fn quoted(word: &str) -> String {
 
 /// One replacement stands beside the path with most other agents.
 fn edit(given: &mut Given) {
-    if take(given, &["expectedreplacements"]).and_then(|n| whole(&n)).is_some_and(|n| n > 1) {
+    if take_named(given, &["expectedreplacements"]).and_then(|n| whole(&n)).is_some_and(|n| n > 1) {
         given.insert("replaceall".to_owned(), true.into());
     }
     let keys: Vec<String> = given
@@ -238,7 +238,7 @@ fn edit(given: &mut Given) {
 
 /// A range of lines, as two numbers in one argument or as first and last.
 fn lines(given: &mut Given, first: &str, rest: impl Fn(u64, u64) -> (&'static str, u64)) {
-    let range = take(given, &["viewrange", "linerange", "lines", "range"]);
+    let range = take_named(given, &["viewrange", "linerange", "lines", "range"]);
     let numbers: Option<Vec<u64>> = match &range {
         // `[10, -1]`: to the end.
         Some(Value::Array(numbers)) => Some(numbers.iter().map_while(whole).collect()),
@@ -261,7 +261,7 @@ fn lines(given: &mut Given, first: &str, rest: impl Fn(u64, u64) -> (&'static st
         _ => None,
     };
     let end = end.or_else(|| {
-        let to = take(given, &["endline", "lineend", "endlineoneindexedinclusive"]);
+        let to = take_named(given, &["endline", "lineend", "endlineoneindexedinclusive"]);
         let to = to.and_then(|to| whole(&to))?;
         let names = [first, "startline", "linestart", "startlineoneindexed"];
         let from = given.iter().find(|(key, _)| names.contains(&bare(key).as_str()));

@@ -40,7 +40,7 @@ impl Tools {
         Ok(ToolCall {
             id: call.id.clone(),
             name: tool.name().to_owned(),
-            arguments: text(tool.name(), &tool.schema(), given)?,
+            arguments: canonical_text(tool.name(), &tool.schema(), given)?,
         })
     }
 
@@ -51,7 +51,7 @@ impl Tools {
 
 /// The arguments of a tool in their one form.
 pub fn arguments(tool: &str, schema: &Value, arguments: &str) -> Result<String, Failure> {
-    text(tool, schema, given(tool, arguments)?)
+    canonical_text(tool, schema, given(tool, arguments)?)
 }
 
 fn given(tool: &str, arguments: &str) -> Result<Map<String, Value>, Failure> {
@@ -63,7 +63,11 @@ fn given(tool: &str, arguments: &str) -> Result<Map<String, Value>, Failure> {
     })
 }
 
-fn text(tool: &str, schema: &Value, mut given: Map<String, Value>) -> Result<String, Failure> {
+fn canonical_text(
+    tool: &str,
+    schema: &Value,
+    mut given: Map<String, Value>,
+) -> Result<String, Failure> {
     let fault = |why: String| {
         Failure::Fault(format!("the arguments of {tool} do not fit its schema: {why}"))
     };

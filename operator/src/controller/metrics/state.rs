@@ -143,7 +143,7 @@ impl Counted {
     fn add(&mut self, repo: &str, thread: &Thread, now: Timestamp) {
         let status = thread.status.as_ref();
         let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or("new");
-        one(&mut self.phases, repo, phase);
+        add_sample(&mut self.phases, repo, phase);
         let Some(status) = status else { return };
         for (type_, reason) in [
             (condition::QUEUED, "slot"),
@@ -151,7 +151,7 @@ impl Counted {
             (condition::BUDGET_EXCEEDED, "budget"),
         ] {
             if condition::is_true(&status.conditions, type_) {
-                one(&mut self.waiting, repo, reason);
+                add_sample(&mut self.waiting, repo, reason);
             }
         }
         let queued = |c: &&_| is(c, condition::QUEUED);
@@ -236,7 +236,7 @@ fn conditions(repo: &Repo) -> Vec<([String; 2], f64)> {
         .collect()
 }
 
-fn one(samples: &mut Pairs, repo: &str, value: &str) {
+fn add_sample(samples: &mut Pairs, repo: &str, value: &str) {
     *samples.entry([repo.to_owned(), value.to_owned()]).or_default() += 1.0;
 }
 

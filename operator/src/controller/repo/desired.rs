@@ -79,7 +79,12 @@ pub fn desired(
     plan.notices.extend(verdict.notice(&before.conditions));
     verdict.write(&mut plan.status.conditions, generation, now);
     let outdated = repo.spec.outdated();
-    plan.notices.extend(spelling::tell(&outdated, &mut plan.status.conditions, generation, now));
+    plan.notices.extend(spelling::tell_outdated(
+        &outdated,
+        &mut plan.status.conditions,
+        generation,
+        now,
+    ));
     plan.status.observed_generation = generation;
     plan.status.threads = ThreadCounts { open: observed.open_threads };
     plan

@@ -52,8 +52,8 @@ pub fn observe(context: &Context, repo: &Repo) -> ObservedRepo {
             .filter(|pem| !pem.is_empty()),
         siblings: siblings(context, &key.namespace),
         open_threads: context.open_threads(&key),
-        account: context.accounts.get(&named(&names::service_account(&key.name), &key)),
-        policy: context.policies.get(&named(&children::policy_name(&key.name), &key)),
+        account: context.accounts.get(&reference_to(&names::service_account(&key.name), &key)),
+        policy: context.policies.get(&reference_to(&children::policy_name(&key.name), &key)),
         authority_copy: authority(context, &key.namespace),
         refusal: None,
     }
@@ -62,8 +62,8 @@ pub fn observe(context: &Context, repo: &Repo) -> ObservedRepo {
 /// Whether everything that the Repo's pods need is there.
 pub fn is_prepared(context: &Context, repo: &Repo) -> bool {
     let (key, uid) = (ObjectKey::of(repo), repo.uid().unwrap_or_default());
-    let account = context.accounts.get(&named(&names::service_account(&key.name), &key));
-    let policy = context.policies.get(&named(&children::policy_name(&key.name), &key));
+    let account = context.accounts.get(&reference_to(&names::service_account(&key.name), &key));
+    let policy = context.policies.get(&reference_to(&children::policy_name(&key.name), &key));
     account.is_some_and(|account| owned_by(&*account, &uid))
         && policy.is_some_and(|policy| owned_by(&*policy, &uid))
         && authority(context, &key.namespace).is_some()
@@ -80,6 +80,6 @@ fn siblings(context: &Context, namespace: &str) -> Vec<OwnerReference> {
     repos.iter().filter_map(|repo| repo.owner_ref(&())).collect()
 }
 
-fn named<K: kube::Resource<DynamicType = ()>>(name: &str, key: &ObjectKey) -> ObjectRef<K> {
+fn reference_to<K: kube::Resource<DynamicType = ()>>(name: &str, key: &ObjectKey) -> ObjectRef<K> {
     ObjectRef::new(name).within(&key.namespace)
 }

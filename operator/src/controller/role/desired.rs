@@ -90,7 +90,8 @@ pub fn desired(
     let verdicts = verdict.notice(&status.conditions);
     let generation = role.metadata.generation;
     let alone = one_by_one(role, &mut status, now);
-    let old = spelling::tell(&role.spec.outdated(), &mut status.conditions, generation, now);
+    let old =
+        spelling::tell_outdated(&role.spec.outdated(), &mut status.conditions, generation, now);
     let notices = verdicts.into_iter().chain(alone).chain(old).collect();
     verdict.write(&mut status.conditions, generation, now);
     status.observed_generation = generation;

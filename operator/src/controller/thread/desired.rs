@@ -72,13 +72,13 @@ fn work(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
             pod: pods.iter().find(|(role, _)| role == name).map(|(_, pod)| *pod),
             wanted: view.status.wants(name),
         };
-        verdicts.extend(role::decide(view, &role, plan));
+        verdicts.extend(role::decide_role(view, &role, plan));
     }
     if let Some(verdict) = view.observed.lineage.verdict(view.thread) {
         plan.create_pods.clear();
         verdicts.push(verdict);
     }
-    if let Some(verdict) = volume_need::provide(view, plan) {
+    if let Some(verdict) = volume_need::provide_volume(view, plan) {
         verdicts.retain(|known| known.reason != "PodStarting");
         verdicts.push(verdict);
     }
@@ -96,11 +96,11 @@ fn work(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
         verdicts.extend(unserved(view, plan));
     }
     look_at_labels(view, plan);
-    disruption::look(view, plan);
-    queue::tell(view.repo, view.thread, view.observed, plan, view.now);
+    disruption::plan_shields(view, plan);
+    queue::tell_place(view.repo, view.thread, view.observed, plan, view.now);
     progress(view, &pods, plan);
     budget(view, plan);
-    collect::tell(view, plan);
+    collect::tell_inactivity(view, plan);
     suspended(view, plan);
     condition::clear(&mut plan.status.conditions, condition::FINISHED);
     Health::worst(verdicts, at_rest(&pods))

@@ -15,7 +15,7 @@ use crate::controller::health::{Health, Level, Notice};
 pub const MAX_HANGS: u32 = 3;
 
 /// What the gateway has noticed of this pod. One whose agent has not run for as long is not to blame.
-pub fn noticed<'a>(
+pub fn noticed_silence<'a>(
     view: &ThreadView<'a>,
     role: &RoleView,
     pod: &Pod,
@@ -38,7 +38,7 @@ fn about<'a>(view: &ThreadView<'a>, role: &RoleView, pod: &Pod) -> Option<&'a Si
 
 /// Takes its identity from a silent pod, which is counted once, and makes room for another one. The last
 /// one of several in a row stays, to be looked at.
-pub fn replace(
+pub fn replace_silent(
     view: &ThreadView,
     role: &RoleView,
     pod: &Pod,
@@ -71,7 +71,7 @@ pub fn replace(
 }
 
 /// Why a pod that is on its way out goes, if it hangs.
-pub fn told(view: &ThreadView, role: &RoleView, pod: &Pod) -> Option<Health> {
+pub fn why_it_ends(view: &ThreadView, role: &RoleView, pod: &Pod) -> Option<Health> {
     let failures = view.status.roles.get(role.name)?.failures;
     // Nothing of it counts any more where somebody has said something new.
     if failures == 0 {

@@ -66,7 +66,7 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Fol
     let decide =
         |observed: &_| desired::desired(&thread, observed, &context.args, context.clock.now());
     let wish = decide(&observed);
-    observed.admission = queue::ask(&context, &thread, &observed, &wish);
+    observed.admission = queue::ask_for_slots(&context, &thread, &observed, &wish);
     let plan = decide(&observed);
     let done = Box::pin(perform(&thread, plan, &context)).await;
     let key = ObjectKey::of(&*thread);
@@ -77,7 +77,7 @@ pub async fn reconcile(thread: Arc<Thread>, context: Arc<Context>) -> Result<Fol
     let mut observed = observe::observe(&context, &thread);
     observed.refusal = Some(refusal);
     // It starts nothing now: others may.
-    observed.admission = queue::ask(&context, &thread, &observed, &decide(&observed));
+    observed.admission = queue::ask_for_slots(&context, &thread, &observed, &decide(&observed));
     Box::pin(perform(&thread, decide(&observed), &context)).await?;
     let wait = context.refusals.told(&key, Instant::now());
     Ok(if failed { FollowUp::retry(wait) } else { FollowUp::requeue(wait) })
@@ -181,17 +181,17 @@ async fn act(
         }
     }
     if let Some(repair) = plan.repair {
-        repair::all(thread, repair, context).await?;
+        repair::repair_children(thread, repair, context).await?;
     }
     let before = thread.status.clone().unwrap_or_default();
     if let Some(patch) = plan.status.patch(&before) {
-        write(thread, &patch, context).await?;
-        queue::settle(context, thread, &plan);
+        write_status(thread, &patch, context).await?;
+        queue::settle_slots(context, thread, &plan);
     }
     if let Some(wait) = queue::ended_wait(thread, &plan, context.clock.now()) {
         context.metrics.waited(&repo, wait);
     }
-    disruption::change(thread, &plan, context).await?;
+    disruption::apply_shields(thread, &plan, context).await?;
     told.extend(plan.notices.iter().map(|notice| (None, notice.clone())));
     remove(thread, &plan, context).await?;
     if plan.release {
@@ -202,7 +202,7 @@ async fn act(
 }
 
 /// Writes the status on the version that was seen.
-async fn write(thread: &Thread, patch: &Value, context: &Context) -> Result<(), ApplyError> {
+async fn write_status(thread: &Thread, patch: &Value, context: &Context) -> Result<(), ApplyError> {
     match context.apply.status(thread, patch).await {
         Ok(version) => {
             context.fence.wrote(thread, version.as_deref());

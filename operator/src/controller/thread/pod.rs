@@ -94,7 +94,7 @@ impl Input<'_> {
         PodSpec {
             init_containers: Some(vec![self.install(settings), self.toolbox(settings)]),
             containers: vec![self.agent(settings)],
-            volumes: Some(volumes::all(&self.thread.name_any(), &settings.volumes)),
+            volumes: Some(volumes::pod_volumes(&self.thread.name_any(), &settings.volumes)),
             service_account_name: Some(names::service_account(&self.repo.name_any())),
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
@@ -146,7 +146,7 @@ impl Input<'_> {
             image_pull_policy: self.pull_policy(settings, true),
             command: Some(words(&[path::IMAGE_BINARY, "install", path::BIN_DIR])),
             volume_mounts: Some(vec![volumes::mount(volumes::BIN, path::BIN_DIR)]),
-            resources: Some(size::of(
+            resources: Some(size::resources_of(
                 resources.and_then(|all| all.install.as_ref()),
                 Size::INSTALL,
             )),
@@ -189,7 +189,7 @@ impl Input<'_> {
                 .chain(settings.volumes.iter().map(volumes::extra_mount))
                 .collect(),
             ),
-            resources: Some(size::of(
+            resources: Some(size::resources_of(
                 workspace.resources.as_ref().or(resources.and_then(|all| all.toolbox.as_ref())),
                 Size::TOOLBOX,
             )),
@@ -222,7 +222,10 @@ impl Input<'_> {
                 volumes::in_dir_of(volumes::TOKEN, path::TOKEN_FILE),
                 volumes::in_dir_of(volumes::CA, path::CA_FILE),
             ]),
-            resources: Some(size::of(resources.and_then(|all| all.agent.as_ref()), Size::AGENT)),
+            resources: Some(size::resources_of(
+                resources.and_then(|all| all.agent.as_ref()),
+                Size::AGENT,
+            )),
             security_context: Some(security::container()),
             ..Container::default()
         }

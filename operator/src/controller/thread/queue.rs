@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Asks for slots for what runs and for what `plan` would start. Whatever it got before, it asks
 /// again each time.
-pub fn ask(
+pub fn ask_for_slots(
     context: &Context,
     thread: &Thread,
     observed: &ObservedThread,
@@ -54,7 +54,7 @@ pub fn ask(
 }
 
 /// Once `plan` is written: what it takes back is free.
-pub fn settle(context: &Context, thread: &Thread, plan: &ThreadPlan) {
+pub fn settle_slots(context: &Context, thread: &Thread, plan: &ThreadPlan) {
     let holds = |role: &String| plan.status.roles.get(role).is_some_and(|own| own.admitted);
     let dropped: Roles = admitted(thread).into_iter().filter(|role| !holds(role)).collect();
     if !dropped.is_empty() {
@@ -217,7 +217,7 @@ pub fn ended_wait(thread: &Thread, plan: &ThreadPlan, now: Timestamp) -> Option<
 }
 
 /// Writes what became of it into the status.
-pub fn tell(
+pub fn tell_place(
     repo: &Repo,
     thread: &Thread,
     observed: &ObservedThread,

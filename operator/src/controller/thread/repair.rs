@@ -14,7 +14,11 @@ use crate::controller::index::ObjectKey;
 use crate::controller::labels::{self, ObjectLabels};
 
 /// All that the caches show, and the claim that they don't.
-pub async fn all(thread: &Thread, repair: Repair, context: &Context) -> Result<(), ApplyError> {
+pub async fn repair_children(
+    thread: &Thread,
+    repair: Repair,
+    context: &Context,
+) -> Result<(), ApplyError> {
     let key = ObjectKey::of(thread);
     for found in context.pods.of(&key) {
         pod(thread, &role_of(thread, &found), &found, context).await?;

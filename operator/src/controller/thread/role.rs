@@ -32,7 +32,7 @@ const AFTER_OUT_OF_MEMORY: SignedDuration = SignedDuration::from_secs(5);
 const SKEW: SignedDuration = SignedDuration::from_secs(2);
 
 /// Adds to the plan what this role needs; tells what is in the way.
-pub fn decide(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Option<Health> {
+pub fn decide_role(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Option<Health> {
     let Some(pod) = role.pod else { return without_pod(view, role, plan) };
     match Life::of(pod) {
         Life::Ending => ending(view, role, pod, plan),
@@ -49,9 +49,9 @@ pub fn decide(view: &ThreadView, role: &RoleView, plan: &mut ThreadPlan) -> Opti
         Life::Failed { at, cause: cause @ (Cause::GatewayAway | Cause::Refused), .. } => {
             turned_away(view, role, pod, (at, cause), plan)
         }
-        Life::Failed { at, why, cause } => failed(view, role, pod, (at, &why, cause), plan),
-        life => match hang::noticed(view, role, pod, plan) {
-            Some(silence) => hang::replace(view, role, pod, silence, plan),
+        Life::Failed { at, why, cause } => count_failure(view, role, pod, (at, &why, cause), plan),
+        life => match hang::noticed_silence(view, role, pod, plan) {
+            Some(silence) => hang::replace_silent(view, role, pod, silence, plan),
             None => live(view, role, pod, &life, plan),
         },
     }
@@ -126,10 +126,10 @@ fn live(
         plan.busy.insert(role.name.to_owned());
     }
     let trouble = life::trouble(pod, view.now).map(|t| volume_need::unbound(view, t));
-    let trouble = trouble.map(|t| stranded::explain(view, t, plan));
-    if let Some(trouble) = trouble.map(|t| scale_up::explain(view, pod, t, plan)) {
+    let trouble = trouble.map(|t| stranded::explain_unreachable(view, t, plan));
+    if let Some(trouble) = trouble.map(|t| scale_up::explain_scale_up(view, pod, t, plan)) {
         if stranded::is_lost(view, pod, &trouble) {
-            return Some(stranded::rebuild(view, plan));
+            return Some(stranded::rebuild_volume(view, plan));
         }
         if is_outdated(view, pod, definition) {
             // What is in its way may be corrected by now.
@@ -207,7 +207,7 @@ fn ending(view: &ThreadView, role: &RoleView, pod: &Pod, plan: &mut ThreadPlan) 
     let (name, left) = (pod.name_any(), time_to_end(pod, view.now));
     if left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
-        if let Some(hung) = hang::told(view, role, pod) {
+        if let Some(hung) = hang::why_it_ends(view, role, pod) {
             return Some(hung);
         }
         let message = format!("waiting until the old pod `{name}` is gone");
@@ -284,7 +284,7 @@ fn turned_away(
 
 /// A failed pod stays, for its logs, until it is time to try again. Its failure is counted once:
 /// together with taking its identity away.
-fn failed(
+fn count_failure(
     view: &ThreadView,
     role: &RoleView,
     pod: &Pod,

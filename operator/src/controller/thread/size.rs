@@ -29,7 +29,7 @@ impl Size {
 
 /// What is given, or else the usual. What a container may take of the node's disk is always asked for:
 /// a node that does not know of it, or a cluster that fills in its own number, evicts the pod.
-pub fn of(given: Option<&ResourceRequirements>, usual: Size) -> ResourceRequirements {
+pub fn resources_of(given: Option<&ResourceRequirements>, usual: Size) -> ResourceRequirements {
     let mut all = given.cloned().unwrap_or_else(|| ResourceRequirements {
         requests: Some(quantities(&[("cpu", usual.cpu), ("memory", usual.memory)])),
         limits: Some(quantities(&[("memory", usual.memory_limit)])),

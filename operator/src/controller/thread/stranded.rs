@@ -18,7 +18,11 @@ const COMES_BACK: SignedDuration = SignedDuration::from_mins(10);
 
 /// A pod that can't be scheduled because of where its volume is: the volume is what is wrong. Whether
 /// its nodes still exist is asked first.
-pub fn explain(view: &ThreadView, trouble: PodTrouble, plan: &mut ThreadPlan) -> PodTrouble {
+pub fn explain_unreachable(
+    view: &ThreadView,
+    trouble: PodTrouble,
+    plan: &mut ThreadPlan,
+) -> PodTrouble {
     let claim = view.observed.volume.as_deref();
     let Some(claim) = claim.filter(|claim| VolumeState::of(Some(claim)) == VolumeState::Bound)
     else {
@@ -40,7 +44,7 @@ pub fn explain(view: &ThreadView, trouble: PodTrouble, plan: &mut ThreadPlan) ->
                 "the volume of claim `{name}` is on {}, which does not exist any more: if it does not come \
                  back within {} min, the volume is made again from the branch and the Slack thread, at once \
                  with {command}; what was not pushed is lost with it",
-                named(nodes),
+                named_nodes(nodes),
                 COMES_BACK.as_mins()
             );
             (message, None)
@@ -50,7 +54,7 @@ pub fn explain(view: &ThreadView, trouble: PodTrouble, plan: &mut ThreadPlan) ->
                 "the volume of claim `{name}` can be used on {} only, where the pod can't run ({}): bring \
                  that node back, or give the volume up with {command}; then it is made again from the \
                  branch and the Slack thread, without what was not pushed",
-                named(nodes),
+                named_nodes(nodes),
                 trouble.said
             );
             (message, trouble.passes)
@@ -65,7 +69,7 @@ fn is_about_nodes(said: &str) -> bool {
         || said.contains("didn't match PersistentVolume's node affinity")
 }
 
-fn named(nodes: &[String]) -> String {
+fn named_nodes(nodes: &[String]) -> String {
     match nodes {
         [] => "some nodes".to_owned(),
         [one] => format!("node `{one}`"),
@@ -83,7 +87,7 @@ pub fn is_lost(view: &ThreadView, pod: &Pod, trouble: &PodTrouble) -> bool {
 }
 
 /// Both at once: a claim that waits for its pods to go is not taken up again by new ones.
-pub fn rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
+pub fn rebuild_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Health {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
     plan.delete_volume = true;

@@ -10,7 +10,7 @@ use super::volume::{self, VolumeState};
 use crate::controller::health::{Health, Level, Notice};
 
 /// Pods need their volume first.
-pub fn provide(view: &ThreadView, plan: &mut ThreadPlan) -> Option<Health> {
+pub fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<Health> {
     let claim = view.observed.volume.as_deref();
     let state = VolumeState::of(claim);
     if state == VolumeState::Lost {

@@ -26,7 +26,7 @@ const EXTRA: &str = "extra-";
 const TOKEN_SECONDS: i64 = 3600;
 
 /// All volumes of a pod of `thread`.
-pub fn all(thread: &str, extra: &[ExtraVolume]) -> Vec<Volume> {
+pub fn pod_volumes(thread: &str, extra: &[ExtraVolume]) -> Vec<Volume> {
     let claim = PersistentVolumeClaimVolumeSource {
         claim_name: names::volume_claim(thread),
         read_only: None,
@@ -35,9 +35,9 @@ pub fn all(thread: &str, extra: &[ExtraVolume]) -> Vec<Volume> {
         empty(BIN, "1Gi"),
         empty(RUN, "16Mi"),
         empty(TMP, "4Gi"),
-        Volume { persistent_volume_claim: Some(claim), ..named(THREAD) },
-        Volume { projected: Some(token()), ..named(TOKEN) },
-        Volume { config_map: Some(ca()), ..named(CA) },
+        Volume { persistent_volume_claim: Some(claim), ..claim_volume(THREAD) },
+        Volume { projected: Some(token()), ..claim_volume(TOKEN) },
+        Volume { config_map: Some(ca()), ..claim_volume(CA) },
     ];
     all.extend(extra.iter().map(added));
     all
@@ -51,7 +51,7 @@ fn added(volume: &ExtraVolume) -> Volume {
             claim_name: claim.claim_name.clone(),
             read_only: volume.read_only.then_some(true),
         };
-        return Volume { persistent_volume_claim: Some(claim), ..named(&name) };
+        return Volume { persistent_volume_claim: Some(claim), ..claim_volume(&name) };
     }
     let limit = volume.empty_dir.as_ref().and_then(|folder| folder.size_limit.as_deref());
     empty(&name, limit.unwrap_or("1Gi"))
@@ -112,9 +112,9 @@ fn file_name(path: &str) -> String {
 fn empty(name: &str, limit: &str) -> Volume {
     let size_limit = Some(Quantity(limit.to_owned()));
     let empty_dir = Some(EmptyDirVolumeSource { size_limit, medium: None });
-    Volume { empty_dir, ..named(name) }
+    Volume { empty_dir, ..claim_volume(name) }
 }
 
-fn named(name: &str) -> Volume {
+fn claim_volume(name: &str) -> Volume {
     Volume { name: name.to_owned(), ..Volume::default() }
 }

@@ -91,8 +91,8 @@ pub struct Proxies {
 
 impl Proxies {
     pub fn new(options: &DialOptions) -> anyhow::Result<Self> {
-        let https = parse("HTTPS_PROXY", &options.https_proxy)?;
-        let http = parse("HTTP_PROXY", &options.http_proxy)?;
+        let https = parse_proxy("HTTPS_PROXY", &options.https_proxy)?;
+        let http = parse_proxy("HTTP_PROXY", &options.http_proxy)?;
         let text = |url: &Option<Url>| url.as_ref().map_or_else(String::new, Url::to_string);
         let matcher = Matcher::builder()
             .https(text(&https))
@@ -124,7 +124,7 @@ impl Proxies {
 }
 
 /// A URL that nobody can use would silently be no proxy.
-fn parse(name: &str, text: &str) -> anyhow::Result<Option<Url>> {
+fn parse_proxy(name: &str, text: &str) -> anyhow::Result<Option<Url>> {
     let text = text.trim();
     if text.is_empty() {
         return Ok(None);

@@ -93,7 +93,7 @@ pub fn nudge(
          the pull request and hand over; if it is not, go on with it. If you can't go on, ask the people \
          with SendMessage and waitForReply"
             .to_owned()
-    } else if unfinished && team.is_reviewer(role) && words::review(words) == Review::Unclear {
+    } else if unfinished && team.is_reviewer(role) && words::review_of(words) == Review::Unclear {
         let to = |role: &Option<String>, what| {
             role.as_ref().map(|role| format!("@codebutler.{role} if {what}"))
         };
@@ -253,7 +253,7 @@ impl DispatchFacts<'_> {
     fn after_review(&self) -> Option<DispatchStep> {
         let words = self.heard.last_words(self.role)?;
         let about = words.ts.as_str();
-        match words::review(&words.text) {
+        match words::review_of(&words.text) {
             Review::Passed => Some(match &self.team.leads {
                 Some(lead) => self.pass(lead, HandOverReason::ReviewPassed, about),
                 None => self.close(),

@@ -30,7 +30,7 @@ fn next(known: Option<&Rounds>, from: &str, to: &str) -> u32 {
 }
 
 /// Counts a hand-over. Applied again, nothing changes.
-pub fn count(status: &mut ThreadStatus, from: &str, to: &str, ts: &SlackTs) {
+pub fn count_round(status: &mut ThreadStatus, from: &str, to: &str, ts: &SlackTs) {
     let known = status.rounds.take();
     if known.as_ref().is_some_and(|known| known.ts >= *ts) {
         status.rounds = known;
@@ -84,9 +84,9 @@ mod tests {
             if instead(&team, &status, from, to).is_some() {
                 asked.push(n);
             }
-            count(&mut status, from, to, &ts(n));
+            count_round(&mut status, from, to, &ts(n));
             // Delivered again, and written twice in a row.
-            count(&mut status, from, to, &ts(n));
+            count_round(&mut status, from, to, &ts(n));
         }
         assert_eq!(asked, [7, 13]);
         let question = question(&status, "lead", "coder", "reviewer", &ts(13));
@@ -102,7 +102,7 @@ mod tests {
         let (team, mut status) = (team(), ThreadStatus::default());
         for n in 2..=7 {
             let (from, to) = if n % 2 == 1 { ("coder", "reviewer") } else { ("reviewer", "coder") };
-            count(&mut status, from, to, &ts(n));
+            count_round(&mut status, from, to, &ts(n));
         }
         assert!(instead(&team, &status, "reviewer", "coder").is_some());
         assert_eq!(instead(&team, &status, "coder", "reviewer"), None);
@@ -112,10 +112,10 @@ mod tests {
             instead(&Team { leads: None, ..team.clone() }, &status, "reviewer", "coder"),
             None
         );
-        count(&mut status, "reviewer", "lead", &ts(8));
+        count_round(&mut status, "reviewer", "lead", &ts(8));
         assert_eq!(status.rounds.as_ref().unwrap().times, 1);
-        count(&mut status, "lead", "coder", &ts(9));
-        count(&mut status, "coder", "reviewer", &ts(10));
+        count_round(&mut status, "lead", "coder", &ts(9));
+        count_round(&mut status, "coder", "reviewer", &ts(10));
         assert_eq!(status.rounds.as_ref().unwrap().times, 1);
     }
 }

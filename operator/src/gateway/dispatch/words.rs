@@ -48,7 +48,7 @@ const FOUND: [&str; 14] = [
 ];
 
 /// What a review says of itself.
-pub fn review(text: &str) -> Review {
+pub fn review_of(text: &str) -> Review {
     let text = text.to_lowercase();
     // "No findings" finds nothing.
     let found = FOUND.iter().any(|word| {
@@ -119,7 +119,7 @@ mod tests {
             ("I read the diff.", Review::Unclear),
             ("", Review::Unclear),
         ] {
-            assert_eq!(review(text), expected, "{text}");
+            assert_eq!(review_of(text), expected, "{text}");
         }
     }
 

@@ -30,7 +30,7 @@ pub async fn report(
         let why = sentence(&caller.repo.name_any(), &names_of(&ways(&report)));
         // What may be closed in a moment is nobody's business.
         if report.trial >= Trial::Long {
-            tell(&gateway, &caller, &why).await;
+            tell_open_egress(&gateway, &caller, &why).await;
         }
         return Err(ApiError::new(ErrorCode::Upstream, why));
     }
@@ -77,7 +77,7 @@ fn sentence(repo: &str, ways: &str) -> String {
 }
 
 /// Once per generation of the Repo.
-async fn tell(gateway: &Shared, caller: &Caller, why: &str) {
+async fn tell_open_egress(gateway: &Shared, caller: &Caller, why: &str) {
     let key = format!("egress-{}", caller.repo.metadata.generation.unwrap_or_default());
     let text = format!("I don't start here: {why}.");
     if let Err(error) = gateway.slack.notice(&caller.key(), &key, &text).await {

@@ -50,7 +50,7 @@ struct WorkflowStep {
     conclusion: Option<String>,
 }
 
-fn failed(conclusion: Option<&String>) -> bool {
+fn has_failed(conclusion: Option<&String>) -> bool {
     matches!(
         conclusion.map(String::as_str),
         Some("failure" | "timed_out" | "cancelled" | "action_required" | "startup_failure")
@@ -72,7 +72,7 @@ impl GitHub {
         let mut checks = Vec::new();
         let mut looked_at = 0;
         for run in runs.workflow_runs {
-            let has_failed = failed(run.conclusion.as_ref());
+            let has_failed = has_failed(run.conclusion.as_ref());
             let summary = if has_failed && looked_at < LOOKED_AT {
                 looked_at += 1;
                 self.failures(run.id).await?
@@ -100,9 +100,9 @@ impl GitHub {
             return Ok(None);
         }
         let Jobs { jobs } = self.client.expect(&answer, StatusCode::OK)?;
-        let jobs = jobs.iter().filter(|job| failed(job.conclusion.as_ref())).take(NAMED);
+        let jobs = jobs.iter().filter(|job| has_failed(job.conclusion.as_ref())).take(NAMED);
         let told = jobs.map(|job| {
-            let steps = job.steps.iter().filter(|step| failed(step.conclusion.as_ref()));
+            let steps = job.steps.iter().filter(|step| has_failed(step.conclusion.as_ref()));
             let steps: Vec<_> = steps.take(NAMED).map(|step| text::line(&step.name, 100)).collect();
             let at =
                 if steps.is_empty() { String::new() } else { format!(" at {}", steps.join(", ")) };

@@ -32,7 +32,7 @@ struct BoundPod {
 }
 
 /// Reads a token's middle part.
-pub fn read(token: &str) -> Result<TokenClaim, RefusedToken> {
+pub fn read_claim(token: &str) -> Result<TokenClaim, RefusedToken> {
     let mut parts = token.split('.');
     let (_, claims) = (parts.next(), parts.next().ok_or(RefusedToken::Invalid)?);
     let claims = URL_SAFE_NO_PAD.decode(claims).map_err(|_| RefusedToken::Invalid)?;
@@ -51,11 +51,11 @@ mod tests {
         let token = |claims: &str| format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
         let claims = r#"{"kubernetes.io":{"namespace":"team","pod":{"name":"p","uid":"u-1"}}}"#;
         let claim = TokenClaim { namespace: "team".to_owned(), uid: "u-1".to_owned() };
-        assert_eq!(read(&token(claims)), Ok(claim));
+        assert_eq!(read_claim(&token(claims)), Ok(claim));
         let unbound = token(r#"{"kubernetes.io":{"namespace":"team"}}"#);
-        assert_eq!(read(&unbound), Err(RefusedToken::Unbound));
+        assert_eq!(read_claim(&unbound), Err(RefusedToken::Unbound));
         for wrong in ["abc", "a.b.c", "..", &token("[]"), &token("{}"), &token("\u{0}")] {
-            assert_eq!(read(wrong), Err(RefusedToken::Invalid), "{wrong}");
+            assert_eq!(read_claim(wrong), Err(RefusedToken::Invalid), "{wrong}");
         }
     }
 }

@@ -95,7 +95,7 @@ struct CostDetails<'a> {
 }
 
 /// A figure, or a figure in quotes.
-fn amount(text: &RawValue) -> Option<NanoUsd> {
+fn nano_amount(text: &RawValue) -> Option<NanoUsd> {
     let text = text.get();
     let text = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
     NanoUsd::parse(text).ok()
@@ -104,9 +104,9 @@ fn amount(text: &RawValue) -> Option<NanoUsd> {
 impl Reported<'_> {
     /// What was billed, by whomever.
     fn cost(&self) -> Option<NanoUsd> {
-        let cost = amount(self.cost?)?;
+        let cost = nano_amount(self.cost?)?;
         let details = || serde_json::from_str::<CostDetails<'_>>(self.cost_details?.get()).ok();
-        let upstream = || amount(details()?.upstream_inference_cost?);
+        let upstream = || nano_amount(details()?.upstream_inference_cost?);
         let others = self.is_byok.unwrap_or(false).then(upstream).flatten();
         Some(cost + others.unwrap_or_default())
     }
@@ -167,7 +167,10 @@ pub fn read(body: &[u8]) -> Option<Bill> {
         reported: answer.usage.is_some(),
         completed,
         images: u64::try_from(images).unwrap_or(u64::MAX),
-        seconds: reported.and_then(|usage| usage.seconds).or(answer.duration).and_then(whole),
+        seconds: reported
+            .and_then(|usage| usage.seconds)
+            .or(answer.duration)
+            .and_then(whole_seconds),
     })
 }
 
@@ -200,17 +203,17 @@ pub fn failure(body: &[u8]) -> Option<Complaint> {
     memmem::find(body, b"\"error\"")?;
     let answer: Value = serde_json::from_slice(body).ok()?;
     if !answer["error"].is_null() {
-        return Some(complaint::of(&json!({"error": answer["error"]})));
+        return Some(complaint::complaint_of(&json!({"error": answer["error"]})));
     }
     let choice = &answer["choices"][0];
     let broke_off = !choice["error"].is_null() || choice["finish_reason"] == "error";
     let message = &choice["message"];
     let says = message["content"].as_str().is_some_and(|text| !text.trim().is_empty());
-    (broke_off && !says).then(|| complaint::of(&json!({"error": choice["error"]})))
+    (broke_off && !says).then(|| complaint::complaint_of(&json!({"error": choice["error"]})))
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
-fn whole(seconds: f64) -> Option<u64> {
+fn whole_seconds(seconds: f64) -> Option<u64> {
     (0.0..1e9).contains(&seconds).then(|| seconds.ceil() as u64)
 }
 

@@ -25,10 +25,10 @@ pub struct Complaint {
 }
 
 /// Reads a body, whole or cut off.
-pub fn read(body: &[u8]) -> Complaint {
+pub fn read_complaint(body: &[u8]) -> Complaint {
     let text = String::from_utf8_lossy(body);
     let Ok(value) = serde_json::from_str::<Value>(&text) else {
-        return Complaint { text: plain(&text), ..Complaint::default() };
+        return Complaint { text: plain_words(&text), ..Complaint::default() };
     };
     let mut complaint = Complaint::default();
     complaint.take(&value, DEPTH);
@@ -36,7 +36,7 @@ pub fn read(body: &[u8]) -> Complaint {
 }
 
 /// Reads an error that stands inside an answer.
-pub fn of(error: &Value) -> Complaint {
+pub fn complaint_of(error: &Value) -> Complaint {
     let mut complaint = Complaint::default();
     complaint.take(error, DEPTH);
     complaint
@@ -134,7 +134,7 @@ impl Complaint {
         {
             return self.take(&inner, depth);
         }
-        let said = plain(text);
+        let said = plain_words(text);
         if said.is_empty() || self.text.contains(&said) {
             return;
         }
@@ -146,7 +146,7 @@ impl Complaint {
 }
 
 /// Words alone: of a page of HTML its title, and no control characters.
-fn plain(text: &str) -> String {
+fn plain_words(text: &str) -> String {
     let trimmed = text.trim_start();
     let is_page = trimmed.get(..1) == Some("<");
     let text = if is_page {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn of(body: &str) -> Complaint {
-        read(body.as_bytes())
+        read_complaint(body.as_bytes())
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Recording {
             let name = field.name().unwrap_or_default().to_owned();
             match name.as_str() {
                 "file" if sound.is_none() => {
-                    let file_name = plain(field.file_name().unwrap_or("recording"));
+                    let file_name = plain_name(field.file_name().unwrap_or("recording"));
                     let kind = field
                         .content_type()
                         .map_or("application/octet-stream", |m| m.essence_str());
@@ -72,7 +72,7 @@ impl Recording {
                     }
                     fields.push((name, text));
                 }
-                _ => return Err(FormError::Field(plain(&name))),
+                _ => return Err(FormError::Field(plain_name(&name))),
             }
         }
         let model = check_model(model.as_deref(), models)?;
@@ -87,7 +87,7 @@ impl Recording {
     /// One that nobody sent as a form.
     pub fn of(model: String, (name, kind): (&str, &str), sound: Bytes) -> Self {
         let kind: String = kind.chars().filter(char::is_ascii_graphic).take(100).collect();
-        let (file_name, fields) = (plain(name), Vec::new());
+        let (file_name, fields) = (plain_name(name), Vec::new());
         Self { model, sound, file_name, content_type: kind, fields }
     }
 
@@ -116,7 +116,7 @@ impl Recording {
 }
 
 /// Characters that end nothing.
-fn plain(name: &str) -> String {
+fn plain_name(name: &str) -> String {
     let kept = |c: &char| c.is_ascii_alphanumeric() || "._- ".contains(*c);
     name.chars().filter(kept).take(100).collect()
 }

@@ -94,7 +94,7 @@ pub fn with(sentence: String, said: &str) -> String {
 }
 
 /// A provider's words as they may be shown: without secrets, and not too many.
-pub fn shown(said: &str, key: &str, redactor: &Redactor) -> String {
+pub fn shown_refusal(said: &str, key: &str, redactor: &Redactor) -> String {
     let said =
         if key.len() < 4 { said.to_owned() } else { said.replace(key, "[redacted:api-key]") };
     let masked = redactor.mask(&said);
@@ -213,7 +213,7 @@ mod tests {
         let redactor = Redactor::default();
         let key = "k3y-of-no-known-form";
         let github = ["ghp", &"a1B2".repeat(9)].join("_");
-        let masked = |said: &str| shown(said, key, &redactor);
+        let masked = |said: &str| shown_refusal(said, key, &redactor);
         assert_eq!(masked(&format!("bad key {key}!")), "bad key [redacted:api-key]!");
         assert!(!masked(&format!("you sent {github}")).contains(&github));
         let cut = masked(&format!("{}{github}", "ä".repeat(290)));
@@ -221,6 +221,6 @@ mod tests {
             cut.chars().count() <= 301 && !cut.contains("ghp_"),
             "masked before it is cut: {cut}"
         );
-        assert_eq!(shown("a b", "", &redactor), "a b");
+        assert_eq!(shown_refusal("a b", "", &redactor), "a b");
     }
 }

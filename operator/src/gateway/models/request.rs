@@ -121,7 +121,9 @@ impl Request {
         }
         let mut max_tokens: Option<u64> = None;
         for name in ["max_completion_tokens", "max_tokens"] {
-            let Some(bound) = fields.get(name).map(|bound| whole(bound, name)).transpose()? else {
+            let Some(bound) =
+                fields.get(name).map(|bound| whole_number(bound, name)).transpose()?
+            else {
                 continue;
             };
             max_tokens = max_tokens.max(bound);
@@ -162,7 +164,7 @@ impl Request {
 }
 
 /// A bound as JSON writes numbers: `100000`, `1e5` or `100000.0`.
-fn whole(bound: &RawValue, name: &'static str) -> Result<Option<u64>, RequestError> {
+fn whole_number(bound: &RawValue, name: &'static str) -> Result<Option<u64>, RequestError> {
     let wrong = || RequestError::Bound(name);
     match serde_json::from_str::<Value>(bound.get()).map_err(|_| wrong())? {
         Value::Null => Ok(None),

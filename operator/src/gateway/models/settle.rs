@@ -28,14 +28,14 @@ pub async fn run(gateway: &Shared, patience: Duration) {
         for call in lost {
             let gateway = gateway.clone();
             gateway.calls.clone().spawn(async move {
-                let asking = ask(&gateway, &call, patience);
+                let asking = ask_what_it_cost(&gateway, &call, patience);
                 gateway.shutdown.run_until_cancelled(asking).await;
             });
         }
     }
 }
 
-async fn ask(gateway: &Shared, lost: &Lost, patience: Duration) {
+async fn ask_what_it_cost(gateway: &Shared, lost: &Lost, patience: Duration) {
     let (begun, mut wait) = (Instant::now(), FIRST.min(patience));
     let repo = format!("{}/{}", lost.repo.namespace, lost.repo.name);
     loop {

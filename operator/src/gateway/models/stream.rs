@@ -77,13 +77,13 @@ pub async fn pump(
         outcome => outcome,
     };
     if let (Err(error), Some(to)) = (&outcome, &reader) {
-        let _ = to.send(Ok(told(error))).await;
+        let _ = to.send(Ok(error_event(error))).await;
     }
     Ended { tap, outcome }
 }
 
 /// The headers are gone: the error is an event, in the form that OpenAI's clients know.
-fn told(error: &ModelError) -> Bytes {
+fn error_event(error: &ModelError) -> Bytes {
     let body = crate::gateway::context::ApiError::new(error.code(), error.to_string()).body();
     let body = serde_json::to_string(&body).unwrap_or_default();
     Bytes::from(format!("\n\ndata: {body}\n\n"))

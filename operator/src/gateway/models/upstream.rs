@@ -298,7 +298,7 @@ impl<'a> Upstream<'a> {
     /// The provider's words as they may be shown.
     fn shown(&self, said: &str) -> String {
         let key = self.authorization.to_str().unwrap_or_default();
-        refusal::shown(said, key.trim_start_matches("Bearer "), &self.redactor)
+        refusal::shown_refusal(said, key.trim_start_matches("Bearer "), &self.redactor)
     }
 
     async fn send(

@@ -54,7 +54,7 @@ pub struct ModelRefusal {
 
 /// Judges an answer whose status is not 200.
 pub fn classify(status: u16, headers: &HeaderMap, body: &[u8], now: Timestamp) -> ModelRefusal {
-    let complaint = complaint::read(body);
+    let complaint = complaint::read_complaint(body);
     let after = retry::asked_wait(headers, now).or(complaint.after);
     ModelRefusal { verdict: judge(status, &complaint, after), after, said: complaint.text }
 }

@@ -29,14 +29,14 @@ pub enum PersonKind {
 
 /// Whether a person may start threads, answer and steer.
 pub fn permits(users: &[String], user: &str) -> bool {
-    users.is_empty() || names(users, user)
+    users.is_empty() || names_user(users, user)
 }
 
 /// Why a yes or no to what is about to happen does not count from this person, if so.
-pub fn refusal(users: &[String], user: &str, kind: PersonKind) -> Option<&'static str> {
+pub fn access_refusal(users: &[String], user: &str, kind: PersonKind) -> Option<&'static str> {
     match kind {
         PersonKind::Bot => Some(BOT),
-        _ if names(users, user) => None,
+        _ if names_user(users, user) => None,
         _ if !users.is_empty() => Some(NOT_PERMITTED),
         PersonKind::Member => None,
         PersonKind::Guest => Some(GUEST),
@@ -45,7 +45,7 @@ pub fn refusal(users: &[String], user: &str, kind: PersonKind) -> Option<&'stati
     }
 }
 
-fn names(users: &[String], user: &str) -> bool {
+fn names_user(users: &[String], user: &str) -> bool {
     users.iter().any(|known| known == user)
 }
 
@@ -73,14 +73,14 @@ mod tests {
             (PersonKind::Stranger, Some(STRANGER)),
             (PersonKind::Unknown, Some(UNKNOWN)),
         ] {
-            assert_eq!(refusal(&anybody, "U1", kind), by_nobody, "{kind:?}");
-            assert_eq!(refusal(&ana, "U1", kind), None, "{kind:?}");
-            assert_eq!(refusal(&bob, "U1", kind), Some(NOT_PERMITTED), "{kind:?}");
+            assert_eq!(access_refusal(&anybody, "U1", kind), by_nobody, "{kind:?}");
+            assert_eq!(access_refusal(&ana, "U1", kind), None, "{kind:?}");
+            assert_eq!(access_refusal(&bob, "U1", kind), Some(NOT_PERMITTED), "{kind:?}");
         }
-        assert!(
-            [&anybody, &ana, &bob]
-                .iter()
-                .all(|users| refusal(users, "U1", PersonKind::Bot) == Some(BOT))
-        );
+        assert!([&anybody, &ana, &bob].iter().all(|users| access_refusal(
+            users,
+            "U1",
+            PersonKind::Bot
+        ) == Some(BOT)));
     }
 }

@@ -15,17 +15,17 @@ const APP: &str = "@codebutler";
 /// `bot` is the app's own user id: `<@bot>.role` is how a completed mention arrives, and `<@bot> role`
 /// what Slack makes of it.
 pub fn by_person(text: &str, roles: &[String], bot: Option<&str>) -> Vec<String> {
-    let text = plain(text, bot);
+    let text = plain_text(text, bot);
     let mut found = Vec::new();
     for mention in mentions(&text, roles) {
-        add(&mut found, mention.role);
+        add_role(&mut found, mention.role);
     }
     found
 }
 
 /// Roles to which a role hands over, in order, each once; never itself. `last`: the run ends with it.
 pub fn by_role(text: &str, roles: &[String], sender: &str, last: bool) -> Vec<String> {
-    let text = plain(text, None);
+    let text = plain_text(text, None);
     let mut found = Vec::new();
     let mut others: Vec<(&str, &str, &str)> = Vec::new();
     for line in text.lines().filter(|line| !is_quote(line)) {
@@ -33,7 +33,7 @@ pub fn by_role(text: &str, roles: &[String], sender: &str, last: bool) -> Vec<St
             let Mention { role, at, end } = mention;
             let (before, after) = (&line[..at], &line[end..]);
             if n == 0 && lead::begins(before, after) {
-                add(&mut found, role);
+                add_role(&mut found, role);
             }
             others.push((role, before, after));
         }
@@ -44,7 +44,7 @@ pub fn by_role(text: &str, roles: &[String], sender: &str, last: bool) -> Vec<St
         && let Some((role, ..)) = one
         && others.iter().any(|(_, before, after)| lead::hands_over(before, after))
     {
-        add(&mut found, role);
+        add_role(&mut found, role);
     }
     found
 }
@@ -70,7 +70,7 @@ fn mentions<'a>(text: &'a str, roles: &'a [String]) -> impl Iterator<Item = Ment
     })
 }
 
-fn add(found: &mut Vec<String>, role: &str) {
+fn add_role(found: &mut Vec<String>, role: &str) {
     if !found.iter().any(|known| known == role) {
         found.push(role.to_owned());
     }
@@ -105,7 +105,7 @@ fn continues_word(c: char) -> bool {
 }
 
 /// Lower-cased text without code, invisible characters and Slack's own link markup.
-fn plain(text: &str, bot: Option<&str>) -> String {
+fn plain_text(text: &str, bot: Option<&str>) -> String {
     let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
     let unlinked = without_links(&without_code(&visible), bot);
     unlinked.to_ascii_lowercase()

@@ -33,7 +33,7 @@ pub async fn take_leave(inner: &Arc<Inner>, thread: &Thread) -> Result<(), Later
     let repo = inner.context.repo(&key.namespace, &thread.spec.repo);
     let told = match &repo {
         Some(repo) if thread.spec.state == ThreadState::Active => {
-            let telling = tokio::time::timeout(ATTEMPT, tell(inner, repo, thread));
+            let telling = tokio::time::timeout(ATTEMPT, tell_farewell(inner, repo, thread));
             telling.await.unwrap_or(Err(LaterError::Slow))
         }
         // With its Repo, the way into Slack is gone; a closed conversation needs no more words.
@@ -72,7 +72,7 @@ fn is_late(thread: &Thread, now: Timestamp) -> bool {
 }
 
 /// Answers where and when it was told; nothing if there is no conversation.
-async fn tell(
+async fn tell_farewell(
     inner: &Arc<Inner>,
     repo: &Repo,
     thread: &Thread,

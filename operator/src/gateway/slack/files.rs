@@ -52,11 +52,11 @@ pub struct Attachment {
 
 /// The name of a message's n-th file, from 0.
 pub fn name(thread: &Thread, role: &str, key: &str, index: usize, snippet: &Snippet) -> String {
-    named("code", thread, role, key, (index, snippet.extension()))
+    file_name("code", thread, role, key, (index, snippet.extension()))
 }
 
 /// The name of a file of a message: what it was called before says nothing, and nothing leaves by it.
-pub fn named(
+pub fn file_name(
     what: &str,
     thread: &Thread,
     role: &str,
@@ -209,7 +209,8 @@ async fn text(
     file: &SharedMessage,
     left: usize,
 ) -> Result<Option<Arc<str>>, CallError> {
-    let Some(url) = file.url_private.clone().filter(|_| is_text(file) && fits(file, left)) else {
+    let Some(url) = file.url_private.clone().filter(|_| is_text(file) && fits_in(file, left))
+    else {
         return Ok(None);
     };
     if let Some(known) = inner.contents.get(&file.id) {
@@ -223,7 +224,7 @@ async fn text(
     Ok(Some(content))
 }
 
-fn fits(file: &SharedMessage, left: usize) -> bool {
+fn fits_in(file: &SharedMessage, left: usize) -> bool {
     file.size <= LARGEST && usize::try_from(file.size).is_ok_and(|size| size <= left)
 }
 
@@ -267,9 +268,9 @@ mod tests {
         };
         assert!(is_text(&of("text/plain", 1)) && is_text(&of("application/json", 1)));
         assert!(!is_text(&of("image/png", 1)));
-        assert!(fits(&of("text/plain", 10), 10));
-        assert!(!fits(&of("text/plain", 10), 9));
-        assert!(!fits(&of("text/plain", LARGEST + 1), TOGETHER));
+        assert!(fits_in(&of("text/plain", 10), 10));
+        assert!(!fits_in(&of("text/plain", 10), 9));
+        assert!(!fits_in(&of("text/plain", LARGEST + 1), TOGETHER));
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
             tasks.spawn(async move {
                 let work = Box::pin(look_after(&inner, &key));
                 let outcome = stop.run_until_cancelled(work).await;
-                end(&busy, &key, outcome.unwrap_or(Ok(())));
+                end_attempt(&busy, &key, outcome.unwrap_or(Ok(())));
             });
         }
         if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
@@ -88,7 +88,7 @@ fn begin(busy: &BusyRole, key: &ThreadKey) -> bool {
     true
 }
 
-fn end(busy: &BusyRole, key: &ThreadKey, outcome: Result<(), LaterError>) {
+fn end_attempt(busy: &BusyRole, key: &ThreadKey, outcome: Result<(), LaterError>) {
     let mut busy = busy.lock();
     match outcome {
         Ok(()) => {
@@ -110,11 +110,11 @@ async fn look_after(inner: &Inner, key: &ThreadKey) -> Result<(), LaterError> {
     if !is_due(&thread) {
         return Ok(());
     }
-    tell(inner, &repo, &thread).await?;
+    tell_handover(inner, &repo, &thread).await?;
     decide(inner, &repo, key).await?;
     // What was decided just now.
     let Some(thread) = inner.thread(key) else { return Ok(()) };
-    tell(inner, &repo, &thread).await
+    tell_handover(inner, &repo, &thread).await
 }
 
 /// Decides about the runs that have ended.
@@ -220,7 +220,7 @@ impl Listener<'_> {
 }
 
 /// Tells what was decided, and wakes whom it names.
-async fn tell(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<(), LaterError> {
+async fn tell_handover(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<(), LaterError> {
     let key = ThreadKey::from(thread);
     let decided = thread.status.as_ref().map(|status| status.handovers.clone()).unwrap_or_default();
     for one in &decided {
@@ -231,7 +231,7 @@ async fn tell(inner: &Inner, repo: &Repo, thread: &Thread) -> Result<(), LaterEr
         let ts = post::notice(inner, &key, &notice_key(one), text.trim_end()).await;
         let ts = ts.map_err(|error| unposted(&error))?;
         let now = Time(jiff::Timestamp::now());
-        let done = |status: &mut ThreadStatus| told(status, one, &ts, &now);
+        let done = |status: &mut ThreadStatus| mark_told(status, one, &ts, &now);
         inner.threads.update(&key, done).await?;
         tracing::info!(thread = key.name, decided = one.id, "told who goes on");
     }
@@ -252,7 +252,7 @@ fn unposted(error: &ApiError) -> LaterError {
 }
 
 /// What follows once it is told. Pure; applied again, nothing changes.
-fn told(status: &mut ThreadStatus, decided: &HandOver, ts: &SlackTs, now: &Time) {
+fn mark_told(status: &mut ThreadStatus, decided: &HandOver, ts: &SlackTs, now: &Time) {
     if !status.handovers.iter().any(|known| known.id == decided.id) {
         return;
     }
@@ -264,7 +264,7 @@ fn told(status: &mut ThreadStatus, decided: &HandOver, ts: &SlackTs, now: &Time)
             if decided.why == HandOverReason::AlsoAddressed {
                 status.queued.retain(|next| next.role != *role);
             } else if let Some(from) = from {
-                rounds::count(status, from, role, ts);
+                rounds::count_round(status, from, role, ts);
             }
         }
         // It is asked for now: what people answer is for it.
@@ -375,16 +375,16 @@ mod tests {
     fn what_was_told_wakes_whom_it_names_once() {
         let one = decided(Some("reviewer"), HandOverReason::NotReviewed);
         let mut status = ThreadStatus { handovers: vec![one.clone()], ..ThreadStatus::default() };
-        told(&mut status, &one, &ts(5), &now());
+        mark_told(&mut status, &one, &ts(5), &now());
         assert!(status.wants("reviewer") && status.handovers.is_empty());
         assert_eq!(status.rounds.as_ref().map(|rounds| rounds.times), Some(1));
         let after = status.clone();
-        told(&mut status, &one, &ts(6), &now());
+        mark_told(&mut status, &one, &ts(6), &now());
         assert_eq!(status, after);
         // Who has the decision already is told nothing anew.
         let one = decided(Some("coder"), HandOverReason::Approved);
         let mut status = ThreadStatus { handovers: vec![one.clone()], ..ThreadStatus::default() };
-        told(&mut status, &one, &ts(5), &now());
+        mark_told(&mut status, &one, &ts(5), &now());
         assert!(!status.wants("coder") && status.handovers.is_empty());
         assert_eq!(notice_key(&one), "on:x");
     }
@@ -393,7 +393,7 @@ mod tests {
     fn what_people_are_told_makes_the_role_wait_for_them() {
         let one = decided(None, HandOverReason::NoPullRequest);
         let mut status = ThreadStatus { handovers: vec![one.clone()], ..ThreadStatus::default() };
-        told(&mut status, &one, &ts(5), &now());
+        mark_told(&mut status, &one, &ts(5), &now());
         let coder = &status.roles["coder"];
         assert_eq!((coder.state, &coder.said), (Some(RoleState::Waiting), &Some(ts(5))));
     }

@@ -14,21 +14,21 @@ pub fn literal(method: &str, body: &Value) -> Value {
         (body["unfurl_links"], body["unfurl_media"]) = (json!(false), json!(false));
     }
     if let Some(blocks) = body.get_mut("blocks") {
-        keep(blocks);
+        keep_literal(blocks);
     }
     body
 }
 
 /// Blocks don't heed what the message says: each of their texts has to.
-fn keep(value: &mut Value) {
+fn keep_literal(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             if fields.get("type").is_some_and(|kind| kind == "mrkdwn") {
                 fields.insert("verbatim".to_owned(), json!(true));
             }
-            fields.values_mut().for_each(keep);
+            fields.values_mut().for_each(keep_literal);
         }
-        Value::Array(items) => items.iter_mut().for_each(keep),
+        Value::Array(items) => items.iter_mut().for_each(keep_literal),
         _ => {}
     }
 }

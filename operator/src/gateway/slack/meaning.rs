@@ -97,13 +97,13 @@ impl Passing {
     fn apply(&self, status: &mut ThreadStatus, sender: &str, now: &Time) {
         if let Some((role, ts)) = &self.first {
             threads::raise_inbox(status, std::slice::from_ref(role), ts, now);
-            rounds::count(status, sender, role, ts);
+            rounds::count_round(status, sender, role, ts);
         }
         for (role, ts) in &self.others {
             queue(status, sender, role, ts);
         }
         if let Some((lead, held, ts)) = &self.asked {
-            rounds::count(status, sender, held, ts);
+            rounds::count_round(status, sender, held, ts);
             let question = rounds::question(status, lead, sender, held, ts);
             threads::add_handover(status, question);
         }

@@ -6,7 +6,7 @@ use codebutler_crds::Thread;
 
 /// Slack user ids of the people whose answer a question waits for: who spoke last, else who asked for
 /// the thread. Nobody if neither is known to Slack.
-pub fn of(thread: &Thread) -> Vec<String> {
+pub fn people_of(thread: &Thread) -> Vec<String> {
     let speaker = thread.status.as_ref().and_then(|status| status.speaker.as_deref());
     let known = [speaker, thread.spec.requested_by.as_deref()];
     known.into_iter().flatten().find(|user| is_id(user)).map(str::to_owned).into_iter().collect()
@@ -14,7 +14,7 @@ pub fn of(thread: &Thread) -> Vec<String> {
 
 /// The same as mentions; nothing if nobody is known.
 pub fn mentioned(thread: &Thread) -> String {
-    of(thread).iter().map(|user| format!("<@{user}>")).collect::<Vec<_>>().join(" ")
+    people_of(thread).iter().map(|user| format!("<@{user}>")).collect::<Vec<_>>().join(" ")
 }
 
 /// Slack user ids of all whom a role hears of besides those it has mail from: who asked for the thread,
@@ -71,7 +71,7 @@ mod tests {
                 "status": {"speaker": speaker},
             }))
             .unwrap();
-            assert_eq!(of(&thread), expected, "{speaker:?} {requested_by:?}");
+            assert_eq!(people_of(&thread), expected, "{speaker:?} {requested_by:?}");
         }
     }
 }

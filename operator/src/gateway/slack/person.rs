@@ -182,7 +182,7 @@ impl Inner {
     ) -> Result<Option<&'static str>, AccessError> {
         let account = self.account(repo).await?;
         let kind = self.person(&account, user).await?.kind;
-        Ok(access::refusal(&repo.spec.access.users, user, kind))
+        Ok(access::access_refusal(&repo.spec.access.users, user, kind))
     }
 }
 

@@ -89,7 +89,7 @@ pub async fn get(
 ///
 /// # Errors
 /// A sentence for the role.
-pub fn shown(
+pub fn shown_pictures(
     thread: &Thread,
     role: &str,
     key: &str,
@@ -111,7 +111,7 @@ pub fn shown(
             return refused("a picture has to be PNG, JPEG, GIF or WebP".to_owned());
         };
         let extension = media_type.rsplit('/').next().unwrap_or_default();
-        let name = files::named("picture", thread, role, key, (index, extension));
+        let name = files::file_name("picture", thread, role, key, (index, extension));
         files.push(Attachment { name, content });
     }
     Ok(files)

@@ -80,7 +80,7 @@ impl Inner {
         let last = last.ok().flatten().filter(|stored| is_of(&account, stored, &plan.role))?;
         let keys = keys(&last).filter(|keys| keys.len() <= PARTS)?;
         if keys.len() == 1 {
-            return said(&[last]);
+            return pinned_words(&[last]);
         }
         let all = history::replies(web, bot, &slack.channel, &slack.ts, None).await.ok()?;
         let own = |stored: &Stored| {
@@ -88,7 +88,7 @@ impl Inner {
                 && is_of(&account, stored, &plan.role)
                 && key(stored).is_some_and(|key| keys.iter().any(|known| known == key))
         };
-        said(&all.into_iter().filter(own).collect::<Vec<_>>())
+        pinned_words(&all.into_iter().filter(own).collect::<Vec<_>>())
     }
 }
 
@@ -119,7 +119,7 @@ fn parts(stored: &Stored) -> usize {
 }
 
 /// The parts as text, without the mentions of people under it.
-fn said(parts: &[Stored]) -> Option<String> {
+fn pinned_words(parts: &[Stored]) -> Option<String> {
     let texts = parts.iter().map(|part| mrkdwn::to_text(part.text.as_deref().unwrap_or_default()));
     let text = texts.collect::<Vec<_>>().join("\n");
     let mut text = text.trim();
@@ -155,9 +155,9 @@ mod tests {
         // A key may end in a number itself.
         assert_eq!(keys(&parts[1]).unwrap(), ["r1.2", "r1.2.2"]);
         assert_eq!(keys(&stored("1.000000", "r1.2", "1", "x")).unwrap(), ["r1.2"]);
-        let text = said(&parts).unwrap();
+        let text = pinned_words(&parts).unwrap();
         assert!(text.starts_with("1. Fix ") && text.ends_with("\n2. Test."), "{text}");
-        assert_eq!(said(&[stored("1.000000", "k", "1", "\n<@U1>")]), None);
+        assert_eq!(pinned_words(&[stored("1.000000", "k", "1", "\n<@U1>")]), None);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use crate::gateway::threads::WriteError;
 
 pub use handing::{Handing, addressed};
 pub use outgoing::{Asks, Outgoing, metadata, speaks_of};
-use sent::find;
+use sent::find_sent;
 pub use sent::{MessageIdentity, Sent, SentPart, lookup};
 
 /// Slack recommends at most 4,000 characters in a message.
@@ -145,11 +145,11 @@ pub async fn notice(
 ) -> Result<SlackTs, ApiError> {
     let (thread, repo) = inner.conversation(key)?;
     let slack = conversation(&thread)?;
-    told(inner, &repo, &thread, slack, id, text).await
+    post_notice(inner, &repo, &thread, slack, id, text).await
 }
 
 /// The same, where it is known already what is meant.
-pub async fn told(
+pub async fn post_notice(
     inner: &Inner,
     repo: &Repo,
     thread: &Thread,
@@ -197,7 +197,7 @@ async fn in_slack(
     let key = &[&*message.key, digest.unwrap_or_default()].concat();
     let name = |index, snippet: &Snippet| files::name(thread, role, key, index, snippet);
     let Rendered { mut text, snippets } = markdown::render(&message.text, name);
-    let pictures = pictures::shown(thread, role, key, &message.pictures)?;
+    let pictures = pictures::shown_pictures(thread, role, key, &message.pictures)?;
     for picture in &pictures {
         text = format!("{text}\n📎 `{}`", picture.name);
     }
@@ -236,7 +236,7 @@ pub async fn attach(
     let account = inner.account(&caller.repo).await?;
     for file in files {
         let id = MessageIdentity::file(&file.name);
-        if find(inner, &account, thread, slack, &id).await?.is_some() {
+        if find_sent(inner, &account, thread, slack, &id).await?.is_some() {
             continue;
         }
         if let Err(error) = files::upload(inner, &account, slack, &file).await {
@@ -280,7 +280,7 @@ async fn post_parts(inner: &Inner, outgoing: &Outgoing<'_>) -> Result<Vec<SentPa
     let mut index = 0;
     while index < count {
         let id = outgoing.identity(index);
-        let part = match find(inner, &account, outgoing.thread, outgoing.slack, &id).await? {
+        let part = match find_sent(inner, &account, outgoing.thread, outgoing.slack, &id).await? {
             Some(part) => part,
             // Posted before with a text of fewer parts: there is nothing to add.
             None if index >= outgoing.parts.len() => break,
@@ -327,7 +327,7 @@ async fn send(
                 }
                 tokio::time::sleep(Duration::from_millis(250 << attempt)).await;
                 if let Some(part) =
-                    find(inner, account, outgoing.thread, outgoing.slack, &id).await?
+                    find_sent(inner, account, outgoing.thread, outgoing.slack, &id).await?
                 {
                     return Ok(part);
                 }

@@ -98,7 +98,7 @@ pub async fn run(inner: Arc<Inner>, stop: CancellationToken) {
                 tasks.spawn(async move {
                     let outcome =
                         stop.run_until_cancelled(Box::pin(perform(&inner, &thread, due))).await;
-                    end(&attempts, &key, outcome.unwrap_or(Ok(())));
+                    end_attempt(&attempts, &key, outcome.unwrap_or(Ok(())));
                 });
             }
         }
@@ -149,7 +149,7 @@ fn begin(attempts: &Attempts, key: &(ThreadKey, UpkeepDue), look: u64) -> bool {
     true
 }
 
-fn end(attempts: &Attempts, key: &(ThreadKey, UpkeepDue), outcome: Result<(), LaterError>) {
+fn end_attempt(attempts: &Attempts, key: &(ThreadKey, UpkeepDue), outcome: Result<(), LaterError>) {
     let mut attempts = attempts.lock();
     let Some(attempt) = attempts.get_mut(key) else { return };
     attempt.running = false;

@@ -14,7 +14,7 @@ pub fn table(status: &ThreadStatus) -> String {
     let worked = status.roles.iter().filter(|(_, entry)| entry.usage.calls > 0);
     let mut lines: Vec<(&str, Usage)> =
         worked.map(|(role, entry)| (role.as_str(), entry.usage)).collect();
-    let sum = lines.iter().fold(Usage::default(), |sum, (_, usage)| add(sum, usage));
+    let sum = lines.iter().fold(Usage::default(), |sum, (_, usage)| add_usage(sum, usage));
     lines.push(("total", sum));
     let columns: Vec<Column> = COLUMNS.into_iter().filter(|column| (column.shown)(&sum)).collect();
 
@@ -69,25 +69,27 @@ const COLUMNS: [Column; 8] = [
         title: "fresh",
         figure: |usage| {
             let kept = usage.cached_tokens.saturating_add(usage.written_tokens);
-            short(usage.prompt_tokens.saturating_sub(kept))
+            short_count(usage.prompt_tokens.saturating_sub(kept))
         },
         shown: has_parts,
     },
     Column {
         title: "cached",
-        figure: |usage| short(usage.cached_tokens),
+        figure: |usage| short_count(usage.cached_tokens),
         shown: |sum| sum.cached_tokens > 0,
     },
     Column {
         title: "written",
-        figure: |usage| short(usage.written_tokens),
+        figure: |usage| short_count(usage.written_tokens),
         shown: |sum| sum.written_tokens > 0,
     },
     Column {
         title: "out (thought)",
         figure: |usage| match usage.reasoning_tokens {
-            0 => short(usage.completion_tokens),
-            thought => format!("{} ({})", short(usage.completion_tokens), short(thought)),
+            0 => short_count(usage.completion_tokens),
+            thought => {
+                format!("{} ({})", short_count(usage.completion_tokens), short_count(thought))
+            }
         },
         shown: has_parts,
     },
@@ -99,7 +101,7 @@ const fn has_parts(usage: &Usage) -> bool {
 }
 
 /// More columns leave less room: thousands and millions, rounded.
-fn short(tokens: u64) -> String {
+fn short_count(tokens: u64) -> String {
     match tokens {
         0..10_000 => tokens.to_string(),
         10_000..999_500 => format!("{}k", (tokens + 500) / 1_000),
@@ -110,7 +112,7 @@ fn short(tokens: u64) -> String {
     }
 }
 
-fn add(sum: Usage, usage: &Usage) -> Usage {
+fn add_usage(sum: Usage, usage: &Usage) -> Usage {
     Usage {
         cost: sum.cost + usage.cost,
         prompt_tokens: sum.prompt_tokens.saturating_add(usage.prompt_tokens),
@@ -193,7 +195,7 @@ mod tests {
             (1_950_000, "2.0M"),
             (u64::MAX, "18446744073709.5M"),
         ] {
-            assert_eq!(short(tokens), shown);
+            assert_eq!(short_count(tokens), shown);
         }
     }
 }

@@ -49,7 +49,7 @@ pub async fn load(
     let mut made = None;
     for _ in 0..ATTEMPTS {
         if let Some(secret) = api.get_opt(SECRET).await.map_err(failed)? {
-            return read(&secret);
+            return read_authority(&secret);
         }
         if made.is_none() {
             made = Some(fresh(now)?);
@@ -58,7 +58,7 @@ pub async fn load(
         match api.create(&writes::created(), secret).await {
             Ok(secret) => {
                 tracing::info!(secret = SECRET, "made a certificate authority");
-                return read(&secret);
+                return read_authority(&secret);
             }
             // Another gateway was faster: its authority is the one.
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
@@ -112,7 +112,7 @@ fn fresh(now: Timestamp) -> Result<Secret, TlsError> {
     })
 }
 
-fn read(secret: &Secret) -> Result<KeptAuthority, TlsError> {
+fn read_authority(secret: &Secret) -> Result<KeptAuthority, TlsError> {
     let text = |key: &str| {
         let value = secret.data.as_ref()?.get(key)?;
         String::from_utf8(value.0.clone()).ok()

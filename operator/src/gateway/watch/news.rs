@@ -68,7 +68,7 @@ fn is_late(at: &str, since: Option<Timestamp>) -> bool {
 
 /// Everything that the thread was not told yet, remarks first and oldest first. Only `members` are
 /// listened to.
-pub fn of(
+pub fn news_of(
     known: &PullRequest,
     pull: &Pull,
     talk: &Talk,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn of(known: &PullRequest, pull: &Pull, talk: &Talk) -> Vec<PullNews> {
-        super::of(known, pull, talk, &BTreeSet::from(["ana".to_owned()]))
+        news_of(known, pull, talk, &BTreeSet::from(["ana".to_owned()]))
     }
 
     #[test]

@@ -71,14 +71,18 @@ impl From<FetchError> for ApiError {
 ///
 /// # Errors
 /// In words.
-pub async fn page(egress: &Egress, rules: &EgressSpec, url: &str) -> Result<WebPage, FetchError> {
+pub async fn fetch_page(
+    egress: &Egress,
+    rules: &EgressSpec,
+    url: &str,
+) -> Result<WebPage, FetchError> {
     let fetching = async {
-        let mut url = parse(url)?;
+        let mut url = parse_url(url)?;
         for _ in 0..=MOST_REDIRECTS {
-            let answer = ask(egress, rules, &url).await?;
+            let answer = ask_host(egress, rules, &url).await?;
             match next(&url, &answer)? {
                 Some(elsewhere) => url = elsewhere,
-                None => return read(&url, answer).await,
+                None => return read_page(&url, answer).await,
             }
         }
         Err(FetchError::Redirects)
@@ -86,12 +90,12 @@ pub async fn page(egress: &Egress, rules: &EgressSpec, url: &str) -> Result<WebP
     tokio::time::timeout(TIMEOUT, fetching).await.map_err(|_| FetchError::Slow)?
 }
 
-fn parse(text: &str) -> Result<Url, FetchError> {
+fn parse_url(text: &str) -> Result<Url, FetchError> {
     let url = Url::parse(text).map_err(|_| FetchError::Url)?;
-    check(&url).map(|()| url)
+    check_url(&url).map(|()| url)
 }
 
-fn check(url: &Url) -> Result<(), FetchError> {
+fn check_url(url: &Url) -> Result<(), FetchError> {
     let plain = matches!(url.scheme(), "http" | "https")
         && url.username().is_empty()
         && url.password().is_none()
@@ -100,7 +104,7 @@ fn check(url: &Url) -> Result<(), FetchError> {
 }
 
 /// Connects to addresses that were looked at and to no other.
-async fn ask(
+async fn ask_host(
     egress: &Egress,
     rules: &EgressSpec,
     url: &Url,
@@ -136,11 +140,11 @@ fn next(url: &Url, answer: &reqwest::Response) -> Result<Option<Url>, FetchError
     let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
     let to =
         to.and_then(|to| url.join(to).ok()).ok_or(FetchError::Failed("a redirect to nowhere"))?;
-    check(&to)?;
+    check_url(&to)?;
     Ok(Some(to))
 }
 
-async fn read(url: &Url, mut answer: reqwest::Response) -> Result<WebPage, FetchError> {
+async fn read_page(url: &Url, mut answer: reqwest::Response) -> Result<WebPage, FetchError> {
     let status = answer.status().as_u16();
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or("text/plain").split(';').next().unwrap_or_default();
@@ -160,7 +164,7 @@ async fn read(url: &Url, mut answer: reqwest::Response) -> Result<WebPage, Fetch
     }
     // A hostile page may take long to lay out: not on a thread that serves others.
     let html = text::is_html(&kind);
-    let made = tokio::task::spawn_blocking(move || text::of(&body, html));
+    let made = tokio::task::spawn_blocking(move || text::page_text(&body, html));
     let mut text = made.await.map_err(|_| FetchError::Failed("it can't be read"))?;
     if text.len() > MOST_TEXT {
         text.truncate(text.floor_char_boundary(MOST_TEXT));

@@ -19,7 +19,7 @@ pub async fn page(
     Json(wanted): Json<WebFetch>,
 ) -> Result<axum::Json<WebPage>, ApiError> {
     needs_tool(&caller, &["WebFetch"])?;
-    let page = fetch::page(&gateway.egress, &caller.repo.spec.egress, &wanted.url).await;
+    let page = fetch::fetch_page(&gateway.egress, &caller.repo.spec.egress, &wanted.url).await;
     page.map(axum::Json).map_err(|error| {
         gateway.metrics.egress_refused(error.reason());
         error.into()

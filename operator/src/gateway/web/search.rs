@@ -109,7 +109,7 @@ impl Search {
             }
             body.extend_from_slice(&chunk);
         }
-        read(provider, &body).map_err(|_| failed("answered something unreadable"))
+        read_results(provider, &body).map_err(|_| failed("answered something unreadable"))
     }
 }
 
@@ -141,7 +141,7 @@ struct Hit {
     description: String,
 }
 
-fn read(provider: Provider, body: &[u8]) -> serde_json::Result<WebResults> {
+fn read_results(provider: Provider, body: &[u8]) -> serde_json::Result<WebResults> {
     let hits = match provider {
         Provider::Brave => serde_json::from_slice::<Brave>(body)?.web.results,
         Provider::Searxng => serde_json::from_slice::<Searxng>(body)?.results,
@@ -167,9 +167,12 @@ mod tests {
             br#"{"results":[{"title":"T","url":"https://a.dev","content":"d","engine":"x"}]}"#;
         let wanted =
             WebResult { title: "T".into(), url: "https://a.dev".into(), snippet: "d".into() };
-        assert_eq!(read(Provider::Brave, brave).unwrap().results, std::slice::from_ref(&wanted));
-        assert_eq!(read(Provider::Searxng, searxng).unwrap().results, [wanted]);
-        assert!(read(Provider::Brave, b"{}").unwrap().results.is_empty());
-        read(Provider::Brave, b"<html>").unwrap_err();
+        assert_eq!(
+            read_results(Provider::Brave, brave).unwrap().results,
+            std::slice::from_ref(&wanted)
+        );
+        assert_eq!(read_results(Provider::Searxng, searxng).unwrap().results, [wanted]);
+        assert!(read_results(Provider::Brave, b"{}").unwrap().results.is_empty());
+        read_results(Provider::Brave, b"<html>").unwrap_err();
     }
 }

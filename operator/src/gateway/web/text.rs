@@ -31,7 +31,7 @@ pub fn is_html(kind: &str) -> bool {
 /// square.
 const DEEPEST: usize = 400;
 
-pub fn of(body: &[u8], html: bool) -> String {
+pub fn page_text(body: &[u8], html: bool) -> String {
     if html && depth(body) > DEEPEST {
         return without_tags(&String::from_utf8_lossy(body));
     }
@@ -89,7 +89,7 @@ mod tests {
         let page =
             b"<html><head><title>T</title><style>p{}</style><script>alert(1)</script></head>\
             <body><h1>Cart</h1><p>Use <a href='https://a.dev/x'>decimals</a>.</p></body></html>";
-        let text = of(page, true);
+        let text = page_text(page, true);
         assert!(
             text.contains("Cart") && text.contains("decimals") && text.contains("https://a.dev/x"),
             "{text}"
@@ -102,7 +102,7 @@ mod tests {
         for tag in
             ["<div>", "<table><tr><td>", "<", "<p>", "<b><i>", "<ul><li>", "<x-y>", "</p><div>"]
         {
-            of(tag.repeat(50_000).as_bytes(), true);
+            page_text(tag.repeat(50_000).as_bytes(), true);
         }
     }
 

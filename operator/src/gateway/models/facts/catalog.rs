@@ -117,7 +117,7 @@ impl Catalog {
             return;
         }
         let secret = self.secret(gateway, repo).await;
-        let (known, served) = ask(gateway, repo).await;
+        let (known, served) = ask_for_models(gateway, repo).await;
         if let Err(why) = &known {
             tracing::info!(repo = repo.name_any(), why, "the provider's models are not known");
         }
@@ -151,7 +151,7 @@ impl Catalog {
 }
 
 fn facts(repo: &Repo, model: &str, listed: Option<&ListedModels>) -> Facts {
-    let told = listed.and_then(|listed| check::find(model, &listed.models)).cloned();
+    let told = listed.and_then(|listed| check::find_model(model, &listed.models)).cloned();
     let facts = told.unwrap_or_default().or(builtin::facts(Dialect::of(repo), model));
     let served = if listed.is_some_and(|listed| listed.is_ollama) {
         builtin::ollama()
@@ -162,7 +162,10 @@ fn facts(repo: &Repo, model: &str, listed: Option<&ListedModels>) -> Facts {
 }
 
 /// All pages of the list, and what that says of the key.
-async fn ask(gateway: &Shared, repo: &Repo) -> (Result<ListedModels, String>, ServedModel) {
+async fn ask_for_models(
+    gateway: &Shared,
+    repo: &Repo,
+) -> (Result<ListedModels, String>, ServedModel) {
     let upstream = match Upstream::of(&gateway.models.keys, &gateway.context, repo).await {
         Ok(upstream) => upstream,
         Err(error) => {
@@ -249,11 +252,11 @@ async fn round(gateway: &Shared, told: &Mutex<HashMap<RepoKey, u64>>) {
     let sources = repos.iter().map(|repo| source(repo)).collect();
     gateway.models.catalog.forget_all_but(&sources);
     futures::stream::iter(repos)
-        .for_each_concurrent(AT_ONCE, |repo| look(gateway, repo, told))
+        .for_each_concurrent(AT_ONCE, |repo| look_at_models(gateway, repo, told))
         .await;
 }
 
-async fn look(gateway: &Shared, repo: Arc<Repo>, told: &Mutex<HashMap<RepoKey, u64>>) {
+async fn look_at_models(gateway: &Shared, repo: Arc<Repo>, told: &Mutex<HashMap<RepoKey, u64>>) {
     let catalog = &gateway.models.catalog;
     let roles = gateway.context.roles_of(&repo);
     let key = RepoKey::from(&*repo);

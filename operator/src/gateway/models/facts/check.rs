@@ -59,7 +59,7 @@ fn fault(
     has_tools: bool,
     today: Date,
 ) -> Option<String> {
-    if find(model, listed).is_none() {
+    if find_model(model, listed).is_none() {
         let near = nearest(model, listed.keys());
         return Some(if near.is_empty() {
             "is no model of the provider: choose one of its list".to_owned()
@@ -82,7 +82,7 @@ fn fault(
 }
 
 /// A model by the name that somebody wrote down.
-pub fn find<'a>(model: &str, listed: &'a CheckedModels) -> Option<&'a Facts> {
+pub fn find_model<'a>(model: &str, listed: &'a CheckedModels) -> Option<&'a Facts> {
     let plain = |model: &str| listed.get(model);
     plain(model)
         .or_else(|| {
@@ -162,7 +162,7 @@ mod tests {
 
     fn found(roles: &[AgentRole]) -> Option<String> {
         let listed = listed();
-        let facts = |model: &str| find(model, &listed).cloned().unwrap_or_default();
+        let facts = |model: &str| find_model(model, &listed).cloned().unwrap_or_default();
         let workers: Vec<_> = roles.iter().map(|role| Worker { role, facts: &facts }).collect();
         faults(&workers, &listed, "2026-11-22".parse().unwrap())
     }

@@ -75,7 +75,7 @@ struct Architecture {
 }
 
 /// Reads a page; nothing if it is no list.
-pub fn read(body: &[u8]) -> Option<ListPage> {
+pub fn read_models(body: &[u8]) -> Option<ListPage> {
     // Some send the bare array.
     let entries = match serde_json::from_slice::<ListBody>(body) {
         Ok(ListBody { data }) => data,
@@ -84,7 +84,7 @@ pub fn read(body: &[u8]) -> Option<ListPage> {
     let mut page = ListPage { entries: entries.len(), ..ListPage::default() };
     for entry in &entries {
         // One that can't be read is no reason to know none of the others.
-        let Some(entry) = of(entry) else { continue };
+        let Some(entry) = listed_model(entry) else { continue };
         page.is_ollama |= entry.owned_by.as_deref() == Some("library");
         let facts = facts(&entry);
         if let Some(slug) = entry.canonical_slug.filter(|slug| *slug != entry.id) {
@@ -95,7 +95,7 @@ pub fn read(body: &[u8]) -> Option<ListPage> {
     Some(page)
 }
 
-fn of(entry: &Value) -> Option<ListEntry> {
+fn listed_model(entry: &Value) -> Option<ListEntry> {
     match ListEntry::deserialize(entry) {
         Ok(entry) => Some(entry),
         // A field of an odd kind, or one under two of its names: what counts most is that the model
@@ -154,7 +154,7 @@ mod tests {
     use serde_json::json;
 
     fn one(entry: &Value) -> Facts {
-        let page = read(json!({"data": [entry]}).to_string().as_bytes()).unwrap();
+        let page = read_models(json!({"data": [entry]}).to_string().as_bytes()).unwrap();
         page.models.into_values().next().unwrap()
     }
 
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn an_odd_entry_hides_no_other() {
-        let page = read(
+        let page = read_models(
             json!({"object": "list", "data": [
                 {"id": "a", "context_length": "many"}, {"name": "no id"}, 7,
                 {"id": "b", "canonical_slug": "b-20260101", "context_length": 8_000}, {"id": "c", "owned_by": "library"},
@@ -218,8 +218,8 @@ mod tests {
         assert_eq!(page.models.keys().collect::<Vec<_>>(), ["a", "b", "b-20260101", "c", "d"]);
         assert_eq!((page.entries, page.is_ollama), (6, true));
         assert_eq!(page.models["b-20260101"].window, Some(8_000));
-        assert_eq!(read(b"<html>"), None);
-        assert_eq!(read(br#"{"error":{"code":401}}"#), None);
-        assert_eq!(read(br#"[{"id":"a"}]"#).unwrap().models.len(), 1);
+        assert_eq!(read_models(b"<html>"), None);
+        assert_eq!(read_models(br#"{"error":{"code":401}}"#), None);
+        assert_eq!(read_models(br#"[{"id":"a"}]"#).unwrap().models.len(), 1);
     }
 }

@@ -101,7 +101,7 @@ struct ListedOverride {
 
 impl ListedPrice {
     fn change(&self) -> PriceChange {
-        let tokens = |value: &Option<Value>| amount(value.as_ref()?);
+        let tokens = |value: &Option<Value>| price_amount(value.as_ref()?);
         PriceChange {
             prompt: tokens(&self.prompt),
             completion: tokens(&self.completion),
@@ -154,7 +154,7 @@ fn minute(value: &Value) -> Option<u32> {
 }
 
 /// For a million of what this is the price of one. Never through a float.
-fn amount(value: &Value) -> Option<NanoUsd> {
+fn price_amount(value: &Value) -> Option<NanoUsd> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) => number.to_string(),
@@ -189,7 +189,7 @@ mod tests {
         });
         let prices = prices(listed).unwrap();
         assert_eq!(at(&prices, 1, "10:00"), [5_000_000, 25_000_000, 500_000, 6_250_000]);
-        let fine = amount(&json!("0.0000000125"));
+        let fine = price_amount(&json!("0.0000000125"));
         assert_eq!(fine, Some(NanoUsd(12_500_000)), "finer than a nano-dollar for one token");
     }
 

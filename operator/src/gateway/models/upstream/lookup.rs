@@ -69,7 +69,7 @@ impl Upstream<'_> {
         let body = timeout(PATIENCE, collect(response)).await;
         let body = body.map_err(|_| Unlisted::new(Means::Away, "no whole answer in time"))?;
         let none = || Unlisted::new(Means::Nothing, "what came is no list");
-        list::read(&body.map_err(Unlisted::from)?).ok_or_else(none)
+        list::read_models(&body.map_err(Unlisted::from)?).ok_or_else(none)
     }
 
     /// Whether the provider takes the key, where its list of models is anybody's (`OpenRouter`'s is).
@@ -112,7 +112,7 @@ impl Upstream<'_> {
         if matches!(status, 401 | 403) {
             self.keys.forget(&self.id);
         }
-        let said = self.shown(&complaint::read(&beginning(response).await).text);
+        let said = self.shown(&complaint::read_complaint(&beginning(response).await).text);
         let means = match status {
             401 => Means::Refused,
             429 | 500.. => Means::Away,

@@ -311,7 +311,7 @@ fn an_error_inside_an_answer_counts_by_its_own_code() {
         ("{}", Unanswered),
         (r#"{"code":400,"message":"Invalid `signature` in `thinking` block"}"#, Request),
     ] {
-        let complaint = complaint::of(&serde_json::from_str(error).unwrap());
+        let complaint = complaint::complaint_of(&serde_json::from_str(error).unwrap());
         assert_eq!(classify_inner(complaint).verdict, verdict, "{error}");
     }
 }

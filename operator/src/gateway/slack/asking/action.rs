@@ -18,7 +18,7 @@ use super::super::files::{self, Attachment};
 use super::super::post::{self, Asks, Handing, Outgoing};
 use super::super::questions::action::shown::ActionShown;
 use super::super::questions::action::{
-    KIND, STANDING, add, hand_out, has_room, is_late, shown, standing,
+    KIND, STANDING, add_question, hand_out, has_room, is_late, shown, standing,
 };
 use super::super::web::CallError;
 use super::super::{Inner, people};
@@ -39,20 +39,20 @@ pub async fn ask(
     request: &ApprovalRequest,
     wait: Duration,
 ) -> Result<ApprovalReply, ApiError> {
-    check(request)?;
+    check_request(request)?;
     let key = caller.key();
     let id = format!("{}:{}", caller.role_name(), request.key);
     let deadline = Instant::now() + wait.min(LONGEST);
     // A question that was asked long ago must not be missed because a cache lags behind.
     let thread = inner.threads.read(&key).await.map_err(|error| unwritten(&error))?;
     if let Some(by) = stands(inner, caller, &thread, request, &id).await? {
-        tell(inner, caller, &thread, request, &by).await?;
-    } else if find(&thread, &id).is_none() {
+        tell_standing(inner, caller, &thread, request, &by).await?;
+    } else if find_approval(&thread, &id).is_none() {
         post(inner, caller, &thread, request, &id).await?;
     }
     loop {
         let open = inner.thread(&key).is_some_and(|thread| {
-            find(&thread, &id).is_some_and(|one| {
+            find_approval(&thread, &id).is_some_and(|one| {
                 one.answer.is_none() && !is_late(one, Timestamp::now()) && one.hash == request.hash
             })
         });
@@ -61,7 +61,7 @@ pub async fn ask(
                 |status: &mut ThreadStatus| hand_out(status, &id, &request.hash, Timestamp::now());
             let handed = inner.threads.try_update(&key, take).await;
             let (now, (state, by)) = handed.map_err(|error| unwritten(&error))?;
-            let standing = find(&now, &id).is_some_and(|one| one.standing);
+            let standing = find_approval(&now, &id).is_some_and(|one| one.standing);
             let reply = ApprovalReply { id: id.clone(), state, by, standing };
             if state == ApprovalState::Expired {
                 inner.follow_up(vec![Effect::Settled { thread: key }]);
@@ -75,7 +75,7 @@ pub async fn ask(
     }
 }
 
-fn find<'a>(thread: &'a Thread, id: &str) -> Option<&'a Approval> {
+fn find_approval<'a>(thread: &'a Thread, id: &str) -> Option<&'a Approval> {
     let status = thread.status.as_ref()?;
     status.approvals.iter().find(|one| one.id == id)
 }
@@ -90,16 +90,16 @@ async fn stands(
     id: &str,
 ) -> Result<Option<String>, ApiError> {
     let users = &caller.repo.spec.access.users;
-    if let Some(known) = find(thread, id) {
+    if let Some(known) = find_approval(thread, id) {
         return Ok(known.by.clone().filter(|_| known.standing));
     }
     let is_over = thread.spec.state == ThreadState::Closed || thread.is_going();
     let status = thread.status.as_ref().filter(|_| !is_over);
-    let given =
-        standing::words(request).and_then(|words| standing::find(status?, &words, users).cloned());
+    let given = standing::words(request)
+        .and_then(|words| standing::find_standing(status?, &words, users).cloned());
     let Some(given) = given else { return Ok(None) };
     let question = record(caller, request, id, given.ts.clone(), Timestamp::now(), 0);
-    let answer = |status: &mut ThreadStatus| standing::answer(status, &question, users);
+    let answer = |status: &mut ThreadStatus| standing::answer_for_thread(status, &question, users);
     let answered = inner.threads.try_update(&caller.key(), answer).await;
     let (_, stands) = answered.map_err(|error| unwritten(&error))?;
     Ok(stands.then_some(given.by))
@@ -107,7 +107,7 @@ async fn stands(
 
 /// Says in the thread what is done on a yes that was given before. Before it is: what nobody can see is
 /// not done.
-async fn tell(
+async fn tell_standing(
     inner: &Inner,
     caller: &Caller,
     thread: &Thread,
@@ -182,9 +182,10 @@ async fn post(
     let key = caller.key();
     let masked = masked(inner, caller, request);
     let _turn = inner.posting.lock(&key).await;
-    let file = whole(inner, caller, thread, request, &masked).await?;
+    let file = attach_whole(inner, caller, thread, request, &masked).await?;
     let for_thread = standing::words(request).is_some();
-    let question = shown::question(&masked, &people::of(thread), for_thread, file.as_deref());
+    let question =
+        shown::question(&masked, &people::people_of(thread), for_thread, file.as_deref());
     let outgoing = outgoing(caller, thread, request, (KIND, &question))?;
     let sent = match post::once(inner, &outgoing).await {
         Ok(sent) => sent,
@@ -195,13 +196,13 @@ async fn post(
     };
     let seconds = caller.repo.spec.policy.approval_seconds;
     let record = record(caller, request, id, ts, Timestamp::now(), seconds);
-    let recorded = inner.threads.try_update(&key, |status| add(status, &record)).await;
+    let recorded = inner.threads.try_update(&key, |status| add_question(status, &record)).await;
     recorded.map(drop).map_err(|error| unwritten(&error))
 }
 
 /// Puts all of what is too long to be shown into a file before the question; its name. Nothing where
 /// Slack takes no files.
-async fn whole(
+async fn attach_whole(
     inner: &Inner,
     caller: &Caller,
     thread: &Thread,
@@ -212,7 +213,7 @@ async fn whole(
         return Ok(None);
     }
     let key = [&*request.key, &digest(request)].concat();
-    let name = files::named("action", thread, caller.role_name(), &key, (0, "txt"));
+    let name = files::file_name("action", thread, caller.role_name(), &key, (0, "txt"));
     let content = shown::whole(masked).into_bytes();
     match post::attach(inner, caller, thread, vec![Attachment { name: name.clone(), content }])
         .await
@@ -248,7 +249,7 @@ fn record(
     }
 }
 
-fn check(request: &ApprovalRequest) -> Result<(), ApiError> {
+fn check_request(request: &ApprovalRequest) -> Result<(), ApiError> {
     let invalid = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.:-".contains(&b);
     let (key, tool, summary, detail) = MAX;

@@ -129,7 +129,7 @@ impl<'a> MarkdownWriter<'a> {
                     self.code(&kind, code, &source, &range);
                 }
                 Event::Start(Tag::Table(_)) => {
-                    let table = table::read(&mut events);
+                    let table = table::read_table(&mut events);
                     self.block(&source, &range, &table.render());
                 }
                 Event::Start(Tag::HtmlBlock) => {

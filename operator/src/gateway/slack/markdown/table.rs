@@ -17,7 +17,7 @@ pub struct Table {
 }
 
 /// The table whose start was just read.
-pub fn read<'a>(events: &mut impl Iterator<Item = (Event<'a>, Range<usize>)>) -> Table {
+pub fn read_table<'a>(events: &mut impl Iterator<Item = (Event<'a>, Range<usize>)>) -> Table {
     let mut table = Table::default();
     let mut cell = Line::default();
     for (event, _) in events {
@@ -50,7 +50,7 @@ impl Table {
     fn widths(&self) -> Vec<usize> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
-            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| shown(cell)).max()
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| shown_width(cell)).max()
         };
         (0..columns).map(|column| width(column).unwrap_or(0)).collect()
     }
@@ -65,7 +65,7 @@ impl Table {
         for (index, row) in self.rows.iter().enumerate() {
             let cells = row.iter().zip(widths);
             let line: Vec<String> = cells
-                .map(|(cell, width)| format!("{cell}{}", " ".repeat(width - shown(cell))))
+                .map(|(cell, width)| format!("{cell}{}", " ".repeat(width - shown_width(cell))))
                 .collect();
             lines.push(line.join("  ").trim_end().to_owned());
             if index == 0 {
@@ -103,7 +103,7 @@ impl Table {
 }
 
 /// Characters that a cell takes on the screen.
-fn shown(cell: &str) -> usize {
+fn shown_width(cell: &str) -> usize {
     let entities: usize = ["&lt;", "&gt;"].iter().map(|e| 3 * cell.matches(e).count()).sum();
     cell.chars().count() - entities - 4 * cell.matches("&amp;").count()
 }

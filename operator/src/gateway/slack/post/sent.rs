@@ -132,12 +132,12 @@ pub async fn lookup(
     id: &MessageIdentity,
 ) -> Result<Option<SlackTs>, AccessError> {
     let account = inner.account(repo).await?;
-    let found = find(inner, &account, thread, slack, id).await?;
+    let found = find_sent(inner, &account, thread, slack, id).await?;
     Ok(found.map(|part| part.ts))
 }
 
 /// Looks a key up, in Slack itself if this process has not read the thread yet.
-pub(super) async fn find(
+pub(super) async fn find_sent(
     inner: &Inner,
     account: &Account,
     thread: &Thread,

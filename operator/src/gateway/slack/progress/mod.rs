@@ -248,7 +248,8 @@ async fn show(inner: &Arc<Inner>, thread: &Thread, key: &RunKey) -> Result<(), L
     };
     inner.progress.with(key, |run| run.ts = Some(ts.clone()));
     if is_new {
-        if let Err(error) = session::tell(inner, &account, slack, Session::Processing).await {
+        if let Err(error) = session::show_session(inner, &account, slack, Session::Processing).await
+        {
             tracing::info!(%error, "Slack does not show the session yet");
         }
     } else {
@@ -349,7 +350,9 @@ async fn remove(
         if alone {
             let over = thread.spec.state == ThreadState::Closed || thread.is_going();
             let session = if over { Session::Closed } else { Session::Active };
-            session::tell(inner, &account, slack, session).await.map_err(AccessError::from)?;
+            session::show_session(inner, &account, slack, session)
+                .await
+                .map_err(AccessError::from)?;
         }
     }
     inner.progress.with(key, |known| {

@@ -32,7 +32,7 @@ impl Session {
 ///
 /// # Errors
 /// When it may not have heard it: what it shows does not end by itself.
-pub async fn tell(
+pub async fn show_session(
     inner: &Inner,
     account: &Account,
     slack: &SlackThread,

@@ -23,7 +23,7 @@ pub struct ProgressWords<'a> {
 /// `⏳ Bash cargo test · turn 4 · $0.03 · 2 min`
 pub fn text(words: &ProgressWords<'_>) -> String {
     let name = words.name.map(|name| format!("*{}* · ", mrkdwn::escape(name))).unwrap_or_default();
-    let mut text = format!(":hourglass_flowing_sand: {name}{}", plain(words.doing));
+    let mut text = format!(":hourglass_flowing_sand: {name}{}", plain_doing(words.doing));
     if words.turns > 0 {
         text = format!("{text} · turn {}", words.turns);
     }
@@ -34,7 +34,7 @@ pub fn text(words: &ProgressWords<'_>) -> String {
 }
 
 /// One line without markup, mentions or links.
-fn plain(doing: &str) -> String {
+fn plain_doing(doing: &str) -> String {
     let words = doing.split_whitespace().collect::<Vec<_>>().join(" ");
     let kept: String = words.chars().filter(|c| !c.is_control() && !"`*_~@".contains(*c)).collect();
     let mut short: String = kept.chars().take(DOING).collect();

@@ -131,7 +131,7 @@ fn oldest_over(status: &ThreadStatus) -> Option<usize> {
 ///
 /// # Errors
 /// When too many are open.
-pub fn add(status: &mut ThreadStatus, question: &Approval) -> Result<(), Refusal> {
+pub fn add_question(status: &mut ThreadStatus, question: &Approval) -> Result<(), Refusal> {
     if status.approvals.iter().any(|known| known.id == question.id) {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
-use super::{add, shown};
+use super::{add_question, shown};
 use crate::gateway::consent::is_own_key;
 use crate::gateway::slack::access;
 use crate::gateway::threads::Refusal;
@@ -75,7 +75,7 @@ pub fn grant(status: &mut ThreadStatus, question: &Approval, user: &str, now: Ti
 }
 
 /// The yes that answers a request, if its giver still is one of `users`.
-pub fn find<'a>(
+pub fn find_standing<'a>(
     status: &'a ThreadStatus,
     words: &str,
     users: &[String],
@@ -87,7 +87,7 @@ pub fn find<'a>(
 ///
 /// # Errors
 /// When too many questions are open.
-pub fn answer(
+pub fn answer_for_thread(
     status: &mut ThreadStatus,
     question: &Approval,
     users: &[String],
@@ -95,7 +95,8 @@ pub fn answer(
     if let Some(known) = status.approvals.iter().find(|one| one.id == question.id) {
         return Ok(known.standing);
     }
-    let found = question.words.as_deref().and_then(|words| find(status, words, users)).cloned();
+    let found =
+        question.words.as_deref().and_then(|words| find_standing(status, words, users)).cloned();
     let Some(given) = found else { return Ok(false) };
     let answered = Approval {
         ts: given.ts,
@@ -104,7 +105,7 @@ pub fn answer(
         standing: true,
         ..question.clone()
     };
-    add(status, &answered)?;
+    add_question(status, &answered)?;
     Ok(true)
 }
 

@@ -79,7 +79,7 @@ fn a_yes_is_for_exactly_one_action_of_one_role() {
     hand_out(&mut status, "coder:k", "aa", at(10)).unwrap();
     assert!(status.approvals[0].used);
     // The yes has no use for an action that is asked about anew.
-    add(&mut status, &question("l", "6.000000")).unwrap();
+    add_question(&mut status, &question("l", "6.000000")).unwrap();
     assert_eq!(hand_out(&mut status, "coder:l", "aa", at(10)).unwrap().0, ApprovalState::Pending);
 }
 
@@ -154,19 +154,19 @@ fn words_answer_the_one_open_question_that_was_asked_before_them() {
 fn an_answered_question_makes_room_and_an_open_one_does_not() {
     let mut status = ThreadStatus::default();
     for n in 0..KEPT {
-        add(&mut status, &question(&n.to_string(), &format!("{n}.000000"))).unwrap();
+        add_question(&mut status, &question(&n.to_string(), &format!("{n}.000000"))).unwrap();
     }
     let more = question("more", "90.000000");
     assert!(!has_room(&status));
-    assert_eq!(add(&mut status, &more), Err(Refusal::Asked));
+    assert_eq!(add_question(&mut status, &more), Err(Refusal::Asked));
     // An answer that the role does not have yet is not forgotten.
     take(&mut status, ("3.000000", ActionAnswer::Deny, "U1"), at(10)).unwrap();
-    assert_eq!(add(&mut status, &more), Err(Refusal::Asked));
+    assert_eq!(add_question(&mut status, &more), Err(Refusal::Asked));
     hand_out(&mut status, "coder:3", "aa", at(10)).unwrap();
     // Nor one whose message still looks open: asked anew, it would be taken for the question.
-    assert_eq!(add(&mut status, &more), Err(Refusal::Asked));
+    assert_eq!(add_question(&mut status, &more), Err(Refusal::Asked));
     status.settled.clear();
-    add(&mut status, &more).unwrap();
+    add_question(&mut status, &more).unwrap();
     assert_eq!(status.approvals.len(), KEPT);
     assert_eq!(hand_out(&mut status, "coder:3", "aa", at(10)), Err(Refusal::NotAsked));
 }
@@ -186,13 +186,13 @@ fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
     let again =
         Approval { role: "pm".to_owned(), id: "pm:l".to_owned(), ..question("l", "5.000000") };
     // Whoever said so may not any more.
-    assert_eq!(standing::answer(&mut status, &again, &["U2".to_owned()]), Ok(false));
+    assert_eq!(standing::answer_for_thread(&mut status, &again, &["U2".to_owned()]), Ok(false));
     let other = Approval { words: Some("xx".to_owned()), ..again.clone() };
-    assert_eq!(standing::answer(&mut status, &other, &[]), Ok(false));
+    assert_eq!(standing::answer_for_thread(&mut status, &other, &[]), Ok(false));
     let once = Approval { words: None, ..again.clone() };
-    assert_eq!(standing::answer(&mut status, &once, &[]), Ok(false));
+    assert_eq!(standing::answer_for_thread(&mut status, &once, &[]), Ok(false));
     for _ in 0..2 {
-        assert_eq!(standing::answer(&mut status, &again, &["U1".to_owned()]), Ok(true));
+        assert_eq!(standing::answer_for_thread(&mut status, &again, &["U1".to_owned()]), Ok(true));
     }
     assert_eq!(status.approvals.len(), 2);
     let (state, by) = hand_out(&mut status, "pm:l", "aa", at(11)).unwrap();
@@ -203,7 +203,7 @@ fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
     crate::gateway::slack::said::stop_runs(&mut status, &ts("7.000000"), "U2").unwrap();
     assert!(status.standing.is_empty());
     let third = Approval { id: "pm:m".to_owned(), ..again };
-    assert_eq!(standing::answer(&mut status, &third, &[]), Ok(false));
+    assert_eq!(standing::answer_for_thread(&mut status, &third, &[]), Ok(false));
 }
 
 #[test]
