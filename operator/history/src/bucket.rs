@@ -182,7 +182,12 @@ impl Bucket {
             }
         };
         let now = self.wait(head)?;
-        if before.is_some_and(|(_, known)| known != now) {
+        let is_stale = match before {
+            Some((_, known)) => known != now,
+            // What an earlier process has read may be older than that.
+            None => now > self.cache.replaced(),
+        };
+        if is_stale {
             for kept in self.cache.list()? {
                 self.cache.clone().remove(&kept.place)?;
             }
@@ -331,6 +336,13 @@ mod tests {
         Gateway { bucket: Bucket::of(store, Path::from("kept"), cache, handle), _dir: dir }
     }
 
+    /// Another process on the same volume.
+    fn again(before: &Gateway, store: &Arc<InMemory>, runtime: &Runtime) -> Bucket {
+        let store: Arc<dyn ObjectStore> = Arc::clone(store) as _;
+        let (cache, handle) = (before.bucket.cache.clone(), runtime.handle().clone());
+        Bucket::of(store, Path::from("kept"), cache, handle)
+    }
+
     fn forget_time(gateway: &Gateway) {
         let mut known = lock(&gateway.bucket.known);
         known.looked.clear();
@@ -379,9 +391,14 @@ mod tests {
         }
         assert!(here.bucket.append(&one, 5, b"bbbb\ndddd\n").unwrap());
         assert_eq!(there.bucket.length(&one).unwrap(), 15);
+        let late = gateway(&store, &runtime);
+        assert_eq!(late.bucket.length(&one).unwrap(), 15);
         here.bucket.replace(&one, 10, b"xxxx\n").unwrap();
         forget_time(&there);
         assert_eq!(there.bucket.read(&one, 0, 99).unwrap(), b"aaaa\nbbbb\nxxxx\n");
+        // One that was away meanwhile, and had read it before.
+        let late = Gateway { bucket: again(&late, &store, &runtime), ..late };
+        assert_eq!(late.bucket.read(&one, 0, 99).unwrap(), b"aaaa\nbbbb\nxxxx\n");
         let mut kept = there.bucket.list().unwrap();
         kept.sort_by(|a, b| a.place.cmp(&b.place));
         let kept: Vec<_> = kept.iter().map(|kept| (kept.place.name(), kept.bytes)).collect();
